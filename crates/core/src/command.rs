@@ -1,0 +1,146 @@
+//! What may be asked of a run.
+//!
+//! A command is first checked against the state, which it can't change, and then carried out, which can't
+//! fail. So a refused command leaves no trace. One file per command lies in `command/`.
+
+mod cancel;
+mod child;
+mod hold;
+mod report;
+mod start;
+mod timer;
+
+pub use start::Start;
+
+use crate::effect::{Effect, Notice, TaskId, TimerId};
+use crate::event::{Event, Failure, RunEvent};
+use crate::journal::Record;
+use crate::{Json, Lifecycle, Millis, Rejection, Run, limits};
+
+/// What may be asked of a run that exists.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// End the run; work in flight is waited for.
+    Cancel {
+        /// Why, in the caller's words.
+        reason: Option<String>,
+        /// Who asks.
+        by: Option<String>,
+    },
+    /// Start no more nodes until resumed.
+    Pause {
+        /// Why, in the caller's words.
+        reason: Option<String>,
+        /// Who asks.
+        by: Option<String>,
+    },
+    /// Lift a pause.
+    Resume {
+        /// Who asks.
+        by: Option<String>,
+    },
+    /// A timer's time has come.
+    Fire(TimerId),
+    /// An executor tells how a task ended.
+    Report(Report),
+    /// Another run tells how it stands.
+    Hear {
+        /// What it says.
+        notice: Notice,
+        /// The highest sequence heard from that sender before.
+        heard: Option<u64>,
+    },
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Which task.
+    pub task: TaskId,
+    /// Its outputs, or why it failed for good.
+    pub outcome: Result<Option<Json>, Failure>,
+}
+
+/// What a decision brought about: durable together, or not at all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// The new events, in order.
+    pub records: Vec<Record>,
+    /// What must happen once they are durable.
+    pub effects: Vec<Effect>,
+}
+
+impl Run {
+    /// Decides `command` at `now`, or at the time of the last event if that is later.
+    ///
+    /// On `Err` the run is exactly as it was.
+    pub fn decide(&mut self, command: Command, now: Millis) -> Result<Step, Rejection> {
+        let mut turn = Turn {
+            step: Step::default(),
+            now: now.max(self.head.at),
+        };
+        match command {
+            Command::Cancel { reason, by } => cancel::decide(self, &mut turn, reason, by)?,
+            Command::Pause { reason, by } => hold::pause(self, &mut turn, reason, by)?,
+            Command::Resume { by } => hold::resume(self, &mut turn, by)?,
+            Command::Fire(timer) => timer::decide(self, &mut turn, &timer)?,
+            Command::Report(report) => report::decide(self, &mut turn, report)?,
+            Command::Hear { notice, heard } => child::decide(self, &mut turn, &notice, heard)?,
+        }
+        Ok(turn.step)
+    }
+
+    /// Refuses anything asked of a run whose journal has ended.
+    fn check_open(&self) -> Result<(), Rejection> {
+        match self.state.lifecycle {
+            ended if ended.is_terminal() => Err(Rejection::Ended(ended)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what only a run that is not being cancelled may do.
+    fn check_running(&self) -> Result<(), Rejection> {
+        self.check_open()?;
+        match self.state.lifecycle {
+            Lifecycle::Cancelling => Err(Rejection::Cancelling),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_reason(reason: Option<&String>) -> Result<(), Rejection> {
+    if reason.is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
+        let message = format!(
+            "'reason' is longer than {} characters; shorten it",
+            limits::REASON_CHARS_MAX
+        );
+        return Err(Rejection::invalid("reason", message));
+    }
+    Ok(())
+}
+
+/// A decision in the making: the events and effects so far, and the one time they all happen at.
+pub(crate) struct Turn {
+    pub(crate) step: Step,
+    pub(crate) now: Millis,
+}
+
+impl Turn {
+    /// Records an event: gives it its place in the journal and folds it into the run.
+    pub(crate) fn emit(&mut self, run: &mut Run, event: &Event, cause: Option<u64>) {
+        let record = run.head.seal(&run.salt, event, cause, self.now);
+        run.fold(event, record.sequence, record.at, &mut self.step.effects)
+            .unwrap_or_else(|illegal| panic!("a decision made an illegal event, which is a bug: {illegal}"));
+        self.step.records.push(record);
+    }
+
+    /// Records something that happened to the run as a whole.
+    pub(crate) fn emit_run(&mut self, run: &mut Run, event: RunEvent, cause: Option<u64>) {
+        self.emit(run, &Event::Run(event), cause);
+    }
+
+    /// The sequence of the last event this decision made.
+    pub(crate) fn last_sequence(&self) -> Option<u64> {
+        self.step.records.last().map(|record| record.sequence)
+    }
+}

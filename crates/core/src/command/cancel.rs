@@ -1,0 +1,28 @@
+//! Cancel: the run ends, as soon as no outcome is unknown.
+
+use crate::command::{Turn, check_reason};
+use crate::event::{Cancelling, RunEvent};
+use crate::run::Ending;
+use crate::{Rejection, Run};
+
+pub(super) fn decide(
+    run: &mut Run,
+    turn: &mut Turn,
+    reason: Option<String>,
+    by: Option<String>,
+) -> Result<(), Rejection> {
+    run.check_running()?;
+    check_reason(reason.as_ref())?;
+    if run.state.in_flight > 0 {
+        let asked = Cancelling {
+            reason,
+            cancelled_by: by,
+        };
+        turn.emit_run(run, RunEvent::Cancelling(asked), None);
+        run.advance(turn);
+    } else {
+        // Nothing to wait for: the terminal event says all, and no `run.cancelling` is needed.
+        run.conclude(turn, Some(Ending::Cancelled { reason, by }));
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Every error code a user can meet, declared once.
+//!
+//! The HTTP envelope takes its status from here, the CLI its advice, and `docs/errors.md` is made of it.
+
+/// One error code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorCode {
+    /// The stable code.
+    pub code: &'static str,
+    /// The HTTP status it comes with, or 0 for codes that only stand in a run's own error.
+    pub status: u16,
+    /// What happened.
+    pub meaning: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// The table.
+pub fn error_codes() -> &'static [ErrorCode] {
+    TABLE
+}
+
+impl ErrorCode {
+    /// The entry for a code.
+    pub fn find(code: &str) -> Option<Self> {
+        TABLE.iter().copied().find(|entry| entry.code == code)
+    }
+}
+
+macro_rules! table {
+    ($($code:literal $status:literal $meaning:literal $remedy:literal;)*) => {
+        const TABLE: &[ErrorCode] =
+            &[$(ErrorCode { code: $code, status: $status, meaning: $meaning, remedy: $remedy }),*];
+    };
+}
+
+table! {
+    "validation_error" 400
+        "The request, or a value in it, is not what the endpoint takes. Nothing was changed."
+        "Read `message` and `details`: they name the field and what it should be.";
+    "unauthenticated" 401
+        "The request carries no API key, or one that is malformed, unknown or revoked."
+        "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
+    "forbidden" 403
+        "The key is valid but may not do this."
+        "Use a key that may, or ask the operator for one.";
+    "not_found" 404
+        "There is no such path."
+        "Check the path against the guide. Every path starts with /v1.";
+    "run_not_found" 404
+        "Your tenant has no run with this id."
+        "Check the id with `abide run list`. A run of another tenant looks the same as none.";
+    "workflow_not_found" 404
+        "No workflow with this id is loaded."
+        "Put its definition into the folder that the server was started with (--workflows) and restart it.";
+    "method_not_allowed" 405
+        "The path exists, but not with this method."
+        "Check the method against the guide.";
+    "payload_too_large" 413
+        "The request body is larger than the server takes. Nothing was read of it."
+        "Send less: pass a reference to large data instead of the data.";
+    "capability_required" 422
+        "The workflow uses a node kind behind a capability that this server does not offer."
+        "Remove the node that `details` names, or use a server that advertises the capability.";
+    "internal_error" 500
+        "Something failed inside the server. A commit that was not acknowledged may or may not have happened."
+        "Look for `details.correlationId` in the server's log. Ask for the state before you repeat the request.";
+    "unavailable" 503
+        "The server is starting, draining or unable to write, and took nothing in."
+        "Try again after the seconds in `Retry-After`.";
+    "capability_not_provided" 0
+        "A node's kind is known to nobody here, so the run failed when it came to that node."
+        "Check the spelling of the node's `typeId`.";
+    "node_execution_failed" 0
+        "A node ran and failed for good."
+        "Read the message: it is the node's own.";
+    "input_missing" 0
+        "A node's input points at a variable or an output that is not set."
+        "Pass the variable as an input, give it a default, or mark the port optional.";
+    "invalid_delay" 0
+        "A core.delay got no usable duration."
+        "Give a whole number of milliseconds in `inputs.delayMs`, `config.ms` or `config.durationMs`.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_every_one_says_what_to_do() {
+        for (at, entry) in TABLE.iter().enumerate() {
+            assert!(
+                TABLE[..at].iter().all(|other| other.code != entry.code),
+                "{} stands twice",
+                entry.code
+            );
+            assert!(
+                entry.remedy.ends_with('.') && entry.meaning.ends_with('.'),
+                "{}: full sentences",
+                entry.code
+            );
+        }
+    }
+}

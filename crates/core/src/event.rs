@@ -1,0 +1,440 @@
+//! What can happen to a run, and how each event is encoded.
+//!
+//! An event type is declared once, in [`event_types`]: its number on disk, its name, its version, and
+//! whether OpenWOP knows it. Payloads are JSON objects; users' values inside them are carried as they are.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{Json, JsonMap, Lifecycle, Millis, RunId};
+
+/// One event, before it has a place in a journal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Something happened to the run as a whole.
+    Run(RunEvent),
+    /// Something happened to one node.
+    Node {
+        /// The node's id in the definition.
+        node: Arc<str>,
+        /// What happened.
+        event: NodeEvent,
+    },
+}
+
+/// What can happen to a run as a whole. The lifecycle table says which states accept which.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunEvent {
+    /// Accepted by a pending run; always the first event.
+    Started(Started),
+    /// Accepted by a running run; terminal.
+    Completed(Completed),
+    /// Accepted by a running run; terminal.
+    Failed(Failed),
+    /// Accepted by a running run with work in flight.
+    Cancelling(Cancelling),
+    /// Accepted by a running or cancelling run; terminal.
+    Cancelled(Cancelled),
+    /// Accepted by a running run that is not held.
+    Paused(Paused),
+    /// Accepted by a paused run.
+    Resumed(Resumed),
+    /// Accepted by a running run that is not held: a long stretch commits and goes on later.
+    Yielded(Yielded),
+    /// Accepted by a run that has not ended: a child told how it stands.
+    ChildReported(ChildReported),
+}
+
+/// What can happen to a node. The node table says which phases accept which.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeEvent {
+    /// Accepted by a pending node.
+    Started(NodeStarted),
+    /// Accepted by a running or waiting node.
+    Completed(NodeCompleted),
+    /// Accepted by a running node.
+    Failed(NodeFailed),
+    /// Accepted by a pending or waiting node.
+    Cancelled(NodeCancelled),
+}
+
+/// The run began, with everything that fixes what it will do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Started {
+    /// The definition's id.
+    pub workflow_id: String,
+    /// The definition's content hash, in hex: the run keeps it for life.
+    pub definition: String,
+    /// What the caller passed in.
+    #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
+    pub inputs: JsonMap,
+    /// The caller's labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The caller's own data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Json>,
+    /// The run and node that this run stands for, if it is a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// Who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// The node of another run that a run stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parent {
+    /// The parent run.
+    pub run: RunId,
+    /// Its node.
+    pub node: String,
+}
+
+/// Every node is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Completed {
+    /// From the first event to this one.
+    pub duration_ms: Millis,
+}
+
+/// The run failed for good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Failed {
+    /// Why.
+    pub error: Failure,
+    /// The node whose failure it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_node_id: Option<String>,
+}
+
+/// A cancellation waits for work in flight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Cancelling {
+    /// Why, in the caller's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<String>,
+}
+
+/// The run was cancelled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Cancelled {
+    /// Why, in the caller's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<String>,
+}
+
+/// No node starts until the run is resumed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Paused {
+    /// Why, in the caller's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// The hold is lifted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Resumed {
+    /// Who asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// The rest of a long stretch goes on in a commit of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Yielded {}
+
+/// A child told how it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChildReported {
+    /// The child.
+    pub child: RunId,
+    /// The child's sequence at that state.
+    pub sequence: u64,
+    /// How it stands.
+    pub lifecycle: Lifecycle,
+}
+
+/// A node's execution began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeStarted {
+    /// The node's kind.
+    pub type_id: Arc<str>,
+    /// Which execution this is, from 1.
+    pub execution: u32,
+    /// The node waits for this time and does nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Millis>,
+    /// The node was handed to an executor, so its outcome is unknown until reported.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dispatched: bool,
+}
+
+/// A node's execution ended well.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeCompleted {
+    /// What it produced, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Json>,
+}
+
+/// A node's execution failed for good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeFailed {
+    /// Why.
+    pub error: Failure,
+}
+
+/// A node ended with its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeCancelled {}
+
+/// Why a node or a run failed: a stable code and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// Stable, for programs.
+    pub code: String,
+    /// For people: what happened and what to change.
+    pub message: String,
+    /// Anything more, as an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Json>,
+}
+
+impl Failure {
+    /// A failure without details.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+            details: None,
+        }
+    }
+}
+
+/// One kind of event, as declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventType {
+    /// Its number on disk. Never reused.
+    pub code: u16,
+    /// Its name in journals and on the wire.
+    pub name: &'static str,
+    /// The version this build writes. Older ones are brought up to date when read.
+    pub version: u16,
+    /// Whether OpenWOP knows the name; others are ours alone.
+    pub canonical: bool,
+}
+
+macro_rules! declare {
+    ($($constant:ident = $code:literal $name:literal v $version:literal $canonical:literal;)*) => {
+        $(const $constant: EventType =
+            EventType { code: $code, name: $name, version: $version, canonical: $canonical };)*
+        const TYPES: &[EventType] = &[$($constant),*];
+    };
+}
+
+declare! {
+    RUN_STARTED = 1 "run.started" v 1 true;
+    RUN_COMPLETED = 2 "run.completed" v 1 true;
+    RUN_FAILED = 3 "run.failed" v 1 true;
+    RUN_CANCELLING = 4 "run.cancelling" v 1 false;
+    RUN_CANCELLED = 5 "run.cancelled" v 1 true;
+    RUN_PAUSED = 6 "run.paused" v 1 true;
+    RUN_RESUMED = 7 "run.resumed" v 1 true;
+    RUN_YIELDED = 8 "run.yielded" v 1 false;
+    CHILD_REPORTED = 9 "child.reported" v 1 false;
+    NODE_STARTED = 20 "node.started" v 1 true;
+    NODE_COMPLETED = 21 "node.completed" v 1 true;
+    NODE_FAILED = 22 "node.failed" v 1 true;
+    NODE_CANCELLED = 23 "node.cancelled" v 1 true;
+}
+
+/// Every event type this build knows.
+pub fn event_types() -> &'static [EventType] {
+    TYPES
+}
+
+impl EventType {
+    /// The type with this number on disk.
+    pub fn by_code(code: u16) -> Option<Self> {
+        TYPES.iter().copied().find(|kind| kind.code == code)
+    }
+}
+
+impl Event {
+    /// The event's type.
+    pub fn event_type(&self) -> EventType {
+        match self {
+            Self::Run(event) => event.event_type(),
+            Self::Node { event, .. } => event.event_type(),
+        }
+    }
+
+    /// The node it happened to.
+    pub fn node(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Run(_) => None,
+            Self::Node { node, .. } => Some(node),
+        }
+    }
+
+    /// The payload's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let encoded = match self {
+            Self::Run(event) => event.encode(),
+            Self::Node { event, .. } => event.encode(),
+        };
+        encoded.expect("event payloads are plain structs, which serialise")
+    }
+
+    /// Reads an event back. The reason for a refusal names the type and version.
+    pub fn decode(code: u16, version: u16, node: Option<&Arc<str>>, payload: &[u8]) -> Result<Self, String> {
+        let kind = EventType::by_code(code)
+            .ok_or_else(|| format!("event type {code} is unknown to this version of abide; upgrade it"))?;
+        if version != kind.version {
+            return Err(format!(
+                "{} has version {version}, this version of abide reads {}; upgrade it",
+                kind.name, kind.version
+            ));
+        }
+        match (node, code) {
+            (Some(node), 20..) => NodeEvent::decode(kind, payload).map(|event| Self::Node {
+                node: node.clone(),
+                event,
+            }),
+            (None, ..20) => RunEvent::decode(kind, payload).map(Self::Run),
+            (Some(_), _) => Err(format!("{} names a node, but it is about the run", kind.name)),
+            (None, _) => Err(format!("{} names no node", kind.name)),
+        }
+    }
+}
+
+impl RunEvent {
+    fn event_type(&self) -> EventType {
+        match self {
+            Self::Started(_) => RUN_STARTED,
+            Self::Completed(_) => RUN_COMPLETED,
+            Self::Failed(_) => RUN_FAILED,
+            Self::Cancelling(_) => RUN_CANCELLING,
+            Self::Cancelled(_) => RUN_CANCELLED,
+            Self::Paused(_) => RUN_PAUSED,
+            Self::Resumed(_) => RUN_RESUMED,
+            Self::Yielded(_) => RUN_YIELDED,
+            Self::ChildReported(_) => CHILD_REPORTED,
+        }
+    }
+
+    fn encode(&self) -> serde_json::Result<Vec<u8>> {
+        match self {
+            Self::Started(payload) => serde_json::to_vec(payload),
+            Self::Completed(payload) => serde_json::to_vec(payload),
+            Self::Failed(payload) => serde_json::to_vec(payload),
+            Self::Cancelling(payload) => serde_json::to_vec(payload),
+            Self::Cancelled(payload) => serde_json::to_vec(payload),
+            Self::Paused(payload) => serde_json::to_vec(payload),
+            Self::Resumed(payload) => serde_json::to_vec(payload),
+            Self::Yielded(payload) => serde_json::to_vec(payload),
+            Self::ChildReported(payload) => serde_json::to_vec(payload),
+        }
+    }
+
+    fn decode(kind: EventType, payload: &[u8]) -> Result<Self, String> {
+        match kind {
+            RUN_STARTED => read(kind, payload).map(Self::Started),
+            RUN_COMPLETED => read(kind, payload).map(Self::Completed),
+            RUN_FAILED => read(kind, payload).map(Self::Failed),
+            RUN_CANCELLING => read(kind, payload).map(Self::Cancelling),
+            RUN_CANCELLED => read(kind, payload).map(Self::Cancelled),
+            RUN_PAUSED => read(kind, payload).map(Self::Paused),
+            RUN_RESUMED => read(kind, payload).map(Self::Resumed),
+            RUN_YIELDED => read(kind, payload).map(Self::Yielded),
+            CHILD_REPORTED => read(kind, payload).map(Self::ChildReported),
+            _ => Err(format!("{} is no event of a run", kind.name)),
+        }
+    }
+}
+
+impl NodeEvent {
+    fn event_type(&self) -> EventType {
+        match self {
+            Self::Started(_) => NODE_STARTED,
+            Self::Completed(_) => NODE_COMPLETED,
+            Self::Failed(_) => NODE_FAILED,
+            Self::Cancelled(_) => NODE_CANCELLED,
+        }
+    }
+
+    fn encode(&self) -> serde_json::Result<Vec<u8>> {
+        match self {
+            Self::Started(payload) => serde_json::to_vec(payload),
+            Self::Completed(payload) => serde_json::to_vec(payload),
+            Self::Failed(payload) => serde_json::to_vec(payload),
+            Self::Cancelled(payload) => serde_json::to_vec(payload),
+        }
+    }
+
+    fn decode(kind: EventType, payload: &[u8]) -> Result<Self, String> {
+        match kind {
+            NODE_STARTED => read(kind, payload).map(Self::Started),
+            NODE_COMPLETED => read(kind, payload).map(Self::Completed),
+            NODE_FAILED => read(kind, payload).map(Self::Failed),
+            NODE_CANCELLED => read(kind, payload).map(Self::Cancelled),
+            _ => Err(format!("{} is no event of a node", kind.name)),
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(kind: EventType, payload: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(payload)
+        .map_err(|error| format!("the payload of {} can't be read: {error}", kind.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_unique() {
+        for (at, kind) in TYPES.iter().enumerate() {
+            assert!(
+                TYPES[..at]
+                    .iter()
+                    .all(|other| other.code != kind.code && other.name != kind.name)
+            );
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_by_name() {
+        let error = Event::decode(1, 2, None, b"{}").unwrap_err();
+        assert!(error.contains("run.started has version 2"), "{error}");
+        let error = Event::decode(999, 1, None, b"{}").unwrap_err();
+        assert!(error.contains("999"), "{error}");
+    }
+}

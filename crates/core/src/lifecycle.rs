@@ -1,0 +1,85 @@
+//! Where a run stands: its lifecycle, and the hold that lies across it.
+//!
+//! A command tests the lifecycle; a hold only keeps nodes from starting. The lifecycle grows with the
+//! capabilities: blocked, suspended and rolling back join when something can cause them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::RunEvent;
+
+/// Where a run stands between its first event and its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// Nothing has been recorded yet.
+    Pending,
+    /// Nodes run, wait, or are about to.
+    Running,
+    /// A cancellation was asked for; work whose outcome is still unknown is being waited for.
+    Cancelling,
+    /// Every node did what it should.
+    Completed,
+    /// A node failed and nothing routed the failure.
+    Failed,
+    /// Somebody cancelled the run.
+    Cancelled,
+}
+
+/// What keeps a run's nodes from starting, whatever its lifecycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    /// Nothing does.
+    None,
+    /// An operator paused the run. Timers go on and outcomes are recorded, but no node starts.
+    Paused,
+}
+
+impl Lifecycle {
+    /// The state after `event`, or `None` if the event is illegal here.
+    pub fn after(self, event: &RunEvent) -> Option<Self> {
+        use Lifecycle::*;
+        match (self, event) {
+            (Pending, RunEvent::Started(_)) => Some(Running),
+            (Running, RunEvent::Completed(_)) => Some(Completed),
+            (Running, RunEvent::Failed(_)) => Some(Failed),
+            (Running, RunEvent::Cancelling(_)) => Some(Cancelling),
+            (Running | Cancelling, RunEvent::Cancelled(_)) => Some(Cancelled),
+            (Running, RunEvent::Paused(_) | RunEvent::Resumed(_) | RunEvent::Yielded(_)) => Some(Running),
+            (Running | Cancelling, RunEvent::ChildReported(_)) => Some(self),
+            _ => None,
+        }
+    }
+
+    /// Whether the journal has ended.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Every state, for tables and tests.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Running,
+        Self::Cancelling,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+}
+
+impl Hold {
+    /// The hold after `event`, or `None` if the event is illegal here.
+    pub fn after(self, event: &RunEvent) -> Option<Self> {
+        match (self, event) {
+            (Self::None, RunEvent::Paused(_)) => Some(Self::Paused),
+            (Self::Paused, RunEvent::Resumed(_)) => Some(Self::None),
+            (_, RunEvent::Paused(_) | RunEvent::Resumed(_)) => None,
+            // A yield means that nodes wait to be started, which a hold forbids.
+            (Self::Paused, RunEvent::Yielded(_)) => None,
+            (hold, _) => Some(hold),
+        }
+    }
+
+    /// Every hold, for tables and tests.
+    pub const ALL: [Self; 2] = [Self::None, Self::Paused];
+}

@@ -1,0 +1,40 @@
+//! Every bound of the core, each with its reason.
+
+/// Nodes that one decision may start before it yields to other work.
+///
+/// A stretch of pure nodes costs one commit; without a bound a graph of a million no-ops would hold the
+/// writer for seconds. After this many the run commits and goes on in a command of its own.
+pub const STRETCH_NODES_MAX: usize = 512;
+
+/// Events since the last snapshot that make a parking run write one.
+///
+/// Folding a handful of events is as quick as reading a snapshot, and a short run that parks would
+/// otherwise store its inputs twice.
+pub const SNAPSHOT_PARK_EVENTS_MIN: u64 = 16;
+
+/// Events since the last snapshot after which one is written in any case, so that waking or evicting a
+/// busy run folds a bounded tail.
+pub const SNAPSHOT_EVENTS_MAX: u64 = 256;
+
+/// The longest `core.delay`: ten years. A longer one is a unit mistake (seconds given as milliseconds).
+pub const DELAY_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
+
+/// Nodes in one definition.
+pub const NODES_MAX: usize = 20_000;
+
+/// Edges in one definition.
+pub const EDGES_MAX: usize = 100_000;
+
+/// Bytes of one workflow definition.
+pub const DEFINITION_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Characters of a node id: it stands in a column of every event of its node.
+pub const NODE_ID_CHARS_MAX: usize = 256;
+
+/// Characters of a reason given with a command; it is stored in the journal for good.
+pub const REASON_CHARS_MAX: usize = 4_096;
+
+/// Tags of one run, and characters of one tag (OpenWOP's own limits).
+pub const TAGS_MAX: usize = 100;
+/// Characters of one tag.
+pub const TAG_CHARS_MAX: usize = 256;

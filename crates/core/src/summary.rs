@@ -1,0 +1,108 @@
+//! What lists and filters need to know of a run: the columns beside its journal.
+
+use crate::{Hash, Hold, Lifecycle, Millis, Run};
+
+/// A run in one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The definition's id.
+    pub workflow_id: std::sync::Arc<str>,
+    /// The definition's hash.
+    pub definition: Hash,
+    /// Where the run stands.
+    pub status: Status,
+    /// When it started.
+    pub started_at: Millis,
+}
+
+/// Where a run stands, as shown: a terminal state first, then a cancellation, then a hold, then the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Not started.
+    Pending,
+    /// Under way.
+    Running,
+    /// Held by an operator.
+    Paused,
+    /// About to be cancelled.
+    Cancelling,
+    /// Ended well.
+    Completed,
+    /// Ended badly.
+    Failed,
+    /// Ended by somebody.
+    Cancelled,
+}
+
+impl Status {
+    /// Every status with its number on disk and its name.
+    pub const ALL: [(Self, u8, &'static str); 7] = [
+        (Self::Pending, 0, "pending"),
+        (Self::Running, 1, "running"),
+        (Self::Paused, 2, "paused"),
+        (Self::Cancelling, 3, "cancelling"),
+        (Self::Completed, 4, "completed"),
+        (Self::Failed, 5, "failed"),
+        (Self::Cancelled, 6, "cancelled"),
+    ];
+
+    /// The number on disk.
+    pub fn code(self) -> u8 {
+        self.entry().1
+    }
+
+    /// The name, in the words of OpenWOP.
+    pub fn name(self) -> &'static str {
+        self.entry().2
+    }
+
+    /// The status with this number on disk.
+    pub fn by_code(code: u8) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .find(|entry| entry.1 == code)
+            .map(|entry| entry.0)
+    }
+
+    /// The status with this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .find(|entry| entry.2 == name)
+            .map(|entry| entry.0)
+    }
+
+    /// Whether the journal has ended.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    fn entry(self) -> (Self, u8, &'static str) {
+        Self::ALL[self as usize]
+    }
+}
+
+impl Run {
+    /// Where the run stands, as shown.
+    pub fn status(&self) -> Status {
+        match (self.lifecycle(), self.hold()) {
+            (Lifecycle::Completed, _) => Status::Completed,
+            (Lifecycle::Failed, _) => Status::Failed,
+            (Lifecycle::Cancelled, _) => Status::Cancelled,
+            (Lifecycle::Cancelling, _) => Status::Cancelling,
+            (_, Hold::Paused) => Status::Paused,
+            (Lifecycle::Pending, _) => Status::Pending,
+            (Lifecycle::Running, _) => Status::Running,
+        }
+    }
+
+    /// The run in one row.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            workflow_id: self.graph().workflow_id.clone(),
+            definition: self.graph().hash,
+            status: self.status(),
+            started_at: self.started_at(),
+        }
+    }
+}
