@@ -1,1 +1,19 @@
-//! placeholder
+//! Where runs live: journals, snapshots, timers, tasks and messages on disk.
+//!
+//! [`Store`] is the contract, in few verbs; each says what durability its caller may rely on. [`Sqlite`] is
+//! the embedded engine. The SQL and the mapping of rows are shared text in `sql.rs` and `rows.rs`, so that
+//! another engine needs only a thin dialect.
+
+mod commit;
+mod error;
+mod rows;
+mod sql;
+mod sqlite;
+mod store;
+
+pub use commit::{Commit, Done, Lane, MessageRef};
+pub use error::Error;
+pub use rows::{ApiKey, Listed, Loaded, MessageRow, TaskRow, TimerRow};
+pub use sql::{Statement, Value, plan};
+pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
+pub use store::{Answer, Counts, ListQuery, Store};

@@ -226,10 +226,7 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
 /// A file control passes through, unless it would have the unix VFS change a file's size on its own. Those
 /// are hints, and SQLite does without.
 unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut c_void) -> c_int {
-    let resizes = matches!(
-        op,
-        ffi::SQLITE_FCNTL_SIZE_HINT | ffi::SQLITE_FCNTL_CHUNK_SIZE | ffi::SQLITE_FCNTL_MMAP_SIZE
-    );
+    let resizes = matches!(op, ffi::SQLITE_FCNTL_SIZE_HINT | ffi::SQLITE_FCNTL_CHUNK_SIZE);
     // SAFETY: SQLite calls with an open file of ours and an argument that fits the operation.
     unsafe {
         if resizes && ShimFile::of(file).state.loses_power() {

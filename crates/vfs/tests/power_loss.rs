@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use abide_vfs::{Error, Keep, Shim};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ffi};
 use tempfile::TempDir;
 
 /// A directory with one database, on a machine that can lose its power.
@@ -101,6 +101,11 @@ fn insert(db: &Connection, id: i64) -> rusqlite::Result<()> {
     // Larger than a page, so that one commit is several frames that can go missing independently.
     db.execute("INSERT INTO t VALUES (?1, randomblob(6000))", [id])
         .map(drop)
+}
+
+fn checkpoint(db: &Connection, mode: &str) {
+    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+        .unwrap();
 }
 
 fn ids(db: &Connection) -> BTreeSet<i64> {
@@ -200,12 +205,35 @@ fn a_database_that_was_never_synced_is_gone() {
 #[test]
 fn changes_outlive_the_connection_that_made_them() {
     let machine = Machine::boot("closed before the cut");
-    let db = machine.open(OFF);
+    let db = machine.open(FULL);
     insert(&db, 1).unwrap();
-    // Closing checkpoints into the database file, still without a sync.
+    db.pragma_update(None, "synchronous", "OFF").unwrap();
+    insert(&db, 2).unwrap();
+    // Closing checkpoints into the database without a sync, and deletes the WAL that held the first commit.
     drop(db);
     machine.shim.lose_power(Keep::Nothing).unwrap();
     assert!(machine.survivors().is_empty());
+}
+
+#[test]
+fn a_file_never_grows_behind_the_shim() {
+    let machine = Machine::boot("growth");
+    let synced = std::fs::read(machine.path()).unwrap();
+    let db = machine.open(OFF);
+    grow_in_chunks(&db, 1 << 20);
+    insert(&db, 1).unwrap();
+    checkpoint(&db, "PASSIVE");
+    assert!(std::fs::read(machine.path()).unwrap().len() > synced.len());
+    machine.shim.lose_power(Keep::Nothing).unwrap();
+    assert!(std::fs::read(machine.path()).unwrap() == synced);
+}
+
+/// Asks for a file that grows ahead of its content, which the unix VFS does without a write.
+#[expect(unsafe_code, reason = "rusqlite has no safe call for it")]
+fn grow_in_chunks(db: &Connection, mut bytes: i32) {
+    let (chunk_size, bytes) = (ffi::SQLITE_FCNTL_CHUNK_SIZE, (&raw mut bytes).cast());
+    // SAFETY: the connection is open, and a chunk size is an int.
+    unsafe { ffi::sqlite3_file_control(db.handle(), c"main".as_ptr(), chunk_size, bytes) };
 }
 
 #[test]
@@ -217,8 +245,7 @@ fn a_checkpoint_in_the_middle_loses_nothing() {
             for id in 0..10 {
                 insert(&db, id).unwrap();
                 if id == 4 {
-                    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
-                        .unwrap();
+                    checkpoint(&db, mode);
                 }
             }
             machine.shim.lose_power(keep).unwrap();
@@ -281,6 +308,19 @@ fn a_dead_machine_changes_nothing() {
     assert_eq!(machine.shim.counts(), counted);
     assert!(!machine.file("-shm").exists());
     assert_eq!(machine.survivors(), [1].into());
+}
+
+#[test]
+fn a_dead_connection_deletes_nothing_when_it_closes() {
+    let machine = Machine::boot("deletes nothing");
+    let db = machine.open(FULL);
+    insert(&db, 1).unwrap();
+    // With nothing left to checkpoint, a close meets no error on its way to the deletions.
+    checkpoint(&db, "TRUNCATE");
+    machine.shim.lose_power(Keep::Nothing).unwrap();
+    std::fs::write(machine.file("-shm"), "a successor's").unwrap();
+    drop(db);
+    assert!(machine.file("-shm").exists() && machine.file("-wal").exists());
 }
 
 #[test]
@@ -348,10 +388,10 @@ fn a_checkpoint_syncs_the_wal_and_then_the_database() {
     let db = machine.open(NORMAL);
     insert(&db, 0).unwrap();
     let start = machine.shim.counts();
-    db.query_row("PRAGMA wal_checkpoint", [], |_| Ok(())).unwrap();
-    let checkpoint = machine.shim.counts() - start;
-    assert_eq!((checkpoint.wal.syncs, checkpoint.main.syncs), (1, 1));
-    assert_eq!(checkpoint.main.bytes_written, checkpoint.main.writes * 4096);
+    checkpoint(&db, "PASSIVE");
+    let spent = machine.shim.counts() - start;
+    assert_eq!((spent.wal.syncs, spent.main.syncs), (1, 1));
+    assert_eq!(spent.main.bytes_written, spent.main.writes * 4096);
 }
 
 #[test]

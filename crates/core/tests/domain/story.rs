@@ -1,0 +1,366 @@
+//! One run, told command by command: what is asked of it, and what must come of it.
+//!
+//! Every command is checked for what holds always: a refused one leaves the run as it was, and an accepted
+//! one, folded from its records alone, gives the same run and the same effects.
+
+use std::sync::Arc;
+
+use abide_core::{
+    Command, Effect, ErrorCode, EventType, Failure, Graph, Json, JsonMap, Key, Lifecycle, Millis, NodePhase,
+    Notice, Parent, Payload, Record, Rejection, Report, Run, RunId, Salt, Start, Status, Step, TaskId,
+    TenantId, TimerId,
+};
+use serde_json::Value;
+
+use crate::workflow::Workflow;
+
+/// When every story begins.
+pub(crate) const BEGIN: Millis = 1_700_000_000_000;
+
+pub(crate) const SALT: Salt = [7; 16];
+
+pub(crate) fn hours(count: i64) -> Millis {
+    count * 3_600_000
+}
+
+/// A run's id that is easy to tell from others.
+pub(crate) fn run_id(byte: u8) -> RunId {
+    RunId::from_bytes([byte; 16])
+}
+
+pub(crate) fn key() -> Key {
+    run_id(1).of(TenantId(1))
+}
+
+pub(crate) fn json(value: &Value) -> Json {
+    Json::of(value)
+}
+
+/// What the run `from` says at `sequence` to the node `node`.
+pub(crate) fn notice(from: RunId, sequence: u64, lifecycle: Lifecycle) -> Notice {
+    Notice {
+        from,
+        sequence,
+        node: "child".to_owned(),
+        lifecycle,
+    }
+}
+
+/// A story before its first word.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening(Start);
+
+/// A run, its journal, and what came of the last command.
+#[derive(Clone, Debug)]
+pub(crate) struct Story {
+    run: Run,
+    /// Folded from the journal alone, to compare.
+    twin: Run,
+    now: Millis,
+    journal: Vec<Record>,
+    last: Result<Step, Rejection>,
+}
+
+impl Story {
+    pub(crate) fn of(workflow: &Workflow) -> Opening {
+        Self::following(workflow.graph())
+    }
+
+    pub(crate) fn following(graph: Arc<Graph>) -> Opening {
+        Opening(Start {
+            key: key(),
+            salt: SALT,
+            graph,
+            inputs: JsonMap::new(),
+            tags: Vec::new(),
+            metadata: None,
+            parent: None,
+            by: None,
+        })
+    }
+}
+
+impl Opening {
+    pub(crate) fn input(mut self, name: &str, value: &Value) -> Self {
+        self.0.inputs.insert(name.to_owned(), json(value));
+        self
+    }
+
+    pub(crate) fn tags(mut self, tags: impl IntoIterator<Item = String>) -> Self {
+        self.0.tags = tags.into_iter().collect();
+        self
+    }
+
+    pub(crate) fn metadata(mut self, value: &Value) -> Self {
+        self.0.metadata = Some(json(value));
+        self
+    }
+
+    pub(crate) fn child_of(mut self, run: RunId, node: &str) -> Self {
+        let node = node.to_owned();
+        self.0.parent = Some(Parent { run, node });
+        self
+    }
+
+    pub(crate) fn by(mut self, who: &str) -> Self {
+        self.0.by = Some(who.to_owned());
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn start(self) -> Story {
+        let twin = Run::empty(self.0.key, self.0.salt, self.0.graph.clone());
+        let (run, step) = Run::start(self.0, BEGIN).expect("the start is accepted");
+        let mut story = Story {
+            run,
+            twin,
+            now: BEGIN,
+            journal: Vec::new(),
+            last: Ok(Step::default()),
+        };
+        story.take_in(&step);
+        story.last = Ok(step);
+        story
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(self) -> Rejection {
+        Run::start(self.0, BEGIN)
+            .map(|(_, step)| lines(&step.records))
+            .expect_err("the start is refused")
+    }
+}
+
+/// What may happen next.
+impl Story {
+    /// Time passes; a negative time is a clock that was set back.
+    pub(crate) fn after(mut self, ms: Millis) -> Self {
+        self.now += ms;
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn cancel(self) -> Self {
+        self.ask(Command::Cancel {
+            reason: None,
+            by: None,
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn cancel_because(self, reason: &str, who: &str) -> Self {
+        self.ask(Command::Cancel {
+            reason: Some(reason.to_owned()),
+            by: Some(who.to_owned()),
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn pause(self) -> Self {
+        self.ask(Command::Pause {
+            reason: None,
+            by: None,
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn pause_because(self, reason: &str, who: &str) -> Self {
+        self.ask(Command::Pause {
+            reason: Some(reason.to_owned()),
+            by: Some(who.to_owned()),
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn resume(self) -> Self {
+        self.ask(Command::Resume { by: None })
+    }
+
+    /// The delay of a node ends.
+    #[track_caller]
+    pub(crate) fn fire(self, node: &str) -> Self {
+        let timer = format!("delay/1/{node}");
+        self.fire_timer(&timer)
+    }
+
+    #[track_caller]
+    pub(crate) fn fire_timer(self, timer: &str) -> Self {
+        let timer = timer.parse::<TimerId>().expect("a timer's name");
+        self.ask(Command::Fire(timer))
+    }
+
+    /// A task ends well, with nothing to show for it.
+    #[track_caller]
+    pub(crate) fn report(self, node: &str) -> Self {
+        self.report_of(node, 1, Ok(None))
+    }
+
+    #[track_caller]
+    pub(crate) fn report_failure(self, node: &str, message: &str) -> Self {
+        self.report_of(node, 1, Err(Failure::new("node_execution_failed", message)))
+    }
+
+    #[track_caller]
+    pub(crate) fn report_of(
+        self,
+        node: &str,
+        execution: u32,
+        outcome: Result<Option<Json>, Failure>,
+    ) -> Self {
+        let task = TaskId {
+            node: node.into(),
+            execution,
+        };
+        self.ask(Command::Report(Report { task, outcome }))
+    }
+
+    #[track_caller]
+    pub(crate) fn hear(self, notice: Notice, heard: Option<u64>) -> Self {
+        self.ask(Command::Hear { notice, heard })
+    }
+
+    #[track_caller]
+    pub(crate) fn ask(mut self, command: Command) -> Self {
+        let before = self.run.snapshot();
+        self.last = self.run.decide(command, self.now);
+        match self.last.clone() {
+            Ok(step) => self.take_in(&step),
+            Err(_) => assert_eq!(self.run.snapshot(), before, "a refused command left a trace"),
+        }
+        self
+    }
+
+    #[track_caller]
+    fn take_in(&mut self, step: &Step) {
+        let mut effects = Vec::new();
+        for record in &step.records {
+            effects.extend(self.twin.apply(record).expect("a decided record folds"));
+        }
+        assert_eq!(
+            effects, step.effects,
+            "folding the records implies the same effects"
+        );
+        assert_eq!(
+            self.twin.snapshot(),
+            self.run.snapshot(),
+            "folding gives the same run"
+        );
+        self.journal.extend_from_slice(&step.records);
+    }
+}
+
+/// What must have come of the last command, and how the run must stand.
+impl Story {
+    /// The events it brought, each as `type` or `type node`.
+    #[track_caller]
+    pub(crate) fn expect<const N: usize>(self, events: [&str; N]) -> Self {
+        assert_eq!(lines(&self.step().records), events);
+        self
+    }
+
+    /// The effects it had.
+    #[track_caller]
+    pub(crate) fn expect_effects<const N: usize>(self, effects: [&str; N]) -> Self {
+        let had: Vec<String> = self.step().effects.iter().map(describe).collect();
+        assert_eq!(had, effects);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(self, rejection: &Rejection) -> Self {
+        assert_eq!(self.last.as_ref(), Err(rejection));
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn stands(self, status: Status) -> Self {
+        assert_eq!(self.run.status(), status);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn node_is(self, id: &str, phase: NodePhase) -> Self {
+        assert_eq!(self.node(id).phase, phase, "of node {id}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn outputs(self, id: &str, outputs: Option<&str>) -> Self {
+        assert_eq!(self.node(id).outputs.as_ref().map(Json::text), outputs);
+        self
+    }
+
+    /// The run failed, with a code that users can look up.
+    #[track_caller]
+    pub(crate) fn failed_with(self, code: &str, message: &str) -> Self {
+        let error = self.run.error().expect("the run failed");
+        assert_eq!((error.code.as_str(), error.message.as_str()), (code, message));
+        assert!(ErrorCode::find(code).is_some(), "{code} is not declared");
+        self.stands(Status::Failed)
+    }
+}
+
+/// What may be looked at.
+impl Story {
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    pub(crate) fn journal(&self) -> &[Record] {
+        &self.journal
+    }
+
+    #[track_caller]
+    pub(crate) fn step(&self) -> &Step {
+        self.last.as_ref().expect("the last command is accepted")
+    }
+
+    #[track_caller]
+    pub(crate) fn node(&self, id: &str) -> &abide_core::Node {
+        let ix = self.run.graph().node(id).expect("the node exists");
+        self.run.node(ix)
+    }
+
+    /// The payload of the last event of a type.
+    #[track_caller]
+    pub(crate) fn payload(&self, name: &str) -> String {
+        let found = self.journal.iter().rfind(|record| type_name(record) == name);
+        payload_text(found.expect("there is such an event"))
+    }
+}
+
+pub(crate) fn type_name(record: &Record) -> &'static str {
+    EventType::by_code(record.type_code)
+        .expect("the type is declared")
+        .name
+}
+
+pub(crate) fn payload_text(record: &Record) -> String {
+    match &record.payload {
+        Payload::Present(bytes) => String::from_utf8(bytes.to_vec()).expect("payloads are JSON"),
+        Payload::Erased(_) => "(erased)".to_owned(),
+    }
+}
+
+fn lines(records: &[Record]) -> Vec<String> {
+    let line = |record: &Record| match &record.node {
+        Some(node) => format!("{} {node}", type_name(record)),
+        None => type_name(record).to_owned(),
+    };
+    records.iter().map(line).collect()
+}
+
+fn describe(effect: &Effect) -> String {
+    let task = |TaskId { node, execution }: &TaskId| format!("{node}/{execution}");
+    match effect {
+        Effect::ArmTimer { timer, due } => format!("arm {timer} +{}", due - BEGIN),
+        Effect::DropTimer { timer, due } => format!("drop {timer} +{}", due - BEGIN),
+        Effect::Dispatch(id) => format!("dispatch {}", task(id)),
+        Effect::FinishTask(id) => format!("finish {}", task(id)),
+        Effect::Send { to, notice } => format!(
+            "tell {to} node {}: {:?} at {}",
+            notice.node, notice.lifecycle, notice.sequence
+        ),
+        Effect::Hear { from, sequence } => format!("heard {from} at {sequence}"),
+    }
+}

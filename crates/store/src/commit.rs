@@ -1,0 +1,59 @@
+//! The one write that matters: everything a decision brought about, in one transaction.
+
+use std::sync::Arc;
+
+use abide_core::{Effect, Hash, Key, Record, RunId, Salt, Summary};
+
+use crate::Error;
+
+/// What a decision brought about. It becomes durable as a whole or not at all.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// Which aggregate.
+    pub key: Key,
+    /// The sequence its next event had when the decision was made. If another commit came first, this one
+    /// is refused as stale. Zero creates the aggregate.
+    pub expected: u64,
+    /// The new events. Never empty.
+    pub records: Vec<Record>,
+    /// The aggregate's secret, with its first event.
+    pub salt: Option<Salt>,
+    /// The aggregate as lists show it, after these events.
+    pub summary: Summary,
+    /// The folded state after these events, when one is worth keeping.
+    pub snapshot: Option<Vec<u8>>,
+    /// Timers, tasks and messages.
+    pub effects: Vec<Effect>,
+    /// Which start of the server holds the lease on the tasks that begin here; 0 leaves them to be claimed.
+    pub boot: u64,
+    /// The fencing token of the lease under which a task was finished.
+    pub fence: Option<u64>,
+    /// The message that led to this, to be forgotten with it.
+    pub consumed: Option<MessageRef>,
+    /// Content-addressed bytes that the events refer to.
+    pub blobs: Vec<(Hash, Arc<[u8]>)>,
+}
+
+/// A message in the outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MessageRef {
+    /// Who sent it; the tenant is the sender's and the receiver's.
+    pub sender: Key,
+    /// The sender's sequence.
+    pub sequence: u64,
+    /// Who gets it.
+    pub receiver: RunId,
+}
+
+/// How urgent a commit is. People first: timers yield to them, but never starve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody waits for it.
+    Interactive,
+    /// A timer, a message, a recovered task.
+    Background,
+}
+
+/// Called once, when the commit is durable or refused. Commits of one aggregate are answered in the order
+/// they were submitted. It must not block.
+pub type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;

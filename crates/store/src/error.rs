@@ -1,0 +1,33 @@
+//! What can go wrong in a store, from the caller's point of view.
+
+use std::path::PathBuf;
+
+/// Why a store could not do what it was asked. None of these leaves anything half-written.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// Another commit came first; decide again on what is there now.
+    #[error("the aggregate has moved on since it was read")]
+    Stale,
+    /// The lease on a task has passed to somebody else.
+    #[error("the lease on the task was lost")]
+    Fenced,
+    /// The data can't be trusted as it is.
+    #[error("{}: {reason}. {way_out}", file.display())]
+    Damaged {
+        /// Which file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// What an operator can do.
+        way_out: String,
+    },
+    /// The data directory is in use, or was made for something else.
+    #[error("{0}")]
+    Refused(String),
+    /// The disk or the database engine failed. A commit that met this did not happen.
+    #[error("the store failed: {0}")]
+    Failed(String),
+    /// The store is shutting down.
+    #[error("the store is closed")]
+    Closed,
+}

@@ -1,0 +1,331 @@
+//! The SQL of a commit, shared by every engine.
+//!
+//! Parameters are written `$1`, `$2` … in the order of their first appearance, which SQLite and PostgreSQL
+//! read alike.
+
+use std::borrow::Cow;
+
+use abide_core::{Effect, Payload, Record, sha256};
+
+use crate::Commit;
+
+/// A payload above this many bytes goes into a blob: rows of a clustered table should stay small.
+pub(crate) const INLINE_PAYLOAD_BYTES_MAX: usize = 4096;
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// SQL's null.
+    Null,
+    /// A whole number.
+    Int(i64),
+    /// Text.
+    Text(Cow<'a, str>),
+    /// Bytes.
+    Blob(Cow<'a, [u8]>),
+}
+
+/// One statement of a plan.
+#[derive(Clone, Debug)]
+pub struct Statement<'a> {
+    /// The text; statements with the same text are prepared once.
+    pub sql: &'static str,
+    /// The parameters.
+    pub values: Vec<Value<'a>>,
+    /// What it means if no row was written.
+    pub otherwise: Otherwise,
+}
+
+/// What it means if a statement wrote no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Otherwise {
+    /// Nothing special.
+    Fine,
+    /// Another commit came first.
+    Stale,
+    /// The lease was lost.
+    Fenced,
+}
+
+pub(crate) const CREATE: &str = "INSERT INTO aggregates \
+    (tenant, id, next, at, status, workflow, definition, started_at, snapshot_at, snapshot) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING";
+pub(crate) const MOVE: &str =
+    "UPDATE aggregates SET next = $1, at = $2, status = $3 WHERE tenant = $4 AND id = $5 AND next = $6";
+pub(crate) const MOVE_WITH_SNAPSHOT: &str = "UPDATE aggregates SET next = $1, at = $2, status = $3, \
+    snapshot_at = $4, snapshot = $5 WHERE tenant = $6 AND id = $7 AND next = $8";
+pub(crate) const APPEND: &str = "INSERT INTO events \
+    (tenant, id, seq, at, type, version, cause, node, salt, chain, payload, blob) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+pub(crate) const PUT_BLOB: &str =
+    "INSERT INTO blobs (tenant, hash, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+pub(crate) const ARM: &str = "INSERT INTO timers (due, tenant, id, timer) VALUES ($1, $2, $3, $4)";
+pub(crate) const DISARM: &str =
+    "DELETE FROM timers WHERE due = $1 AND tenant = $2 AND id = $3 AND timer = $4";
+pub(crate) const DISPATCH: &str =
+    "INSERT INTO tasks (tenant, id, node, execution, boot, fence) VALUES ($1, $2, $3, $4, $5, 1)";
+pub(crate) const FINISH: &str =
+    "DELETE FROM tasks WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5";
+pub(crate) const SEND: &str =
+    "INSERT INTO outbox (tenant, sender, seq, receiver, message) VALUES ($1, $2, $3, $4, $5)";
+pub(crate) const CONSUME: &str =
+    "DELETE FROM outbox WHERE tenant = $1 AND sender = $2 AND seq = $3 AND receiver = $4";
+pub(crate) const HEAR: &str = "INSERT INTO heard (tenant, receiver, sender, seq) VALUES ($1, $2, $3, $4) \
+    ON CONFLICT (tenant, receiver, sender) DO UPDATE SET seq = excluded.seq";
+
+/// The statements of a commit. The first decides whether it is stale, so a stale commit writes nothing.
+pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
+    let mut plan = Vec::with_capacity(2 + commit.records.len() + commit.effects.len());
+    plan.push(head(commit));
+    for record in &commit.records {
+        append(commit, record, &mut plan);
+    }
+    plan.extend(commit.effects.iter().map(|effect| carry_out(commit, effect)));
+    if let Some(message) = &commit.consumed {
+        let values = vec![
+            int(message.sender.tenant.0),
+            blob(message.sender.id.as_bytes()),
+            int(message.sequence as i64),
+            owned(message.receiver.as_bytes()),
+        ];
+        plan.push(Statement {
+            sql: CONSUME,
+            values,
+            otherwise: Otherwise::Fine,
+        });
+    }
+    for (hash, bytes) in &commit.blobs {
+        plan.push(put_blob(commit, Cow::Borrowed(hash), bytes));
+    }
+    plan
+}
+
+fn head(commit: &Commit) -> Statement<'_> {
+    let next = commit.expected as i64 + commit.records.len() as i64;
+    let at = commit.records.last().map_or(0, |record| record.at);
+    let status = int(commit.summary.status.code());
+    let [tenant, id] = key(commit);
+    let (sql, values) = match (commit.expected, &commit.snapshot) {
+        (0, snapshot) => {
+            let summary = &commit.summary;
+            let kept = snapshot.as_ref().map_or(Value::Null, |_| Value::Int(next));
+            let bytes = snapshot.as_ref().map_or(Value::Null, |bytes| blob(bytes));
+            let (workflow, definition) = (text(&summary.workflow_id), blob(&summary.definition));
+            let started = Value::Int(summary.started_at);
+            let values = vec![
+                tenant,
+                id,
+                Value::Int(next),
+                Value::Int(at),
+                status,
+                workflow,
+                definition,
+                started,
+                kept,
+                bytes,
+            ];
+            (CREATE, values)
+        }
+        (expected, None) => (
+            MOVE,
+            vec![
+                Value::Int(next),
+                Value::Int(at),
+                status,
+                tenant,
+                id,
+                Value::Int(expected as i64),
+            ],
+        ),
+        (expected, Some(bytes)) => {
+            let (kept, expected) = (Value::Int(next), Value::Int(expected as i64));
+            let values = vec![
+                Value::Int(next),
+                Value::Int(at),
+                status,
+                kept,
+                blob(bytes),
+                tenant,
+                id,
+                expected,
+            ];
+            (MOVE_WITH_SNAPSHOT, values)
+        }
+    };
+    Statement {
+        sql,
+        values,
+        otherwise: Otherwise::Stale,
+    }
+}
+
+fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'a>>) {
+    let [tenant, id] = key(commit);
+    let salt = commit
+        .salt
+        .as_ref()
+        .filter(|_| record.sequence == 0)
+        .map_or(Value::Null, |salt| blob(salt));
+    let (payload, large) = match &record.payload {
+        Payload::Present(bytes) if bytes.len() <= INLINE_PAYLOAD_BYTES_MAX => (blob(bytes), Value::Null),
+        Payload::Present(bytes) => {
+            let hash = sha256(bytes);
+            plan.push(put_blob(commit, Cow::Owned(hash.to_vec()), bytes));
+            (Value::Null, Value::Blob(Cow::Owned(hash.to_vec())))
+        }
+        Payload::Erased(_) => (Value::Null, Value::Null),
+    };
+    let values = vec![
+        tenant,
+        id,
+        Value::Int(record.sequence as i64),
+        Value::Int(record.at),
+        int(record.type_code),
+        int(record.version),
+        record.cause.map_or(Value::Null, |cause| Value::Int(cause as i64)),
+        record.node.as_deref().map_or(Value::Null, text),
+        salt,
+        blob(&record.chain),
+        payload,
+        large,
+    ];
+    plan.push(Statement {
+        sql: APPEND,
+        values,
+        otherwise: Otherwise::Fine,
+    });
+}
+
+fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect) -> Statement<'a> {
+    let [tenant, id] = key(commit);
+    let (sql, values, otherwise) = match effect {
+        Effect::ArmTimer { timer, due } => (
+            ARM,
+            vec![
+                Value::Int(*due),
+                tenant,
+                id,
+                Value::Text(timer.to_string().into()),
+            ],
+            Otherwise::Fine,
+        ),
+        Effect::DropTimer { timer, due } => (
+            DISARM,
+            vec![
+                Value::Int(*due),
+                tenant,
+                id,
+                Value::Text(timer.to_string().into()),
+            ],
+            Otherwise::Fine,
+        ),
+        Effect::Dispatch(task) => {
+            let (node, execution) = (text(&task.node), int(task.execution));
+            (
+                DISPATCH,
+                vec![tenant, id, node, execution, Value::Int(commit.boot as i64)],
+                Otherwise::Fine,
+            )
+        }
+        Effect::FinishTask(task) => {
+            let fence = Value::Int(commit.fence.map_or(-1, |fence| fence as i64));
+            (
+                FINISH,
+                vec![tenant, id, text(&task.node), int(task.execution), fence],
+                Otherwise::Fenced,
+            )
+        }
+        Effect::Send { to, notice } => {
+            let message = serde_json::to_vec(notice).expect("a notice is plain data, which serialises");
+            let sequence = Value::Int(notice.sequence as i64);
+            (
+                SEND,
+                vec![
+                    tenant,
+                    id,
+                    sequence,
+                    blob(to.as_bytes()),
+                    Value::Blob(message.into()),
+                ],
+                Otherwise::Fine,
+            )
+        }
+        Effect::Hear { from, sequence } => (
+            HEAR,
+            vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)],
+            Otherwise::Fine,
+        ),
+    };
+    Statement {
+        sql,
+        values,
+        otherwise,
+    }
+}
+
+fn put_blob<'a>(commit: &'a Commit, hash: Cow<'a, [u8]>, bytes: &'a [u8]) -> Statement<'a> {
+    let values = vec![int(commit.key.tenant.0), Value::Blob(hash), blob(bytes)];
+    Statement {
+        sql: PUT_BLOB,
+        values,
+        otherwise: Otherwise::Fine,
+    }
+}
+
+fn key(commit: &Commit) -> [Value<'_>; 2] {
+    [int(commit.key.tenant.0), blob(commit.key.id.as_bytes())]
+}
+
+fn int<'a>(number: impl Into<i64>) -> Value<'a> {
+    Value::Int(number.into())
+}
+
+fn text(text: &str) -> Value<'_> {
+    Value::Text(Cow::Borrowed(text))
+}
+
+fn blob(bytes: &[u8]) -> Value<'_> {
+    Value::Blob(Cow::Borrowed(bytes))
+}
+
+fn owned<'a>(bytes: &[u8]) -> Value<'a> {
+    Value::Blob(Cow::Owned(bytes.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered_by_first_appearance() {
+        let statements = [
+            CREATE,
+            MOVE,
+            MOVE_WITH_SNAPSHOT,
+            APPEND,
+            PUT_BLOB,
+            ARM,
+            DISARM,
+            DISPATCH,
+            FINISH,
+            SEND,
+            CONSUME,
+            HEAR,
+        ];
+        for sql in statements {
+            let numbers: Vec<u32> = sql
+                .split('$')
+                .skip(1)
+                .map(|rest| {
+                    rest.chars()
+                        .take_while(char::is_ascii_digit)
+                        .collect::<String>()
+                        .parse()
+                        .unwrap()
+                })
+                .collect();
+            let ascending: Vec<u32> = (1..=numbers.len() as u32).collect();
+            assert_eq!(numbers, ascending, "{sql}");
+        }
+    }
+}

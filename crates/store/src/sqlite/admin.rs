@@ -1,0 +1,135 @@
+//! The rare reads and writes: leases, test time, tenants, API keys.
+
+use std::sync::Arc;
+
+use abide_core::{Millis, TaskId, TenantId};
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use super::reader;
+use super::writer::in_transaction;
+use crate::sql::CONSUME;
+use crate::{ApiKey, MessageRef, TaskRow};
+
+pub(super) const TEST_CLOCK: &str = "test_clock_ms";
+const BOOT: &str = "boot";
+
+/// Counts the starts of a server on this data.
+pub(super) fn begin_boot(connection: &mut Connection) -> rusqlite::Result<u64> {
+    in_transaction(connection, |transaction| {
+        let boot = setting(transaction, BOOT)?.unwrap_or(0) + 1;
+        raise_setting(transaction, BOOT, boot)?;
+        Ok(boot as u64)
+    })
+}
+
+pub(super) fn setting(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+    connection
+        .query_row("SELECT value FROM settings WHERE name = $1", [name], |row| {
+            row.get(0)
+        })
+        .optional()
+}
+
+pub(super) fn raise_setting(transaction: &Transaction<'_>, name: &str, to: i64) -> rusqlite::Result<i64> {
+    transaction.query_row(
+        "INSERT INTO settings (name, value) VALUES ($1, $2) \
+         ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value) RETURNING value",
+        (name, to),
+        |row| row.get(0),
+    )
+}
+
+pub(super) fn claim_tasks(
+    transaction: &Transaction<'_>,
+    boot: u64,
+    limit: usize,
+) -> rusqlite::Result<Vec<TaskRow>> {
+    let mut statement = transaction.prepare_cached(
+        "UPDATE tasks SET boot = $1, fence = fence + 1 WHERE (tenant, id, node, execution) IN \
+         (SELECT tenant, id, node, execution FROM tasks WHERE boot <> $1 ORDER BY tenant, id LIMIT $2) \
+         RETURNING tenant, id, node, execution, fence",
+    )?;
+    statement
+        .query_map((boot, limit as i64), |row| {
+            let node: String = row.get(2)?;
+            let task = TaskId {
+                node: node.into(),
+                execution: row.get(3)?,
+            };
+            Ok(TaskRow {
+                key: reader::key(row, 0)?,
+                task,
+                fence: row.get(4)?,
+            })
+        })?
+        .collect()
+}
+
+pub(super) fn discard(transaction: &Transaction<'_>, messages: &[MessageRef]) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare_cached(CONSUME)?;
+    for message in messages {
+        let (sender, receiver) = (message.sender, message.receiver);
+        statement.execute((
+            sender.tenant.0,
+            sender.id.as_bytes(),
+            message.sequence,
+            receiver.as_bytes(),
+        ))?;
+    }
+    Ok(())
+}
+
+pub(super) fn tenant(connection: &Connection, name: &str) -> rusqlite::Result<Option<TenantId>> {
+    let id = connection
+        .query_row("SELECT id FROM tenants WHERE name = $1", [name], |row| row.get(0))
+        .optional()?;
+    Ok(id.map(TenantId))
+}
+
+pub(super) fn make_tenant(transaction: &Transaction<'_>, name: &str) -> rusqlite::Result<Option<TenantId>> {
+    transaction.execute(
+        "INSERT INTO tenants (name) VALUES ($1) ON CONFLICT DO NOTHING",
+        [name],
+    )?;
+    tenant(transaction, name)
+}
+
+pub(super) fn put_api_key(transaction: &Transaction<'_>, key: &ApiKey) -> rusqlite::Result<()> {
+    transaction.execute(
+        "INSERT OR REPLACE INTO api_keys (id, tenant, principal, mac, created_at, revoked_at) \
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        (
+            &key.id,
+            key.tenant.0,
+            &key.principal,
+            &key.mac[..],
+            key.created_at,
+            key.revoked_at,
+        ),
+    )?;
+    Ok(())
+}
+
+pub(super) fn api_keys(connection: &Connection, id: Option<&str>) -> rusqlite::Result<Vec<ApiKey>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, tenant, principal, mac, created_at, revoked_at FROM api_keys \
+         WHERE $1 IS NULL OR id = $1 ORDER BY created_at, id",
+    )?;
+    statement
+        .query_map([id], |row| {
+            Ok(ApiKey {
+                id: row.get(0)?,
+                tenant: TenantId(row.get(1)?),
+                principal: row.get(2)?,
+                mac: Arc::from(row.get::<_, Vec<u8>>(3)?),
+                created_at: row.get(4)?,
+                revoked_at: row.get(5)?,
+            })
+        })?
+        .collect()
+}
+
+pub(super) fn revoke_api_key(transaction: &Transaction<'_>, id: &str, at: Millis) -> rusqlite::Result<bool> {
+    let sql = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2";
+    Ok(transaction.execute(sql, (at, id))? > 0)
+}

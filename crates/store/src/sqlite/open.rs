@@ -1,0 +1,286 @@
+//! Opening a data directory: locked, checked, migrated, or refused with a way out.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, mpsc};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::queue::Queue;
+use super::reader::Readers;
+use super::{Sqlite, admin, migrate, writer};
+use crate::Error;
+
+/// The database's name within a data directory.
+const FILE_NAME: &str = "abide.db";
+
+/// Log pages after which the writer folds the log into the file: 16 MiB keeps a start after a kill short.
+const LOG_PAGES_MAX: i64 = 4000;
+
+/// How a data directory is opened.
+#[derive(Clone)]
+pub struct SqliteOptions {
+    /// The data directory; made if it does not exist.
+    pub dir: PathBuf,
+    /// How many reads go on at once.
+    pub readers: usize,
+    /// What a commit waits for. Anything but `Full` is for tests that show why.
+    pub synchronous: Synchronous,
+    /// A registered shim under SQLite, for tests and benches.
+    pub vfs: Option<String>,
+    /// Called by the writer around each commit, for tests that kill the process there.
+    pub on_stage: Option<StageHook>,
+}
+
+/// Called by the writer as it goes.
+pub type StageHook = Arc<dyn Fn(Stage) + Send + Sync>;
+
+/// Where the writer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Everything is written, nothing is durable.
+    Committing,
+    /// Everything is durable, nobody has heard.
+    Committed,
+}
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchronous {
+    /// The disk has it.
+    Full,
+    /// The operating system has it.
+    Normal,
+    /// Nothing.
+    Off,
+}
+
+impl SqliteOptions {
+    /// The usual way to open a data directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            readers: 4,
+            synchronous: Synchronous::Full,
+            vfs: None,
+            on_stage: None,
+        }
+    }
+
+    fn connect(&self, file: &Path, flags: OpenFlags) -> Result<Connection, Error> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let opened = match &self.vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(file, flags, vfs.as_str()),
+            None => Connection::open_with_flags(file, flags),
+        };
+        opened.map_err(|error| explain(file, &error))
+    }
+}
+
+impl Sqlite {
+    /// Opens a data directory for one server.
+    pub fn open(options: &SqliteOptions) -> Result<Self, Error> {
+        std::fs::create_dir_all(&options.dir).map_err(|error| io(&options.dir, &error))?;
+        let lock = lock(&options.dir)?;
+        let file = options.dir.join(FILE_NAME);
+        check_file(&file)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut connection = options.connect(&file, flags)?;
+        prepare_writer(&mut connection, options).map_err(|error| explain(&file, &error))?;
+        migrate::run(&mut connection, &file)?;
+        let boot = admin::begin_boot(&mut connection).map_err(|error| explain(&file, &error))?;
+        let readers = Readers::new(connect_readers(options, &file)?, file.clone());
+        Ok(Self::start(connection, file, boot, readers, lock, options))
+    }
+
+    /// Opens a data directory to look at it, beside a server that may be running.
+    pub fn open_for_reading(dir: &Path) -> Result<Self, Error> {
+        let options = SqliteOptions::new(dir);
+        let file = dir.join(FILE_NAME);
+        if !file.exists() {
+            return Err(Error::Refused(format!(
+                "{} holds no Abide data: there is no {FILE_NAME} in it",
+                dir.display()
+            )));
+        }
+        check_file(&file)?;
+        let connections = connect_readers(&options, &file)?;
+        for connection in &connections {
+            migrate::check(connection, &file)?;
+        }
+        let queue = Arc::new(Queue::default());
+        queue.close();
+        let readers = Readers::new(connections, file.clone());
+        let threads = Mutex::new(Vec::new());
+        Ok(Self {
+            file,
+            boot: 0,
+            queue,
+            readers,
+            counts: Arc::default(),
+            threads,
+            _lock: None,
+        })
+    }
+
+    fn start(
+        connection: Connection,
+        file: PathBuf,
+        boot: u64,
+        readers: Arc<Readers>,
+        lock: File,
+        options: &SqliteOptions,
+    ) -> Self {
+        let queue = Arc::new(Queue::default());
+        let counts: Arc<writer::Counters> = Arc::default();
+        let (answers, waiting) = mpsc::channel();
+        let writer = writer::Writer {
+            connection,
+            queue: queue.clone(),
+            answers,
+            counters: counts.clone(),
+            file: file.clone(),
+            on_stage: options.on_stage.clone(),
+        };
+        let threads = vec![
+            spawn("store-writer", move || writer.run()),
+            spawn("store-answers", move || writer::answer(&waiting)),
+        ];
+        Self {
+            file,
+            boot,
+            queue,
+            readers,
+            counts,
+            threads: Mutex::new(threads),
+            _lock: Some(lock),
+        }
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .expect("the system can start a thread at start-up")
+}
+
+/// One server per data directory. The lock dies with the process, however that dies.
+fn lock(dir: &Path) -> Result<File, Error> {
+    let path = dir.join("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|error| io(&path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(Error::Refused(format!(
+            "another abide is using {}; stop it first, or give this one its own --data directory",
+            dir.display()
+        ))),
+        Err(std::fs::TryLockError::Error(error)) => Err(io(&path, &error)),
+    }
+}
+
+/// What can be seen wrong with a file before SQLite touches it.
+fn check_file(file: &Path) -> Result<(), Error> {
+    let Ok(mut opened) = File::open(file) else {
+        return Ok(());
+    };
+    let length = opened.metadata().map_err(|error| io(file, &error))?.len();
+    let mut header = [0; 32];
+    if length == 0 || opened.read_exact(&mut header).is_err() {
+        return if length == 0 {
+            Ok(())
+        } else {
+            Err(damaged(file, "it is too short to be a database"))
+        };
+    }
+    if !header.starts_with(b"SQLite format 3\0") {
+        return Err(damaged(file, "it is not a SQLite database"));
+    }
+    let page = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        size => u64::from(size),
+    };
+    let pages = u64::from(u32::from_be_bytes([
+        header[28], header[29], header[30], header[31],
+    ]));
+    // With a log beside it the file may lawfully be behind; without one it must be whole.
+    let log = std::fs::metadata(file.with_extension("db-wal")).map_or(0, |log| log.len());
+    if log == 0 && length < page * pages {
+        return Err(damaged(
+            file,
+            &format!("it was cut short: {length} bytes of {}", page * pages),
+        ));
+    }
+    Ok(())
+}
+
+fn prepare_writer(connection: &mut Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
+    let synchronous = match options.synchronous {
+        Synchronous::Full => "FULL",
+        Synchronous::Normal => "NORMAL",
+        Synchronous::Off => "OFF",
+    };
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX)?;
+    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    connection.pragma_update(None, "cache_size", -32_768)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+fn connect_readers(options: &SqliteOptions, file: &Path) -> Result<Vec<Connection>, Error> {
+    (0..options.readers.max(1))
+        .map(|_| {
+            let connection = options.connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            let prepare = || {
+                connection.pragma_update(None, "query_only", true)?;
+                connection.pragma_update(None, "cache_size", -4_096)?;
+                connection.busy_timeout(std::time::Duration::from_secs(10))
+            };
+            prepare().map_err(|error| explain(file, &error))?;
+            Ok(connection)
+        })
+        .collect()
+}
+
+fn io(path: &Path, error: &std::io::Error) -> Error {
+    Error::Refused(format!(
+        "{}: {error}; check that it exists and that this user may write there",
+        path.display()
+    ))
+}
+
+pub(super) fn damaged(file: &Path, reason: &str) -> Error {
+    let way_out =
+        "Nothing was changed. Stop the server, keep a copy of the directory, and restore the last backup; \
+                   `abide verify` tells what can be read"
+            .to_owned();
+    Error::Damaged {
+        file: file.to_owned(),
+        reason: reason.to_owned(),
+        way_out,
+    }
+}
+
+/// An error of SQLite in the words of this crate.
+pub(super) fn explain(file: &Path, error: &rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    match error.sqlite_error_code() {
+        Some(DatabaseCorrupt | NotADatabase) => damaged(file, &error.to_string()),
+        _ => match error {
+            rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) => {
+                damaged(file, &error.to_string())
+            }
+            _ => Error::Failed(format!("{}: {error}", file.display())),
+        },
+    }
+}

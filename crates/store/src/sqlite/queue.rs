@@ -1,0 +1,124 @@
+//! What waits for the writer: two lanes, people first.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex};
+
+use crate::{Commit, Done, Lane};
+
+/// Jobs in one transaction at the most. Past a few hundred the fsync is shared so widely that a longer
+/// transaction only adds latency.
+pub(super) const BATCH_JOBS_MAX: usize = 256;
+
+/// Places in each batch that background work gets when it waits, however busy the other lane is.
+const BACKGROUND_SHARE: usize = 32;
+
+/// One thing for the writer to do.
+pub(super) enum Job {
+    /// A commit, boxed: the queue moves jobs about.
+    Commit(Box<Commit>, Done),
+    /// A rare write with a transaction of its own.
+    Write(Box<dyn FnOnce(&mut rusqlite::Connection) + Send>),
+}
+
+/// The lanes. The engine bounds how much it submits, so the queue needs no bound of its own.
+#[derive(Default)]
+pub(super) struct Queue {
+    lanes: Mutex<Lanes>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Lanes {
+    interactive: VecDeque<Job>,
+    background: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Queue {
+    /// Adds a job; `false` if the store is closed.
+    pub(super) fn push(&self, job: Job, lane: Lane) -> bool {
+        self.push_or_return(job, lane).is_none()
+    }
+
+    /// Adds a job, or gives it back if the store is closed.
+    pub(super) fn push_or_return(&self, job: Job, lane: Lane) -> Option<Job> {
+        let mut lanes = self.lanes.lock().expect("no thread panics holding this");
+        if lanes.closed {
+            return Some(job);
+        }
+        match lane {
+            Lane::Interactive => lanes.interactive.push_back(job),
+            Lane::Background => lanes.background.push_back(job),
+        }
+        drop(lanes);
+        self.wake.notify_one();
+        None
+    }
+
+    /// Waits for work and takes a batch of it. `None` once the queue is closed and empty.
+    pub(super) fn take(&self) -> Option<Vec<Job>> {
+        let mut lanes = self.lanes.lock().expect("no thread panics holding this");
+        loop {
+            let batch = lanes.take_batch();
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+            if lanes.closed {
+                return None;
+            }
+            lanes = self.wake.wait(lanes).expect("no thread panics holding this");
+        }
+    }
+
+    /// Takes in no more. What is queued will still be written.
+    pub(super) fn close(&self) {
+        self.lanes.lock().expect("no thread panics holding this").closed = true;
+        self.wake.notify_all();
+    }
+}
+
+impl Lanes {
+    fn take_batch(&mut self) -> Vec<Job> {
+        let reserved = self.background.len().min(BACKGROUND_SHARE);
+        let people = self.interactive.len().min(BATCH_JOBS_MAX - reserved);
+        let others = self.background.len().min(BATCH_JOBS_MAX - people);
+        let mut batch: Vec<Job> = self.interactive.drain(..people).collect();
+        batch.extend(self.background.drain(..others));
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        Job::Write(Box::new(|_| {}))
+    }
+
+    #[test]
+    fn background_work_yields_but_does_not_starve() {
+        let queue = Queue::default();
+        for _ in 0..1000 {
+            queue.push(job(), Lane::Interactive);
+            queue.push(job(), Lane::Background);
+        }
+        let mut lanes = queue.lanes.lock().unwrap();
+        assert_eq!(lanes.take_batch().len(), BATCH_JOBS_MAX);
+        assert_eq!(
+            lanes.interactive.len(),
+            1000 - (BATCH_JOBS_MAX - BACKGROUND_SHARE)
+        );
+        assert_eq!(lanes.background.len(), 1000 - BACKGROUND_SHARE);
+    }
+
+    #[test]
+    fn a_closed_queue_gives_out_what_it_holds_and_takes_nothing_in() {
+        let queue = Queue::default();
+        assert!(queue.push(job(), Lane::Background));
+        queue.close();
+        assert!(!queue.push(job(), Lane::Interactive));
+        assert_eq!(queue.take().map(|batch| batch.len()), Some(1));
+        assert!(queue.take().is_none());
+    }
+}

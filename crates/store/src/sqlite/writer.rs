@@ -1,0 +1,204 @@
+//! The writer: merges what waits into one transaction, syncs once, answers each.
+//!
+//! Answers are given from a second thread, so that the next batch is being written meanwhile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params_from_iter};
+
+use super::open::{Stage, StageHook, explain};
+use super::queue::{Job, Queue};
+use crate::sql::{Otherwise, Statement, Value, plan};
+use crate::store::Counts;
+use crate::{Commit, Done, Error};
+
+/// What the writer has written; read by benches and metrics.
+#[derive(Default)]
+pub(super) struct Counters {
+    commits: AtomicU64,
+    transactions: AtomicU64,
+    rows: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn read(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            commits: read(&self.commits),
+            transactions: read(&self.transactions),
+            rows: read(&self.rows),
+        }
+    }
+}
+
+/// Answers on their way to whoever waits for them.
+pub(super) type Answers = Vec<(Done, Result<(), Error>)>;
+
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    pub(super) queue: Arc<Queue>,
+    pub(super) answers: mpsc::Sender<Answers>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) file: PathBuf,
+    pub(super) on_stage: Option<StageHook>,
+}
+
+/// Why a transaction with several commits can't be kept.
+enum Undo {
+    /// One of them must drop out, which only shows when the others are apart from it.
+    Isolate(Error),
+    /// The disk or the engine failed; trying again one by one would fail as well.
+    Fail(Error),
+}
+
+impl Writer {
+    /// Writes until the queue is closed and empty, then folds the log into the file.
+    pub(super) fn run(mut self) {
+        while let Some(batch) = self.queue.take() {
+            self.write(batch);
+        }
+        if let Err(error) = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        {
+            tracing::warn!(%error, "the log was not folded into the file; the next start will do it");
+        }
+    }
+
+    /// Commits that follow each other share a transaction; a rare write in between has its own.
+    fn write(&mut self, batch: Vec<Job>) {
+        let mut commits = Vec::with_capacity(batch.len());
+        for job in batch {
+            match job {
+                Job::Commit(commit, done) => commits.push((commit, done)),
+                Job::Write(job) => {
+                    self.commit(std::mem::take(&mut commits));
+                    job(&mut self.connection);
+                }
+            }
+        }
+        self.commit(commits);
+    }
+
+    fn commit(&mut self, commits: Vec<(Box<Commit>, Done)>) {
+        if commits.is_empty() {
+            return;
+        }
+        let (commits, dones): (Vec<_>, Vec<_>) = commits.into_iter().unzip();
+        let results = match self.transact(&commits) {
+            Ok(results) => results,
+            Err(Undo::Fail(error)) => vec![Err(error); commits.len()],
+            Err(Undo::Isolate(_)) => commits
+                .chunks(1)
+                .map(|alone| self.transact_alone(alone))
+                .collect(),
+        };
+        self.stage(Stage::Committed);
+        // The answering thread outlives this one; if it is gone, so is everyone who waits.
+        let _ = self.answers.send(dones.into_iter().zip(results).collect());
+    }
+
+    fn transact_alone(&mut self, commit: &[Box<Commit>]) -> Result<(), Error> {
+        match self.transact(commit) {
+            Ok(mut results) => results.pop().unwrap_or(Err(Error::Closed)),
+            Err(Undo::Isolate(error) | Undo::Fail(error)) => Err(error),
+        }
+    }
+
+    /// One transaction. A stale commit writes nothing and drops out; anything else that goes wrong undoes all.
+    fn transact(&mut self, commits: &[Box<Commit>]) -> Result<Vec<Result<(), Error>>, Undo> {
+        let file = &self.file;
+        let fail = |error: rusqlite::Error| Undo::Fail(explain(file, &error));
+        let transaction =
+            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate).map_err(fail)?;
+        let mut rows = 0;
+        let mut results = Vec::with_capacity(commits.len());
+        for commit in commits {
+            results.push(match write_one(&transaction, commit, file)? {
+                0 => Err(Error::Stale),
+                written => {
+                    rows += written;
+                    Ok(())
+                }
+            });
+        }
+        if let Some(hook) = &self.on_stage {
+            hook(Stage::Committing);
+        }
+        transaction.commit().map_err(fail)?;
+        let kept = results.iter().filter(|result| result.is_ok()).count() as u64;
+        self.counters.commits.fetch_add(kept, Ordering::Relaxed);
+        self.counters.transactions.fetch_add(1, Ordering::Relaxed);
+        self.counters.rows.fetch_add(rows, Ordering::Relaxed);
+        Ok(results)
+    }
+
+    fn stage(&self, stage: Stage) {
+        if let Some(hook) = &self.on_stage {
+            hook(stage);
+        }
+    }
+}
+
+/// Writes one commit and counts its rows: none means that it was stale.
+fn write_one(transaction: &Transaction<'_>, commit: &Commit, file: &std::path::Path) -> Result<u64, Undo> {
+    let mut rows = 0;
+    for statement in plan(commit) {
+        let written = execute(transaction, &statement).map_err(|error| undo(file, &error))?;
+        match (written, statement.otherwise) {
+            (0, Otherwise::Stale) => return Ok(0),
+            (0, Otherwise::Fenced) => return Err(Undo::Isolate(Error::Fenced)),
+            _ => rows += written as u64,
+        }
+    }
+    Ok(rows)
+}
+
+/// A broken constraint is one commit's fault; anything else is everybody's.
+fn undo(file: &std::path::Path, error: &rusqlite::Error) -> Undo {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::ConstraintViolation) => Undo::Isolate(explain(file, error)),
+        _ => Undo::Fail(explain(file, error)),
+    }
+}
+
+pub(super) fn execute(connection: &Connection, statement: &Statement<'_>) -> rusqlite::Result<usize> {
+    connection
+        .prepare_cached(statement.sql)?
+        .execute(params_from_iter(&statement.values))
+}
+
+/// Runs `job` in a transaction of its own and commits it.
+pub(super) fn in_transaction<T>(
+    connection: &mut Connection,
+    job: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let result = job(&transaction)?;
+    transaction.commit()?;
+    Ok(result)
+}
+
+/// Gives answers until the writer is gone.
+pub(super) fn answer(answers: &mpsc::Receiver<Answers>) {
+    for batch in answers {
+        for (done, result) in batch {
+            done(result);
+        }
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Null => ValueRef::Null,
+            Value::Int(number) => ValueRef::Integer(*number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}

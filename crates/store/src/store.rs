@@ -1,0 +1,105 @@
+//! The contract between the engine and its storage.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
+
+use crate::{ApiKey, Commit, Done, Error, Lane, Listed, Loaded, MessageRef, MessageRow, TaskRow, TimerRow};
+
+/// A store's answer, when it comes.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// Where journals live.
+///
+/// Reads see every commit that was answered before they were asked, and nothing of one that is not durable.
+pub trait Store: Send + Sync + 'static {
+    /// Hands in a commit. It never blocks; `done` gets the answer.
+    ///
+    /// `Ok` means that a power cut can't take it back. `Stale` and `Fenced` mean that nothing of it was
+    /// written. Commits in one lane are written in the order of submission; several share one transaction.
+    fn submit(&self, commit: Commit, lane: Lane, done: Done);
+
+    /// Reads an aggregate: its latest snapshot and the events behind it, as of one moment.
+    fn load(&self, key: Key) -> Answer<'_, Option<Loaded>>;
+
+    /// Reads events from sequence `from` on, at most `limit`.
+    fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
+
+    /// Lists runs of a tenant, newest first.
+    fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>>;
+
+    /// Reads content-addressed bytes.
+    fn blob(&self, tenant: TenantId, hash: Hash) -> Answer<'_, Option<Arc<[u8]>>>;
+
+    /// Reads timers due up to `until` that lie behind `after`, earliest first, at most `limit`. Nothing is claimed:
+    /// a timer leaves the table with the commit that it causes.
+    fn timers(&self, after: Option<TimerRow>, until: Millis, limit: usize) -> Answer<'_, Vec<TimerRow>>;
+
+    /// Takes the lease on up to `limit` tasks that no living server holds, durably, each under a new fence.
+    fn claim_tasks(&self, boot: u64, limit: usize) -> Answer<'_, Vec<TaskRow>>;
+
+    /// Reads messages behind `after`, at most `limit`.
+    fn outbox(&self, after: Option<MessageRef>, limit: usize) -> Answer<'_, Vec<MessageRow>>;
+
+    /// Durably forgets messages that nobody can receive (their receiver has ended or never was).
+    fn discard(&self, messages: Vec<MessageRef>) -> Answer<'_, ()>;
+
+    /// The highest sequence that `receiver` has recorded from `sender`.
+    fn heard(&self, receiver: Key, sender: RunId) -> Answer<'_, Option<u64>>;
+
+    /// The test clock's time, if this data directory runs on one.
+    fn test_clock(&self) -> Answer<'_, Option<Millis>>;
+
+    /// Durably sets the test clock. It only moves forward; the answer is the time it shows then.
+    fn set_test_clock(&self, to: Millis) -> Answer<'_, Millis>;
+
+    /// The tenant with this name, made durably if there is none and `create` is set.
+    fn tenant(&self, name: String, create: bool) -> Answer<'_, Option<TenantId>>;
+
+    /// Durably adds an API key, or replaces the one with the same id.
+    fn put_api_key(&self, key: ApiKey) -> Answer<'_, ()>;
+
+    /// The API key with this id, revoked or not.
+    fn api_key(&self, id: String) -> Answer<'_, Option<ApiKey>>;
+
+    /// Every API key.
+    fn api_keys(&self) -> Answer<'_, Vec<ApiKey>>;
+
+    /// Durably revokes an API key. `false` if there is none.
+    fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool>;
+
+    /// The number of this start. It is higher at each opening, so a lease names the process that holds it.
+    fn boot(&self) -> u64;
+
+    /// What has been written since the store was opened.
+    fn counts(&self) -> Counts;
+
+    /// Writes everything submitted so far, answers it, and closes. Later submissions are refused.
+    fn close(&self) -> Answer<'_, ()>;
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug)]
+pub struct ListQuery {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Only those that stand so.
+    pub status: Option<Status>,
+    /// Only those older than this one: the last of the page before.
+    pub before: Option<RunId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// What a store has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Commits that became durable.
+    pub commits: u64,
+    /// Transactions that carried them.
+    pub transactions: u64,
+    /// Statements that wrote a row.
+    pub rows: u64,
+}
