@@ -263,9 +263,10 @@ impl Builder {
 
     fn variables(&mut self, definition: &Definition) -> Vec<Variable> {
         let mut variables: Vec<Variable> = Vec::new();
+        let mut names = std::collections::HashSet::new();
         for (ix, variable) in definition.variables.iter().enumerate() {
             let place = format!("variables[{ix}]");
-            if variables.iter().any(|other| other.name == variable.name) {
+            if !names.insert(variable.name.as_str()) {
                 self.problem(
                     format!("{place}.name"),
                     format!("'{}' is declared twice", variable.name),

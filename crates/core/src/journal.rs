@@ -164,7 +164,13 @@ impl Record {
         context.update(&self.at.to_be_bytes());
         context.update(&self.type_code.to_be_bytes());
         context.update(&self.version.to_be_bytes());
-        context.update(&self.cause.map_or(0, |cause| cause + 1).to_be_bytes());
+        // Saturating, so that no cause on a damaged disk is taken for none.
+        context.update(
+            &self
+                .cause
+                .map_or(0, |cause| cause.saturating_add(1))
+                .to_be_bytes(),
+        );
         context.update(&(node.len() as u64).to_be_bytes());
         context.update(node.as_bytes());
         context.update(&self.digest(salt)?);

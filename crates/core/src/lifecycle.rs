@@ -74,6 +74,7 @@ impl Hold {
             (Self::None, RunEvent::Paused(_)) => Some(Self::Paused),
             (Self::Paused, RunEvent::Resumed(_)) => Some(Self::None),
             (_, RunEvent::Paused(_) | RunEvent::Resumed(_)) => None,
+            (_, RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_)) => Some(Self::None),
             // A yield means that nodes wait to be started, which a hold forbids.
             (Self::Paused, RunEvent::Yielded(_)) => None,
             (hold, _) => Some(hold),

@@ -63,6 +63,9 @@ pub struct Node {
     pub execution: u32,
     /// Incoming edges that are not satisfied yet. The node is ready at zero.
     pub unmet: u32,
+    /// The execution was handed to an executor. A node whose inputs are missing fails before it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dispatched: bool,
     /// When a waiting node goes on. Kept so that its timer can be named and dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
@@ -87,6 +90,7 @@ impl Node {
             phase: NodePhase::Pending,
             execution: 0,
             unmet,
+            dispatched: false,
             until: None,
             started_at: None,
             ended_at: None,

@@ -203,7 +203,6 @@ impl Run {
         state.ended_at = Some(at);
         state.error = error;
         state.ending = None;
-        state.hold = Hold::None;
         state.ready.clear();
         for (timer, due) in std::mem::take(&mut state.timers) {
             effects.push(Effect::DropTimer { timer, due });
@@ -257,6 +256,8 @@ impl Run {
                 };
                 self.state.ending.get_or_insert(ending);
                 self.settle(ix, was, at, effects);
+                // Nothing starts any more, so nothing would ever take the timer away.
+                self.disarm(&TimerId::Stretch, effects);
             }
             NodeEvent::Cancelled(_) => self.settle(ix, was, at, effects),
         }
@@ -280,6 +281,7 @@ impl Run {
         node.execution = started.execution;
         node.started_at = Some(at);
         node.until = started.until;
+        node.dispatched = started.dispatched;
         if started.dispatched {
             self.state.in_flight += 1;
             effects.push(Effect::Dispatch(TaskId {
@@ -306,10 +308,11 @@ impl Run {
         node.ended_at = Some(at);
         node.until = None;
         let execution = node.execution;
+        let dispatched = std::mem::take(&mut node.dispatched);
         self.state.unsettled -= 1;
         match was {
             NodePhase::Waiting => self.disarm(&TimerId::Delay { node: id, execution }, effects),
-            NodePhase::Running if self.is_dispatched(ix) => {
+            NodePhase::Running if dispatched => {
                 self.state.in_flight -= 1;
                 effects.push(Effect::FinishTask(TaskId { node: id, execution }));
             }

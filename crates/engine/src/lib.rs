@@ -1,1 +1,32 @@
-//! placeholder
+//! The shell around the core: it carries out what the core decides.
+//!
+//! | noun | file | what it does |
+//! |---|---|---|
+//! | [`Engine`] | `engine.rs` | what servers and tools call |
+//! | `Cell`, `Hot` | `hot.rs` | runs in memory, decided on ahead of the disk |
+//! | `Shell` | `shell.rs` | decide, submit, and what follows once a commit is durable |
+//! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
+//! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
+//! | outbox | `outbox.rs` | messages between runs |
+//! | [`Clock`] | `clock.rs` | the only source of time |
+//! | [`verify`] | `verify.rs` | folds every journal again and compares |
+
+mod clock;
+mod engine;
+mod error;
+mod executor;
+mod failpoint;
+mod graphs;
+mod hot;
+pub mod limits;
+mod outbox;
+mod shell;
+mod timers;
+pub mod verify;
+mod watch;
+
+pub use clock::{Clock, SystemClock, TestClock};
+pub use engine::{Engine, EngineOptions, NewRun};
+pub use error::Error;
+pub use failpoint::{Failpoints, Window};
+pub use watch::Subscription;

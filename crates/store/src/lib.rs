@@ -13,7 +13,7 @@ mod store;
 
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
-pub use rows::{ApiKey, Listed, Loaded, MessageRow, TaskRow, TimerRow};
+pub use rows::{ApiKey, Beside, Listed, Loaded, MessageRow, TaskRow, TimerRow, Totals};
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};

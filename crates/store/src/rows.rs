@@ -65,6 +65,34 @@ pub struct MessageRow {
     pub notice: Notice,
 }
 
+/// What lies beside a journal, all of which follows from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// Those of the expected timers that are there.
+    pub timers: Vec<TimerRow>,
+    /// Its tasks.
+    pub tasks: Vec<TaskId>,
+    /// How far it has heard others.
+    pub heard: Vec<(RunId, u64)>,
+    /// Its messages that are not delivered yet: to whom, and at which sequence.
+    pub sent: Vec<(RunId, u64)>,
+}
+
+/// How many rows the derived tables have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Timers.
+    pub timers: u64,
+    /// Tasks.
+    pub tasks: u64,
+    /// Senders heard.
+    pub heard: u64,
+    /// Messages under way.
+    pub outbox: u64,
+    /// Events.
+    pub events: u64,
+}
+
 /// An API key: everything but its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {

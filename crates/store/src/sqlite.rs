@@ -4,6 +4,7 @@
 //! was waiting. Nothing is polled, and readers never block the writer.
 
 mod admin;
+mod audit;
 mod migrate;
 mod open;
 mod queue;
@@ -19,7 +20,10 @@ use tokio::sync::oneshot;
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::store::{Answer, Counts, ListQuery, Store};
-use crate::{ApiKey, Commit, Done, Error, Lane, Listed, Loaded, MessageRef, MessageRow, TaskRow, TimerRow};
+use crate::{
+    ApiKey, Beside, Commit, Done, Error, Lane, Listed, Loaded, MessageRef, MessageRow, TaskRow, TimerRow,
+    Totals,
+};
 use queue::{Job, Queue};
 use reader::Readers;
 
@@ -100,12 +104,28 @@ impl Store for Sqlite {
         self.read(move |connection| reader::load(connection, key))
     }
 
+    fn head(&self, key: Key) -> Answer<'_, Option<Listed>> {
+        self.read(move |connection| reader::head(connection, key))
+    }
+
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
         self.read(move |connection| reader::journal(connection, key, from, limit))
     }
 
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
         self.read(move |connection| reader::list(connection, &query))
+    }
+
+    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Listed)>> {
+        self.read(move |connection| audit::scan(connection, after, limit))
+    }
+
+    fn beside(&self, key: Key, expected: Vec<TimerRow>) -> Answer<'_, Beside> {
+        self.read(move |connection| audit::beside(connection, key, expected))
+    }
+
+    fn totals(&self) -> Answer<'_, Totals> {
+        self.read(audit::totals)
     }
 
     fn blob(&self, tenant: TenantId, hash: Hash) -> Answer<'_, Option<Arc<[u8]>>> {

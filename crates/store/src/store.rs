@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
-use crate::{ApiKey, Commit, Done, Error, Lane, Listed, Loaded, MessageRef, MessageRow, TaskRow, TimerRow};
+use crate::{
+    ApiKey, Beside, Commit, Done, Error, Lane, Listed, Loaded, MessageRef, MessageRow, TaskRow, TimerRow,
+    Totals,
+};
 
 /// A store's answer, when it comes.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -24,11 +27,23 @@ pub trait Store: Send + Sync + 'static {
     /// Reads an aggregate: its latest snapshot and the events behind it, as of one moment.
     fn load(&self, key: Key) -> Answer<'_, Option<Loaded>>;
 
+    /// Reads an aggregate's columns alone.
+    fn head(&self, key: Key) -> Answer<'_, Option<Listed>>;
+
     /// Reads events from sequence `from` on, at most `limit`.
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
 
     /// Lists runs of a tenant, newest first.
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>>;
+
+    /// Goes through the aggregates of all tenants behind `after`, in order of their keys.
+    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Listed)>>;
+
+    /// Reads what lies beside an aggregate's journal. Of its timers, those that are `expected`.
+    fn beside(&self, key: Key, expected: Vec<TimerRow>) -> Answer<'_, Beside>;
+
+    /// Counts the rows of the tables that are derived from journals.
+    fn totals(&self) -> Answer<'_, Totals>;
 
     /// Reads content-addressed bytes.
     fn blob(&self, tenant: TenantId, hash: Hash) -> Answer<'_, Option<Arc<[u8]>>>;

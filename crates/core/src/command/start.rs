@@ -35,7 +35,7 @@ impl Run {
         let mut run = Self::empty(start.key, start.salt, start.graph.clone());
         let mut turn = Turn {
             step: Step::default(),
-            now,
+            now: now.max(run.head.at),
         };
         let started = Started {
             workflow_id: start.graph.workflow_id.to_string(),

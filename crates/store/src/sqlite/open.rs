@@ -94,9 +94,12 @@ impl Sqlite {
         Ok(Self::start(connection, file, boot, readers, lock, options))
     }
 
-    /// Opens a data directory to look at it, beside a server that may be running.
+    /// Opens a data directory to look at it as of now, beside a server that may be running and going on.
     pub fn open_for_reading(dir: &Path) -> Result<Self, Error> {
-        let options = SqliteOptions::new(dir);
+        let options = SqliteOptions {
+            readers: 1,
+            ..SqliteOptions::new(dir)
+        };
         let file = dir.join(FILE_NAME);
         if !file.exists() {
             return Err(Error::Refused(format!(
@@ -108,6 +111,8 @@ impl Sqlite {
         let connections = connect_readers(&options, &file)?;
         for connection in &connections {
             migrate::check(connection, &file)?;
+            let pinned = connection.execute_batch("BEGIN; SELECT count(*) FROM settings");
+            pinned.map_err(|error| explain(&file, &error))?;
         }
         let queue = Arc::new(Queue::default());
         queue.close();

@@ -53,8 +53,8 @@ impl Readers {
 }
 
 pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option<Loaded>> {
-    let transaction = connection.unchecked_transaction()?;
-    let mut head = transaction.prepare_cached(
+    let _moment = one_moment(connection)?;
+    let mut head = connection.prepare_cached(
         "SELECT next, at, status, workflow, definition, started_at, snapshot_at, snapshot \
          FROM aggregates WHERE tenant = $1 AND id = $2",
     )?;
@@ -69,8 +69,8 @@ pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option
         return Ok(None);
     };
     let from = snapshot.as_ref().map_or(0, |(folded, _)| *folded);
-    let tail = journal(&transaction, key, from, usize::MAX)?;
-    let salt = transaction
+    let tail = journal(connection, key, from, usize::MAX)?;
+    let salt = connection
         .prepare_cached("SELECT salt FROM events WHERE tenant = $1 AND id = $2 AND seq = 0")?
         .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))?;
     Ok(Some(Loaded {
@@ -81,6 +81,15 @@ pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option
         snapshot,
         tail,
     }))
+}
+
+/// Makes the reads that follow see one moment, unless the connection is held at one already.
+fn one_moment(connection: &Connection) -> rusqlite::Result<Option<rusqlite::Transaction<'_>>> {
+    if connection.is_autocommit() {
+        connection.unchecked_transaction().map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 pub(super) fn journal(
@@ -129,15 +138,27 @@ pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Resu
     let status = query.status.map(Status::code);
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     statement
-        .query_map((query.tenant.0, before, status, limit), |row| {
-            Ok(Listed {
-                id: run_id(row, 6)?,
-                summary: summary(row, 2)?,
-                next: row.get(0)?,
-                at: row.get(1)?,
-            })
-        })?
+        .query_map((query.tenant.0, before, status, limit), listed)?
         .collect()
+}
+
+pub(super) fn head(connection: &Connection, key: Key) -> rusqlite::Result<Option<Listed>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT next, at, status, workflow, definition, started_at, id FROM aggregates \
+         WHERE tenant = $1 AND id = $2",
+    )?;
+    statement
+        .query_row((key.tenant.0, key.id.as_bytes()), listed)
+        .optional()
+}
+
+pub(super) fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
+    Ok(Listed {
+        id: run_id(row, 6)?,
+        summary: summary(row, 2)?,
+        next: row.get(0)?,
+        at: row.get(1)?,
+    })
 }
 
 /// The columns status, workflow, definition, started_at, from `at` on.
@@ -251,7 +272,7 @@ pub(super) fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<Key> {
     Ok(run_id(row, at + 1)?.of(TenantId(row.get(at)?)))
 }
 
-fn run_id(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
+pub(super) fn run_id(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
     Ok(RunId::from_bytes(row.get(at)?))
 }
 

@@ -1,0 +1,220 @@
+//! The state machines, walked over the full product of states and events.
+//!
+//! The same tables are the page `docs/state-tables.md`. `ABIDE_REGENERATE=1 cargo test -p abide-core --test
+//! tables` writes the page anew; the snapshots change only by hand, so that no change passes unseen.
+
+use std::path::PathBuf;
+
+use abide_core::{Event, EventType, Hold, Lifecycle, NodeEvent, NodePhase, RunEvent, event_types};
+use serde::Serialize;
+
+const INTRO: &str = "\
+# State tables
+
+Where a run, its hold and its nodes may go. A row is an event, a column the state it meets, a cell the state
+after it; a dot means that the event is illegal there and a journal that holds it does not fold. A run event
+has to be legal for the lifecycle and for the hold; a node event happens only in a run that is running or
+cancelling.
+
+The core's own functions wrote this page, and a test compares the two. To write it anew:
+
+    ABIDE_REGENERATE=1 cargo test -p abide-core --test tables
+";
+
+/// An event as it stands in the first column, with one example of it.
+struct Sample<E> {
+    title: String,
+    event: E,
+}
+
+/// What each type says in these tables. `node.started` has two rows, since `until` decides what follows.
+const PAYLOADS: &[(&str, &str, &str)] = &[
+    ("run.started", "", r#"{"workflowId":"w","definition":"00"}"#),
+    ("run.completed", "", r#"{"durationMs":1}"#),
+    ("run.failed", "", r#"{"error":{"code":"c","message":"m"}}"#),
+    ("run.cancelling", "", "{}"),
+    ("run.cancelled", "", "{}"),
+    ("run.paused", "", "{}"),
+    ("run.resumed", "", "{}"),
+    ("run.yielded", "", "{}"),
+    (
+        "child.reported",
+        "",
+        r#"{"child":"run-00000000-0000-0000-0000-000000000000","sequence":1,"lifecycle":"completed"}"#,
+    ),
+    ("node.started", "", r#"{"typeId":"core.noop","execution":1}"#),
+    (
+        "node.started",
+        " with `until`",
+        r#"{"typeId":"core.delay","execution":1,"until":5}"#,
+    ),
+    ("node.completed", "", "{}"),
+    ("node.failed", "", r#"{"error":{"code":"c","message":"m"}}"#),
+    ("node.cancelled", "", "{}"),
+];
+
+fn samples() -> Vec<Sample<Event>> {
+    let of = |kind: &EventType| {
+        let found: Vec<_> = PAYLOADS.iter().filter(|(name, ..)| *name == kind.name).collect();
+        assert!(!found.is_empty(), "{} has no example in PAYLOADS", kind.name);
+        let kind = *kind;
+        found.into_iter().map(move |(name, variant, payload)| Sample {
+            title: format!("`{name}`{variant}"),
+            event: decode(kind, payload),
+        })
+    };
+    event_types().iter().flat_map(of).collect()
+}
+
+fn decode(kind: EventType, payload: &str) -> Event {
+    let node = kind.name.starts_with("node.").then(|| "n".into());
+    Event::decode(kind.code, kind.version, node.as_ref(), payload.as_bytes())
+        .expect("the example is readable")
+}
+
+fn run_samples() -> Vec<Sample<RunEvent>> {
+    let pick = |Sample { title, event }| match event {
+        Event::Run(event) => Some(Sample { title, event }),
+        Event::Node { .. } => None,
+    };
+    samples().into_iter().filter_map(pick).collect()
+}
+
+fn node_samples() -> Vec<Sample<NodeEvent>> {
+    let pick = |Sample { title, event }| match event {
+        Event::Node { event, .. } => Some(Sample { title, event }),
+        Event::Run(_) => None,
+    };
+    samples().into_iter().filter_map(pick).collect()
+}
+
+/// A table over every pair of a state and an event.
+fn table<S, E>(states: &[S], samples: &[Sample<E>], after: impl Fn(S, &E) -> Option<S>) -> String
+where
+    S: Copy + Serialize,
+{
+    let heads: Vec<String> = states.iter().map(name).collect();
+    let mut lines = vec![
+        format!("| event | {} |", heads.join(" | ")),
+        format!("|---|{}", "---|".repeat(states.len())),
+    ];
+    for Sample { title, event } in samples {
+        let cell = |&state: &S| after(state, event).as_ref().map_or_else(|| "·".to_owned(), name);
+        let cells: Vec<String> = states.iter().map(cell).collect();
+        lines.push(format!("| {title} | {} |", cells.join(" | ")));
+    }
+    lines.join("\n")
+}
+
+/// A state's name, as it is written in snapshots and messages.
+fn name<S: Serialize>(state: &S) -> String {
+    let written = serde_json::to_value(state).expect("a state is a plain name");
+    written.as_str().expect("a state is a plain name").to_owned()
+}
+
+fn lifecycle_table() -> String {
+    table(&Lifecycle::ALL, &run_samples(), Lifecycle::after)
+}
+
+fn hold_table() -> String {
+    table(&Hold::ALL, &run_samples(), Hold::after)
+}
+
+fn node_table() -> String {
+    table(&NodePhase::ALL, &node_samples(), NodePhase::after)
+}
+
+fn page() -> String {
+    let (lifecycle, hold, node) = (lifecycle_table(), hold_table(), node_table());
+    format!(
+        "{INTRO}\n## A run's lifecycle\n\n{lifecycle}\n\n## A run's hold\n\n{hold}\n\n## A node's phase\n\n{node}\n"
+    )
+}
+
+#[test]
+fn lifecycle_by_run_event() {
+    insta::assert_snapshot!(lifecycle_table());
+}
+
+#[test]
+fn hold_by_run_event() {
+    insta::assert_snapshot!(hold_table());
+}
+
+#[test]
+fn node_phase_by_node_event() {
+    insta::assert_snapshot!(node_table());
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the core reads no files, but the page is one"
+)]
+fn the_page_shows_the_tables() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-tables.md");
+    if std::env::var_os("ABIDE_REGENERATE").is_some_and(|value| value == "1") {
+        std::fs::write(&path, page()).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page(),
+        "docs/state-tables.md is not what the core does.\nWrite it anew with: \
+         ABIDE_REGENERATE=1 cargo test -p abide-core --test tables\n\nIt should read:\n\n{}",
+        page()
+    );
+}
+
+#[test]
+fn nothing_happens_to_a_run_that_has_ended() {
+    let ended = || Lifecycle::ALL.into_iter().filter(|state| state.is_terminal());
+    assert_eq!(ended().count(), 3);
+    for Sample { title, event } in run_samples() {
+        for state in ended() {
+            assert_eq!(state.after(&event), None, "{title} in {state:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_happens_to_a_node_that_is_settled() {
+    let settled = || NodePhase::ALL.into_iter().filter(|phase| phase.is_settled());
+    assert_eq!(settled().count(), 3);
+    for Sample { title, event } in node_samples() {
+        for phase in settled() {
+            assert_eq!(phase.after(&event), None, "{title} in {phase:?}");
+        }
+    }
+}
+
+#[test]
+fn every_state_is_reached_from_the_first() {
+    fn reached<S: Copy + PartialEq, E>(
+        from: S,
+        samples: &[Sample<E>],
+        after: fn(S, &E) -> Option<S>,
+    ) -> usize {
+        let mut known = vec![from];
+        let mut next = 0;
+        while let Some(&state) = known.get(next) {
+            next += 1;
+            for state in samples.iter().filter_map(|sample| after(state, &sample.event)) {
+                if !known.contains(&state) {
+                    known.push(state);
+                }
+            }
+        }
+        known.len()
+    }
+    let runs = run_samples();
+    assert_eq!(
+        reached(Lifecycle::Pending, &runs, Lifecycle::after),
+        Lifecycle::ALL.len()
+    );
+    assert_eq!(reached(Hold::None, &runs, Hold::after), Hold::ALL.len());
+    let nodes = node_samples();
+    assert_eq!(
+        reached(NodePhase::Pending, &nodes, NodePhase::after),
+        NodePhase::ALL.len()
+    );
+}

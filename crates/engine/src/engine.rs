@@ -1,0 +1,256 @@
+//! What servers and tools call.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use abide_core::{
+    Command, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status, TenantId,
+};
+use abide_store::{Lane, ListQuery, Listed, Store};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::executor::Executor;
+use crate::graphs::Graphs;
+use crate::hot::Hot;
+use crate::outbox::Outbox;
+use crate::shell::{Basis, Shell};
+use crate::timers::Timers;
+use crate::{Clock, Error, Failpoints, Subscription, executor, limits, outbox, timers};
+
+/// Runs of many tenants on one store.
+#[derive(Clone)]
+pub struct Engine {
+    shell: Arc<Shell>,
+    loops: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+/// What an engine is made of.
+pub struct EngineOptions {
+    /// Where journals live.
+    pub store: Arc<dyn Store>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where a test kills the process.
+    pub failpoints: Option<Arc<Failpoints>>,
+}
+
+/// A run to be started.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// Whose.
+    pub tenant: TenantId,
+    /// The workflow's id.
+    pub workflow_id: String,
+    /// What goes in.
+    pub inputs: JsonMap,
+    /// The caller's labels.
+    pub tags: Vec<String>,
+    /// The caller's own data.
+    pub metadata: Option<Json>,
+    /// The run and node it stands for.
+    pub parent: Option<Parent>,
+    /// Who starts it.
+    pub by: Option<String>,
+}
+
+impl NewRun {
+    /// A run with nothing but a workflow.
+    pub fn of(tenant: TenantId, workflow_id: &str) -> Self {
+        Self {
+            tenant,
+            workflow_id: workflow_id.to_owned(),
+            inputs: JsonMap::new(),
+            tags: Vec::new(),
+            metadata: None,
+            parent: None,
+            by: None,
+        }
+    }
+}
+
+impl Engine {
+    /// Starts an engine on the current runtime. What a dead process left behind goes on at once.
+    pub fn start(options: EngineOptions) -> Self {
+        let shell = Arc::new(Shell {
+            store: options.store,
+            clock: options.clock,
+            graphs: Graphs::default(),
+            hot: Hot::default(),
+            watchers: Arc::default(),
+            timers: Timers::default(),
+            executor: Executor::new(),
+            outbox: Outbox::default(),
+            permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
+            draining: AtomicBool::new(false),
+            failpoints: options.failpoints,
+            runtime: tokio::runtime::Handle::current(),
+        });
+        let loops = vec![
+            tokio::spawn(timers::run(shell.clone())),
+            tokio::spawn(executor::run(shell.clone())),
+            tokio::spawn(outbox::run(shell.clone())),
+        ];
+        Self {
+            shell,
+            loops: Arc::new(Mutex::new(loops)),
+        }
+    }
+
+    /// New runs of this workflow follow this definition.
+    pub fn register(&self, graph: Graph) {
+        self.shell.graphs.register(Arc::new(graph));
+    }
+
+    /// The workflows that can be started.
+    pub fn workflows(&self) -> Vec<Arc<Graph>> {
+        self.shell.graphs.all()
+    }
+
+    /// Starts a run. When this returns, the run is on disk and went as far as it can by itself.
+    pub async fn start_run(&self, new: NewRun) -> Result<(RunId, Status), Error> {
+        self.check_open()?;
+        let graph = self
+            .shell
+            .graphs
+            .named(&new.workflow_id)
+            .ok_or(Error::WorkflowNotFound(new.workflow_id))?;
+        let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
+        let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
+        let NewRun {
+            inputs,
+            tags,
+            metadata,
+            parent,
+            by,
+            ..
+        } = new;
+        let cell = self
+            .shell
+            .start(Start {
+                key,
+                salt,
+                graph,
+                inputs,
+                tags,
+                metadata,
+                parent,
+                by,
+            })
+            .await?;
+        let status = cell.lock().map_or(Status::Running, |ahead| ahead.run.status());
+        Ok((key.id, status))
+    }
+
+    /// Cancels a run. The answer is how it stands then.
+    pub async fn cancel(
+        &self,
+        key: Key,
+        reason: Option<String>,
+        by: Option<String>,
+    ) -> Result<Status, Error> {
+        self.ask(key, Command::Cancel { reason, by }).await
+    }
+
+    /// Keeps a run's nodes from starting.
+    pub async fn pause(&self, key: Key, reason: Option<String>, by: Option<String>) -> Result<Status, Error> {
+        self.ask(key, Command::Pause { reason, by }).await
+    }
+
+    /// Lifts a pause.
+    pub async fn resume(&self, key: Key, by: Option<String>) -> Result<Status, Error> {
+        self.ask(key, Command::Resume { by }).await
+    }
+
+    async fn ask(&self, key: Key, command: Command) -> Result<Status, Error> {
+        self.check_open()?;
+        self.shell
+            .decide(key, &command, Lane::Interactive, Basis::default(), Run::status)
+            .await
+    }
+
+    /// Looks at a run as it stands on disk.
+    pub async fn read<T>(&self, key: Key, see: impl Fn(&Run) -> T) -> Result<T, Error> {
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            let Some(cell) = self.shell.hot.peek(key) else {
+                let (run, _) = self.shell.load(key).await?;
+                return Ok(see(&run));
+            };
+            let seen = cell.lock().map(|ahead| (see(&ahead.run), ahead.run.head().next));
+            match seen {
+                Some((seen, next)) if cell.wait_durable(next).await => return Ok(seen),
+                _ => self.shell.hot.remove(&cell),
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// A run's columns, as they stand on disk.
+    pub async fn head(&self, key: Key) -> Result<Listed, Error> {
+        self.shell
+            .store
+            .head(key)
+            .await?
+            .ok_or(Error::RunNotFound(key.id))
+    }
+
+    /// A run's events from `from` on, at most `limit`.
+    pub async fn events(&self, key: Key, from: u64, limit: usize) -> Result<Vec<Record>, Error> {
+        Ok(self.shell.store.journal(key, from, limit).await?)
+    }
+
+    /// Tells of a run's new events from now on.
+    pub fn subscribe(&self, key: Key) -> Subscription {
+        self.shell.watchers.subscribe(key)
+    }
+
+    /// Lists runs, newest first.
+    pub async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, Error> {
+        Ok(self.shell.store.list(query).await?)
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shell.store
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shell.clock
+    }
+
+    /// Whether the engine is shutting down.
+    pub fn is_draining(&self) -> bool {
+        self.shell.is_draining()
+    }
+
+    /// Shuts down: takes in nothing new, lets what is under way end, and closes the store.
+    ///
+    /// Tasks that do not end within `patience` stay on disk and go on at the next start.
+    pub async fn drain(&self, patience: Duration) -> Result<(), Error> {
+        self.shell.draining.store(true, Ordering::Relaxed);
+        for running in std::mem::take(&mut *self.loops.lock().expect("no thread panics holding this")) {
+            running.abort();
+        }
+        let commits = u32::try_from(limits::COMMITS_IN_FLIGHT_MAX).unwrap_or(u32::MAX);
+        let settled = async {
+            self.shell.executor.idle().await;
+            let _ = self.shell.permits.acquire_many(commits).await;
+        };
+        if tokio::time::timeout(patience, settled).await.is_err() {
+            tracing::warn!("some work did not end in time; it goes on at the next start");
+        }
+        self.shell.permits.close();
+        self.shell.store.close().await?;
+        Ok(())
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        if self.is_draining() {
+            Err(Error::Draining)
+        } else {
+            Ok(())
+        }
+    }
+}

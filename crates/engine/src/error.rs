@@ -1,0 +1,53 @@
+//! What can go wrong between a caller and a run.
+
+use abide_core::{Corrupt, Problem, Rejection, RunId};
+
+/// Why the engine did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The tenant has no such run.
+    #[error("there is no run {0}")]
+    RunNotFound(RunId),
+    /// No workflow with this id is loaded.
+    #[error("there is no workflow '{0}'")]
+    WorkflowNotFound(String),
+    /// The core refused it; nothing was changed.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The journal of a run can't be folded.
+    #[error("the journal of {run} is damaged: {corrupt}")]
+    Damaged {
+        /// Which run.
+        run: RunId,
+        /// The first bad event.
+        corrupt: Corrupt,
+    },
+    /// The definition that a run is pinned to can't be read.
+    #[error("the definition of {run} can't be read: {reason}")]
+    DefinitionLost {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
+    /// A definition is not valid.
+    #[error("the definition is not valid: {}", list(.0))]
+    Invalid(Vec<Problem>),
+    /// Other commits kept coming first.
+    #[error("the run changes too quickly; try again")]
+    Contended,
+    /// The server is shutting down and takes in nothing new.
+    #[error("the server is shutting down")]
+    Draining,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] abide_store::Error),
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
+}

@@ -1,0 +1,163 @@
+//! Tasks executed in this process, each under a lease and a fencing token like any other worker's.
+//!
+//! A task is on disk before it begins. One for which there is room begins as soon as its commit is durable;
+//! the others wait on disk, unleased, and are claimed in batches when room comes free. After a kill the next
+//! start claims what the dead process had leased.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use abide_core::{Command, Effect, Report};
+use abide_store::{Lane, TaskRow};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use crate::shell::{Basis, Shell};
+use crate::timers::rest;
+use crate::{Error, Window, limits};
+
+pub(crate) struct Executor {
+    places: Arc<Semaphore>,
+    /// Tasks may lie on disk that nobody has leased.
+    backlog: AtomicBool,
+    wake: Notify,
+}
+
+impl Executor {
+    /// At a start there may always be something left over.
+    pub(crate) fn new() -> Self {
+        let places = Arc::new(Semaphore::new(limits::TASKS_IN_FLIGHT_MAX));
+        Self {
+            places,
+            backlog: AtomicBool::new(true),
+            wake: Notify::new(),
+        }
+    }
+
+    /// Places for all tasks that these effects begin, or none.
+    pub(crate) fn reserve(&self, effects: &[Effect]) -> Option<OwnedSemaphorePermit> {
+        let tasks = effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Dispatch(_)))
+            .count();
+        self.places
+            .clone()
+            .try_acquire_many_owned(u32::try_from(tasks).ok()?)
+            .ok()
+    }
+
+    /// A task was left on disk for want of room.
+    pub(crate) fn note_backlog(&self) {
+        self.backlog.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Waits until every task that began here is done.
+    pub(crate) async fn idle(&self) {
+        let all = u32::try_from(limits::TASKS_IN_FLIGHT_MAX).unwrap_or(u32::MAX);
+        let _ = self.places.acquire_many(all).await;
+    }
+}
+
+impl Shell {
+    /// Executes a leased task and reports it.
+    pub(crate) fn execute(self: &Arc<Self>, row: TaskRow, place: OwnedSemaphorePermit) {
+        let shell = self.clone();
+        self.runtime.spawn(async move {
+            shell.perform(&row).await;
+            drop(place);
+            if shell.executor.backlog.load(Ordering::Acquire) {
+                shell.executor.wake.notify_one();
+            }
+        });
+    }
+
+    async fn perform(self: &Arc<Self>, row: &TaskRow) {
+        loop {
+            match self.try_perform(row).await {
+                Ok(()) => return,
+                Err(Error::Rejected(rejection)) => {
+                    return tracing::debug!(run = %row.key.id, node = %row.task.node, %rejection, "a report came too late");
+                }
+                Err(Error::Store(abide_store::Error::Fenced)) => {
+                    return tracing::warn!(run = %row.key.id, node = %row.task.node, "the lease was lost before the report");
+                }
+                Err(Error::Draining | Error::Store(abide_store::Error::Closed)) => return,
+                Err(
+                    error @ (Error::Damaged { .. } | Error::DefinitionLost { .. } | Error::RunNotFound(_)),
+                ) => {
+                    return tracing::error!(run = %row.key.id, node = %row.task.node, %error, "a task can't be executed");
+                }
+                Err(error) => {
+                    tracing::error!(run = %row.key.id, node = %row.task.node, %error, "a task could not be reported; trying again");
+                    rest().await;
+                }
+            }
+        }
+    }
+
+    async fn try_perform(self: &Arc<Self>, row: &TaskRow) -> Result<(), Error> {
+        let cell = self.cell(row.key).await?;
+        let performed = cell.lock().map(|ahead| ahead.run.perform_task(&row.task));
+        let Some(performed) = performed else {
+            self.hot.remove(&cell);
+            return Err(Error::Contended);
+        };
+        let Some(outcome) = performed else {
+            return Err(abide_core::Rejection::NoSuchTask.into());
+        };
+        drop(cell);
+        self.pass(Window::EffectReport);
+        let command = Command::Report(Report {
+            task: row.task.clone(),
+            outcome,
+        });
+        let basis = Basis {
+            fence: Some(row.fence),
+            ..Basis::default()
+        };
+        self.decide(row.key, &command, Lane::Interactive, basis, |_| ())
+            .await
+    }
+}
+
+/// Claims what lies on disk unleased, for as long as the engine lives.
+pub(crate) async fn run(shell: Arc<Shell>) {
+    loop {
+        if !shell.executor.backlog.swap(false, Ordering::AcqRel) || shell.is_draining() {
+            shell.executor.wake.notified().await;
+            continue;
+        }
+        let Ok(mut places) = shell.executor.places.clone().acquire_owned().await else {
+            return;
+        };
+        while places.num_permits() < limits::CLAIM_TASKS_MAX {
+            let Ok(more) = shell.executor.places.clone().try_acquire_owned() else {
+                break;
+            };
+            places.merge(more);
+        }
+        match shell
+            .store
+            .claim_tasks(shell.store.boot(), places.num_permits())
+            .await
+        {
+            Ok(rows) => begin(&shell, rows, places),
+            Err(error) => {
+                tracing::error!(%error, "tasks can't be claimed; trying again");
+                shell.executor.backlog.store(true, Ordering::Release);
+                rest().await;
+            }
+        }
+    }
+}
+
+fn begin(shell: &Arc<Shell>, rows: Vec<TaskRow>, mut places: OwnedSemaphorePermit) {
+    if rows.len() == places.num_permits() {
+        shell.executor.backlog.store(true, Ordering::Release);
+    }
+    for row in rows {
+        if let Some(place) = places.split(1) {
+            shell.execute(row, place);
+        }
+    }
+}

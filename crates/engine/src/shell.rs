@@ -1,0 +1,316 @@
+//! Decide, submit, and carry out what follows once a commit is durable.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
+
+use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Step, limits as core_limits};
+use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::executor::Executor;
+use crate::graphs::Graphs;
+use crate::hot::{Ahead, Cell, Hot};
+use crate::outbox::Outbox;
+use crate::timers::Timers;
+use crate::watch::Watchers;
+use crate::{Clock, Error, Failpoints, Window, limits};
+
+/// Everything the parts of the engine share.
+pub(crate) struct Shell {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) graphs: Graphs,
+    pub(crate) hot: Hot,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) timers: Timers,
+    pub(crate) executor: Executor,
+    pub(crate) outbox: Outbox,
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) draining: AtomicBool,
+    pub(crate) failpoints: Option<Arc<Failpoints>>,
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+/// What goes into a commit beside the decision.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Basis {
+    /// The lease under which a task was performed.
+    pub(crate) fence: Option<u64>,
+    /// The message that is being delivered.
+    pub(crate) consumed: Option<MessageRef>,
+}
+
+/// A commit on its way.
+struct Pending {
+    cell: Arc<Cell>,
+    /// The head once it is durable.
+    next: u64,
+    effects: Vec<Effect>,
+    ended: bool,
+    /// Places at the executor for the tasks that begin with it.
+    places: Option<OwnedSemaphorePermit>,
+    answer: oneshot::Sender<Result<(), abide_store::Error>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+type Answered = oneshot::Receiver<Result<(), abide_store::Error>>;
+
+impl Shell {
+    /// Starts a run and returns once its first commit is durable.
+    pub(crate) async fn start(self: &Arc<Self>, start: Start) -> Result<Arc<Cell>, Error> {
+        let permit = self.permit().await?;
+        let (graph, salt, tenant) = (start.graph.clone(), start.salt, start.key.tenant);
+        let (run, step) = Run::start(start, self.clock.now())?;
+        let cell = Cell::new(run, 0, 0);
+        let answered = {
+            let ahead = cell.lock().ok_or(Error::Contended)?;
+            let mut commit = commit_of(&ahead, 0, step, Basis::default());
+            commit.salt = Some(salt);
+            if !self.graphs.is_stored(tenant, graph.hash) {
+                commit.blobs.push((graph.hash, graph.source.clone()));
+            }
+            if !ahead.run.lifecycle().is_terminal() {
+                self.hot.insert(&cell);
+            }
+            self.submit(&cell, ahead, commit, Lane::Interactive, permit)
+        };
+        answered.await.unwrap_or(Err(abide_store::Error::Closed))?;
+        self.graphs.mark_stored(tenant, graph.hash);
+        Ok(cell)
+    }
+
+    /// Decides a command and returns once it is durable. The answer is what `see` finds in the run then.
+    ///
+    /// A rejection, too, is only reported once the state it rests on is durable.
+    pub(crate) async fn decide<T>(
+        self: &Arc<Self>,
+        key: Key,
+        command: &Command,
+        lane: Lane,
+        basis: Basis,
+        see: impl Fn(&Run) -> T,
+    ) -> Result<T, Error> {
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            let permit = self.permit().await?;
+            let cell = self.cell(key).await?;
+            match self.attempt(&cell, command, lane, basis, permit, &see) {
+                Attempt::Dead => self.hot.remove(&cell),
+                Attempt::Rejected(rejection, next) if cell.wait_durable(next).await => {
+                    return Err(rejection.into());
+                }
+                Attempt::Rejected(..) => {}
+                Attempt::Submitted(answered, seen) => match answered.await {
+                    Ok(Ok(())) => return Ok(seen),
+                    Ok(Err(abide_store::Error::Stale)) => {}
+                    Ok(Err(error)) => return Err(error.into()),
+                    Err(_) => return Err(abide_store::Error::Closed.into()),
+                },
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    fn attempt<T>(
+        self: &Arc<Self>,
+        cell: &Arc<Cell>,
+        command: &Command,
+        lane: Lane,
+        basis: Basis,
+        permit: OwnedSemaphorePermit,
+        see: &impl Fn(&Run) -> T,
+    ) -> Attempt<T> {
+        let Some(mut ahead) = cell.lock() else {
+            return Attempt::Dead;
+        };
+        let expected = ahead.run.head().next;
+        match ahead.run.decide(command.clone(), self.clock.now()) {
+            Err(rejection) => Attempt::Rejected(rejection, expected),
+            Ok(step) => {
+                let commit = commit_of(&ahead, expected, step, basis);
+                let seen = see(&ahead.run);
+                Attempt::Submitted(self.submit(cell, ahead, commit, lane, permit), seen)
+            }
+        }
+    }
+
+    /// Hands a commit to the store while the run is locked, so that the store sees decisions in order.
+    fn submit(
+        self: &Arc<Self>,
+        cell: &Arc<Cell>,
+        mut ahead: MutexGuard<'_, Ahead>,
+        mut commit: Commit,
+        lane: Lane,
+        permit: OwnedSemaphorePermit,
+    ) -> Answered {
+        let next = ahead.run.head().next;
+        if commit.snapshot.is_some() {
+            ahead.snapshot_at = next;
+        }
+        if ahead.in_flight == 0 {
+            ahead.lane = lane;
+        }
+        ahead.in_flight += 1;
+        let places = self.executor.reserve(&commit.effects);
+        commit.boot = if places.is_some() { self.store.boot() } else { 0 };
+        let (answer, answered) = oneshot::channel();
+        let ended = ahead.run.lifecycle().is_terminal();
+        let effects = commit.effects.clone();
+        let pending = Pending {
+            cell: cell.clone(),
+            next,
+            effects,
+            ended,
+            places,
+            answer,
+            _permit: permit,
+        };
+        let shell = self.clone();
+        self.store.submit(
+            commit,
+            ahead.lane,
+            Box::new(move |result| shell.answered(pending, result)),
+        );
+        answered
+    }
+
+    /// A commit was answered: called by the store, in order for each run.
+    fn answered(self: &Arc<Self>, mut pending: Pending, result: Result<(), abide_store::Error>) {
+        let cell = pending.cell.clone();
+        match &result {
+            Ok(()) => {
+                cell.settle(pending.next);
+                if pending.ended {
+                    self.hot.remove(&cell);
+                }
+                self.watchers.tell(cell.key, pending.next);
+                let (effects, places) = (std::mem::take(&mut pending.effects), pending.places.take());
+                self.carry_out(cell.key, effects, places);
+            }
+            Err(error) => {
+                if !matches!(error, abide_store::Error::Stale | abide_store::Error::Fenced) {
+                    tracing::error!(run = %cell.key.id, %error, "a commit failed; the run is read again");
+                }
+                cell.kill();
+                self.hot.remove(&cell);
+            }
+        }
+        // Whoever asked may have gone away; what was decided stands all the same.
+        let _ = pending.answer.send(result);
+    }
+
+    /// Everything here is also on disk: if the process dies now, the next start does it.
+    fn carry_out(self: &Arc<Self>, key: Key, effects: Vec<Effect>, mut places: Option<OwnedSemaphorePermit>) {
+        for effect in effects {
+            match effect {
+                Effect::ArmTimer { timer, due } => self.timers.arm(TimerRow { due, key, timer }),
+                Effect::DropTimer { timer, due } => self.timers.disarm(&TimerRow { due, key, timer }),
+                Effect::Dispatch(task) => match places.as_mut().and_then(|places| places.split(1)) {
+                    Some(place) => self.execute(TaskRow { key, task, fence: 1 }, place),
+                    None => self.executor.note_backlog(),
+                },
+                Effect::Send { .. } => self.outbox.wake(),
+                Effect::FinishTask(_) | Effect::Hear { .. } => {}
+            }
+        }
+    }
+
+    /// The run in memory, read from the store if need be.
+    pub(crate) async fn cell(&self, key: Key) -> Result<Arc<Cell>, Error> {
+        self.hot
+            .get(key, || async {
+                self.load(key).await.map(|(run, kept)| cell_of(run, kept))
+            })
+            .await
+    }
+
+    /// Reads a run from the store, and how many events its snapshot has folded.
+    pub(crate) async fn load(&self, key: Key) -> Result<(Run, u64), Error> {
+        let loaded = self.store.load(key).await?.ok_or(Error::RunNotFound(key.id))?;
+        let graph = self
+            .graphs
+            .pinned(&*self.store, key, loaded.summary.definition)
+            .await?;
+        let damaged = |corrupt| Error::Damaged { run: key.id, corrupt };
+        let salt: Salt = loaded.salt.ok_or_else(|| damaged(erased()))?;
+        let kept = loaded.snapshot.as_ref().map_or(0, |(folded, _)| *folded);
+        let snapshot = loaded
+            .snapshot
+            .and_then(|(_, bytes)| Run::from_snapshot(key, salt, graph.clone(), &bytes));
+        let (mut run, tail) = match snapshot {
+            Some(run) => (run, loaded.tail),
+            None if kept == 0 => (Run::empty(key, salt, graph), loaded.tail),
+            // Another version wrote the snapshot: fold the whole journal instead.
+            None => (
+                Run::empty(key, salt, graph),
+                self.store.journal(key, 0, usize::MAX).await?,
+            ),
+        };
+        for record in &tail {
+            run.apply(record).map_err(damaged)?;
+        }
+        Ok((run, kept))
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
+        self.permits
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(|_| Error::Draining)
+    }
+
+    pub(crate) fn pass(&self, window: Window) {
+        if let Some(failpoints) = &self.failpoints {
+            failpoints.pass(window);
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+}
+
+/// What became of one try at a command.
+enum Attempt<T> {
+    /// The cell was given up; fetch a new one.
+    Dead,
+    /// The core said no, on a state that is durable once the journal is at this sequence.
+    Rejected(Rejection, u64),
+    /// It is on its way to the disk.
+    Submitted(Answered, T),
+}
+
+fn cell_of(run: Run, snapshot_at: u64) -> Arc<Cell> {
+    let durable = run.head().next;
+    Cell::new(run, durable, snapshot_at)
+}
+
+fn erased() -> abide_core::Corrupt {
+    abide_core::Corrupt {
+        sequence: 0,
+        reason: "its payloads were erased".to_owned(),
+    }
+}
+
+fn commit_of(ahead: &Ahead, expected: u64, step: Step, basis: Basis) -> Commit {
+    Commit {
+        key: ahead.run.key(),
+        expected,
+        records: step.records,
+        salt: None,
+        summary: ahead.run.summary(),
+        snapshot: wants_snapshot(ahead).then(|| ahead.run.snapshot()),
+        effects: step.effects,
+        boot: 0,
+        fence: basis.fence,
+        consumed: basis.consumed,
+        blobs: Vec::new(),
+    }
+}
+
+/// A snapshot is kept when a run comes to rest behind a good many events, and every so often in any case.
+fn wants_snapshot(ahead: &Ahead) -> bool {
+    let since = ahead.run.head().next - ahead.snapshot_at;
+    let rests = ahead.run.is_parked() || ahead.run.lifecycle().is_terminal();
+    since >= core_limits::SNAPSHOT_EVENTS_MAX || rests && since >= core_limits::SNAPSHOT_PARK_EVENTS_MIN
+}

@@ -1,0 +1,329 @@
+//! Folds every journal again and compares it with everything that was derived from it.
+//!
+//! Nothing is mended here. The first bad event of a run is named, and the run's other findings with it.
+
+use std::collections::BTreeMap;
+
+use abide_core::{ChildReported, Event, Key, Payload, Record, Run, RunEvent, RunId, Salt, TaskId};
+use abide_store::{Beside, Listed, Loaded, Store, TimerRow, Totals};
+
+use crate::Error;
+use crate::graphs::Graphs;
+
+/// Findings kept in a report; the rest are only counted.
+const FINDINGS_MAX: usize = 1000;
+
+/// Events read at once, so that a long journal takes no more memory than a short one.
+const PAGE_EVENTS: usize = 1024;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Runs looked at.
+    pub runs: u64,
+    /// Events folded.
+    pub events: u64,
+    /// Runs with at least one finding.
+    pub bad_runs: u64,
+    /// What is wrong, the first thousand.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that is not as the journals say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which run, if it is one run's.
+    pub run: Option<Key>,
+    /// The first bad event, if it is an event.
+    pub sequence: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Report {
+    /// Whether everything is as it should be.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Verifies a whole store. `progress` hears the number of runs done.
+pub async fn verify(store: &dyn Store, mut progress: impl FnMut(u64)) -> Result<Report, Error> {
+    let mut verifier = Verifier {
+        store,
+        graphs: Graphs::default(),
+        report: Report::default(),
+        seen: Totals::default(),
+    };
+    let mut after = None;
+    loop {
+        let page = store.scan(after, 256).await?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for (key, listed) in page {
+            verifier.run(key, &listed).await?;
+            progress(verifier.report.runs);
+        }
+    }
+    verifier.totals().await?;
+    Ok(verifier.report)
+}
+
+struct Verifier<'a> {
+    store: &'a dyn Store,
+    graphs: Graphs,
+    report: Report,
+    /// Rows accounted for; more than these in a table belong to nobody.
+    seen: Totals,
+}
+
+/// What a journal folds to.
+struct Folded {
+    run: Run,
+    heard: BTreeMap<RunId, u64>,
+}
+
+impl Verifier<'_> {
+    async fn run(&mut self, key: Key, listed: &Listed) -> Result<(), Error> {
+        self.report.runs += 1;
+        let before = self.report.findings.len();
+        let loaded = match self.store.load(key).await {
+            Ok(Some(loaded)) => Some(loaded),
+            Ok(None) => None,
+            Err(abide_store::Error::Damaged { reason, .. }) => {
+                self.find(Some(key), None, reason);
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(loaded) = loaded {
+            self.journal(key, listed, loaded).await?;
+        }
+        self.report.bad_runs += u64::from(self.report.findings.len() > before);
+        Ok(())
+    }
+
+    async fn journal(&mut self, key: Key, listed: &Listed, loaded: Loaded) -> Result<(), Error> {
+        let Some(salt) = loaded.salt else {
+            return self.erased(key, listed).await;
+        };
+        let graph = match self
+            .graphs
+            .pinned(self.store, key, listed.summary.definition)
+            .await
+        {
+            Ok(graph) => graph,
+            Err(error @ Error::DefinitionLost { .. }) => {
+                self.find(Some(key), None, error.to_string());
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let snapshot = loaded.snapshot;
+        let mut folded = Folded {
+            run: Run::empty(key, salt, graph.clone()),
+            heard: BTreeMap::new(),
+        };
+        loop {
+            let from = folded.run.head().next;
+            let page = self.store.journal(key, from, PAGE_EVENTS).await?;
+            if page.is_empty() {
+                break;
+            }
+            for record in &page {
+                if let Err(corrupt) = folded.apply(record) {
+                    self.find(Some(key), Some(corrupt.sequence), corrupt.reason);
+                    return Ok(());
+                }
+                self.report.events += 1;
+                let next = folded.run.head().next;
+                if let Some((_, bytes)) = snapshot.as_ref().filter(|(at, _)| *at == next) {
+                    self.snapshot(&folded.run, salt, bytes);
+                }
+            }
+        }
+        self.columns(key, listed, &folded.run);
+        self.beside(key, &folded).await
+    }
+
+    /// An erased journal can't be folded, but its chain still binds.
+    async fn erased(&mut self, key: Key, listed: &Listed) -> Result<(), Error> {
+        let mut head = abide_core::Head::new(key);
+        loop {
+            let page = self.store.journal(key, head.next, PAGE_EVENTS).await?;
+            if page.is_empty() {
+                break;
+            }
+            for record in &page {
+                if let Err(reason) = check_erased(&mut head, record) {
+                    self.find(Some(key), Some(record.sequence), reason);
+                    return Ok(());
+                }
+                self.report.events += 1;
+            }
+        }
+        if head.next != listed.next {
+            self.find(
+                Some(key),
+                Some(head.next),
+                format!("the journal ends here, but {} events are counted", listed.next),
+            );
+        }
+        Ok(())
+    }
+
+    fn snapshot(&mut self, run: &Run, salt: Salt, bytes: &[u8]) {
+        let same = Run::from_snapshot(run.key(), salt, run.graph().clone(), bytes)
+            .is_none_or(|kept| kept.snapshot() == run.snapshot());
+        if !same {
+            let sequence = Some(run.head().next - 1);
+            self.find(
+                Some(run.key()),
+                sequence,
+                "the snapshot behind this event differs from the journal".into(),
+            );
+        }
+    }
+
+    fn columns(&mut self, key: Key, listed: &Listed, run: &Run) {
+        let head = run.head();
+        if head.next != listed.next {
+            let what = format!("the journal ends here, but {} events are counted", listed.next);
+            return self.find(Some(key), Some(head.next), what);
+        }
+        if run.summary() != listed.summary || head.at != listed.at {
+            let what = format!(
+                "the columns say {:?}, the journal {:?}",
+                listed.summary,
+                run.summary()
+            );
+            self.find(Some(key), None, what);
+        }
+    }
+
+    async fn beside(&mut self, key: Key, folded: &Folded) -> Result<(), Error> {
+        let run = &folded.run;
+        let timers: Vec<TimerRow> = run
+            .timers()
+            .iter()
+            .map(|(timer, due)| TimerRow {
+                due: *due,
+                key,
+                timer: timer.clone(),
+            })
+            .collect();
+        let found = self.store.beside(key, timers.clone()).await?;
+        self.seen.timers += found.timers.len() as u64;
+        self.seen.tasks += found.tasks.len() as u64;
+        self.seen.heard += found.heard.len() as u64;
+        self.seen.outbox += found.sent.len() as u64;
+        let expected = Beside {
+            timers,
+            tasks: sorted(run.tasks().collect()),
+            heard: folded
+                .heard
+                .iter()
+                .map(|(run, sequence)| (*run, *sequence))
+                .collect(),
+            sent: found.sent.clone(),
+        };
+        let found = Beside {
+            tasks: sorted(found.tasks),
+            ..found
+        };
+        if found != expected {
+            self.find(
+                Some(key),
+                None,
+                format!("beside the journal lies {found:?}, but it should be {expected:?}"),
+            );
+        }
+        self.messages(key, run, &found.sent).await
+    }
+
+    /// A message lies in the outbox until its receiver has recorded it or can't any more.
+    async fn messages(&mut self, key: Key, run: &Run, sent: &[(RunId, u64)]) -> Result<(), Error> {
+        let due = run
+            .parent()
+            .filter(|_| run.status().is_terminal())
+            .map(|parent| (parent.run, run.head().next - 1));
+        if let Some(stray) = sent.iter().find(|message| Some(**message) != due) {
+            self.find(
+                Some(key),
+                None,
+                format!("the outbox holds a message to {} that was never sent", stray.0),
+            );
+        }
+        let Some((receiver, sequence)) = due.filter(|_| sent.is_empty()) else {
+            return Ok(());
+        };
+        let receiver = receiver.of(key.tenant);
+        let alive = self
+            .store
+            .head(receiver)
+            .await?
+            .is_some_and(|listed| !listed.summary.status.is_terminal());
+        let heard = self
+            .store
+            .heard(receiver, key.id)
+            .await?
+            .is_some_and(|heard| heard >= sequence);
+        if alive && !heard {
+            self.find(
+                Some(key),
+                None,
+                format!("the message to {} was lost", receiver.id),
+            );
+        }
+        Ok(())
+    }
+
+    /// What no run accounts for.
+    async fn totals(&mut self) -> Result<(), Error> {
+        if !self.report.is_clean() {
+            return Ok(());
+        }
+        let found = self.store.totals().await?;
+        let seen = Totals {
+            events: self.report.events,
+            ..self.seen
+        };
+        if found != seen {
+            self.find(
+                None,
+                None,
+                format!("rows belong to no run: {found:?} are there, {seen:?} are accounted for"),
+            );
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, run: Option<Key>, sequence: Option<u64>, what: String) {
+        if self.report.findings.len() < FINDINGS_MAX {
+            self.report.findings.push(Finding { run, sequence, what });
+        }
+    }
+}
+
+impl Folded {
+    fn apply(&mut self, record: &Record) -> Result<(), abide_core::Corrupt> {
+        self.run.apply(record)?;
+        if let Ok(Event::Run(RunEvent::ChildReported(ChildReported { child, sequence, .. }))) = record.event()
+        {
+            self.heard.insert(child, sequence);
+        }
+        Ok(())
+    }
+}
+
+fn check_erased(head: &mut abide_core::Head, record: &Record) -> Result<(), String> {
+    match record.payload {
+        Payload::Erased(_) => head.accept(record, None),
+        Payload::Present(_) => Err("the salt is gone, but the payload is not".to_owned()),
+    }
+}
+
+fn sorted(mut tasks: Vec<TaskId>) -> Vec<TaskId> {
+    tasks.sort_by(|a, b| (&a.node, a.execution).cmp(&(&b.node, b.execution)));
+    tasks
+}

@@ -1,0 +1,72 @@
+//! Who wants to hear of a run's new events.
+//!
+//! A subscriber is told that there is something new and reads it from the store: a slow one holds nothing up.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use abide_core::Key;
+use tokio::sync::watch;
+
+#[derive(Default)]
+pub(crate) struct Watchers {
+    by_run: Mutex<HashMap<Key, watch::Sender<u64>>>,
+}
+
+/// One subscriber's view of a run.
+pub struct Subscription {
+    key: Key,
+    next: watch::Receiver<u64>,
+    watchers: Arc<Watchers>,
+}
+
+impl Watchers {
+    pub(crate) fn subscribe(self: &Arc<Self>, key: Key) -> Subscription {
+        let mut by_run = self.by_run.lock().expect("no thread panics holding this");
+        let next = by_run
+            .entry(key)
+            .or_insert_with(|| watch::Sender::new(0))
+            .subscribe();
+        Subscription {
+            key,
+            next,
+            watchers: self.clone(),
+        }
+    }
+
+    /// Tells whoever listens that events up to `next` are durable.
+    pub(crate) fn tell(&self, key: Key, next: u64) {
+        if let Some(sender) = self
+            .by_run
+            .lock()
+            .expect("no thread panics holding this")
+            .get(&key)
+        {
+            sender.send_modify(|shown| *shown = next.max(*shown));
+        }
+    }
+}
+
+impl Subscription {
+    /// Waits until something was committed after the last call, or since the subscription began.
+    pub async fn changed(&mut self) {
+        // The sender stays in the table for as long as this receiver lives.
+        let _ = self.next.changed().await;
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut by_run = self
+            .watchers
+            .by_run
+            .lock()
+            .expect("no thread panics holding this");
+        if by_run
+            .get(&self.key)
+            .is_some_and(|sender| sender.receiver_count() <= 1)
+        {
+            by_run.remove(&self.key);
+        }
+    }
+}

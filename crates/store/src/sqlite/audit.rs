@@ -1,0 +1,70 @@
+//! Reads for `abide verify`: everything there is, next to what should be there.
+
+use abide_core::{Key, TaskId};
+use rusqlite::Connection;
+
+use super::reader::{key, listed, run_id};
+use crate::{Beside, Listed, TimerRow, Totals};
+
+pub(super) fn scan(
+    connection: &Connection,
+    after: Option<Key>,
+    limit: usize,
+) -> rusqlite::Result<Vec<(Key, Listed)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT next, at, status, workflow, definition, started_at, id, tenant, id FROM aggregates \
+         WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
+    )?;
+    let (tenant, id) = after.map_or((0, [0; 16]), |key| (key.tenant.0, *key.id.as_bytes()));
+    statement
+        .query_map((tenant, id, limit as i64), |row| Ok((key(row, 7)?, listed(row)?)))?
+        .collect()
+}
+
+pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>) -> rusqlite::Result<Beside> {
+    let named = (key.tenant.0, key.id.as_bytes());
+    let mut timer = connection
+        .prepare_cached("SELECT 1 FROM timers WHERE due = $1 AND tenant = $2 AND id = $3 AND timer = $4")?;
+    let mut timers = Vec::with_capacity(expected.len());
+    for row in expected {
+        if timer.exists((row.due, named.0, named.1, row.timer.to_string()))? {
+            timers.push(row);
+        }
+    }
+    let tasks = connection
+        .prepare_cached("SELECT node, execution FROM tasks WHERE tenant = $1 AND id = $2")?
+        .query_map(named, |row| {
+            let node: String = row.get(0)?;
+            Ok(TaskId {
+                node: node.into(),
+                execution: row.get(1)?,
+            })
+        })?
+        .collect::<Result<_, _>>()?;
+    let heard = connection
+        .prepare_cached("SELECT sender, seq FROM heard WHERE tenant = $1 AND receiver = $2 ORDER BY sender")?
+        .query_map(named, |row| Ok((run_id(row, 0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    let sent = connection
+        .prepare_cached("SELECT receiver, seq FROM outbox WHERE tenant = $1 AND sender = $2 ORDER BY seq")?
+        .query_map(named, |row| Ok((run_id(row, 0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    Ok(Beside {
+        timers,
+        tasks,
+        heard,
+        sent,
+    })
+}
+
+pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
+    let count =
+        |table: &str| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
+    Ok(Totals {
+        timers: count("timers")?,
+        tasks: count("tasks")?,
+        heard: count("heard")?,
+        outbox: count("outbox")?,
+        events: count("events")?,
+    })
+}

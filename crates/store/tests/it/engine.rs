@@ -1,0 +1,241 @@
+//! Engines under test: how one is opened, held still, and looked into from outside.
+//!
+//! The suite knows a store by its trait alone. What it needs beyond that is here, so that a second engine
+//! joins by one more `impl Engine` and one more line in [`engines`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use abide_store::{Commit, Error, Lane, Sqlite, SqliteOptions, Stage, StageHook, Store};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// A place that a store can be opened in, again and again, with nothing in it at first.
+pub(crate) trait Engine {
+    /// Opens a store. Only one may be open at a time.
+    fn try_open(&self) -> Result<Box<dyn Store>, Error>;
+
+    /// Opens the place beside a store that may be running, only to read.
+    fn open_for_reading(&self) -> Result<Box<dyn Store>, Error>;
+
+    /// What a refusal has to call it by.
+    fn place(&self) -> String;
+
+    /// Every row there is, past the store.
+    fn dump(&self) -> Dump;
+
+    /// What the writer of a store opened here has to pass at each commit.
+    fn gate(&self) -> &Gate;
+
+    fn open(&self) -> Box<dyn Store> {
+        self.try_open().unwrap()
+    }
+}
+
+/// Every row as text, by table.
+pub(crate) type Dump = BTreeMap<String, Vec<String>>;
+
+/// Every engine, each in a place of its own.
+pub(crate) fn engines() -> Vec<Box<dyn Engine>> {
+    vec![Box::new(SqliteEngine::new())]
+}
+
+/// The embedded engine in a temporary directory.
+pub(crate) struct SqliteEngine {
+    dir: TempDir,
+    gate: Gate,
+    options: SqliteOptions,
+}
+
+impl SqliteEngine {
+    pub(crate) fn new() -> Self {
+        Self::on(None)
+    }
+
+    /// On a registered shim.
+    pub(crate) fn on(vfs: Option<String>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let gate = Gate::default();
+        let on_stage = Some(gate.hook());
+        let options = SqliteOptions {
+            vfs,
+            on_stage,
+            ..SqliteOptions::new(dir.path())
+        };
+        Self { dir, gate, options }
+    }
+}
+
+impl Engine for SqliteEngine {
+    fn try_open(&self) -> Result<Box<dyn Store>, Error> {
+        Ok(Box::new(Sqlite::open(&self.options)?))
+    }
+
+    fn open_for_reading(&self) -> Result<Box<dyn Store>, Error> {
+        Ok(Box::new(Sqlite::open_for_reading(self.dir.path())?))
+    }
+
+    fn place(&self) -> String {
+        self.dir.path().display().to_string()
+    }
+
+    fn dump(&self) -> Dump {
+        dump(&self.dir.path().join("abide.db"))
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+}
+
+/// Every row of a SQLite file.
+pub(crate) fn dump(file: &Path) -> Dump {
+    let db = Connection::open(file).unwrap();
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+    let mut tables = db.prepare(tables).unwrap();
+    let names = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    names
+        .map(|name| {
+            let name = name.unwrap();
+            let rows = rows(&db, &format!("SELECT * FROM {name}"));
+            (name, rows)
+        })
+        .collect()
+}
+
+/// The answer to a query, row by row.
+pub(crate) fn rows(db: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = db.prepare(sql).unwrap();
+    let columns = statement.column_count();
+    let text = |value: Value| match value {
+        Value::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Value::Text(text) => text,
+        Value::Integer(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    statement
+        .query_map([], |row| {
+            let values: rusqlite::Result<Vec<String>> = (0..columns).map(|at| row.get(at).map(text)).collect();
+            Ok(values?.join(" | "))
+        })
+        .unwrap()
+        .map(Result::unwrap)
+        .collect()
+}
+
+/// Holds the writer in the middle of a commit, so that what a test submits meanwhile is known to wait.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<Passage>, Condvar)>);
+
+#[derive(Default)]
+struct Passage {
+    shut: bool,
+    /// The writer stands before it.
+    reached: bool,
+}
+
+/// The writer stands still until this is dropped.
+pub(crate) struct Stalled<'a>(&'a Gate);
+
+impl Gate {
+    pub(crate) fn hook(&self) -> StageHook {
+        let gate = self.clone();
+        Arc::new(move |stage| {
+            if stage == Stage::Committing {
+                gate.pass();
+            }
+        })
+    }
+
+    /// Gives the writer `plug` and keeps it in that commit.
+    pub(crate) fn stall(&self, store: &dyn Store, plug: Commit) -> Stalled<'_> {
+        let (passage, changed) = &*self.0;
+        *passage.lock().unwrap() = Passage {
+            shut: true,
+            reached: false,
+        };
+        store.submit(plug, Lane::Interactive, Box::new(|_| {}));
+        let waiting = |passage: &mut Passage| !passage.reached;
+        let reached = changed
+            .wait_timeout_while(passage.lock().unwrap(), PATIENCE, waiting)
+            .unwrap();
+        assert!(!reached.1.timed_out(), "the writer never came to its commit");
+        drop(reached);
+        Stalled(self)
+    }
+
+    fn pass(&self) {
+        let (passage, changed) = &*self.0;
+        let mut passage = passage.lock().unwrap();
+        if passage.shut {
+            passage.reached = true;
+            changed.notify_all();
+            drop(changed.wait_while(passage, |passage| passage.shut).unwrap());
+        }
+    }
+}
+
+impl Drop for Stalled<'_> {
+    fn drop(&mut self) {
+        let (passage, changed) = &*self.0.0;
+        passage.lock().unwrap().shut = false;
+        changed.notify_all();
+    }
+}
+
+/// How long a test waits for something that should have happened long ago before it calls it a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An answer that may not have come yet.
+pub(crate) struct Pending(oneshot::Receiver<Result<(), Error>>);
+
+impl Pending {
+    pub(crate) async fn answer(self) -> Result<(), Error> {
+        let answer = tokio::time::timeout(PATIENCE, self.0).await;
+        answer
+            .expect("an answer comes")
+            .expect("the store calls `done`, and does not only drop it")
+    }
+}
+
+pub(crate) fn submit(store: &dyn Store, commit: Commit) -> Pending {
+    submit_in(store, commit, Lane::Interactive)
+}
+
+pub(crate) fn submit_in(store: &dyn Store, commit: Commit, lane: Lane) -> Pending {
+    let (done, answer) = oneshot::channel();
+    // A test that has failed no longer waits.
+    store.submit(commit, lane, Box::new(move |result| drop(done.send(result))));
+    Pending(answer)
+}
+
+/// Submits a commit and waits for its answer.
+pub(crate) async fn commit(store: &dyn Store, commit: Commit) -> Result<(), Error> {
+    submit(store, commit).answer().await
+}
+
+/// Waits for many answers, each as one word.
+pub(crate) async fn words(pending: Vec<Pending>) -> Vec<&'static str> {
+    let mut words = Vec::with_capacity(pending.len());
+    for answer in pending {
+        words.push(word(&answer.answer().await));
+    }
+    words
+}
+
+/// An answer in one word, so that answers can be compared.
+pub(crate) fn word<T>(answer: &Result<T, Error>) -> &'static str {
+    match answer {
+        Ok(_) => "ok",
+        Err(Error::Stale) => "stale",
+        Err(Error::Fenced) => "fenced",
+        Err(Error::Damaged { .. }) => "damaged",
+        Err(Error::Refused(_)) => "refused",
+        Err(Error::Failed(_)) => "failed",
+        Err(Error::Closed) => "closed",
+    }
+}

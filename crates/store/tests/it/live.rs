@@ -1,0 +1,170 @@
+//! Runs as a server holds them in memory: decided by the core, and turned into commits.
+
+use std::sync::Arc;
+
+use abide_core::{
+    Command, Graph, Json, JsonMap, Key, Millis, Notice, Parent, Report, Run, RunId, Start, Step, TaskId,
+    TenantId, TimerId,
+};
+use abide_store::{Commit, MessageRef};
+
+/// When every run of these tests starts, unless its test says otherwise.
+pub(crate) const BEGIN: Millis = 1_700_000_000_000;
+
+pub(crate) const TENANT: TenantId = TenantId(1);
+
+/// The run number `n`: a higher one is newer.
+pub(crate) fn run_id(n: u32) -> RunId {
+    let mut bytes = [0x01; 16];
+    bytes[12..].copy_from_slice(&n.to_be_bytes());
+    RunId::from_bytes(bytes)
+}
+
+/// The run number `n` of the tenant that most tests are about.
+pub(crate) fn key(n: u32) -> Key {
+    run_id(n).of(TENANT)
+}
+
+/// What a run is started with, if nothing else is said.
+pub(crate) fn start(key: Key, graph: &Arc<Graph>) -> Start {
+    let mut salt = *key.id.as_bytes();
+    salt.reverse();
+    Start {
+        key,
+        salt,
+        graph: graph.clone(),
+        inputs: JsonMap::new(),
+        tags: Vec::new(),
+        metadata: None,
+        parent: None,
+        by: None,
+    }
+}
+
+/// The input `text`.
+pub(crate) fn text_input(text: &str) -> JsonMap {
+    JsonMap::from([("text".to_owned(), Json::of(text))])
+}
+
+/// A run in memory. Each decision moves it on and gives the commit that would make it so on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(crate) run: Run,
+}
+
+impl Live {
+    pub(crate) fn start(key: Key, graph: &Arc<Graph>) -> (Self, Commit) {
+        Self::start_with(start(key, graph), BEGIN)
+    }
+
+    /// Starts a run that will tell `parent` how it ended.
+    pub(crate) fn start_child(key: Key, graph: &Arc<Graph>, parent: RunId) -> (Self, Commit) {
+        let parent = Some(Parent {
+            run: parent,
+            node: "child".to_owned(),
+        });
+        Self::start_with(
+            Start {
+                parent,
+                ..start(key, graph)
+            },
+            BEGIN,
+        )
+    }
+
+    pub(crate) fn start_with(start: Start, now: Millis) -> (Self, Commit) {
+        let salt = start.salt;
+        let (run, step) = Run::start(start, now).expect("the start is accepted");
+        let live = Self { run };
+        let commit = Commit {
+            salt: Some(salt),
+            ..live.commit(step)
+        };
+        (live, commit)
+    }
+
+    pub(crate) fn decide(&mut self, command: Command, now: Millis) -> Commit {
+        let step = self
+            .run
+            .decide(command, now)
+            .expect("the test's command is accepted");
+        self.commit(step)
+    }
+
+    pub(crate) fn pause(&mut self) -> Commit {
+        self.decide(
+            Command::Pause {
+                reason: None,
+                by: None,
+            },
+            BEGIN,
+        )
+    }
+
+    pub(crate) fn resume(&mut self) -> Commit {
+        self.decide(Command::Resume { by: None }, BEGIN)
+    }
+
+    pub(crate) fn cancel(&mut self) -> Commit {
+        let reason = Some("enough".to_owned());
+        self.decide(Command::Cancel { reason, by: None }, BEGIN)
+    }
+
+    /// The earliest timer's time has come.
+    pub(crate) fn fire(&mut self) -> Commit {
+        let (timer, due) = self.first_timer();
+        self.decide(Command::Fire(timer), due)
+    }
+
+    /// The first task that is under way has ended well; its executor held this fence.
+    pub(crate) fn report(&mut self, fence: u64) -> Commit {
+        let task = self.first_task();
+        let report = Report {
+            task,
+            outcome: Ok(None),
+        };
+        Commit {
+            fence: Some(fence),
+            ..self.decide(Command::Report(report), BEGIN)
+        }
+    }
+
+    /// A message is heard, and forgotten with the commit that records it.
+    pub(crate) fn hear(&mut self, message: MessageRef, notice: Notice, heard: Option<u64>) -> Commit {
+        Commit {
+            consumed: Some(message),
+            ..self.decide(Command::Hear { notice, heard }, BEGIN)
+        }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.run.key()
+    }
+
+    pub(crate) fn first_timer(&self) -> (TimerId, Millis) {
+        let timers = self.run.timers().iter();
+        let (timer, due) = timers.min_by_key(|(_, due)| **due).expect("it has a timer");
+        (timer.clone(), *due)
+    }
+
+    pub(crate) fn first_task(&self) -> TaskId {
+        self.run.tasks().next().expect("it has a task")
+    }
+
+    fn commit(&self, step: Step) -> Commit {
+        let expected = step.records.first().expect("a decision has events").sequence;
+        Commit {
+            key: self.run.key(),
+            expected,
+            records: step.records,
+            salt: None,
+            summary: self.run.summary(),
+            snapshot: None,
+            effects: step.effects,
+            boot: 0,
+            fence: None,
+            consumed: None,
+            blobs: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What the store promises: the contract that every engine keeps, and what SQLite makes of a cut power
+//! line, a damaged file and many commits at once.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `suite/` | the contract of `Store`, run on every engine |
+//! | `derived.rs` | every other table follows from the journals |
+//! | `power_loss.rs` | what was acknowledged survives, and nothing is half there |
+//! | `damaged.rs`, `flipped.rs` | data that can't be trusted is refused, with a way out |
+//! | `group_commit.rs` | what commits cost, counted in syncs |
+//! | `sql_prompt.rs` | what a person with a SQL prompt sees |
+//! | `engine.rs`, `live.rs`, `workflow.rs`, `world.rs` | the words the tests are written in |
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers are part of the tests, which clippy can't tell"
+)]
+
+mod damaged;
+mod derived;
+mod engine;
+mod flipped;
+mod group_commit;
+mod live;
+mod power_loss;
+mod sql_prompt;
+mod suite;
+mod workflow;
+mod world;
