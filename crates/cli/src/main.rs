@@ -1,1 +1,44 @@
-fn main() {}
+//! The `abide` command: server, client, verifier and benchmark in one binary.
+//!
+//! Results go to standard output, talk goes to standard error, and exit codes are stable (see `exit.rs`).
+
+mod args;
+mod bench;
+mod client;
+mod config;
+mod exit;
+mod keys;
+mod output;
+mod run;
+mod serve;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Verb};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&anyhow::anyhow!("the system refused to start threads: {error}")),
+    };
+    match runtime.block_on(dispatch(args)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}
+
+async fn dispatch(args: Args) -> anyhow::Result<()> {
+    match args.verb {
+        Verb::Dev(dev) => serve::dev(dev).await,
+        Verb::Serve(serve) => serve::serve(serve).await,
+        Verb::Run(run) => run::dispatch(run).await,
+        Verb::Keys(keys) => keys::dispatch(keys).await,
+        Verb::Verify(verify) => verify::verify(verify).await,
+        Verb::Bench(bench) => bench::dispatch(bench).await,
+        Verb::Completions { shell } => output::completions(shell),
+    }
+}

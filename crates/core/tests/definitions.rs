@@ -67,7 +67,9 @@ fn with_edges(edges: impl IntoIterator<Item = Value>) -> Value {
 }
 
 fn with_variables(variables: Value) -> Value {
-    definition(json!({"variables": variables}))
+    let mut sound = definition(json!({}));
+    sound["variables"] = variables;
+    sound
 }
 
 fn parsed(definition: &Value) -> Graph {
@@ -405,10 +407,11 @@ mod together {
     #[test]
     fn all_problems_are_told_at_once() {
         let port = json!({"type": "expression", "expression": "x"});
+        let disabled = changed(node("c"), json!({"disabled": true, "inputs": {"x": port}}));
         check!(definition(json!({
             "id": "Bad Id",
             "channels": {"log": {}},
-            "nodes": [node("a"), node("a"), changed(node("c"), json!({"disabled": true, "inputs": {"x": port}}))],
+            "nodes": [node("a"), node("a"), disabled],
             "edges": [edge("e", "a", "nobody"), edge("e", "a", "c")],
             "variables": [{"name": "v", "type": "date", "sensitive": true}],
         })), @r"

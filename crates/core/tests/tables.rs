@@ -125,10 +125,13 @@ fn node_table() -> String {
 }
 
 fn page() -> String {
-    let (lifecycle, hold, node) = (lifecycle_table(), hold_table(), node_table());
-    format!(
-        "{INTRO}\n## A run's lifecycle\n\n{lifecycle}\n\n## A run's hold\n\n{hold}\n\n## A node's phase\n\n{node}\n"
-    )
+    let sections = [
+        ("A run's lifecycle", lifecycle_table()),
+        ("A run's hold", hold_table()),
+        ("A node's phase", node_table()),
+    ];
+    let sections = sections.map(|(title, table)| format!("\n## {title}\n\n{table}\n"));
+    format!("{INTRO}{}", sections.concat())
 }
 
 #[test]

@@ -1,1 +1,27 @@
-//! placeholder
+//! HTTP over the engine.
+//!
+//! A facade translates: words, ids, status names, error envelopes. It decides nothing. Everything under
+//! `/v1` needs an API key, and everything a caller can reach is bound to that key's tenant.
+//!
+//! | what | where |
+//! |---|---|
+//! | OpenWOP's runs and events | `openwop/` |
+//! | the error envelope | `error.rs`, from the table in `abide-core` |
+//! | API keys and the keyring | `auth.rs`, `keyring.rs` |
+//! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
+
+mod app;
+mod auth;
+mod body;
+mod dev;
+mod error;
+mod health;
+pub mod keyring;
+pub mod limits;
+mod openwop;
+mod time;
+
+pub use app::{App, AppOptions, serve};
+pub use auth::{ApiSecret, Keys};
+pub use keyring::Keyring;
+pub use time::rfc3339;

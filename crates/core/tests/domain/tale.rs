@@ -13,10 +13,12 @@ use abide_core::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::Index;
 use serde_json::json;
 
-use crate::workflow::{Sketch, Workflow, delay, fail, fixed, identity, noop, of_kind, output, variable, workflow};
+use crate::workflow::{
+    Sketch, Workflow, delay, fail, fixed, identity, noop, of_kind, output, variable, workflow,
+};
 
 pub(crate) const SALT: Salt = [9; 16];
 
@@ -96,7 +98,7 @@ pub(crate) fn plans() -> impl Strategy<Value = Plan> {
     (
         vec(nodes(), 1..12),
         vec(any::<(Index, Index)>(), 0..16),
-        prop::bool::weighted(0.02),
+        prop::bool::weighted(0.04),
         any::<bool>(),
         vec(moves(), 0..40),
     )
@@ -112,17 +114,17 @@ pub(crate) fn plans() -> impl Strategy<Value = Plan> {
 /// Failing nodes are rare: a dozen nodes should often reach their end.
 fn nodes() -> impl Strategy<Value = PlannedNode> {
     let kind = prop_oneof![
-        10 => Just(PlannedKind::Noop),
-        10 => Just(PlannedKind::Identity),
-        10 => (0..5_000i64).prop_map(PlannedKind::Delay),
+        20 => Just(PlannedKind::Noop),
+        20 => Just(PlannedKind::Identity),
+        20 => (0..5_000i64).prop_map(PlannedKind::Delay),
         1 => Just(PlannedKind::Fail),
         1 => Just(PlannedKind::Unknown),
     ];
     let port = prop_oneof![
-        4 => any::<i8>().prop_map(PlannedPort::Static),
-        4 => any::<bool>().prop_map(|optional| PlannedPort::Variable { is_set: true, optional }),
-        4 => Just(PlannedPort::Variable { is_set: false, optional: true }),
-        4 => any::<Index>().prop_map(|from| PlannedPort::Connection { from, optional: true }),
+        9 => any::<i8>().prop_map(PlannedPort::Static),
+        9 => any::<bool>().prop_map(|optional| PlannedPort::Variable { is_set: true, optional }),
+        9 => Just(PlannedPort::Variable { is_set: false, optional: true }),
+        9 => any::<Index>().prop_map(|from| PlannedPort::Connection { from, optional: true }),
         1 => any::<Index>().prop_map(|from| PlannedPort::Connection { from, optional: false }),
         1 => Just(PlannedPort::Variable { is_set: false, optional: false }),
     ];
@@ -135,8 +137,8 @@ fn nodes() -> impl Strategy<Value = PlannedNode> {
 
 fn moves() -> impl Strategy<Value = Move> {
     let outcome = prop_oneof![
-        6 => Just(Outcome::AsPerformed),
-        3 => any::<i8>().prop_map(Outcome::Good),
+        9 => Just(Outcome::AsPerformed),
+        5 => any::<i8>().prop_map(Outcome::Good),
         1 => Just(Outcome::Bad),
     ];
     prop_oneof![
@@ -147,7 +149,7 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => (any::<Index>(), 0..3u32).prop_map(|(node, execution)| Move::FireAny(node, execution)),
         16 => (any::<Index>(), outcome).prop_map(|(which, outcome)| Move::Report(which, outcome)),
         3 => (any::<Index>(), 0..3u32).prop_map(|(node, execution)| Move::ReportAny(node, execution)),
-        4 => (0..3u8, 0..5u64).prop_map(|(child, sequence)| Move::Hear { child, sequence }),
+        4 => (0..2u8, 0..4u64).prop_map(|(child, sequence)| Move::Hear { child, sequence }),
         6 => (-3_000..6_000i64).prop_map(Move::Wait),
     ]
 }
@@ -156,7 +158,7 @@ fn moves() -> impl Strategy<Value = Move> {
 pub(crate) struct Tale {
     pub(crate) graph: Arc<Graph>,
     /// The edges of the definition, by node ids.
-    pub(crate) edges: Vec<(String, String)>,
+    edges: Vec<(String, String)>,
     pub(crate) turns: Vec<Turn>,
 }
 
@@ -218,6 +220,12 @@ impl Tale {
         &self.turns.last().expect("a tale has a start").after
     }
 
+    /// The nodes that lead to a node.
+    pub(crate) fn before(&self, node: &str) -> impl Iterator<Item = &str> {
+        let leading = self.edges.iter().filter(move |(_, to)| to == node);
+        leading.map(|(from, _)| from.as_str())
+    }
+
     pub(crate) fn empty_run(&self) -> Run {
         Run::empty(key(), SALT, self.graph.clone())
     }
@@ -268,10 +276,12 @@ impl Plan {
         let count = self.nodes.len();
         let planned = (0..count).map(|ix| self.nodes[ix].sketch(ix, count));
         let crowd = (0..if self.crowded { CROWD } else { 0 }).map(|n| noop(&format!("crowd{n}")));
-        let workflow = workflow(planned.chain(crowd)).variable("set", "number").or(json!(5));
-        self.edges()
-            .iter()
-            .fold(workflow, |workflow, (from, to)| workflow.flow(&format!("{from} > {to}")))
+        let workflow = workflow(planned.chain(crowd))
+            .variable("set", "number")
+            .or(json!(5));
+        self.edges().iter().fold(workflow, |workflow, (from, to)| {
+            workflow.flow(&format!("{from} > {to}"))
+        })
     }
 }
 
@@ -301,8 +311,14 @@ impl PlannedPort {
     fn source(&self, count: usize) -> crate::workflow::Source {
         let (source, optional) = match self {
             Self::Static(value) => (fixed(&json!(value)), false),
-            Self::Variable { is_set: true, optional } => (variable("set"), *optional),
-            Self::Variable { is_set: false, optional } => (variable("unset"), *optional),
+            Self::Variable {
+                is_set: true,
+                optional,
+            } => (variable("set"), *optional),
+            Self::Variable {
+                is_set: false,
+                optional,
+            } => (variable("unset"), *optional),
             Self::Connection { from, optional } => (output(&name(from.index(count)), "x"), *optional),
         };
         if optional { source.optional() } else { source }
@@ -461,40 +477,4 @@ impl Teller {
         }
         panic!("the run asks for more than {most} timers and tasks");
     }
-}
-
-/// Where and how a record is damaged.
-#[derive(Clone, Debug)]
-pub(crate) struct Damage {
-    pub(crate) part: Part,
-    pub(crate) place: Index,
-    pub(crate) bit: u32,
-}
-
-/// The parts of a record, each of which the chain has to cover.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Part {
-    Sequence,
-    At,
-    Type,
-    Version,
-    Node,
-    Cause,
-    Payload,
-    Chain,
-}
-
-pub(crate) const PARTS: [Part; 8] = [
-    Part::Sequence,
-    Part::At,
-    Part::Type,
-    Part::Version,
-    Part::Node,
-    Part::Cause,
-    Part::Payload,
-    Part::Chain,
-];
-
-pub(crate) fn damages() -> impl Strategy<Value = Damage> {
-    (select(&PARTS[..]), any::<Index>(), 0..64u32).prop_map(|(part, place, bit)| Damage { part, place, bit })
 }

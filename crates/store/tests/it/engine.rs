@@ -202,6 +202,12 @@ impl Pending {
     }
 }
 
+impl From<oneshot::Receiver<Result<(), Error>>> for Pending {
+    fn from(answer: oneshot::Receiver<Result<(), Error>>) -> Self {
+        Self(answer)
+    }
+}
+
 pub(crate) fn submit(store: &dyn Store, commit: Commit) -> Pending {
     submit_in(store, commit, Lane::Interactive)
 }

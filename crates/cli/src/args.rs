@@ -1,0 +1,281 @@
+//! Every command and flag, declared once; help and completions come from here.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+/// A durable runtime for agent workflows that wait for people.
+///
+/// Try it:  abide dev --workflows examples/workflows --run hello
+///
+/// Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 server unreachable, 4 not found, 5 damaged data.
+#[derive(Parser)]
+#[command(name = "abide", version, max_term_width = 100, verbatim_doc_comment)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Run a server for development: makes a key, prints how to use it, keeps its data in ./.abide
+    Dev(DevArgs),
+    /// Run a server
+    Serve(ServeArgs),
+    /// Start, list, show, follow and cancel runs on a server
+    Run(RunArgs),
+    /// Make, list and revoke API keys (while no server uses the data directory)
+    Keys(KeysArgs),
+    /// Check a data directory: fold every journal, compare everything derived from it
+    Verify(VerifyArgs),
+    /// Measure this machine: durable steps, runs, parked runs, each beside bare SQLite
+    Bench(BenchArgs),
+    /// Print a completion script for your shell
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What every server needs.
+#[derive(ClapArgs, Clone)]
+pub(crate) struct ServerArgs {
+    /// Address to listen on; port 0 picks a free one
+    #[arg(long, env = "ABIDE_LISTEN", value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Data directory; made if it does not exist
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Folder of workflow definitions (*.json), read at the start
+    #[arg(
+        long,
+        env = "ABIDE_WORKFLOWS",
+        value_name = "DIR",
+        overrides_with = "workflows"
+    )]
+    pub(crate) workflows: Option<PathBuf>,
+    /// Keyring file; by default beside the data directory, as DIR.keyring
+    #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
+    pub(crate) keyring: Option<PathBuf>,
+    /// What to log: error, warn, info, debug, or a filter such as abide_engine=debug
+    #[arg(long, env = "ABIDE_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// Log as JSON lines
+    #[arg(long)]
+    pub(crate) log_json: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, log
+    #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct DevArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Start this workflow once the server listens, and tell how it goes
+    #[arg(long, value_name = "WORKFLOW", overrides_with = "run")]
+    pub(crate) run: Option<String>,
+    /// Use a clock that stands still until POST /v1/dev/clock {"advanceMs": …} moves it
+    #[arg(long)]
+    pub(crate) test_clock: bool,
+    /// Die at a failpoint, for crash tests: decide-commit=N, commit-acknowledge=N or effect-report=N
+    #[arg(long, hide = true, value_name = "WINDOW=N")]
+    pub(crate) failpoint: Option<String>,
+}
+
+/// Where the server is, and who asks.
+#[derive(ClapArgs, Clone)]
+pub(crate) struct ClientArgs {
+    /// The server
+    #[arg(
+        long,
+        env = "ABIDE_URL",
+        default_value = "http://127.0.0.1:7171",
+        value_name = "URL",
+        global = true
+    )]
+    pub(crate) url: String,
+    /// The API key
+    #[arg(
+        long,
+        env = "ABIDE_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY",
+        global = true
+    )]
+    pub(crate) api_key: Option<String>,
+    /// Print JSON instead of a table
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) verb: RunVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum RunVerb {
+    /// Start a run: abide run start hello --input name=Ada --wait
+    Start {
+        /// The workflow's id
+        workflow: String,
+        /// An input; the value is JSON, or text if it is not JSON. May be repeated
+        #[arg(long = "input", value_name = "NAME=VALUE")]
+        inputs: Vec<String>,
+        /// A label for the run. May be repeated
+        #[arg(long = "tag", value_name = "TAG")]
+        tags: Vec<String>,
+        /// Wait for the end; exit 0 only if the run completed
+        #[arg(long)]
+        wait: bool,
+    },
+    /// List runs, newest first
+    List {
+        /// Only runs that stand so: running, paused, cancelling, completed, failed, cancelled
+        #[arg(long)]
+        status: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// Show how a run stands, node by node
+    Show {
+        /// The run's id
+        run: String,
+    },
+    /// Print a run's events
+    Events {
+        /// The run's id
+        run: String,
+        /// Go on until the run has ended
+        #[arg(long, short)]
+        follow: bool,
+        /// Only events after this sequence
+        #[arg(long, value_name = "SEQUENCE")]
+        after: Option<u64>,
+    },
+    /// Cancel a run
+    Cancel {
+        /// The run's id
+        run: String,
+        /// Why, for the record
+        #[arg(long)]
+        reason: Option<String>,
+    },
+}
+
+/// Which data directory.
+#[derive(ClapArgs, Clone)]
+pub(crate) struct DataArgs {
+    /// Data directory
+    #[arg(
+        long,
+        env = "ABIDE_DATA",
+        value_name = "DIR",
+        global = true,
+        default_value = "abide-data"
+    )]
+    pub(crate) data: PathBuf,
+    /// Keyring file; by default beside the data directory, as DIR.keyring
+    #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE", global = true)]
+    pub(crate) keyring: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct KeysArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(subcommand)]
+    pub(crate) verb: KeysVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysVerb {
+    /// Make a key and print it; it is shown this once
+    Create {
+        /// Whose runs it reaches; the tenant is made if there is none of that name
+        #[arg(long, default_value = "default")]
+        tenant: String,
+        /// Who acts through it, for the record
+        #[arg(long, default_value = "operator")]
+        principal: String,
+    },
+    /// List keys, never their secrets
+    List {
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke a key
+    Revoke {
+        /// The id between abk_ and the second underscore
+        id: String,
+    },
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct VerifyArgs {
+    /// Data directory; a server may be running on it
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
+    pub(crate) data: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct BenchArgs {
+    /// Where to put the scratch data; it is removed afterwards
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) verb: BenchVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Durable steps: each on disk before the next begins; then pure stretches, apart
+    Steps {
+        /// Runs at once
+        #[arg(long, default_value_t = 256)]
+        concurrency: usize,
+        /// Steps in each run
+        #[arg(long, default_value_t = 100)]
+        steps: usize,
+        /// Runs in all
+        #[arg(long, default_value_t = 1024)]
+        runs: usize,
+    },
+    /// Whole runs of one step: start to acknowledged end
+    Runs {
+        /// Runs at once
+        #[arg(long, default_value_t = 256)]
+        concurrency: usize,
+        /// Runs in all
+        #[arg(long, default_value_t = 50_000)]
+        runs: usize,
+    },
+    /// Parked runs: memory, disk, waking one, and starting after a kill
+    Parked {
+        /// Runs to park
+        #[arg(long, default_value_t = 100_000)]
+        runs: usize,
+        /// Bytes of input in each
+        #[arg(long, default_value_t = 0)]
+        payload: usize,
+    },
+}

@@ -1,0 +1,67 @@
+//! Exit codes, and how an error is told.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// What kind of failure it was, for scripts. 2 is a usage error and comes from the argument parser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The request was refused, or the run that was waited for did not complete.
+    Refused = 1,
+    /// The server can't be reached.
+    Unreachable = 3,
+    /// There is no such run, workflow or key.
+    NotFound = 4,
+    /// Data is damaged, or `verify` found something.
+    Damaged = 5,
+}
+
+/// An error that knows its exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Tells an error on standard error and gives its exit code.
+#[expect(clippy::print_stderr, reason = "this is where errors are told")]
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("error: {error:#}");
+    let exit = match (
+        error.downcast_ref::<Failure>(),
+        error.downcast_ref::<abide_store::Error>(),
+    ) {
+        (Some(failure), _) => failure.exit,
+        (None, Some(abide_store::Error::Damaged { .. })) => Exit::Damaged,
+        _ => Exit::Refused,
+    };
+    ExitCode::from(exit as u8)
+}
+
+/// `abide run list | head` is not an error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,278 @@
+//! `abide serve` and `abide dev`: a server in the foreground.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_core::{Graph, TenantId};
+use abide_engine::{Clock, Engine, EngineOptions, Failpoints, SystemClock, TestClock, Window};
+use abide_server::{ApiSecret, App, AppOptions, Keyring, Keys};
+use abide_store::{Sqlite, SqliteOptions, Stage, Store};
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs};
+use crate::config::Config;
+use crate::{output, run};
+
+/// How long a shutdown waits for work under way; the rest goes on at the next start.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What only a development server may have.
+#[derive(Default)]
+struct DevOptions {
+    test_clock: bool,
+    failpoints: Option<Arc<Failpoints>>,
+}
+
+/// A server that is about to listen.
+struct Server {
+    app: Arc<App>,
+    engine: Engine,
+    listener: TcpListener,
+    url: String,
+}
+
+pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
+    let config = Config::resolve(args.server, args.config.as_deref(), "abide-data")?;
+    start_logging(&config)?;
+    let store = open_store(&config, None)?;
+    if store.test_clock().await?.is_some() {
+        let dir = config.data.display();
+        anyhow::bail!(
+            "{dir} runs on a test clock, which `serve` never does; use `abide dev --test-clock`, or another --data"
+        );
+    }
+    let server = prepare(&config, store, DevOptions::default()).await?;
+    tracing::info!(url = server.url, data = %config.data.display(), "abide is listening");
+    run_until_signal(server).await
+}
+
+pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
+    let config = Config::resolve(args.server, None, ".abide/dev")?;
+    start_logging(&config)?;
+    let failpoints = args
+        .failpoint
+        .as_deref()
+        .map(str::parse::<Failpoints>)
+        .transpose()
+        .map_err(anyhow::Error::msg)?;
+    let failpoints = failpoints.map(Arc::new);
+    let store = open_store(&config, failpoints.clone())?;
+    let key = dev_key(&config, &*store).await?;
+    let server = prepare(
+        &config,
+        store,
+        DevOptions {
+            test_clock: args.test_clock,
+            failpoints,
+        },
+    )
+    .await?;
+    print_welcome(&server, &key);
+    if let Some(workflow) = args.run {
+        tokio::spawn(run_example(server.url.clone(), key, workflow));
+    }
+    run_until_signal(server).await
+}
+
+fn start_logging(config: &Config) -> anyhow::Result<()> {
+    let filter =
+        EnvFilter::try_new(&config.log).with_context(|| format!("--log '{}' is not a filter", config.log))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    if config.log_json {
+        log.json().init();
+    } else {
+        log.init();
+    }
+    Ok(())
+}
+
+fn open_store(config: &Config, failpoints: Option<Arc<Failpoints>>) -> anyhow::Result<Arc<dyn Store>> {
+    let mut options = SqliteOptions::new(&config.data);
+    if let Some(failpoints) = failpoints {
+        options.on_stage = Some(Arc::new(move |stage| {
+            failpoints.pass(match stage {
+                Stage::Committing => Window::DecideCommit,
+                Stage::Committed => Window::CommitAcknowledge,
+            });
+        }));
+    }
+    Ok(Arc::new(Sqlite::open(&options)?))
+}
+
+/// The key that `abide dev` prints: the same at each start, as long as the keyring is.
+async fn dev_key(config: &Config, store: &dyn Store) -> anyhow::Result<String> {
+    let keyring = Keyring::open_or_create(&config.keyring).map_err(anyhow::Error::msg)?;
+    let secret = ApiSecret::for_dev(&keyring);
+    store
+        .put_api_key(secret.row(&keyring, TenantId(1), "dev", SystemClock.now()))
+        .await?;
+    Ok(secret.text())
+}
+
+async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> anyhow::Result<Server> {
+    raise_file_limit();
+    let test_clock = match dev.test_clock {
+        true => Some(Arc::new(TestClock::open(store.clone(), SystemClock.now()).await?)),
+        false => None,
+    };
+    let clock: Arc<dyn Clock> = match &test_clock {
+        Some(clock) => clock.clone(),
+        None => Arc::new(SystemClock),
+    };
+    let keyring = Keyring::open_or_create(&config.keyring).map_err(anyhow::Error::msg)?;
+    let keys = Keys::load(&*store, keyring).await?;
+    if keys.is_empty() {
+        tracing::warn!(
+            "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
+        );
+    }
+    let workflows = config
+        .workflows
+        .as_deref()
+        .map(read_workflows)
+        .transpose()?
+        .unwrap_or_default();
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("can't listen on {}", config.listen))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let engine = Engine::start(EngineOptions {
+        store,
+        clock,
+        failpoints: dev.failpoints,
+    });
+    workflows.into_iter().for_each(|graph| engine.register(graph));
+    let app = App::new(AppOptions {
+        engine: engine.clone(),
+        keys,
+        test_clock,
+    });
+    Ok(Server {
+        app,
+        engine,
+        listener,
+        url,
+    })
+}
+
+/// Every definition in a folder. One that is wrong stops the start: half a folder would be a surprise later.
+fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
+    let entries =
+        std::fs::read_dir(dir).with_context(|| format!("the folder {} can't be read", dir.display()))?;
+    let mut paths = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let mut problems = Vec::new();
+    let mut graphs: Vec<Graph> = Vec::new();
+    for path in paths {
+        let source = std::fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
+        match Graph::parse(&source) {
+            Ok(graph) if graphs.iter().any(|other| other.workflow_id == graph.workflow_id) => {
+                problems.push(format!(
+                    "{}: id: '{}' is used by another file; rename one",
+                    path.display(),
+                    graph.workflow_id
+                ));
+            }
+            Ok(graph) => graphs.push(graph),
+            Err(found) => problems.extend(
+                found
+                    .iter()
+                    .map(|problem| format!("{}: {problem}", path.display())),
+            ),
+        }
+    }
+    if problems.is_empty() {
+        Ok(graphs)
+    } else {
+        anyhow::bail!("the workflows are not valid:\n  {}", problems.join("\n  "))
+    }
+}
+
+/// Serves until SIGINT or SIGTERM, then drains: what is acknowledged is on disk, the rest goes on later.
+async fn run_until_signal(server: Server) -> anyhow::Result<()> {
+    let serving = tokio::spawn(abide_server::serve(server.listener, server.app.clone()));
+    wait_for_signal().await?;
+    tracing::info!("shutting down: taking in nothing new, finishing what is under way");
+    server.app.stop();
+    let (served, drained) = tokio::join!(
+        tokio::time::timeout(DRAIN_PATIENCE, serving),
+        server.engine.drain(DRAIN_PATIENCE)
+    );
+    drained?;
+    if let Ok(served) = served {
+        served??;
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn wait_for_signal() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+fn print_welcome(server: &Server, key: &str) {
+    let workflows: Vec<_> = server
+        .engine
+        .workflows()
+        .iter()
+        .map(|graph| graph.workflow_id.to_string())
+        .collect();
+    let workflows = if workflows.is_empty() {
+        "none (give a folder with --workflows)".to_owned()
+    } else {
+        workflows.join(", ")
+    };
+    output::say(&format!("abide dev is listening on {}", server.url));
+    output::say(&format!("workflows: {workflows}"));
+    output::say("in another terminal:");
+    output::say(&format!("  export ABIDE_URL={} ABIDE_API_KEY={key}", server.url));
+    output::say("  abide run list");
+}
+
+/// Starts the example and tells how it goes; its failure is no reason to stop the server.
+async fn run_example(url: String, key: String, workflow: String) {
+    let client = ClientArgs {
+        url,
+        api_key: Some(key),
+        json: false,
+    };
+    let verb = RunVerb::Start {
+        workflow,
+        inputs: Vec::new(),
+        tags: vec!["example".to_owned()],
+        wait: true,
+    };
+    if let Err(error) = run::dispatch(RunArgs { client, verb }).await {
+        output::say(&format!("the example did not end well: {error:#}"));
+    }
+    output::say("\nthe server goes on; Ctrl-C stops it");
+}
+
+/// Connections are files; the usual soft limit of 1024 is none of a server's business.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the limit on open files stays as it is");
+    }
+}

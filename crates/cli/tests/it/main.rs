@@ -1,0 +1,3 @@
+//! End to end: the real binary, real HTTP, a data directory and a port of its own for each test.
+
+mod support;

@@ -1,0 +1,265 @@
+//! Starting, asking, killing and stopping a real server.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+/// The binary under test.
+pub(crate) fn abide() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_abide"));
+    for name in [
+        "ABIDE_URL",
+        "ABIDE_API_KEY",
+        "ABIDE_DATA",
+        "ABIDE_LISTEN",
+        "ABIDE_LOG",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Where a test keeps its data: a directory for the server, its keyring beside it, and workflows.
+pub(crate) struct Site {
+    dir: tempfile::TempDir,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("workflows")).unwrap();
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    /// Adds a workflow definition.
+    pub(crate) fn workflow(&self, definition: &Value) -> &Self {
+        let id = definition["id"].as_str().unwrap();
+        std::fs::write(self.path(&format!("workflows/{id}.json")), definition.to_string()).unwrap();
+        self
+    }
+
+    /// Starts `abide dev` on this site.
+    pub(crate) fn start(&self, extra: &[&str]) -> Server {
+        Server::start(self, extra)
+    }
+}
+
+/// A server process and how to talk to it.
+pub(crate) struct Server {
+    child: Child,
+    http: reqwest::Client,
+    pub(crate) url: String,
+    pub(crate) key: String,
+}
+
+impl Server {
+    fn start(site: &Site, extra: &[&str]) -> Self {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(site.path("server.log"))
+            .unwrap();
+        let said = site.path("said");
+        let mut child = abide()
+            .args(["dev", "--listen", "127.0.0.1:0", "--log", "warn", "--data"])
+            .arg(site.data())
+            .arg("--workflows")
+            .arg(site.path("workflows"))
+            .args(extra)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(std::fs::File::create(&said).unwrap())
+            .spawn()
+            .unwrap();
+        let (url, key) = read_welcome(&mut child, &said);
+        Self {
+            child,
+            http: reqwest::Client::new(),
+            url,
+            key,
+        }
+    }
+
+    /// Kills the process as `kill -9` does, and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks the process to stop as `kill` does, and waits.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap()
+    }
+
+    /// The process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the process has ended by itself.
+    pub(crate) fn has_died(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Any request with this server's key.
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http
+            .request(method, format!("{}{path}", self.url))
+            .bearer_auth(&self.key)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::GET, path)).await.unwrap()
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        answer(self.request(Method::POST, path).json(body)).await.unwrap()
+    }
+
+    /// Starts a run and gives its id.
+    pub(crate) async fn start_run(&self, workflow: &str, inputs: Value) -> String {
+        let (status, body) = self
+            .post("/v1/runs", &json!({ "workflowId": workflow, "inputs": inputs }))
+            .await;
+        assert_eq!(status, StatusCode::CREATED, "{body}");
+        body["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits for the end of a run by long polls, and gives all its events.
+    pub(crate) async fn events(&self, run: &str) -> Vec<Value> {
+        let mut events: Vec<Value> = Vec::new();
+        loop {
+            let after = events
+                .last()
+                .map_or(-1, |event| event["sequence"].as_i64().unwrap());
+            let (status, page) = self
+                .get(&format!(
+                    "/v1/runs/{run}/events/poll?timeout=60&lastSequence={after}"
+                ))
+                .await;
+            assert_eq!(status, StatusCode::OK, "{page}");
+            events.extend(page["events"].as_array().unwrap().iter().cloned());
+            if page["isComplete"] == true {
+                return events;
+            }
+        }
+    }
+
+    /// Moves the test clock.
+    pub(crate) async fn advance(&self, ms: i64) {
+        let (status, body) = self.post("/v1/dev/clock", &json!({ "advanceMs": ms })).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+
+    /// Runs the client side of the binary against this server.
+    pub(crate) fn cli(&self, args: &[&str]) -> std::process::Output {
+        abide()
+            .args(args)
+            .env("ABIDE_URL", &self.url)
+            .env("ABIDE_API_KEY", &self.key)
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A test that fails must not leave its server behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request; an error means that the connection failed, not that the server said no.
+pub(crate) async fn answer(request: reqwest::RequestBuilder) -> reqwest::Result<(StatusCode, Value)> {
+    let response = request.send().await?;
+    let status = response.status();
+    let text = response.text().await?;
+    Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+}
+
+/// Reads where the server listens and with which key from what it says.
+fn read_welcome(child: &mut Child, said: &Path) -> (String, String) {
+    let began = std::time::Instant::now();
+    loop {
+        let text = std::fs::read_to_string(said).unwrap();
+        let word = |prefix: &str| {
+            let start = text.find(prefix)? + prefix.len();
+            let rest = &text[start..];
+            rest.find(char::is_whitespace).map(|end| rest[..end].to_owned())
+        };
+        if let (Some(url), Some(key), true) = (
+            word("ABIDE_URL="),
+            word("ABIDE_API_KEY="),
+            text.contains("run list"),
+        ) {
+            return (url, key);
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the server ended: {text}");
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "the server did not come up: {text}"
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// `abide verify` on a data directory: the number of runs, or a panic with its findings.
+pub(crate) fn verify(data: &Path) -> u64 {
+    let output = abide()
+        .args(["verify", "--json", "--data"])
+        .arg(data)
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert!(
+        output.status.success(),
+        "{report:#} {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    report["runs"].as_u64().unwrap()
+}
+
+/// A node of a workflow definition.
+pub(crate) fn node(id: &str, kind: &str, config: Value, inputs: Value, settings: Value) -> Value {
+    json!({
+        "id": id, "typeId": kind, "name": id, "position": { "x": 0, "y": 0 },
+        "config": config, "inputs": inputs, "settings": settings,
+    })
+}
+
+/// A workflow definition; `edges` are pairs of node ids.
+pub(crate) fn workflow(id: &str, nodes: &[Value], edges: &[(&str, &str)], variables: Value) -> Value {
+    let edge = |(from, to): &(&str, &str)| json!({ "id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to });
+    json!({
+        "id": id, "name": id, "version": "1.0", "nodes": nodes, "edges": edges.iter().map(edge).collect::<Vec<_>>(),
+        "triggers": [], "variables": variables, "metadata": {}, "settings": {},
+    })
+}
+
+/// A chain of nodes of one kind.
+pub(crate) fn chain(id: &str, kind: &str, length: usize, settings: &Value) -> Value {
+    let ids: Vec<String> = (0..length).map(|ix| format!("n{ix}")).collect();
+    let nodes: Vec<Value> = ids
+        .iter()
+        .map(|id| node(id, kind, json!({}), json!({}), settings.clone()))
+        .collect();
+    let edges: Vec<(&str, &str)> = ids
+        .windows(2)
+        .map(|pair| (pair[0].as_str(), pair[1].as_str()))
+        .collect();
+    workflow(id, &nodes, &edges, json!([]))
+}

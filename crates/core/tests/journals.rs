@@ -1,0 +1,407 @@
+//! Journals and snapshots as they stand on disk, in full: a change of the format has to show here.
+//!
+//! A journal is for ever. If a snapshot of this file changes, an older journal may no longer be readable:
+//! raise the version of the event type and bring the old form up to date when it is read.
+
+#[expect(dead_code, reason = "commands.rs tells the rest of the vocabulary")]
+#[path = "domain/story.rs"]
+mod story;
+#[expect(
+    dead_code,
+    reason = "the definitions of this file are written out, since their hash is on disk"
+)]
+#[path = "domain/workflow.rs"]
+mod workflow;
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use abide_core::{
+    EventType, Failure, Graph, Hash, Json, Key, Lifecycle, Payload, Record, Run, RunId, Status, TenantId,
+    TimerId, event_types, limits, sha256,
+};
+use serde_json::json;
+use story::{BEGIN, SALT, Story, hours, key, notice, payload_text, run_id, type_name};
+use workflow::{noop, workflow};
+
+fn graph(definition: &str) -> Arc<Graph> {
+    Arc::new(Graph::parse(definition.as_bytes()).expect("the definition is sound"))
+}
+
+/// A run that completes: values from all three places, a fan and a delay.
+fn greeting() -> Story {
+    let definition = r#"{
+      "id": "greeting", "name": "Greeting", "version": "1.0",
+      "nodes": [
+        {"id": "who", "typeId": "core.identity", "name": "Who", "position": {}, "config": {},
+         "inputs": {"name": {"type": "variable", "variableName": "name"},
+                    "title": {"type": "variable", "variableName": "title", "optional": true}}},
+        {"id": "wait", "typeId": "core.delay", "name": "Wait", "position": {}, "config": {"ms": 1500},
+         "inputs": {}},
+        {"id": "greet", "typeId": "core.identity", "name": "Greet", "position": {}, "config": {},
+         "inputs": {"name": {"type": "connection", "nodeId": "who", "outputKey": "name"},
+                    "word": {"type": "static", "value": "hello"}}}
+      ],
+      "edges": [
+        {"id": "1", "sourceNodeId": "who", "targetNodeId": "greet"},
+        {"id": "2", "sourceNodeId": "wait", "targetNodeId": "greet"}
+      ],
+      "triggers": [], "variables": [{"name": "name", "type": "string", "required": true}],
+      "metadata": {}, "settings": {}
+    }"#;
+    Story::following(graph(definition))
+        .input("name", &json!("Zoë \"Z\""))
+        .tags(["red".to_owned(), "blue".to_owned()])
+        .metadata(&json!({"team": [1, 2.5, null]}))
+        .by("ann")
+        .start()
+        .after(1500)
+        .fire("wait")
+        .stands(Status::Completed)
+}
+
+const SHIPMENT: &str = r#"{
+  "id": "shipment", "name": "Shipment", "version": "1.0",
+  "nodes": [
+    {"id": "pack", "typeId": "core.noop", "name": "Pack", "position": {}, "config": {}, "inputs": {},
+     "settings": {"abide": {"durable": true}}},
+    {"id": "label", "typeId": "core.noop", "name": "Label", "position": {}, "config": {}, "inputs": {},
+     "settings": {"abide": {"durable": true}}},
+    {"id": "pick up", "typeId": "core.delay", "name": "Pick up", "position": {}, "config": {"durationMs": 60000},
+     "inputs": {}},
+    {"id": "send", "typeId": "core.noop", "name": "Send", "position": {}, "config": {}, "inputs": {}}
+  ],
+  "edges": [
+    {"id": "1", "sourceNodeId": "pack", "targetNodeId": "send"},
+    {"id": "2", "sourceNodeId": "label", "targetNodeId": "send"},
+    {"id": "3", "sourceNodeId": "pick up", "targetNodeId": "send"}
+  ],
+  "triggers": [], "variables": [], "metadata": {}, "settings": {}
+}"#;
+
+/// A child that fails while a task is in flight and a delay waits.
+fn failing_shipment() -> Story {
+    let failure = Failure {
+        details: Some(Json::of(&json!({"printer": 3}))),
+        ..Failure::new("node_execution_failed", "no paper")
+    };
+    Story::following(graph(SHIPMENT))
+        .child_of(run_id(9), "ship")
+        .start()
+        .after(10)
+        .report_of("label", 1, Err(failure))
+        .after(10)
+        .report_of("pack", 1, Ok(Some(Json::of(&json!({"boxes": 2})))))
+        .stands(Status::Failed)
+}
+
+/// A run that is paused, resumed and cancelled, and hears from a child.
+fn cancelled_shipment() -> Story {
+    Story::following(graph(SHIPMENT))
+        .start()
+        .after(10)
+        .pause_because("lunch", "ann")
+        .after(10)
+        .report("label")
+        .resume()
+        .hear(notice(run_id(2), 41, Lifecycle::Failed), None)
+        .after(hours(1))
+        .cancel_because("not needed", "bob")
+        .report("pack")
+        .stands(Status::Cancelled)
+}
+
+/// A run of one node too many for one decision, just after it yielded.
+fn yielding() -> Story {
+    let nodes = (0..=limits::STRETCH_NODES_MAX).map(|n| noop(&format!("n{n}")));
+    Story::of(&workflow(nodes)).start().stands(Status::Running)
+}
+
+/// One line per record, and the chain that binds them all.
+fn written(journal: &[Record]) -> String {
+    let mut text = String::new();
+    for record in journal {
+        let cause = record
+            .cause
+            .map_or_else(|| "-".to_owned(), |cause| cause.to_string());
+        let line = format!(
+            "{:>2} +{} {} v{} node={} cause={cause} {}",
+            record.sequence,
+            record.at - BEGIN,
+            type_name(record),
+            record.version,
+            record.node.as_deref().unwrap_or("-"),
+            payload_text(record)
+        );
+        writeln!(text, "{line}").expect("a string takes any text");
+    }
+    let end = journal
+        .last()
+        .map(|record| hex(&record.chain))
+        .unwrap_or_default();
+    text + "chain " + &end
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn a_run_that_completes() {
+    insta::assert_snapshot!(written(greeting().journal()));
+}
+
+#[test]
+fn a_run_that_fails() {
+    insta::assert_snapshot!(written(failing_shipment().journal()));
+}
+
+#[test]
+fn a_run_that_is_cancelled() {
+    insta::assert_snapshot!(written(cancelled_shipment().journal()));
+}
+
+#[test]
+fn a_run_that_yields() {
+    let story = yielding();
+    let last = &story.journal()[story.journal().len() - 1..];
+    insta::assert_snapshot!(
+        written(last).lines().next().expect("one record"),
+        @"1025 +0 run.yielded v1 node=- cause=- {}"
+    );
+}
+
+#[test]
+fn every_event_type_stands_in_one_of_these_journals() {
+    let stories = [greeting(), failing_shipment(), cancelled_shipment(), yielding()];
+    let shown: BTreeSet<&str> = stories
+        .iter()
+        .flat_map(|story| story.journal().iter().map(type_name))
+        .collect();
+    let declared: BTreeSet<&str> = event_types().iter().map(|kind| kind.name).collect();
+    assert_eq!(shown, declared);
+}
+
+#[test]
+fn the_state_of_a_parked_run() {
+    let story = Story::following(graph(SHIPMENT))
+        .child_of(run_id(9), "ship")
+        .input("weight", &json!(2))
+        .tags(["red".to_owned()])
+        .metadata(&json!({"team": "blue"}))
+        .start()
+        .report_failure("label", "no paper");
+    let state: serde_json::Value = serde_json::from_slice(&story.run().snapshot()).unwrap();
+    insta::assert_json_snapshot!("the_state_of_a_failing_run", state);
+    let parked = Story::following(graph(SHIPMENT)).start().report("label").pause();
+    let state: serde_json::Value = serde_json::from_slice(&parked.run().snapshot()).unwrap();
+    insta::assert_json_snapshot!("the_state_of_a_paused_run", state);
+}
+
+#[test]
+fn a_snapshot_of_another_version_or_definition_is_ignored() {
+    let story = Story::following(graph(SHIPMENT)).start();
+    let bytes = story.run().snapshot();
+    let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
+    assert!(wake(graph(SHIPMENT), &bytes).is_some());
+    let other_version =
+        String::from_utf8(bytes.clone())
+            .unwrap()
+            .replacen(r#""version":1"#, r#""version":2"#, 1);
+    assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
+    assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
+    assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());
+    assert!(wake(graph(SHIPMENT), b"").is_none());
+}
+
+#[test]
+fn the_numbers_and_names_on_disk() {
+    let events = event_types()
+        .iter()
+        .map(|kind| {
+            let known = if kind.canonical { "OpenWOP" } else { "ours" };
+            format!("event {} {} v{} {known}", kind.code, kind.name, kind.version)
+        })
+        .collect::<Vec<_>>();
+    let statuses = Status::ALL.map(|(status, code, name)| {
+        assert_eq!((status.code(), status.name()), (code, name));
+        assert_eq!(Status::by_code(code), Some(status));
+        assert_eq!(Status::by_name(name), Some(status));
+        format!("status {code} {name}")
+    });
+    let timer = TimerId::Delay {
+        node: "pick up".into(),
+        execution: 1,
+    };
+    let timers = [timer, TimerId::Stretch].map(|timer| format!("timer {timer}"));
+    let all = [events, statuses.to_vec(), timers.to_vec()].concat();
+    insta::assert_snapshot!(all.join("\n"));
+    assert_eq!(Status::by_code(7), None);
+    assert_eq!(Status::by_name("unknown"), None);
+}
+
+#[test]
+fn an_event_is_read_only_where_it_belongs() {
+    let node: Arc<str> = "n".into();
+    let read = |code, node: Option<&Arc<str>>, payload: &str| {
+        abide_core::Event::decode(code, 1, node, payload.as_bytes()).unwrap_err()
+    };
+    insta::assert_snapshot!(read(6, Some(&node), "{}"), @"run.paused names a node, but it is about the run");
+    insta::assert_snapshot!(read(23, None, "{}"), @"node.cancelled names no node");
+    insta::assert_snapshot!(
+        read(6, None, r#"{"colour":"red"}"#),
+        @"the payload of run.paused can't be read: unknown field `colour`, expected `reason` or `by` at line 1 column 9"
+    );
+    insta::assert_snapshot!(read(19, None, "{}"), @"event type 19 is unknown to this version of abide; upgrade it");
+}
+
+#[test]
+fn tenants_and_runs_have_journals_of_their_own() {
+    let heads: BTreeSet<String> = [
+        key(),
+        run_id(2).of(TenantId(1)),
+        run_id(1).of(TenantId(2)),
+        RunId::from_bytes([0; 16]).of(TenantId(0)),
+    ]
+    .map(|key| hex(&abide_core::Head::new(key).chain))
+    .into();
+    assert_eq!(heads.len(), 4);
+}
+
+/// The chain, written a second time: whoever has a journal and its salt can check it without Abide.
+mod chain {
+    use super::*;
+
+    fn first_link(key: Key) -> Hash {
+        sha256(
+            &[
+                b"abide journal 1",
+                &key.tenant.0.to_be_bytes()[..],
+                key.id.as_bytes(),
+            ]
+            .concat(),
+        )
+    }
+
+    fn next_link(before: &Hash, record: &Record) -> Hash {
+        let node = record.node.as_deref().unwrap_or_default();
+        let Payload::Present(payload) = &record.payload else {
+            panic!("nothing is erased here");
+        };
+        let digest = sha256(&[&SALT[..], &record.sequence.to_be_bytes(), payload].concat());
+        let cause = record.cause.map_or(0, |cause| cause + 1);
+        let envelope: [&[u8]; 9] = [
+            before,
+            &record.sequence.to_be_bytes(),
+            &record.at.to_be_bytes(),
+            &record.type_code.to_be_bytes(),
+            &record.version.to_be_bytes(),
+            &cause.to_be_bytes(),
+            &(node.len() as u64).to_be_bytes(),
+            node.as_bytes(),
+            &digest,
+        ];
+        sha256(&envelope.concat())
+    }
+
+    /// A journal of any events whatever, each `type`, node and payload, under a sound chain.
+    fn forged(events: &[(&str, Option<&str>, &str)]) -> Vec<Record> {
+        let mut before = first_link(key());
+        let mut journal = Vec::new();
+        for (sequence, (name, node, payload)) in (0..).zip(events) {
+            let kind = event_types().iter().find(|kind| kind.name == *name);
+            let EventType { code, version, .. } = *kind.expect("the type is declared");
+            let mut record = Record {
+                sequence,
+                at: BEGIN,
+                type_code: code,
+                version,
+                node: node.map(Into::into),
+                cause: None,
+                payload: Payload::Present(payload.as_bytes().into()),
+                chain: [0; 32],
+            };
+            record.chain = next_link(&before, &record);
+            before = record.chain;
+            journal.push(record);
+        }
+        journal
+    }
+
+    #[test]
+    fn it_can_be_computed_from_the_record_alone() {
+        for story in [greeting(), failing_shipment(), cancelled_shipment()] {
+            let mut before = first_link(key());
+            for record in story.journal() {
+                before = next_link(&before, record);
+                assert_eq!(hex(&record.chain), hex(&before), "event {}", record.sequence);
+            }
+        }
+    }
+
+    const STARTED: (&str, Option<&str>, &str) =
+        ("run.started", None, r#"{"workflowId":"w","definition":"00"}"#);
+    const PAUSED: (&str, Option<&str>, &str) = ("run.paused", None, "{}");
+
+    fn node_started(node: &str) -> (&str, Option<&str>, &str) {
+        (
+            "node.started",
+            Some(node),
+            r#"{"typeId":"core.noop","execution":1}"#,
+        )
+    }
+
+    /// Folds a forged journal of a workflow with the nodes `first` and `second`: only its last event is bad.
+    #[track_caller]
+    fn refuses(events: &[(&str, Option<&str>, &str)], reason: &str) {
+        let mut run = Run::empty(key(), SALT, workflow([noop("first"), noop("second")]).graph());
+        let journal = forged(events);
+        let (last, good) = journal.split_last().expect("there are events");
+        for record in good {
+            run.apply(record).expect("the events before are legal");
+        }
+        let corrupt = run.apply(last).expect_err("the last event is illegal");
+        assert_eq!(corrupt.sequence, last.sequence);
+        assert!(corrupt.reason.contains(reason), "{corrupt}");
+    }
+
+    #[test]
+    fn under_a_sound_chain_an_illegal_event_still_does_not_fold() {
+        let cancelled = ("run.cancelled", None, "{}");
+        let completed = ("node.completed", Some("first"), "{}");
+        refuses(&[PAUSED], "for a run that is Pending, None");
+        refuses(&[node_started("first")], "a node event in a run that is Pending");
+        refuses(&[STARTED, STARTED], "for a run that is Running, None");
+        refuses(&[STARTED, PAUSED, PAUSED], "for a run that is Running, Paused");
+        refuses(
+            &[STARTED, PAUSED, ("run.yielded", None, "{}")],
+            "for a run that is Running, Paused",
+        );
+        refuses(
+            &[STARTED, ("run.resumed", None, "{}")],
+            "for a run that is Running, None",
+        );
+        refuses(&[STARTED, completed], "for a node that is Pending");
+        refuses(
+            &[STARTED, node_started("second")],
+            "the node was not next in line",
+        );
+        refuses(
+            &[STARTED, node_started("third")],
+            "the definition has no node 'third'",
+        );
+        refuses(
+            &[STARTED, node_started("first"), completed, completed],
+            "for a node that is Completed",
+        );
+        refuses(
+            &[STARTED, cancelled, node_started("first")],
+            "a node event in a run that is Cancelled",
+        );
+        refuses(
+            &[STARTED, cancelled, cancelled],
+            "for a run that is Cancelled, None",
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! The routes, and what their handlers share.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use abide_engine::{Engine, TestClock};
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures_util::FutureExt;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::auth::Keys;
+use crate::error::ApiError;
+use crate::{dev, health, openwop};
+
+/// What a server is made of.
+pub struct AppOptions {
+    /// The engine below.
+    pub engine: Engine,
+    /// Who may come in.
+    pub keys: Keys,
+    /// The test clock, in `abide dev --test-clock` alone.
+    pub test_clock: Option<Arc<TestClock>>,
+}
+
+/// What the handlers share.
+pub struct App {
+    options: AppOptions,
+    stopping: watch::Sender<bool>,
+}
+
+impl App {
+    /// A server that is not listening yet.
+    pub fn new(options: AppOptions) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            stopping: watch::Sender::new(false),
+        })
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.options.engine
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.options.keys
+    }
+
+    pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {
+        self.options.test_clock.as_ref()
+    }
+
+    /// Sends waiting polls home, so that connections can close.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Returns when the server stops.
+    pub(crate) async fn stopped(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    /// The routes.
+    pub fn router(self: &Arc<Self>) -> Router {
+        let mut router = Router::new()
+            .route("/healthz", get(health::live))
+            .route("/readyz", get(health::ready))
+            .route("/v1/runs", post(openwop::runs::create).get(openwop::runs::list))
+            .route("/v1/runs/{run}", get(openwop::runs::show))
+            .route("/v1/runs/{run}/cancel", post(openwop::runs::cancel))
+            .route("/v1/runs/{run}/events/poll", get(openwop::events::poll));
+        if self.test_clock().is_some() {
+            router = router.route("/v1/dev/clock", get(dev::show).post(dev::advance));
+        }
+        router
+            .fallback(no_such_path)
+            .method_not_allowed_fallback(no_such_method)
+            .layer(middleware::from_fn(contain_panics))
+            .with_state(self.clone())
+    }
+}
+
+/// Serves until [`App::stop`] is called, then lets requests under way end.
+pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
+    let stopping = app.clone();
+    axum::serve(listener, app.router())
+        .with_graceful_shutdown(async move { stopping.stopped().await })
+        .await
+}
+
+async fn no_such_path(request: Request) -> ApiError {
+    ApiError::new(
+        "not_found",
+        format!("there is nothing at {}", request.uri().path()),
+    )
+}
+
+async fn no_such_method(request: Request) -> ApiError {
+    let message = format!("{} does not take {}", request.uri().path(), request.method());
+    ApiError::new("method_not_allowed", message)
+}
+
+/// A bug in one request is that request's alone.
+async fn contain_panics(request: Request, next: Next) -> Response {
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(_) => ApiError::internal(&"a handler panicked; the message stands above").into_response(),
+    }
+}

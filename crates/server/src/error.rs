@@ -1,0 +1,120 @@
+//! The error envelope: exactly `{error, message, details?}`, whatever went wrong.
+
+use abide_core::{ErrorCode, Rejection};
+use abide_engine::Error as EngineError;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+/// An answer that says no.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    code: &'static str,
+    message: String,
+    details: Map<String, Value>,
+}
+
+/// What handlers return.
+pub(crate) type Result<T> = std::result::Result<T, ApiError>;
+
+impl ApiError {
+    /// An error with a code from the table.
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        debug_assert!(
+            ErrorCode::find(code).is_some(),
+            "{code} is not in the table of error codes"
+        );
+        Self {
+            code,
+            message: message.into(),
+            details: Map::new(),
+        }
+    }
+
+    /// Something the caller sent is wrong, in this field.
+    pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
+        Self::new("validation_error", message).with("field", field)
+    }
+
+    /// Adds a detail.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// A failure of ours. What exactly stands in the log, under the id that the caller gets.
+    pub(crate) fn internal(what: &dyn std::fmt::Display) -> Self {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        tracing::error!(correlation_id = %id, error = %what, "a request failed");
+        let message =
+            "something failed inside the server; the log has the details under details.correlationId";
+        Self::new("internal_error", message).with("correlationId", id)
+    }
+
+    fn unavailable(message: &str) -> Self {
+        Self::new("unavailable", message)
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::RunNotFound(run) => Self::new("run_not_found", format!("there is no run {run}")),
+            EngineError::WorkflowNotFound(id) => {
+                let message =
+                    format!("there is no workflow '{id}'; check its id, or load it with --workflows");
+                Self::new("workflow_not_found", message).with("workflowId", id)
+            }
+            EngineError::Rejected(rejection) => rejection.into(),
+            EngineError::Draining => {
+                Self::unavailable("the server is shutting down; try again at another or later")
+            }
+            EngineError::Contended => Self::unavailable("the run changes too quickly; try again"),
+            EngineError::Store(abide_store::Error::Closed) => {
+                Self::unavailable("the server is shutting down")
+            }
+            other => Self::internal(&other),
+        }
+    }
+}
+
+impl From<Rejection> for ApiError {
+    fn from(rejection: Rejection) -> Self {
+        let message = rejection.to_string();
+        match rejection {
+            Rejection::Invalid { field, .. } => Self::invalid(&field, message),
+            Rejection::CapabilityRequired {
+                node,
+                type_id,
+                capability,
+            } => Self::new("capability_required", message)
+                .with("requiredCapability", capability)
+                .with("offendingTypeId", type_id)
+                .with("nodeId", node),
+            other => Self::internal(&other),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = ErrorCode::find(self.code).map_or(500, |entry| entry.status);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut body = json!({ "error": self.code, "message": self.message });
+        if !self.details.is_empty() {
+            body["details"] = Value::Object(self.details);
+        }
+        let mut response = (status, axum::Json(body)).into_response();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,217 @@
+//! The keyring: secrets that sign and encrypt, in a file outside the data directory and its backups.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::{constant_time, hmac, rand};
+use serde::{Deserialize, Serialize};
+
+/// Secrets, newest last. Old ones still verify what was made with them.
+pub struct Keyring {
+    keys: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    keys: Vec<Entry>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    kid: u32,
+    secret: String,
+}
+
+impl Keyring {
+    /// Where the keyring of a data directory lies unless told otherwise: beside it, never inside.
+    pub fn default_path(data: &Path) -> PathBuf {
+        let name = data
+            .file_name()
+            .map_or_else(|| "abide".into(), |name| name.to_string_lossy().into_owned());
+        data.with_file_name(format!("{name}.keyring"))
+    }
+
+    /// Opens the keyring, or makes one with a fresh secret if there is none.
+    pub fn open_or_create(path: &Path) -> Result<Self, String> {
+        if path.exists() {
+            Self::open(path)
+        } else {
+            Self::create(path)
+        }
+    }
+
+    fn open(path: &Path) -> Result<Self, String> {
+        let told = |what: String| format!("the keyring {} {what}", path.display());
+        let mode = std::fs::metadata(path)
+            .map_err(|error| told(format!("can't be read: {error}")))?
+            .permissions()
+            .mode();
+        if mode & 0o077 != 0 {
+            return Err(told("can be read by others; run `chmod 600` on it".into()));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| told(format!("can't be read: {error}")))?;
+        let stored: Stored =
+            serde_json::from_str(&text).map_err(|error| told(format!("is not a keyring: {error}")))?;
+        if stored.version != 1
+            || stored.keys.is_empty()
+            || stored.keys.iter().any(|key| decode(&key.secret).is_none())
+        {
+            return Err(told(
+                "is damaged or from a newer abide; restore it from where you keep it safe".into(),
+            ));
+        }
+        Ok(Self { keys: stored.keys })
+    }
+
+    fn create(path: &Path) -> Result<Self, String> {
+        let entry = Entry {
+            kid: 1,
+            secret: random_hex(32),
+        };
+        let stored = Stored {
+            version: 1,
+            keys: vec![entry],
+        };
+        let text = serde_json::to_string_pretty(&stored).expect("a keyring is plain data, which serialises");
+        write_private(path, &text)
+            .map_err(|error| format!("the keyring {} can't be written: {error}", path.display()))?;
+        Ok(Self { keys: stored.keys })
+    }
+
+    /// The MAC of `message` for `purpose`, under the newest secret, with that secret's id in front.
+    pub fn mac(&self, purpose: &str, message: &[u8]) -> Vec<u8> {
+        let newest = self.keys.last().expect("a keyring has at least one key");
+        let mut mac = newest.kid.to_be_bytes().to_vec();
+        mac.extend(sign(newest, purpose, message));
+        mac
+    }
+
+    /// Whether `mac` was made from `message` for `purpose` with any secret of this ring. In constant time.
+    pub fn verify(&self, purpose: &str, message: &[u8], mac: &[u8]) -> bool {
+        let Some((kid, tag)) = mac.split_first_chunk::<4>() else {
+            return false;
+        };
+        let key = self.keys.iter().find(|key| key.kid == u32::from_be_bytes(*kid));
+        key.is_some_and(|key| {
+            constant_time::verify_slices_are_equal(&sign(key, purpose, message), tag).is_ok()
+        })
+    }
+
+    /// A secret that is the same whenever it is asked for, known to whoever has the keyring.
+    pub fn derive(&self, purpose: &str) -> String {
+        let first = self.keys.first().expect("a keyring has at least one key");
+        hex(&sign(first, purpose, b"derived"))
+    }
+}
+
+/// The purpose is part of the MAC, so that one made for one thing says nothing about another.
+fn sign(key: &Entry, purpose: &str, message: &[u8]) -> Vec<u8> {
+    let secret = decode(&key.secret).expect("secrets were checked when the keyring was opened");
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
+    let mut context = hmac::Context::with_key(&key);
+    context.update(&(purpose.len() as u64).to_be_bytes());
+    context.update(purpose.as_bytes());
+    context.update(message);
+    context.sign().as_ref().to_vec()
+}
+
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir)?;
+    }
+    let mut file: File = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// So many random bytes, in hex.
+pub fn random_hex(bytes: usize) -> String {
+    let mut secret = vec![0; bytes];
+    rand::fill(&mut secret).expect("the system has randomness");
+    hex(&secret)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> = pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
+    bytes.filter(|bytes| bytes.len() >= 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(keys: &[(u32, u8)]) -> Keyring {
+        let entry = |&(kid, byte): &(u32, u8)| Entry {
+            kid,
+            secret: hex(&[byte; 32]),
+        };
+        Keyring {
+            keys: keys.iter().map(entry).collect(),
+        }
+    }
+
+    #[test]
+    fn a_mac_holds_for_its_message_its_purpose_and_its_key_alone() {
+        let old = ring(&[(1, 7)]);
+        let mac = old.mac("api-key", b"secret");
+        assert!(old.verify("api-key", b"secret", &mac));
+        assert!(!old.verify("api-key", b"secret2", &mac));
+        assert!(!old.verify("callback", b"secret", &mac));
+        assert!(!old.verify("api-key", b"secret", &mac[..20]));
+        assert!(!old.verify("api-key", b"secret", &[]));
+        assert!(
+            ring(&[(1, 7), (2, 8)]).verify("api-key", b"secret", &mac),
+            "an older key still verifies"
+        );
+        assert!(!ring(&[(1, 8)]).verify("api-key", b"secret", &mac));
+        assert!(
+            !ring(&[(2, 7)]).verify("api-key", b"secret", &mac),
+            "the key is found by its id"
+        );
+    }
+
+    #[test]
+    fn a_keyring_that_others_can_read_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Keyring::default_path(&dir.path().join("data"));
+        assert_eq!(
+            path,
+            dir.path().join("data.keyring"),
+            "beside the data, not in it"
+        );
+        let made = Keyring::open_or_create(&path).unwrap();
+        let again = Keyring::open_or_create(&path).unwrap();
+        assert_eq!(made.derive("x"), again.derive("x"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(
+            Keyring::open_or_create(&path)
+                .err()
+                .unwrap()
+                .contains("chmod 600")
+        );
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&path, "{}").unwrap();
+        assert!(
+            Keyring::open_or_create(&path)
+                .err()
+                .unwrap()
+                .contains("is not a keyring")
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! Every bound of the HTTP surface, each with its reason.
+
+/// Bytes of a request body. Larger data belongs behind a reference, not in a journal.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Events in one answer to a poll; a reader that is behind asks again at once.
+pub const POLL_EVENTS_MAX: usize = 1000;
+
+/// Seconds that a poll may wait (OpenWOP's own bounds).
+pub const POLL_SECONDS_MAX: u64 = 60;
+/// Seconds that a poll waits if it does not say.
+pub const POLL_SECONDS_DEFAULT: u64 = 30;
+
+/// Runs in one page of a list.
+pub const LIST_RUNS_MAX: usize = 500;
+/// Runs in a page that does not say.
+pub const LIST_RUNS_DEFAULT: usize = 50;
+
+/// How long a single step of the test clock may be: ten years.
+pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;

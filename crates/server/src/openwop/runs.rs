@@ -1,0 +1,199 @@
+//! Runs: create, look, list, cancel.
+
+use std::sync::Arc;
+
+use abide_core::{Json as RawJson, JsonMap, Key, Rejection, RunId, Status};
+use abide_engine::{Error as EngineError, NewRun};
+use abide_store::{ListQuery, Listed};
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::snapshot;
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::JsonBody;
+use crate::error::{ApiError, Result};
+use crate::{limits, time};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Create {
+    workflow_id: String,
+    #[serde(default)]
+    inputs: JsonMap,
+    #[serde(default)]
+    tags: Vec<String>,
+    metadata: Option<RawJson>,
+    tenant_id: Option<String>,
+    scope_id: Option<RawJson>,
+    callback_url: Option<RawJson>,
+    configurable: Option<RawJson>,
+}
+
+/// Starts a run. The answer comes when the run is on disk.
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    JsonBody(body): JsonBody<Create>,
+) -> Result<(StatusCode, Json<Value>)> {
+    check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
+    let later = [
+        ("scopeId", &body.scope_id),
+        ("callbackUrl", &body.callback_url),
+        ("configurable", &body.configurable),
+    ];
+    if let Some((field, _)) = later.into_iter().find(|(_, value)| value.is_some()) {
+        return Err(ApiError::invalid(
+            field,
+            format!("'{field}' is not supported by this version yet; leave it out"),
+        ));
+    }
+    let new = NewRun {
+        tenant: principal.tenant,
+        workflow_id: body.workflow_id,
+        inputs: body.inputs,
+        tags: body.tags,
+        metadata: body.metadata,
+        parent: None,
+        by: Some(principal.name),
+    };
+    let (run, status) = app.engine().start_run(new).await?;
+    let answer = json!({
+        "runId": run,
+        "status": status.name(),
+        "eventsUrl": format!("/v1/runs/{run}/events/poll"),
+        "statusUrl": format!("/v1/runs/{run}"),
+    });
+    Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// A tenant may be named, but only the key's own.
+async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
+    let Some(name) = name else { return Ok(()) };
+    let tenant = app
+        .engine()
+        .store()
+        .tenant(name.to_owned(), false)
+        .await
+        .map_err(EngineError::from)?;
+    if tenant == Some(principal.tenant) {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        "forbidden",
+        "the key does not belong to that 'tenantId'; leave it out",
+    )
+    .with("field", "tenantId"))
+}
+
+/// A run as it stands.
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    Path(run): Path<String>,
+) -> Result<Json<Value>> {
+    let key = key_of(&principal, &run)?;
+    Ok(Json(app.engine().read(key, snapshot::of).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Listing {
+    status: Option<String>,
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+/// Runs, newest first.
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    query: std::result::Result<Query<Listing>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Value>> {
+    let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
+    let limit = query
+        .limit
+        .as_deref()
+        .map_or(Ok(limits::LIST_RUNS_DEFAULT), |limit| {
+            let known = limit
+                .parse()
+                .ok()
+                .filter(|limit| (1..=limits::LIST_RUNS_MAX).contains(limit));
+            known.ok_or_else(|| {
+                ApiError::invalid(
+                    "limit",
+                    format!("'limit' is a number from 1 to {}", limits::LIST_RUNS_MAX),
+                )
+            })
+        })?;
+    let status = query.status.as_deref().map(status_named).transpose()?;
+    let before = query.cursor.as_deref().map(str::parse::<RunId>).transpose();
+    let before =
+        before.map_err(|_| ApiError::invalid("cursor", "'cursor' is the nextCursor of the page before"))?;
+    let page = app
+        .engine()
+        .list(ListQuery {
+            tenant: principal.tenant,
+            status,
+            before,
+            limit: limit + 1,
+        })
+        .await?;
+    let more = page.len() > limit;
+    let runs: Vec<Value> = page.iter().take(limit).map(listed).collect();
+    let cursor = page.get(limit - 1).filter(|_| more).map(|last| last.id);
+    Ok(Json(json!({ "runs": runs, "nextCursor": cursor })))
+}
+
+fn status_named(name: &str) -> Result<Status> {
+    Status::by_name(name).ok_or_else(|| {
+        let known: Vec<_> = Status::ALL.iter().map(|(_, _, name)| *name).collect();
+        ApiError::invalid("status", format!("'status' is one of {}", known.join(", ")))
+    })
+}
+
+fn listed(run: &Listed) -> Value {
+    json!({
+        "runId": run.id,
+        "workflowId": &*run.summary.workflow_id,
+        "status": run.summary.status.name(),
+        "startedAt": time::rfc3339(run.summary.started_at),
+        "updatedAt": time::rfc3339(run.at),
+        "events": run.next,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cancel {
+    reason: Option<String>,
+}
+
+/// Cancels a run. Asking again changes nothing and is answered the same.
+pub(crate) async fn cancel(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    Path(run): Path<String>,
+    JsonBody(body): JsonBody<Cancel>,
+) -> Result<Json<Value>> {
+    let key = key_of(&principal, &run)?;
+    let status = match app.engine().cancel(key, body.reason, Some(principal.name)).await {
+        Ok(status) => status,
+        Err(EngineError::Rejected(Rejection::Ended(_) | Rejection::Cancelling)) => {
+            app.engine().head(key).await?.summary.status
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Json(json!({ "runId": key.id, "status": status.name() })))
+}
+
+/// The run that a path names. A name that can't be a run's is answered like a run that is not there.
+pub(super) fn key_of(principal: &Principal, run: &str) -> Result<Key> {
+    let id: RunId = run
+        .parse()
+        .map_err(|_| ApiError::new("run_not_found", format!("there is no run {run}")))?;
+    Ok(id.of(principal.tenant))
+}

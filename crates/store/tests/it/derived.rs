@@ -1,0 +1,152 @@
+//! Journals are the truth: whatever else is stored follows from folding them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use abide_core::{Effect, Graph, Key, Run, RunId, TaskId};
+use abide_store::{ListQuery, MessageRef, MessageRow, Store, TimerRow};
+
+use crate::engine::{engines, submit};
+use crate::live::TENANT;
+use crate::world::World;
+
+/// What the journals imply for the tables beside them.
+#[derive(Debug, Default, PartialEq)]
+struct Derived {
+    timers: BTreeSet<TimerRow>,
+    tasks: BTreeSet<(Key, Arc<str>, u32)>,
+    messages: BTreeMap<(Key, u64, RunId), String>,
+    heard: BTreeMap<(RunId, RunId), u64>,
+}
+
+impl Derived {
+    fn take(&mut self, key: Key, effect: Effect) {
+        let task = |task: TaskId| (key, task.node, task.execution);
+        let (new, message) = match effect {
+            Effect::ArmTimer { timer, due } => (self.timers.insert(TimerRow { due, key, timer }), None),
+            Effect::DropTimer { timer, due } => (self.timers.remove(&TimerRow { due, key, timer }), None),
+            Effect::Dispatch(id) => (self.tasks.insert(task(id)), None),
+            Effect::FinishTask(id) => (self.tasks.remove(&task(id)), None),
+            Effect::Hear { from, sequence } => {
+                let before = self.heard.insert((key.id, from), sequence);
+                (before.is_none_or(|before| before < sequence), None)
+            }
+            Effect::Send { to, notice } => (true, Some(((key, notice.sequence, to), format!("{notice:?}")))),
+        };
+        assert!(new, "an effect repeats itself");
+        self.messages.extend(message);
+    }
+
+    /// A message that was heard has been consumed by the same commit.
+    fn settle(mut self) -> Self {
+        let heard = &self.heard;
+        self.messages.retain(|(sender, sequence, receiver), _| {
+            heard
+                .get(&(*receiver, sender.id))
+                .is_none_or(|heard| heard < sequence)
+        });
+        self
+    }
+}
+
+/// Folds every journal and demands that nothing is missing, half there, or at odds with the fold.
+///
+/// Gives the runs by id. The store must have been opened since the tasks were dispatched.
+pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BTreeMap<RunId, Run> {
+    let query = ListQuery {
+        tenant: TENANT,
+        status: None,
+        before: None,
+        limit: usize::MAX,
+    };
+    let mut runs = BTreeMap::new();
+    let mut expected = Derived::default();
+    for listed in store.list(query).await.unwrap() {
+        let key = listed.id.of(TENANT);
+        let loaded = store.load(key).await.unwrap().unwrap();
+        let salt = loaded.salt.unwrap();
+        let mut run = Run::empty(key, salt, graph.clone());
+        for record in store.journal(key, 0, usize::MAX).await.unwrap() {
+            let effects = run.apply(&record).unwrap();
+            effects
+                .into_iter()
+                .for_each(|effect| expected.take(key, effect));
+        }
+        assert_eq!((loaded.next, loaded.at), (run.head().next, run.head().at), "{key:?}");
+        assert_eq!(loaded.summary, run.summary());
+        assert_eq!(
+            (listed.next, listed.at, listed.summary),
+            (loaded.next, loaded.at, loaded.summary)
+        );
+        let mut woken = match &loaded.snapshot {
+            Some((_, bytes)) => Run::from_snapshot(key, salt, graph.clone(), bytes).unwrap(),
+            None => Run::empty(key, salt, graph.clone()),
+        };
+        for record in &loaded.tail {
+            woken.apply(record).unwrap();
+        }
+        assert_eq!(woken.snapshot(), run.snapshot(), "waking it gives another run");
+        runs.insert(listed.id, run);
+    }
+    let found = found(store, runs.keys()).await;
+    assert_eq!(found, expected.settle());
+    runs
+}
+
+async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId> + Clone) -> Derived {
+    let mut found = Derived::default();
+    found
+        .timers
+        .extend(store.timers(None, i64::MAX, usize::MAX >> 1).await.unwrap());
+    let tasks = store.claim_tasks(store.boot(), usize::MAX >> 1).await.unwrap();
+    found.tasks.extend(
+        tasks
+            .into_iter()
+            .map(|row| (row.key, row.task.node, row.task.execution)),
+    );
+    for row in store.outbox(None, usize::MAX >> 1).await.unwrap() {
+        let MessageRow { at, notice } = row;
+        let MessageRef {
+            sender,
+            sequence,
+            receiver,
+        } = at;
+        found
+            .messages
+            .insert((sender, sequence, receiver), format!("{notice:?}"));
+    }
+    for receiver in runs.clone() {
+        for sender in runs.clone() {
+            if let Some(sequence) = store.heard(receiver.of(TENANT), *sender).await.unwrap() {
+                found.heard.insert((*receiver, *sender), sequence);
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_beside_the_journals_follows_from_them() {
+    for engine in engines() {
+        let mut world = World::new(1);
+        for _ in 0..4 {
+            let store = engine.open();
+            let tasks = store.claim_tasks(store.boot(), 1000).await.unwrap();
+            world.claimed(store.boot(), tasks);
+            let pending: Vec<_> = (0..150)
+                .map(|_| submit(&*store, world.next_commit()))
+                .collect();
+            for answer in pending {
+                answer.answer().await.unwrap();
+            }
+        }
+        let runs = fold_everything(&*engine.open(), &world.graph).await;
+        assert!(runs.len() > 50, "only {} runs came about", runs.len());
+        let kinds: BTreeSet<&str> = runs.values().map(|run| run.status().name()).collect();
+        assert!(kinds.len() >= 3, "the lives are dull: {kinds:?}");
+        let dump = engine.dump();
+        for table in ["timers", "outbox", "heard", "blobs"] {
+            assert!(!dump[table].is_empty(), "the lives leave nothing in {table}");
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Reads: journals in pages, snapshots with their tails, large payloads, lists, and nobody else's data.
+
+use abide_core::{Graph, Key, Payload, Run, RunId, Start, Status, TenantId, sha256};
+use abide_store::{Commit, ListQuery, Listed, Store};
+
+use crate::engine::{commit, engines};
+use crate::live::{BEGIN, Live, TENANT, key, run_id, start, text_input};
+use crate::workflow::{echo, instant, waiting, working};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_can_be_read_from_anywhere() {
+    for engine in engines() {
+        let store = engine.open();
+        let (mut live, created) = Live::start(key(1), &waiting());
+        let mut whole = created.records.clone();
+        commit(&*store, created).await.unwrap();
+        for moved in [live.pause(), live.resume(), live.fire()] {
+            whole.extend(moved.records.clone());
+            commit(&*store, moved).await.unwrap();
+        }
+        assert_eq!(whole.len(), 6);
+        for from in 0..=7 {
+            for limit in [0, 1, 4, 100, usize::MAX] {
+                let page = store.journal(key(1), from, limit).await.unwrap();
+                let expected: Vec<_> = whole.iter().skip(from as usize).take(limit).cloned().collect();
+                assert_eq!(page, expected, "from {from}, at most {limit}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_reads_as_none() {
+    for engine in engines() {
+        let store = engine.open();
+        assert!(store.load(key(1)).await.unwrap().is_none());
+        assert!(store.head(key(1)).await.unwrap().is_none());
+        assert!(store.journal(key(1), 0, 10).await.unwrap().is_empty());
+        assert!(store.blob(TENANT, [0; 32]).await.unwrap().is_none());
+        assert!(store.heard(key(1), run_id(2)).await.unwrap().is_none());
+        assert!(store.api_key("none".to_owned()).await.unwrap().is_none());
+        assert!(store.test_clock().await.unwrap().is_none());
+        assert!(all(&*store, TENANT).await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_comes_with_the_events_behind_it() {
+    for engine in engines() {
+        let store = engine.open();
+        let graph = waiting();
+        let (mut live, created) = Live::start(key(1), &graph);
+        let salt = created.salt.unwrap();
+        commit(&*store, created).await.unwrap();
+        let paused = live.pause();
+        let snapshot = live.run.snapshot();
+        let with_snapshot = Commit {
+            snapshot: Some(snapshot.clone()),
+            ..paused
+        };
+        commit(&*store, with_snapshot).await.unwrap();
+        let loaded = store.load(key(1)).await.unwrap().unwrap();
+        assert_eq!(loaded.snapshot, Some((3, snapshot.clone())));
+        assert!(loaded.tail.is_empty());
+
+        let resumed = live.resume();
+        let tail = resumed.records.clone();
+        commit(&*store, resumed).await.unwrap();
+        let loaded = store.load(key(1)).await.unwrap().unwrap();
+        assert_eq!(
+            loaded.snapshot,
+            Some((3, snapshot)),
+            "a commit without one keeps the last"
+        );
+        assert_eq!((&loaded.tail, loaded.next), (&tail, 4));
+        assert_eq!(loaded.salt, Some(salt), "the salt does not hide behind the snapshot");
+        let mut run = Run::from_snapshot(key(1), salt, graph, &loaded.snapshot.unwrap().1).unwrap();
+        for record in &loaded.tail {
+            run.apply(record).unwrap();
+        }
+        assert_eq!(run.snapshot(), live.run.snapshot());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_can_be_created_with_a_snapshot() {
+    for engine in engines() {
+        let store = engine.open();
+        let (live, created) = Live::start(key(1), &waiting());
+        let snapshot = Some(live.run.snapshot());
+        commit(&*store, Commit { snapshot, ..created }).await.unwrap();
+        let loaded = store.load(key(1)).await.unwrap().unwrap();
+        assert_eq!(loaded.snapshot, Some((2, live.run.snapshot())));
+        assert!(loaded.tail.is_empty());
+    }
+}
+
+/// A run whose first payload is exactly so long, with the commit that creates it.
+fn start_with_payload_of(key: Key, bytes: usize) -> (Live, Commit) {
+    let with_text = |length: usize| {
+        // Two bytes a letter, and a tag for the odd one.
+        let (inputs, tags) = (text_input(&"é".repeat(length / 2)), vec!["x".repeat(length % 2)]);
+        let start = start(key, &echo());
+        Live::start_with(
+            Start {
+                inputs,
+                tags,
+                ..start
+            },
+            BEGIN,
+        )
+    };
+    let overhead = first_payload(&with_text(0).1).len();
+    let (live, commit) = with_text(bytes - overhead);
+    assert_eq!(first_payload(&commit).len(), bytes, "the test can count");
+    (live, commit)
+}
+
+fn first_payload(commit: &Commit) -> &[u8] {
+    match &commit.records[0].payload {
+        Payload::Present(bytes) => bytes,
+        Payload::Erased(_) => panic!("nothing was erased"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payloads_of_any_size_come_back_byte_for_byte() {
+    for engine in engines() {
+        let store = engine.open();
+        for (n, bytes) in [(1, 4095), (2, 4096), (3, 4097), (4, 1_000_000)] {
+            let (_, created) = start_with_payload_of(key(n), bytes);
+            commit(&*store, created.clone()).await.unwrap();
+            assert_eq!(
+                store.journal(key(n), 0, 100).await.unwrap(),
+                created.records,
+                "{bytes} bytes"
+            );
+            assert_eq!(
+                store.load(key(n)).await.unwrap().unwrap().tail,
+                created.records
+            );
+            let payload = first_payload(&created);
+            let blob = store.blob(TENANT, sha256(payload)).await.unwrap();
+            let expected = (bytes > 4096).then_some(payload);
+            assert_eq!(blob.as_deref(), expected, "{bytes} bytes: a large one is a blob");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_payload_is_kept_once_in_each_tenant() {
+    for engine in engines() {
+        let store = engine.open();
+        let mut payload = Vec::new();
+        for tenant in [TENANT, TENANT, TenantId(2)] {
+            let run = run_id(all(&*store, tenant).await.len() as u32);
+            let (_, created) = start_with_payload_of(run.of(tenant), 5000);
+            payload = first_payload(&created).to_vec();
+            commit(&*store, created).await.unwrap();
+        }
+        // Each run has two large payloads: its inputs, and the same text as an output.
+        assert_eq!(engine.dump()["blobs"].len(), 2 + 2);
+        for tenant in [TENANT, TenantId(2)] {
+            let blob = store.blob(tenant, sha256(&payload)).await.unwrap();
+            assert_eq!(blob.as_deref(), Some(&payload[..]));
+        }
+        assert!(
+            store
+                .blob(TenantId(3), sha256(&payload))
+                .await
+                .unwrap()
+                .is_none()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blobs_handed_in_with_a_commit_can_be_read() {
+    for engine in engines() {
+        let store = engine.open();
+        let graph = waiting();
+        for n in 1..=2 {
+            let (_, created) = Live::start(key(n), &graph);
+            let blobs = vec![(graph.hash, graph.source.clone())];
+            commit(&*store, Commit { blobs, ..created }).await.unwrap();
+        }
+        let source = store.blob(TENANT, graph.hash).await.unwrap().unwrap();
+        assert_eq!(Graph::parse(&source).unwrap().hash, graph.hash);
+        assert_eq!(engine.dump()["blobs"].len(), 1);
+    }
+}
+
+async fn list(
+    store: &dyn Store,
+    tenant: TenantId,
+    status: Option<Status>,
+    before: Option<RunId>,
+    limit: usize,
+) -> Vec<Listed> {
+    let query = ListQuery {
+        tenant,
+        status,
+        before,
+        limit,
+    };
+    store.list(query).await.unwrap()
+}
+
+async fn all(store: &dyn Store, tenant: TenantId) -> Vec<Listed> {
+    list(store, tenant, None, None, usize::MAX).await
+}
+
+fn ids(listed: &[Listed]) -> Vec<RunId> {
+    listed.iter().map(|listed| listed.id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_listed_newest_first_page_by_page() {
+    for engine in engines() {
+        let store = engine.open();
+        for n in [3, 0, 6, 1, 5, 2, 4] {
+            let (_, created) = Live::start(key(n), &waiting());
+            commit(&*store, created).await.unwrap();
+        }
+        let newest_first: Vec<RunId> = (0..7).rev().map(run_id).collect();
+        assert_eq!(ids(&all(&*store, TENANT).await), newest_first);
+        for limit in [1, 3, 7, 8] {
+            let mut paged = Vec::new();
+            loop {
+                let page = list(&*store, TENANT, None, paged.last().copied(), limit).await;
+                assert!(page.len() <= limit);
+                if page.is_empty() {
+                    break;
+                }
+                paged.extend(ids(&page));
+            }
+            assert_eq!(paged, newest_first, "in pages of {limit}");
+        }
+        let gap = list(&*store, TENANT, None, Some(run_id(100)), 2).await;
+        assert_eq!(
+            ids(&gap),
+            newest_first[..2],
+            "the run that a cursor names need not exist"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_can_be_narrowed_to_a_status() {
+    for engine in engines() {
+        let store = engine.open();
+        for n in 0..4 {
+            let (mut live, created) = Live::start(key(n), &waiting());
+            commit(&*store, created).await.unwrap();
+            if n % 2 == 1 {
+                commit(&*store, live.pause()).await.unwrap();
+            }
+        }
+        let (live, created) = Live::start(key(4), &instant());
+        commit(&*store, created).await.unwrap();
+        let with = async |status| ids(&list(&*store, TENANT, Some(status), None, 10).await);
+        assert_eq!(with(Status::Running).await, [run_id(2), run_id(0)]);
+        assert_eq!(with(Status::Paused).await, [run_id(3), run_id(1)]);
+        assert_eq!(with(Status::Completed).await, [run_id(4)]);
+        assert!(with(Status::Failed).await.is_empty());
+        let older = list(&*store, TENANT, Some(Status::Paused), Some(run_id(3)), 10).await;
+        assert_eq!(ids(&older), [run_id(1)]);
+        let completed = list(&*store, TENANT, Some(Status::Completed), None, 1).await.remove(0);
+        assert_eq!(completed.summary, live.run.summary());
+        assert_eq!((completed.next, completed.at), (live.run.head().next, BEGIN));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_tenants_may_have_a_run_of_the_same_id_and_see_nothing_of_each_other() {
+    for engine in engines() {
+        let store = engine.open();
+        let (mine, yours, nobody) = (
+            key(1),
+            run_id(1).of(TenantId(2)),
+            run_id(1).of(TenantId(3)),
+        );
+        let (mut my_run, created) = Live::start(mine, &waiting());
+        commit(&*store, created).await.unwrap();
+        let (your_run, created) = Live::start_child(yours, &working(), run_id(9));
+        commit(&*store, created).await.unwrap();
+        commit(&*store, my_run.pause()).await.unwrap();
+
+        for (key, run) in [(mine, &my_run.run), (yours, &your_run.run)] {
+            let loaded = store.load(key).await.unwrap().unwrap();
+            assert_eq!(loaded.summary, run.summary());
+            assert_eq!(loaded.next, run.head().next);
+            let journal = store.journal(key, 0, 100).await.unwrap();
+            assert_eq!(journal, loaded.tail);
+            assert_eq!(journal.last().unwrap().chain, run.head().chain);
+            let listed = all(&*store, key.tenant).await;
+            assert_eq!(listed.len(), 1);
+            assert_eq!(listed[0].summary, run.summary());
+        }
+        assert!(store.load(nobody).await.unwrap().is_none());
+        assert!(store.head(nobody).await.unwrap().is_none());
+        assert!(store.journal(nobody, 0, 10).await.unwrap().is_empty());
+        assert!(all(&*store, nobody.tenant).await.is_empty());
+
+        // What one ends or hears is nothing to the other.
+        let mut your_run = your_run;
+        commit(&*store, your_run.report(1)).await.unwrap();
+        let message = store.outbox(None, 10).await.unwrap().remove(0);
+        assert_eq!(message.at.sender, yours);
+        let (mut my_parent, created) = Live::start(key(9), &waiting());
+        commit(&*store, created).await.unwrap();
+        let mut wrong_tenant = message.at;
+        wrong_tenant.sender.tenant = TENANT;
+        commit(&*store, my_parent.hear(wrong_tenant, message.notice.clone(), None))
+            .await
+            .unwrap();
+        assert_eq!(store.outbox(None, 10).await.unwrap(), [message]);
+        let your_parent = run_id(9).of(TenantId(2));
+        assert_eq!(store.heard(your_parent, run_id(1)).await.unwrap(), None);
+        commit(&*store, my_run.cancel()).await.unwrap();
+        assert_eq!(
+            store.head(yours).await.unwrap().unwrap().summary,
+            your_run.run.summary()
+        );
+    }
+}
