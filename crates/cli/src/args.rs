@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use serde_json::Value;
 
 /// A durable runtime for agent workflows that wait for people.
 ///
@@ -131,8 +132,8 @@ pub(crate) enum RunVerb {
         /// The workflow's id
         workflow: String,
         /// An input; the value is JSON, or text if it is not JSON. May be repeated
-        #[arg(long = "input", value_name = "NAME=VALUE")]
-        inputs: Vec<String>,
+        #[arg(long = "input", value_name = "NAME=VALUE", value_parser = parse_input)]
+        inputs: Vec<(String, Value)>,
         /// A label for the run. May be repeated
         #[arg(long = "tag", value_name = "TAG")]
         tags: Vec<String>,
@@ -278,4 +279,40 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 0)]
         payload: usize,
     },
+}
+
+/// `name=value`, where the value is JSON if it can be read as such, and text otherwise.
+fn parse_input(input: &str) -> Result<(String, Value), String> {
+    let (name, value) = input
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("it is not of the form NAME=VALUE")?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Ok((name.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_declaration_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn inputs_are_json_where_they_can_be() {
+        let parsed = |input| parse_input(input).unwrap();
+        assert_eq!(parsed("a=1"), ("a".to_owned(), json!(1)));
+        assert_eq!(parsed("b=true"), ("b".to_owned(), json!(true)));
+        assert_eq!(parsed("c=text"), ("c".to_owned(), json!("text")));
+        assert_eq!(parsed("d={\"x\":[1]}"), ("d".to_owned(), json!({ "x": [1] })));
+        assert_eq!(parsed("e="), ("e".to_owned(), json!("")));
+        assert_eq!(parsed("f=a=b"), ("f".to_owned(), json!("a=b")));
+        assert!(parse_input("novalue").is_err());
+        assert!(parse_input("=x").is_err());
+    }
 }

@@ -1,5 +1,112 @@
-//! `abide bench`: placeholder.
-use crate::args::BenchArgs;
-pub(crate) async fn dispatch(_: BenchArgs) -> anyhow::Result<()> {
-    Ok(())
+//! `abide bench`: what this machine can do, beside what bare SQLite can do with the same rows.
+//!
+//! Figures of one machine at one moment are noise; the ratio to the ceiling, taken in the same run, is not.
+//! Steps that share a commit are never counted as individually durable.
+
+mod ceiling;
+mod parked;
+mod rig;
+mod runs;
+mod steps;
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde_json::{Map, Value};
+
+use crate::args::{BenchArgs, BenchVerb};
+use crate::output;
+
+pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
+    let dir = match &args.dir {
+        Some(dir) => tempfile::tempdir_in(dir)?,
+        None => tempfile::tempdir()?,
+    };
+    let report = match args.verb {
+        BenchVerb::Steps {
+            concurrency,
+            steps,
+            runs,
+        } => steps::bench(dir.path(), concurrency, steps, runs).await?,
+        BenchVerb::Runs { concurrency, runs } => runs::bench(dir.path(), concurrency, runs).await?,
+        BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
+    };
+    report.print(args.json)
+}
+
+/// Figures under headings, in the order they were taken.
+#[derive(Default)]
+pub(crate) struct Report {
+    parts: Vec<(String, Vec<(String, Value)>)>,
+}
+
+impl Report {
+    /// Begins a part.
+    fn part(&mut self, title: &str) -> &mut Self {
+        self.parts.push((title.to_owned(), Vec::new()));
+        self
+    }
+
+    /// Adds a figure to the part.
+    fn figure(&mut self, name: &str, value: impl Into<Value>) -> &mut Self {
+        if let Some((_, figures)) = self.parts.last_mut() {
+            figures.push((name.to_owned(), value.into()));
+        }
+        self
+    }
+
+    fn print(&self, json: bool) -> anyhow::Result<()> {
+        if json {
+            let parts = self.parts.iter().map(|(title, figures)| {
+                (
+                    title.clone(),
+                    Value::Object(figures.iter().cloned().collect::<Map<_, _>>()),
+                )
+            });
+            return output::line(&Value::Object(parts.collect::<Map<_, _>>()).to_string());
+        }
+        for (title, figures) in &self.parts {
+            output::line(title)?;
+            for (name, value) in figures {
+                output::line(&format!("  {name:<44} {}", shown(value)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Number(number) if number.is_f64() => format!("{:.2}", number.as_f64().unwrap_or_default()),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// How long things took.
+struct Latencies(Histogram<u64>);
+
+impl Latencies {
+    fn new() -> Self {
+        Self(Histogram::new(3).expect("three digits is a precision that histograms have"))
+    }
+
+    fn add(&mut self, took: Duration) {
+        self.0
+            .saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.0 += &other.0;
+    }
+
+    /// A quantile in milliseconds.
+    fn ms(&self, quantile: f64) -> f64 {
+        self.0.value_at_quantile(quantile) as f64 / 1000.0
+    }
+}
+
+/// So many per second.
+fn rate(count: usize, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64().max(f64::EPSILON)
 }

@@ -47,12 +47,19 @@ impl Client {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let text = response.text().await.map_err(|error| self.unreachable(&error))?;
-        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let body = serde_json::from_str(&text);
         if status.is_success() {
-            Ok(body)
-        } else {
-            Err(refused(status, &body).into())
+            return body.map_err(|error| self.unreadable(status, &error).into());
         }
+        Err(refused(status, &body.unwrap_or(Value::Null)).into())
+    }
+
+    fn unreadable(&self, status: StatusCode, error: &serde_json::Error) -> Failure {
+        let message = format!(
+            "{} answered {status}, but not in JSON that can be read: {error}; is the URL right?",
+            self.url
+        );
+        Failure::new(Exit::Refused, message)
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::output;
+
 /// What kind of failure it was, for scripts. 2 is a usage error and comes from the argument parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -41,21 +43,26 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Tells an error on standard error and gives its exit code.
-#[expect(clippy::print_stderr, reason = "this is where errors are told")]
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {error:#}");
-    let exit = match (
-        error.downcast_ref::<Failure>(),
-        error.downcast_ref::<abide_store::Error>(),
-    ) {
-        (Some(failure), _) => failure.exit,
-        (None, Some(abide_store::Error::Damaged { .. })) => Exit::Damaged,
-        _ => Exit::Refused,
+    output::say(&format!("error: {error:#}"));
+    let exit = match error.downcast_ref::<Failure>() {
+        Some(failure) => failure.exit,
+        None if is_damage(error) => Exit::Damaged,
+        None => Exit::Refused,
     };
     ExitCode::from(exit as u8)
+}
+
+/// The store met damaged data, whether it was asked directly or through the engine.
+fn is_damage(error: &anyhow::Error) -> bool {
+    let store = match error.downcast_ref::<abide_engine::Error>() {
+        Some(abide_engine::Error::Store(store)) => Some(store),
+        _ => error.downcast_ref::<abide_store::Error>(),
+    };
+    matches!(store, Some(abide_store::Error::Damaged { .. }))
 }
 
 /// `abide run list | head` is not an error.

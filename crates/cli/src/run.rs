@@ -27,11 +27,12 @@ async fn start(
     client: &Client,
     args: &ClientArgs,
     workflow: &str,
-    inputs: &[String],
+    inputs: &[(String, Value)],
     tags: &[String],
     wait: bool,
 ) -> anyhow::Result<()> {
-    let body = json!({ "workflowId": workflow, "inputs": parse_inputs(inputs)?, "tags": tags });
+    let inputs: Map<String, Value> = inputs.iter().cloned().collect();
+    let body = json!({ "workflowId": workflow, "inputs": inputs, "tags": tags });
     let answer = client.post("/v1/runs", &body).await?;
     let run = answer["runId"].as_str().unwrap_or_default().to_owned();
     if !wait {
@@ -57,27 +58,8 @@ async fn start(
     }
 }
 
-/// `name=value`, where the value is JSON if it can be read as such, and text otherwise.
-fn parse_inputs(inputs: &[String]) -> anyhow::Result<Map<String, Value>> {
-    let mut parsed = Map::new();
-    for input in inputs {
-        let (name, value) = input
-            .split_once('=')
-            .filter(|(name, _)| !name.is_empty())
-            .ok_or_else(|| {
-                Failure::new(
-                    Exit::Refused,
-                    format!("--input '{input}' is not of the form NAME=VALUE"),
-                )
-            })?;
-        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-        parsed.insert(name.to_owned(), value);
-    }
-    Ok(parsed)
-}
-
 async fn list(client: &Client, args: &ClientArgs, status: Option<&str>, limit: usize) -> anyhow::Result<()> {
-    let status = status.map_or(String::new(), |status| format!("&status={status}"));
+    let status = status.map_or(String::new(), |status| format!("&status={}", encoded(status)));
     let answer = client.get(&format!("/v1/runs?limit={limit}{status}")).await?;
     if args.json {
         return output::line(&answer.to_string());
@@ -105,7 +87,7 @@ async fn list(client: &Client, args: &ClientArgs, status: Option<&str>, limit: u
 }
 
 async fn show(client: &Client, args: &ClientArgs, run: &str) -> anyhow::Result<()> {
-    let snapshot = client.get(&format!("/v1/runs/{run}")).await?;
+    let snapshot = client.get(&format!("/v1/runs/{}", encoded(run))).await?;
     print_run(args, &snapshot)
 }
 
@@ -197,7 +179,7 @@ async fn events(
 fn event_line(event: &Value) -> String {
     let node = event["nodeId"].as_str().unwrap_or("");
     let (sequence, at, kind) = (
-        &event["sequence"],
+        text(&event["sequence"]),
         text(&event["timestamp"]),
         text(&event["type"]),
     );
@@ -240,7 +222,10 @@ async fn poll(
 ) -> anyhow::Result<(Option<u64>, bool)> {
     let from = after.map_or(String::new(), |after| format!("&lastSequence={after}"));
     let page = client
-        .get(&format!("/v1/runs/{run}/events/poll?timeout={seconds}{from}"))
+        .get(&format!(
+            "/v1/runs/{}/events/poll?timeout={seconds}{from}",
+            encoded(run)
+        ))
         .await?;
     let events = page["events"].as_array().cloned().unwrap_or_default();
     for event in &events {
@@ -255,7 +240,10 @@ async fn poll(
 
 async fn cancel(client: &Client, args: &ClientArgs, run: &str, reason: Option<&str>) -> anyhow::Result<()> {
     let answer = client
-        .post(&format!("/v1/runs/{run}/cancel"), &json!({ "reason": reason }))
+        .post(
+            &format!("/v1/runs/{}/cancel", encoded(run)),
+            &json!({ "reason": reason }),
+        )
         .await?;
     if args.json {
         return output::line(&answer.to_string());
@@ -265,6 +253,20 @@ async fn cancel(client: &Client, args: &ClientArgs, run: &str, reason: Option<&s
         text(&answer["runId"]),
         text(&answer["status"])
     ))
+}
+
+/// Text as one piece of a path or a query: whatever it holds, it can't become another request.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    text.bytes()
+        .map(|byte| {
+            if plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
 }
 
 fn text(value: &Value) -> String {
@@ -285,14 +287,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inputs_are_json_where_they_can_be() {
-        let inputs = ["a=1", "b=true", "c=text", "d={\"x\":[1]}", "e=", "f=a=b"].map(str::to_owned);
-        let parsed = Value::from(parse_inputs(&inputs).unwrap());
-        assert_eq!(
-            parsed,
-            json!({ "a": 1, "b": true, "c": "text", "d": { "x": [1] }, "e": "", "f": "a=b" })
-        );
-        assert!(parse_inputs(&["novalue".to_owned()]).is_err());
-        assert!(parse_inputs(&["=x".to_owned()]).is_err());
+    fn what_a_user_types_stays_one_piece_of_the_path() {
+        assert_eq!(encoded("run-01a1_x"), "run-01a1_x");
+        assert_eq!(encoded("../runs?limit=1#x"), "%2E%2E%2Fruns%3Flimit%3D1%23x");
+        assert_eq!(encoded("é"), "%C3%A9");
     }
 }

@@ -139,9 +139,12 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         .map(read_workflows)
         .transpose()?
         .unwrap_or_default();
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("can't listen on {}", config.listen))?;
+    let listener = TcpListener::bind(config.listen).await.with_context(|| {
+        format!(
+            "can't listen on {}; choose another address with --listen",
+            config.listen
+        )
+    })?;
     let url = format!("http://{}", listener.local_addr()?);
     let engine = Engine::start(EngineOptions {
         store,

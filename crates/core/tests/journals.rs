@@ -18,8 +18,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use abide_core::{
-    EventType, Failure, Graph, Hash, Json, Key, Lifecycle, Payload, Record, Run, RunId, Status, TenantId,
-    TimerId, event_types, limits, sha256,
+    EventType, Failure, Graph, Hash, Json, Key, Lifecycle, NodePhase, Payload, Record, Run, RunId, Status,
+    TenantId, TimerId, event_types, limits, sha256,
 };
 use serde_json::json;
 use story::{BEGIN, SALT, Story, hours, key, notice, payload_text, run_id, type_name};
@@ -184,7 +184,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
 }
 
 #[test]
-fn the_state_of_a_parked_run() {
+fn the_state_of_a_failing_run() {
     let story = Story::following(graph(SHIPMENT))
         .child_of(run_id(9), "ship")
         .input("weight", &json!(2))
@@ -192,11 +192,31 @@ fn the_state_of_a_parked_run() {
         .metadata(&json!({"team": "blue"}))
         .start()
         .report_failure("label", "no paper");
-    let state: serde_json::Value = serde_json::from_slice(&story.run().snapshot()).unwrap();
-    insta::assert_json_snapshot!("the_state_of_a_failing_run", state);
-    let parked = Story::following(graph(SHIPMENT)).start().report("label").pause();
-    let state: serde_json::Value = serde_json::from_slice(&parked.run().snapshot()).unwrap();
-    insta::assert_json_snapshot!("the_state_of_a_paused_run", state);
+    insta::assert_json_snapshot!(state(&story));
+}
+
+#[test]
+fn the_state_of_a_paused_run() {
+    let story = Story::following(graph(SHIPMENT)).start().report("label").pause();
+    insta::assert_json_snapshot!(state(&story));
+}
+
+#[test]
+fn the_state_of_an_ended_run() {
+    let story = Story::following(graph(SHIPMENT))
+        .start()
+        .pause()
+        .report("label")
+        .report("pack")
+        .after(hours(1))
+        .fire("pick up")
+        .cancel_because("not needed", "bob")
+        .node_is("send", NodePhase::Pending);
+    insta::assert_json_snapshot!(state(&story));
+}
+
+fn state(story: &Story) -> serde_json::Value {
+    serde_json::from_slice(&story.run().snapshot()).expect("a snapshot is JSON")
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Step, limits as core_limits};
+use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, limits as core_limits};
 use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -56,11 +56,13 @@ struct Pending {
 type Answered = oneshot::Receiver<Result<(), abide_store::Error>>;
 
 impl Shell {
-    /// Starts a run and returns once its first commit is durable.
-    pub(crate) async fn start(self: &Arc<Self>, start: Start) -> Result<Arc<Cell>, Error> {
+    /// Starts a run and returns once its first commit is durable. The answer is how it stood then.
+    pub(crate) async fn start(self: &Arc<Self>, start: Start) -> Result<Status, Error> {
         let permit = self.permit().await?;
         let (graph, salt, tenant) = (start.graph.clone(), start.salt, start.key.tenant);
         let (run, step) = Run::start(start, self.clock.now())?;
+        // What is told is what this commit says: the run may be ahead of the disk again by the time it is told.
+        let status = run.status();
         let cell = Cell::new(run, 0, 0);
         let answered = {
             let ahead = cell.lock().ok_or(Error::Contended)?;
@@ -76,7 +78,7 @@ impl Shell {
         };
         answered.await.unwrap_or(Err(abide_store::Error::Closed))?;
         self.graphs.mark_stored(tenant, graph.hash);
-        Ok(cell)
+        Ok(status)
     }
 
     /// Decides a command and returns once it is durable. The answer is what `see` finds in the run then.

@@ -1,8 +1,10 @@
 //! Request bodies: bounded, closed, and refused with the place of the mistake.
 
+use std::fmt;
+
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{ApiError, Result};
 use crate::limits;
@@ -43,6 +45,7 @@ fn is_length_limit(error: &axum::Error) -> bool {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    check_readable(bytes)?;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let place = error.path().to_string();
@@ -61,4 +64,87 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     };
     reader.end().map_err(trailing)?;
     Ok(parsed)
+}
+
+/// Refuses what is not an object, and what is JSON by the letter but can't be read back everywhere: a
+/// number beyond all doubles, half a surrogate pair, a nesting without end.
+///
+/// Users' values are carried as text and looked into much later, when it would be too late to say no.
+fn check_readable(bytes: &[u8]) -> Result<()> {
+    let invalid = |message: String| ApiError::new("validation_error", message);
+    let opens = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if opens != Some(&b'{') {
+        return Err(invalid("the body is not a JSON object".to_owned()));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    Readable(limits::BODY_DEPTH_MAX)
+        .deserialize(&mut reader)
+        .map_err(|error| invalid(format!("the body can't be read: {error}")))
+}
+
+/// Reads a value at so many levels of nesting or fewer, and keeps nothing of it.
+struct Readable(usize);
+
+impl Readable {
+    fn inside<E: de::Error>(&self) -> std::result::Result<Self, E> {
+        let too_deep = || {
+            E::custom(format_args!(
+                "it is nested deeper than {} levels",
+                limits::BODY_DEPTH_MAX
+            ))
+        };
+        self.0.checked_sub(1).map(Self).ok_or_else(too_deep)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Readable {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Readable {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<(), A::Error> {
+        while map.next_key_seed(self.inside()?)?.is_some() {
+            map.next_value_seed(self.inside()?)?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<(), A::Error> {
+        while seq.next_element_seed(self.inside()?)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> std::result::Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> std::result::Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> std::result::Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> std::result::Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> std::result::Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<(), E> {
+        Ok(())
+    }
 }

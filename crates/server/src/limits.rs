@@ -3,6 +3,10 @@
 /// Bytes of a request body. Larger data belongs behind a reference, not in a journal.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// Levels of nesting in a request body. What is let in is shown inside other objects, and common JSON
+/// readers stop at 128.
+pub const BODY_DEPTH_MAX: usize = 100;
+
 /// Events in one answer to a poll; a reader that is behind asks again at once.
 pub const POLL_EVENTS_MAX: usize = 1000;
 

@@ -1,3 +1,4 @@
 //! End to end: the real binary, real HTTP, a data directory and a port of its own for each test.
 
+mod crash;
 mod support;

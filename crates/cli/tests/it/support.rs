@@ -1,5 +1,6 @@
 //! Starting, asking, killing and stopping a real server.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -16,6 +17,9 @@ pub(crate) fn abide() -> Command {
         "ABIDE_DATA",
         "ABIDE_LISTEN",
         "ABIDE_LOG",
+        "ABIDE_WORKFLOWS",
+        "ABIDE_KEYRING",
+        "ABIDE_CONFIG",
     ] {
         command.env_remove(name);
     }
@@ -51,7 +55,18 @@ impl Site {
 
     /// Starts `abide dev` on this site.
     pub(crate) fn start(&self, extra: &[&str]) -> Server {
+        self.try_start(extra)
+            .unwrap_or_else(|status| panic!("the server ended with {status}: {}", self.said()))
+    }
+
+    /// Starts `abide dev` on this site, or tells how it ended before it listened.
+    pub(crate) fn try_start(&self, extra: &[&str]) -> Result<Server, ExitStatus> {
         Server::start(self, extra)
+    }
+
+    /// What the last server said: its welcome and its log.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(self.path("said")).unwrap_or_default()
     }
 }
 
@@ -64,7 +79,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start(site: &Site, extra: &[&str]) -> Self {
+    fn start(site: &Site, extra: &[&str]) -> Result<Self, ExitStatus> {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -82,12 +97,34 @@ impl Server {
             .stderr(std::fs::File::create(&said).unwrap())
             .spawn()
             .unwrap();
-        let (url, key) = read_welcome(&mut child, &said);
-        Self {
+        let (url, key) = read_welcome(&mut child, &said)?;
+        Ok(Self {
             child,
             http: reqwest::Client::new(),
             url,
             key,
+        })
+    }
+
+    fn serve(site: &Site, key: &str, extra: &[&str]) -> Self {
+        let said = site.path("said");
+        let mut child = abide()
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(site.data())
+            .arg("--workflows")
+            .arg(site.path("workflows"))
+            .args(extra)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&said).unwrap())
+            .spawn()
+            .unwrap();
+        let url = await_word(&mut child, &said, "url=\"", '"');
+        Self {
+            child,
+            http: reqwest::Client::new(),
+            url,
+            key: key.to_owned(),
         }
     }
 
@@ -99,9 +136,26 @@ impl Server {
 
     /// Asks the process to stop as `kill` does, and waits.
     pub(crate) fn stop(mut self) -> ExitStatus {
+        self.terminate();
+        self.child.wait().unwrap()
+    }
+
+    /// Asks the process to stop as `kill` does.
+    pub(crate) fn terminate(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        self.child.wait().unwrap()
+    }
+
+    /// Waits until the process has ended by itself and tells how; `None` if it lives longer than that.
+    pub(crate) async fn exit_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let began = std::time::Instant::now();
+        while began.elapsed() < patience {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        None
     }
 
     /// The process id.
@@ -112,6 +166,16 @@ impl Server {
     /// Whether the process has ended by itself.
     pub(crate) fn has_died(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Any request with another key.
+    pub(crate) fn request_as(&self, key: &str, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.anonymous(method, path).bearer_auth(key)
+    }
+
+    /// Any request without a key.
+    pub(crate) fn anonymous(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
     }
 
     /// Any request with this server's key.
@@ -191,8 +255,8 @@ pub(crate) async fn answer(request: reqwest::RequestBuilder) -> reqwest::Result<
     Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
 }
 
-/// Reads where the server listens and with which key from what it says.
-fn read_welcome(child: &mut Child, said: &Path) -> (String, String) {
+/// Reads where the server listens and with which key from what it says, unless it ends first.
+fn read_welcome(child: &mut Child, said: &Path) -> Result<(String, String), ExitStatus> {
     let began = std::time::Instant::now();
     loop {
         let text = std::fs::read_to_string(said).unwrap();
@@ -206,7 +270,27 @@ fn read_welcome(child: &mut Child, said: &Path) -> (String, String) {
             word("ABIDE_API_KEY="),
             text.contains("run list"),
         ) {
-            return (url, key);
+            return Ok((url, key));
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            return Err(status);
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "the server did not come up: {text}"
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until a server has said `prefix`, and gives what follows it up to `end`.
+fn await_word(child: &mut Child, said: &Path, prefix: &str, end: char) -> String {
+    let began = std::time::Instant::now();
+    loop {
+        let text = std::fs::read_to_string(said).unwrap();
+        let word = text.split_once(prefix).and_then(|(_, rest)| rest.split_once(end));
+        if let Some((word, _)) = word {
+            return word.to_owned();
         }
         assert!(child.try_wait().unwrap().is_none(), "the server ended: {text}");
         assert!(

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_core::{EventType, Key, Payload, Record, RunId};
-use axum::extract::{Path, Query, State};
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::extract::{Query, State};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::runs::key_of;
+use super::runs::{RunPath, json_response};
 use super::snapshot::event_id;
 use crate::app::App;
 use crate::auth::Principal;
@@ -54,13 +53,14 @@ pub(crate) struct Poll {
 pub(crate) async fn poll(
     State(app): State<Arc<App>>,
     principal: Principal,
-    Path(run): Path<String>,
+    run: RunPath,
     query: std::result::Result<Query<Poll>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response> {
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
-    let last = query.last_sequence.as_deref().or(query.since.as_deref());
-    let last = last
-        .map(|text| whole("lastSequence", text, -1..=i64::MAX - 1))
+    let named = query.last_sequence.as_deref().map(|text| ("lastSequence", text));
+    let last = named
+        .or(query.since.as_deref().map(|text| ("since", text)))
+        .map(|(field, text)| whole(field, text, -1..=i64::MAX - 1))
         .transpose()?;
     let timeout = query
         .timeout
@@ -69,7 +69,7 @@ pub(crate) async fn poll(
     let seconds = timeout
         .transpose()?
         .unwrap_or(limits::POLL_SECONDS_DEFAULT as i64);
-    let key = key_of(&principal, &run)?;
+    let key = run.of(&principal)?;
     let from = u64::try_from(last.map_or(0, |last| last + 1)).unwrap_or(0);
     let waited = tokio::time::timeout(
         Duration::from_secs(seconds.unsigned_abs()),
@@ -113,9 +113,7 @@ fn page(run: RunId, records: &[Record], is_complete: bool) -> Result<Response> {
         .iter()
         .map(|record| doc(run, record))
         .collect::<Result<_>>()?;
-    let body =
-        serde_json::to_vec(&Page { events, is_complete }).map_err(|error| ApiError::internal(&error))?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+    json_response(serde_json::to_vec(&Page { events, is_complete }))
 }
 
 fn doc(run: RunId, record: &Record) -> Result<EventDoc<'_>> {

@@ -6,8 +6,10 @@ use abide_core::{Json as RawJson, JsonMap, Key, Rejection, RunId, Status};
 use abide_engine::{Error as EngineError, NewRun};
 use abide_store::{ListQuery, Listed};
 use axum::Json;
-use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -93,10 +95,11 @@ async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> R
 pub(crate) async fn show(
     State(app): State<Arc<App>>,
     principal: Principal,
-    Path(run): Path<String>,
-) -> Result<Json<Value>> {
-    let key = key_of(&principal, &run)?;
-    Ok(Json(app.engine().read(key, snapshot::of).await?))
+    run: RunPath,
+) -> Result<Response> {
+    let key = run.of(&principal)?;
+    let snapshot = app.engine().read(key, snapshot::of).await?;
+    json_response(snapshot)
 }
 
 #[derive(Deserialize)]
@@ -176,10 +179,10 @@ pub(crate) struct Cancel {
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
     principal: Principal,
-    Path(run): Path<String>,
+    run: RunPath,
     JsonBody(body): JsonBody<Cancel>,
 ) -> Result<Json<Value>> {
-    let key = key_of(&principal, &run)?;
+    let key = run.of(&principal)?;
     let status = match app.engine().cancel(key, body.reason, Some(principal.name)).await {
         Ok(status) => status,
         Err(EngineError::Rejected(Rejection::Ended(_) | Rejection::Cancelling)) => {
@@ -191,9 +194,33 @@ pub(crate) async fn cancel(
 }
 
 /// The run that a path names. A name that can't be a run's is answered like a run that is not there.
-pub(super) fn key_of(principal: &Principal, run: &str) -> Result<Key> {
-    let id: RunId = run
-        .parse()
-        .map_err(|_| ApiError::new("run_not_found", format!("there is no run {run}")))?;
-    Ok(id.of(principal.tenant))
+pub(crate) struct RunPath(String);
+
+impl RunPath {
+    /// The run as a key of the caller's tenant.
+    pub(super) fn of(&self, principal: &Principal) -> Result<Key> {
+        let id: RunId = self.0.parse().map_err(|_| no_such_run(&self.0))?;
+        Ok(id.of(principal.tenant))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for RunPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        // What is not even text is shown as it was sent.
+        let sent = || parts.uri.path().split('/').nth(3).unwrap_or_default();
+        path.map_or_else(|_| Err(no_such_run(sent())), |Path(run)| Ok(Self(run)))
+    }
+}
+
+fn no_such_run(run: &str) -> ApiError {
+    ApiError::new("run_not_found", format!("there is no run {run}"))
+}
+
+/// An answer that is JSON text already.
+pub(super) fn json_response(text: serde_json::Result<Vec<u8>>) -> Result<Response> {
+    let text = text.map_err(|error| ApiError::internal(&error))?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }

@@ -21,8 +21,16 @@ pub(super) fn run(connection: &mut Connection, file: &Path) -> Result<(), Error>
     for (ix, sql) in MIGRATIONS.iter().enumerate().skip(found) {
         apply(connection, ix + 1, sql).map_err(explained)?;
     }
-    name_event_types(connection).map_err(explained)?;
-    check(connection, file)
+    check(connection, file)?;
+    name_event_types(connection).map_err(explained)
+}
+
+/// Refuses what can't be brought up to this version, before anything is done to it.
+pub(super) fn check_before(connection: &Connection, file: &Path) -> Result<(), Error> {
+    match version(connection, file)? {
+        found if found < MIGRATIONS.len() => Ok(()),
+        _ => check(connection, file),
+    }
 }
 
 /// Refuses a database that is not exactly what this version makes.
@@ -67,6 +75,9 @@ fn version(connection: &Connection, file: &Path) -> Result<usize, Error> {
             "{} is a SQLite database, but not one of Abide's; choose another --data directory",
             file.display()
         )));
+    }
+    if version == 0 {
+        return Err(damaged(file, "its schema was left half-made"));
     }
     let version = usize::try_from(version).unwrap_or(usize::MAX);
     if version > MIGRATIONS.len() {

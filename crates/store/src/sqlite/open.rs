@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::queue::Queue;
@@ -74,7 +75,10 @@ impl SqliteOptions {
             Some(vfs) => Connection::open_with_flags_and_vfs(file, flags, vfs.as_str()),
             None => Connection::open_with_flags(file, flags),
         };
-        opened.map_err(|error| explain(file, &error))
+        let connection = opened.map_err(|error| explain(file, &error))?;
+        // Closing would fold a log into the file, which must wait until the data is known to be ours.
+        fold_at_close(&connection, log_bytes(file) == 0).map_err(|error| explain(file, &error))?;
+        Ok(connection)
     }
 }
 
@@ -87,10 +91,15 @@ impl Sqlite {
         check_file(&file)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut connection = options.connect(&file, flags)?;
+        migrate::check_before(&connection, &file)?;
         prepare_writer(&mut connection, options).map_err(|error| explain(&file, &error))?;
         migrate::run(&mut connection, &file)?;
         let boot = admin::begin_boot(&mut connection).map_err(|error| explain(&file, &error))?;
-        let readers = Readers::new(connect_readers(options, &file)?, file.clone());
+        let readers = connect_readers(options, &file)?;
+        for connection in readers.iter().chain([&connection]) {
+            fold_at_close(connection, true).map_err(|error| explain(&file, &error))?;
+        }
+        let readers = Readers::new(readers, file.clone());
         Ok(Self::start(connection, file, boot, readers, lock, options))
     }
 
@@ -192,17 +201,29 @@ fn lock(dir: &Path) -> Result<File, Error> {
 
 /// What can be seen wrong with a file before SQLite touches it.
 fn check_file(file: &Path) -> Result<(), Error> {
-    let Ok(mut opened) = File::open(file) else {
-        return Ok(());
+    let log = log_bytes(file);
+    let mut opened = match File::open(file) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(file, &error)),
+        Err(_) if log > 0 => return Err(damaged(file, "it is gone, but its log is not")),
+        Err(_) => return Ok(()),
     };
-    let length = opened.metadata().map_err(|error| io(file, &error))?.len();
-    let mut header = [0; 32];
-    if length == 0 || opened.read_exact(&mut header).is_err() {
-        return if length == 0 {
-            Ok(())
-        } else {
-            Err(damaged(file, "it is too short to be a database"))
+    let metadata = opened.metadata().map_err(|error| io(file, &error))?;
+    if !metadata.is_file() {
+        let file = file.display();
+        let message = format!("{file} is not a file; move it away, or choose another --data directory");
+        return Err(Error::Refused(message));
+    }
+    let length = metadata.len();
+    if length == 0 {
+        return match log {
+            0 => Ok(()),
+            _ => Err(damaged(file, "it is empty, but its log is not")),
         };
+    }
+    let mut header = [0; 32];
+    if opened.read_exact(&mut header).is_err() {
+        return Err(damaged(file, "it is too short to be a database"));
     }
     if !header.starts_with(b"SQLite format 3\0") {
         return Err(damaged(file, "it is not a SQLite database"));
@@ -215,7 +236,6 @@ fn check_file(file: &Path) -> Result<(), Error> {
         header[28], header[29], header[30], header[31],
     ]));
     // With a log beside it the file may lawfully be behind; without one it must be whole.
-    let log = std::fs::metadata(file.with_extension("db-wal")).map_or(0, |log| log.len());
     if log == 0 && length < page * pages {
         return Err(damaged(
             file,
@@ -223,6 +243,18 @@ fn check_file(file: &Path) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+/// How much lies in the log beside the file.
+fn log_bytes(file: &Path) -> u64 {
+    std::fs::metadata(file.with_extension("db-wal")).map_or(0, |log| log.len())
+}
+
+/// Whether the last connection to close folds the log into the file and removes it.
+fn fold_at_close(connection: &Connection, fold: bool) -> rusqlite::Result<()> {
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !fold)
+        .map(drop)
 }
 
 fn prepare_writer(connection: &mut Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
@@ -277,15 +309,27 @@ pub(super) fn damaged(file: &Path, reason: &str) -> Error {
 }
 
 /// An error of SQLite in the words of this crate.
+///
+/// All statements are ours, so one that makes no sense to SQLite means that the schema is not what it was;
+/// and we never wrote a value that does not fit its column.
 pub(super) fn explain(file: &Path, error: &rusqlite::Error) -> Error {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    match error.sqlite_error_code() {
-        Some(DatabaseCorrupt | NotADatabase) => damaged(file, &error.to_string()),
-        _ => match error {
-            rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) => {
-                damaged(file, &error.to_string())
-            }
-            _ => Error::Failed(format!("{}: {error}", file.display())),
-        },
+    use rusqlite::Error::{
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, SqlInputError, Utf8Error,
+    };
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
+    match (error.sqlite_error_code(), error) {
+        _ if error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_IOERR_SHORT_READ) => {
+            damaged(file, "it was cut short")
+        }
+        (_, SqlInputError { msg, .. }) => damaged(file, msg),
+        (Some(DatabaseCorrupt | NotADatabase | Unknown), _)
+        | (
+            _,
+            FromSqlConversionFailure(..)
+            | IntegralValueOutOfRange(..)
+            | InvalidColumnType(..)
+            | Utf8Error(..),
+        ) => damaged(file, &error.to_string()),
+        _ => Error::Failed(format!("{}: {error}", file.display())),
     }
 }

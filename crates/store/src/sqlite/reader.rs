@@ -72,7 +72,9 @@ pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option
     let tail = journal(connection, key, from, usize::MAX)?;
     let salt = connection
         .prepare_cached("SELECT salt FROM events WHERE tenant = $1 AND id = $2 AND seq = 0")?
-        .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))?;
+        .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
+        .optional()?;
+    let salt = checked(0, salt.ok_or_else(|| "the first event is missing".to_owned()))?;
     Ok(Some(Loaded {
         summary,
         next,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use abide_core::{Effect, Graph, Key, Run, RunId, TaskId};
-use abide_store::{ListQuery, MessageRef, MessageRow, Store, TimerRow};
+use abide_store::{ListQuery, MessageRow, Store, TimerRow};
 
 use crate::engine::{engines, submit};
 use crate::live::TENANT;
@@ -50,8 +50,7 @@ impl Derived {
 }
 
 /// Folds every journal and demands that nothing is missing, half there, or at odds with the fold.
-///
-/// Gives the runs by id. The store must have been opened since the tasks were dispatched.
+/// Gives the runs by id.
 pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BTreeMap<RunId, Run> {
     let query = ListQuery {
         tenant: TENANT,
@@ -68,11 +67,13 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
         let mut run = Run::empty(key, salt, graph.clone());
         for record in store.journal(key, 0, usize::MAX).await.unwrap() {
             let effects = run.apply(&record).unwrap();
-            effects
-                .into_iter()
-                .for_each(|effect| expected.take(key, effect));
+            effects.into_iter().for_each(|effect| expected.take(key, effect));
         }
-        assert_eq!((loaded.next, loaded.at), (run.head().next, run.head().at), "{key:?}");
+        assert_eq!(
+            (loaded.next, loaded.at),
+            (run.head().next, run.head().at),
+            "{key:?}"
+        );
         assert_eq!(loaded.summary, run.summary());
         assert_eq!(
             (listed.next, listed.at, listed.summary),
@@ -93,35 +94,37 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
     runs
 }
 
-async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId> + Clone) -> Derived {
+async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId>) -> Derived {
     let mut found = Derived::default();
     found
         .timers
         .extend(store.timers(None, i64::MAX, usize::MAX >> 1).await.unwrap());
-    let tasks = store.claim_tasks(store.boot(), usize::MAX >> 1).await.unwrap();
-    found.tasks.extend(
-        tasks
-            .into_iter()
-            .map(|row| (row.key, row.task.node, row.task.execution)),
-    );
     for row in store.outbox(None, usize::MAX >> 1).await.unwrap() {
         let MessageRow { at, notice } = row;
-        let MessageRef {
-            sender,
-            sequence,
-            receiver,
-        } = at;
+        let place = (at.sender, at.sequence, at.receiver);
+        found.messages.insert(place, format!("{notice:?}"));
+    }
+    for run in runs {
+        let key = run.of(TENANT);
+        let beside = store.beside(key, Vec::new()).await.unwrap();
+        let tasks = beside.tasks.into_iter();
         found
-            .messages
-            .insert((sender, sequence, receiver), format!("{notice:?}"));
+            .tasks
+            .extend(tasks.map(|task| (key, task.node, task.execution)));
+        let heard = beside.heard.into_iter();
+        found
+            .heard
+            .extend(heard.map(|(sender, sequence)| ((*run, sender), sequence)));
     }
-    for receiver in runs.clone() {
-        for sender in runs.clone() {
-            if let Some(sequence) = store.heard(receiver.of(TENANT), *sender).await.unwrap() {
-                found.heard.insert((*receiver, *sender), sequence);
-            }
-        }
-    }
+    let totals = store.totals().await.unwrap();
+    let seen = [
+        found.timers.len(),
+        found.tasks.len(),
+        found.messages.len(),
+        found.heard.len(),
+    ];
+    let there = [totals.timers, totals.tasks, totals.outbox, totals.heard];
+    assert_eq!(seen.map(|count| count as u64), there, "rows without a run");
     found
 }
 
@@ -133,9 +136,7 @@ async fn everything_beside_the_journals_follows_from_them() {
             let store = engine.open();
             let tasks = store.claim_tasks(store.boot(), 1000).await.unwrap();
             world.claimed(store.boot(), tasks);
-            let pending: Vec<_> = (0..150)
-                .map(|_| submit(&*store, world.next_commit()))
-                .collect();
+            let pending: Vec<_> = (0..150).map(|_| submit(&*store, world.next_commit())).collect();
             for answer in pending {
                 answer.answer().await.unwrap();
             }

@@ -119,7 +119,8 @@ pub(crate) fn rows(db: &Connection, sql: &str) -> Vec<String> {
     };
     statement
         .query_map([], |row| {
-            let values: rusqlite::Result<Vec<String>> = (0..columns).map(|at| row.get(at).map(text)).collect();
+            let values: rusqlite::Result<Vec<String>> =
+                (0..columns).map(|at| row.get(at).map(text)).collect();
             Ok(values?.join(" | "))
         })
         .unwrap()

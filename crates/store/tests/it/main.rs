@@ -9,13 +9,14 @@
 //! | `damaged.rs`, `flipped.rs` | data that can't be trusted is refused, with a way out |
 //! | `group_commit.rs` | what commits cost, counted in syncs |
 //! | `sql_prompt.rs` | what a person with a SQL prompt sees |
-//! | `engine.rs`, `live.rs`, `workflow.rs`, `world.rs` | the words the tests are written in |
+//! | `data_dir.rs`, `engine.rs`, `live.rs`, `workflow.rs`, `world.rs` | the words the tests are written in |
 #![expect(
     clippy::unwrap_used,
     reason = "the helpers are part of the tests, which clippy can't tell"
 )]
 
 mod damaged;
+mod data_dir;
 mod derived;
 mod engine;
 mod flipped;

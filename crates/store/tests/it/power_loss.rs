@@ -4,12 +4,14 @@
 //! that these tests would notice.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
 
 use abide_core::RunId;
-use abide_store::{Commit, Error, Lane, ListQuery, Sqlite, SqliteOptions, Store, Synchronous};
+use abide_store::{Commit, Error, Lane, ListQuery, Sqlite, SqliteOptions, Stage, Store, Synchronous};
 use abide_vfs::{Keep, Shim};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -20,14 +22,19 @@ use crate::engine::rows;
 use crate::live::TENANT;
 use crate::world::{Dice, World};
 
-/// Cuts per way of cutting.
-const SEEDS: u64 = 48;
+/// Stages of the writer after which the power is gone at the latest: two for each transaction.
+const STAGES_MAX: usize = 30;
 
-/// A cut falls somewhere in the first so many writes. Opening a new directory takes about a hundred.
-const WRITES_MAX: usize = 1200;
+/// Writes that it takes to make a new directory, about.
+const OPENING_WRITES: usize = 120;
+
+/// Machines at work at the same time.
+const AT_ONCE: usize = 4;
 
 /// A machine that lost its power while a server was at work on it.
 struct Wreck {
+    keep: Keep,
+    seed: u64,
     dir: TempDir,
     world: World,
     /// Which run got to which sequence, commit by commit.
@@ -59,8 +66,8 @@ impl Shift {
         let store = Sqlite::open(&self.options)?;
         let tasks = store.claim_tasks(store.boot(), 1000).await?;
         self.world.claimed(store.boot(), tasks);
-        for _ in 0..1 + self.world.dice.below(6) {
-            let burst = 1 + self.world.dice.below(8);
+        for _ in 0..1 + self.world.dice.below(4) {
+            let burst = 1 + self.world.dice.below(10);
             let commits: Vec<Commit> = (0..burst).map(|_| self.world.next_commit()).collect();
             self.commit(&store, commits).await?;
         }
@@ -82,7 +89,10 @@ impl Shift {
         while let Some((at, result)) = answered.recv().await {
             match result {
                 Ok(()) => {
-                    assert_eq!(at, self.acknowledged, "acknowledged after something before it had failed");
+                    assert_eq!(
+                        at, self.acknowledged,
+                        "acknowledged after something before it had failed"
+                    );
                     self.acknowledged += 1;
                 }
                 Err(error) => outcome = Err(error),
@@ -92,16 +102,44 @@ impl Shift {
     }
 }
 
+/// When the power goes.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// While a new directory is being made, about when so many writes have gone through.
+    Opening { writes: u64 },
+    /// About when the writer passes so many stages: before a commit, after it, or while the log is folded.
+    Serving { stages: u64 },
+}
+
+impl Moment {
+    fn of(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        match dice.below(8) {
+            0 => Self::Opening {
+                writes: dice.below(OPENING_WRITES) as u64,
+            },
+            _ => Self::Serving {
+                stages: 1 + dice.below(STAGES_MAX) as u64,
+            },
+        }
+    }
+}
+
 /// Lives of many runs, cut short.
 async fn wreck(synchronous: Synchronous, keep: Keep, seed: u64) -> Wreck {
     static SHIMS: AtomicU64 = AtomicU64::new(0);
     let name = format!("wreck {}", SHIMS.fetch_add(1, Ordering::Relaxed));
     let shim = Shim::power_loss(&name).unwrap();
     let dir = tempfile::tempdir().unwrap();
+    let (stages, passed) = std::sync::mpsc::channel();
     let options = SqliteOptions {
         synchronous,
         readers: 1,
         vfs: Some(name),
+        on_stage: Some(Arc::new(move |stage| {
+            // Once the power is gone, nobody counts any more.
+            let _ = stages.send(stage);
+        })),
         ..SqliteOptions::new(dir.path())
     };
     let mut shift = Shift {
@@ -110,15 +148,21 @@ async fn wreck(synchronous: Synchronous, keep: Keep, seed: u64) -> Wreck {
         submitted: Vec::new(),
         acknowledged: 0,
     };
-    let writes = Dice(seed).below(WRITES_MAX) as u64;
-    let gave_up = Arc::new(AtomicBool::new(false));
-    let cut = cut_after(shim, writes, keep, gave_up.clone());
+    let cut = thread::spawn(move || cut_at(Moment::of(seed), shim, keep, &passed));
     let error = shift.work().await;
-    gave_up.store(true, Ordering::Release);
+    // Hanging up the stages ends the wait for them, should the server have failed by itself.
+    let Shift {
+        options,
+        world,
+        submitted,
+        acknowledged,
+    } = shift;
+    drop(options);
     let cut = cut.join().expect("the power goes");
     assert!(cut, "the server failed while it had power: {error}");
-    let Shift { world, submitted, acknowledged, .. } = shift;
     Wreck {
+        keep,
+        seed,
         dir,
         world,
         submitted,
@@ -126,18 +170,35 @@ async fn wreck(synchronous: Synchronous, keep: Keep, seed: u64) -> Wreck {
     }
 }
 
-/// Cuts the power once so many writes have gone through; `false` if the server gave up before that.
-fn cut_after(shim: Shim, writes: u64, keep: Keep, gave_up: Arc<AtomicBool>) -> JoinHandle<bool> {
-    thread::spawn(move || {
-        while shim.counts().writes() < writes {
-            if gave_up.load(Ordering::Acquire) {
-                return false;
+/// Waits for the moment and cuts the power; `false` if the server gave up before that.
+fn cut_at(moment: Moment, shim: Shim, keep: Keep, passed: &Receiver<Stage>) -> bool {
+    let came = match moment {
+        Moment::Serving { stages } => passed.iter().take(stages as usize).count() as u64 == stages,
+        Moment::Opening { writes } => loop {
+            if shim.counts().writes() >= writes {
+                break true;
+            }
+            if passed.try_recv() == Err(TryRecvError::Disconnected) {
+                break false;
             }
             thread::yield_now();
-        }
+        },
+    };
+    if came {
         shim.lose_power(keep).unwrap();
-        true
-    })
+    }
+    came
+}
+
+impl fmt::Display for Wreck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (keep, seed) = (self.keep, self.seed);
+        let (submitted, acknowledged) = (self.submitted.len(), self.acknowledged);
+        write!(
+            f,
+            "{keep:?}, seed {seed}, {acknowledged} of {submitted} acknowledged"
+        )
+    }
 }
 
 impl Wreck {
@@ -150,23 +211,23 @@ impl Wreck {
         let is_there = |(run, next): &&(RunId, u64)| reached.get(run).is_some_and(|reached| reached >= next);
         let survived = self.submitted.iter().take_while(is_there).count();
         let scattered = self.submitted[survived..].iter().filter(is_there).count();
-        assert_eq!(scattered, 0, "a commit survived, one before it did not");
+        assert_eq!(scattered, 0, "{self}: a commit survived, one before it did not");
         survived
     }
 
     /// Demands that the data is sound, and tells how many commits are in it and which start this is.
     async fn inspect(&self) -> (usize, u64) {
-        let store = self.restart().unwrap();
+        let store = self.restart().unwrap_or_else(|error| panic!("{self}: {error}"));
         let runs = fold_everything(&store, &self.world.graph).await;
         let reached = runs.iter().map(|(id, run)| (*id, run.head().next)).collect();
         let survived = self.survived(&reached);
         assert_eq!(
             reached.values().sum::<u64>(),
             store.totals().await.unwrap().events,
-            "an event without a run"
+            "{self}: an event without a run"
         );
         let db = Connection::open(store.file()).unwrap();
-        assert_eq!(rows(&db, "PRAGMA integrity_check"), ["ok"]);
+        assert_eq!(rows(&db, "PRAGMA integrity_check"), ["ok"], "{self}");
         (survived, store.boot())
     }
 
@@ -186,48 +247,68 @@ impl Wreck {
     }
 }
 
-fn cuts(seeds: u64) -> impl Iterator<Item = (Keep, u64)> {
-    (0..seeds).flat_map(move |seed| [(Keep::Nothing, seed), (Keep::Random(seed), seed + seeds)])
+/// Looks at a wreck for each way of cutting, a few at a time since most of it is waiting for disks.
+async fn for_each_cut<F>(seeds: u64, look: fn(Keep, u64) -> F) -> Vec<usize>
+where
+    F: Future<Output = usize> + Send + 'static,
+{
+    let lane = move |first: u64| async move {
+        let mut found = Vec::new();
+        for seed in (first..seeds).step_by(AT_ONCE) {
+            found.push(look(Keep::Nothing, seed).await);
+            found.push(look(Keep::Random(seed), seeds + seed).await);
+        }
+        found
+    };
+    let lanes: Vec<_> = (0..AT_ONCE as u64)
+        .map(|first| tokio::spawn(lane(first)))
+        .collect();
+    let mut found = Vec::new();
+    for lane in lanes {
+        found.extend(lane.await.expect("no wreck is beyond repair"));
+    }
+    found
 }
 
-#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_by_full(keep: Keep, seed: u64) -> usize {
+    let wreck = wreck(Synchronous::Full, keep, seed).await;
+    let (survived, boot) = wreck.inspect().await;
+    assert!(survived >= wreck.acknowledged, "{wreck}: {survived} survived");
+    assert!(
+        boot > wreck.world.boot,
+        "{wreck}: a start of the server was forgotten"
+    );
+    wreck.acknowledged
+}
+
+async fn lost_by_normal(keep: Keep, seed: u64) -> usize {
+    let wreck = wreck(Synchronous::Normal, keep, seed).await;
+    let (survived, _) = wreck.inspect().await;
+    wreck.acknowledged.saturating_sub(survived)
+}
+
+async fn lost_by_off(keep: Keep, seed: u64) -> usize {
+    let wreck = wreck(Synchronous::Off, keep, seed).await;
+    let survived = wreck.salvage().await.unwrap_or(0);
+    wreck.acknowledged.saturating_sub(survived)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_was_acknowledged_survives_and_nothing_is_half_there() {
-    let (mut acknowledged, mut while_opening, mut unheard) = (0, 0, 0);
-    for (keep, seed) in cuts(SEEDS) {
-        let wreck = wreck(Synchronous::Full, keep, seed).await;
-        println!(
-            "{keep:?}, seed {seed}: {} of {} acknowledged",
-            wreck.acknowledged,
-            wreck.submitted.len()
-        );
-        let (survived, boot) = wreck.inspect().await;
-        assert!(survived >= wreck.acknowledged, "{survived} survived");
-        assert!(boot > wreck.world.boot, "a start of the server was forgotten");
-        acknowledged += wreck.acknowledged;
-        while_opening += usize::from(wreck.submitted.is_empty());
-        unheard += survived - wreck.acknowledged;
-    }
-    println!("{acknowledged} {while_opening} {unheard}");
-    assert!(acknowledged > 1000, "the lives were too short: {acknowledged} commits");
-    assert!(while_opening > 0, "no cut fell into the first start");
+    let acknowledged = for_each_cut(40, acknowledged_by_full).await;
+    let sum: usize = acknowledged.iter().sum();
+    assert!(sum > 1000, "the lives were too short: {sum} commits");
+    assert!(acknowledged.contains(&0), "no cut fell into the first start");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn normal_loses_what_it_acknowledged_but_stays_sound() {
-    let mut lost = 0;
-    for (keep, seed) in cuts(8) {
-        let wreck = wreck(Synchronous::Normal, keep, seed).await;
-        lost += wreck.acknowledged.saturating_sub(wreck.inspect().await.0);
-    }
+    let lost: usize = for_each_cut(8, lost_by_normal).await.iter().sum();
     assert!(lost > 0, "NORMAL lost nothing: the shim or these tests are blind");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn off_loses_what_it_acknowledged() {
-    let mut lost = 0;
-    for (keep, seed) in cuts(8) {
-        let wreck = wreck(Synchronous::Off, keep, seed).await;
-        lost += wreck.acknowledged.saturating_sub(wreck.salvage().await.unwrap_or(0));
-    }
+    let lost: usize = for_each_cut(8, lost_by_off).await.iter().sum();
     assert!(lost > 0, "OFF lost nothing: the shim or these tests are blind");
 }

@@ -42,11 +42,7 @@ pub(crate) fn echo() -> Arc<Graph> {
 
 /// A timer, a task, and the input given back: a bit of everything.
 pub(crate) fn journey() -> Arc<Graph> {
-    let nodes = [
-        delay("wait", HOUR),
-        durable(node("work", "core.noop")),
-        echoing(),
-    ];
+    let nodes = [delay("wait", HOUR), durable(node("work", "core.noop")), echoing()];
     linked(&nodes, &[("wait", "work"), ("work", "echo")])
 }
 
@@ -78,9 +74,7 @@ fn graph(nodes: &[Value]) -> Arc<Graph> {
 }
 
 fn linked(nodes: &[Value], edges: &[(&str, &str)]) -> Arc<Graph> {
-    let edge = |(from, to): &(&str, &str)| {
-        json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to})
-    };
+    let edge = |(from, to): &(&str, &str)| json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to});
     let edges: Vec<Value> = edges.iter().map(edge).collect();
     let definition = json!({
         "id": "errand", "name": "Errand", "version": "1", "nodes": nodes, "edges": edges,

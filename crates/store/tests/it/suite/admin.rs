@@ -34,7 +34,11 @@ async fn a_tenant_is_made_once_and_keeps_its_number() {
         assert_ne!(acme, TENANT);
         assert_eq!(tenant("acme", true).await, Some(acme));
         assert_eq!(tenant("acme", false).await, Some(acme));
-        assert_ne!(tenant("Acme", true).await, Some(acme), "a name is taken as it is written");
+        assert_ne!(
+            tenant("Acme", true).await,
+            Some(acme),
+            "a name is taken as it is written"
+        );
         drop(store);
         let store = engine.open();
         assert_eq!(store.tenant("acme".to_owned(), false).await.unwrap(), Some(acme));
@@ -72,7 +76,11 @@ async fn api_keys_are_kept_replaced_and_revoked() {
         assert_eq!(store.api_keys().await.unwrap(), [revoked.clone(), second.clone()]);
         assert!(store.revoke_api_key("a".to_owned(), 99).await.unwrap());
         let kept = store.api_key("a".to_owned()).await.unwrap();
-        assert_eq!(kept, Some(revoked.clone()), "it was revoked when it was revoked first");
+        assert_eq!(
+            kept,
+            Some(revoked.clone()),
+            "it was revoked when it was revoked first"
+        );
 
         let renewed = ApiKey {
             principal: "another".to_owned(),
@@ -180,7 +188,9 @@ async fn a_place_is_used_by_one_store_at_a_time() {
             "{message}"
         );
         let (_, created) = Live::start(key(1), &waiting());
-        commit(&*store, created).await.expect("the first goes on undisturbed");
+        commit(&*store, created)
+            .await
+            .expect("the first goes on undisturbed");
         drop(store);
         assert!(engine.open().head(key(1)).await.unwrap().is_some());
     }

@@ -74,10 +74,7 @@ async fn a_commit_brings_its_timers_tasks_and_messages() {
             node: "child".to_owned(),
             lifecycle: Lifecycle::Completed,
         };
-        assert_eq!(
-            store.outbox(None, 10).await.unwrap(),
-            [MessageRow { at, notice }]
-        );
+        assert_eq!(store.outbox(None, 10).await.unwrap(), [MessageRow { at, notice }]);
     }
 }
 
@@ -148,7 +145,11 @@ async fn a_run_is_created_once() {
         commit(&*store, first.clone()).await.unwrap();
         let before = engine.dump();
         assert_eq!(word(&commit(&*store, second).await), "stale");
-        assert_eq!(word(&commit(&*store, first).await), "stale", "not even the same again");
+        assert_eq!(
+            word(&commit(&*store, first).await),
+            "stale",
+            "not even the same again"
+        );
         assert_eq!(engine.dump(), before);
     }
 }

@@ -109,10 +109,7 @@ async fn a_broken_constraint_fails_its_own_commit_alone() {
         let stalled = engine.gate().stall(&*store, plug);
         let start = |n| Live::start(key(n), &waiting()).1;
         let batch = [start(1), broken(2), start(3), broken(4), start(3), start(5)];
-        let pending = batch
-            .into_iter()
-            .map(|commit| submit(&*store, commit))
-            .collect();
+        let pending = batch.into_iter().map(|commit| submit(&*store, commit)).collect();
         drop(stalled);
         assert_eq!(
             words(pending).await,

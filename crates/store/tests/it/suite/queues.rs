@@ -33,17 +33,8 @@ async fn timers_come_by_due_time_whatever_run_or_tenant_they_are_of() {
         commit(&*store, created).await.unwrap();
 
         let rows = every_timer(&*store).await;
-        let found: Vec<_> = rows
-            .iter()
-            .map(|row| (row.due - BEGIN - HOUR, row.key))
-            .collect();
-        let expected = [
-            (0, key(3)),
-            (0, key(7)),
-            (1, other),
-            (2, key(1)),
-            (HOUR, key(7)),
-        ];
+        let found: Vec<_> = rows.iter().map(|row| (row.due - BEGIN - HOUR, row.key)).collect();
+        let expected = [(0, key(3)), (0, key(7)), (1, other), (2, key(1)), (HOUR, key(7))];
         assert_eq!(found, expected);
         assert!(rows.is_sorted(), "a row orders as its page does");
     }
@@ -140,7 +131,10 @@ async fn nobody_claims_what_it_holds() {
         commit(&*store, Commit { boot: 5, ..created }).await.unwrap();
         assert!(store.claim_tasks(5, 10).await.unwrap().is_empty());
         assert_eq!(store.claim_tasks(6, 10).await.unwrap().len(), 1);
-        assert!(store.claim_tasks(6, 10).await.unwrap().is_empty(), "now it is 6's");
+        assert!(
+            store.claim_tasks(6, 10).await.unwrap().is_empty(),
+            "now it is 6's"
+        );
     }
 }
 
@@ -207,10 +201,7 @@ async fn messages_can_be_paged() {
         for limit in [1, 2, 5, 7, 8] {
             let mut paged: Vec<MessageRow> = Vec::new();
             loop {
-                let page = store
-                    .outbox(paged.last().map(|row| row.at), limit)
-                    .await
-                    .unwrap();
+                let page = store.outbox(paged.last().map(|row| row.at), limit).await.unwrap();
                 assert!(page.len() <= limit);
                 if page.is_empty() {
                     break;

@@ -73,7 +73,11 @@ async fn a_snapshot_comes_with_the_events_behind_it() {
             "a commit without one keeps the last"
         );
         assert_eq!((&loaded.tail, loaded.next), (&tail, 4));
-        assert_eq!(loaded.salt, Some(salt), "the salt does not hide behind the snapshot");
+        assert_eq!(
+            loaded.salt,
+            Some(salt),
+            "the salt does not hide behind the snapshot"
+        );
         let mut run = Run::from_snapshot(key(1), salt, graph, &loaded.snapshot.unwrap().1).unwrap();
         for record in &loaded.tail {
             run.apply(record).unwrap();
@@ -135,10 +139,7 @@ async fn payloads_of_any_size_come_back_byte_for_byte() {
                 created.records,
                 "{bytes} bytes"
             );
-            assert_eq!(
-                store.load(key(n)).await.unwrap().unwrap().tail,
-                created.records
-            );
+            assert_eq!(store.load(key(n)).await.unwrap().unwrap().tail, created.records);
             let payload = first_payload(&created);
             let blob = store.blob(TENANT, sha256(payload)).await.unwrap();
             let expected = (bytes > 4096).then_some(payload);
@@ -164,13 +165,7 @@ async fn a_large_payload_is_kept_once_in_each_tenant() {
             let blob = store.blob(tenant, sha256(&payload)).await.unwrap();
             assert_eq!(blob.as_deref(), Some(&payload[..]));
         }
-        assert!(
-            store
-                .blob(TenantId(3), sha256(&payload))
-                .await
-                .unwrap()
-                .is_none()
-        );
+        assert!(store.blob(TenantId(3), sha256(&payload)).await.unwrap().is_none());
     }
 }
 
@@ -265,7 +260,9 @@ async fn a_list_can_be_narrowed_to_a_status() {
         assert!(with(Status::Failed).await.is_empty());
         let older = list(&*store, TENANT, Some(Status::Paused), Some(run_id(3)), 10).await;
         assert_eq!(ids(&older), [run_id(1)]);
-        let completed = list(&*store, TENANT, Some(Status::Completed), None, 1).await.remove(0);
+        let completed = list(&*store, TENANT, Some(Status::Completed), None, 1)
+            .await
+            .remove(0);
         assert_eq!(completed.summary, live.run.summary());
         assert_eq!((completed.next, completed.at), (live.run.head().next, BEGIN));
     }
@@ -275,11 +272,7 @@ async fn a_list_can_be_narrowed_to_a_status() {
 async fn two_tenants_may_have_a_run_of_the_same_id_and_see_nothing_of_each_other() {
     for engine in engines() {
         let store = engine.open();
-        let (mine, yours, nobody) = (
-            key(1),
-            run_id(1).of(TenantId(2)),
-            run_id(1).of(TenantId(3)),
-        );
+        let (mine, yours, nobody) = (key(1), run_id(1).of(TenantId(2)), run_id(1).of(TenantId(3)));
         let (mut my_run, created) = Live::start(mine, &waiting());
         commit(&*store, created).await.unwrap();
         let (your_run, created) = Live::start_child(yours, &working(), run_id(9));
@@ -311,9 +304,12 @@ async fn two_tenants_may_have_a_run_of_the_same_id_and_see_nothing_of_each_other
         commit(&*store, created).await.unwrap();
         let mut wrong_tenant = message.at;
         wrong_tenant.sender.tenant = TENANT;
-        commit(&*store, my_parent.hear(wrong_tenant, message.notice.clone(), None))
-            .await
-            .unwrap();
+        commit(
+            &*store,
+            my_parent.hear(wrong_tenant, message.notice.clone(), None),
+        )
+        .await
+        .unwrap();
         assert_eq!(store.outbox(None, 10).await.unwrap(), [message]);
         let your_parent = run_id(9).of(TenantId(2));
         assert_eq!(store.heard(your_parent, run_id(1)).await.unwrap(), None);

@@ -1,0 +1,372 @@
+//! The real binary under load, killed with -9 over and over: every run ends, nothing is lost or doubled,
+//! and nothing that was acknowledged is forgotten.
+//!
+//! `ABIDE_CRASH_SEED` repeats the choices of a run, though not its timing. `ABIDE_CRASH_ROUNDS` sets the
+//! number of kills, for a big run by hand.
+
+mod dice;
+mod journals;
+mod load;
+mod workflows;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, stream};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::{Server, Site, node, verify, workflow};
+use dice::Dice;
+use journals::{Disk, SWEEP};
+use load::{ANSWER_MAX, Load};
+use workflows::{HOUR_MS, Kind, durably};
+
+/// Kills in one go of the test.
+const ROUNDS: usize = 36;
+
+/// How long a server may live in a round; a failpoint that has not fired by then never does.
+const ROUND_MAX: Duration = Duration::from_secs(20);
+
+/// How long everything that is under way may take to end, once nobody kills the server any more.
+const END_MAX: Duration = Duration::from_secs(30);
+
+/// How long a server may take to stop when it is asked to.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// How long `abide verify` may take.
+const VERIFY_MAX: Duration = Duration::from_secs(60);
+
+/// Requests that the test itself has under way at once.
+const AT_ONCE: usize = 16;
+
+/// How a server meets its end.
+#[derive(Clone, Copy)]
+enum Death {
+    /// By its own hand, the n-th time that it passes a window.
+    Failpoint(&'static str, u64),
+    /// By the test, after so many acknowledged requests.
+    Random(u64),
+}
+
+impl Death {
+    fn moment(self) -> &'static str {
+        match self {
+            Self::Failpoint(window, _) => window,
+            Self::Random(_) => "random moment",
+        }
+    }
+
+    fn flags(self) -> Vec<String> {
+        match self {
+            Self::Failpoint(window, nth) => vec!["--failpoint".into(), format!("{window}={nth}")],
+            Self::Random(_) => Vec::new(),
+        }
+    }
+}
+
+const WINDOWS: [&str; 3] = ["decide-commit", "commit-acknowledge", "effect-report"];
+
+/// Who will die how, in an order that the seed decides. Each window gets two of nine, chance the rest.
+fn plan(rounds: usize, dice: &mut Dice) -> Vec<Death> {
+    let mut deaths: Vec<Death> = (0..rounds)
+        .map(|round| match WINDOWS.get(round % 9 / 2) {
+            // Some at the first chance, which for a timer or a task is while the server recovers.
+            Some(window) => Death::Failpoint(window, 1 + dice.below([1, 4, 16, 64][round / 9 % 4])),
+            None => Death::Random(1 + dice.below(128)),
+        })
+        .collect();
+    for at in (1..deaths.len()).rev() {
+        deaths.swap(at, dice.below(at as u64 + 1) as usize);
+    }
+    deaths
+}
+
+/// Deaths at one kind of moment.
+#[derive(Default)]
+struct Deaths {
+    by_failpoint: usize,
+    by_test: usize,
+}
+
+/// What the test did, for people.
+#[derive(Default)]
+struct Tally {
+    deaths: BTreeMap<&'static str, Deaths>,
+    acknowledged: usize,
+    cancels: u64,
+    runs: usize,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:20} {:>5} {:>12} {:>8}",
+            "window", "kills", "by failpoint", "by test"
+        )?;
+        for (moment, deaths) in &self.deaths {
+            let Deaths {
+                by_failpoint,
+                by_test,
+            } = deaths;
+            let kills = by_failpoint + by_test;
+            writeln!(f, "{moment:20} {kills:>5} {by_failpoint:>12} {by_test:>8}")?;
+        }
+        write!(
+            f,
+            "{} runs acknowledged, {} runs in all, {} cancels acknowledged",
+            self.acknowledged, self.runs, self.cancels
+        )
+    }
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a whole number, not '{text}'")),
+    )
+}
+
+fn seed() -> u64 {
+    let clock = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    from_environment("ABIDE_CRASH_SEED").unwrap_or(clock)
+}
+
+fn site() -> Site {
+    let site = Site::new();
+    for kind in Kind::ALL {
+        site.workflow(&kind.definition());
+    }
+    site
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_was_acknowledged_survives_kill_9() {
+    let (began, seed) = (Instant::now(), seed());
+    let rounds = from_environment("ABIDE_CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds as usize);
+    println!("ABIDE_CRASH_SEED={seed} ABIDE_CRASH_ROUNDS={rounds}");
+    let mut dice = Dice::new(seed);
+    let (site, mut tally) = (site(), Tally::default());
+    let plan = plan(rounds, &mut dice);
+    let (load, mut clients) = Load::begin(&mut dice);
+    for death in plan {
+        let deaths = tally.deaths.entry(death.moment()).or_default();
+        match round(&site, &load, &mut clients, death).await {
+            Cause::Failpoint => deaths.by_failpoint += 1,
+            Cause::Test => deaths.by_test += 1,
+        }
+    }
+    load.finish(clients).await;
+    println!("killed {rounds} times in {:.1?}", began.elapsed());
+    tally.runs = end_well(&site, &load).await;
+    tally.acknowledged = load.memory().runs.len();
+    tally.cancels = load.memory().cancels;
+    println!("{tally}\nall in {:.1?}", began.elapsed());
+    for window in WINDOWS {
+        let fired = tally.deaths.get(window).map_or(0, |deaths| deaths.by_failpoint);
+        assert!(fired > 0, "nobody was killed in the window {window}");
+    }
+}
+
+/// Who killed the server.
+enum Cause {
+    Failpoint,
+    Test,
+}
+
+/// One life of a server under load, to its end.
+async fn round(site: &Site, load: &Load, clients: &mut JoinSet<()>, death: Death) -> Cause {
+    let flags = death.flags();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let started = tokio::task::block_in_place(|| site.try_start(&flags));
+    let cause = match started {
+        // It was killed by its own recovery, before it listened.
+        Err(status) => expect_killed(status, site),
+        Ok(mut server) => {
+            load.connect(&server);
+            let died = tokio::select! {
+                status = live(&mut server, load, death) => status,
+                client = clients.join_next() => panic!("a client gave up: {client:?}\n{}", site.said()),
+            };
+            load.disconnect();
+            match died {
+                Some(status) => expect_killed(status, site),
+                None => kill(server),
+            }
+        }
+    };
+    expect_quiet(site);
+    cause
+}
+
+/// Lets the server live until it dies or is to be killed.
+async fn live(server: &mut Server, load: &Load, death: Death) -> Option<ExitStatus> {
+    match death {
+        Death::Failpoint(..) => server.exit_within(ROUND_MAX).await,
+        Death::Random(requests) => {
+            tokio::time::timeout(ROUND_MAX, load.acknowledge(requests))
+                .await
+                .unwrap_or_else(|_| panic!("fewer than {requests} requests were acknowledged"));
+            None
+        }
+    }
+}
+
+fn kill(mut server: Server) -> Cause {
+    assert!(!server.has_died(), "the server died by itself");
+    server.kill();
+    Cause::Test
+}
+
+fn expect_killed(status: ExitStatus, site: &Site) -> Cause {
+    assert_eq!(
+        status.signal(),
+        Some(9),
+        "the server ended with {status}: {}",
+        site.said()
+    );
+    Cause::Failpoint
+}
+
+/// A server that lives with kills has nothing to complain about, and no panic to hide.
+fn expect_quiet(site: &Site) {
+    let said = site.said();
+    let complains = said.contains(" ERROR ") || said.contains(" WARN ") || said.contains("panicked");
+    assert!(!complains, "the server complained: {said}");
+}
+
+/// Starts a server that nobody kills, and sees to it that every run ends and all is as it should be.
+/// Returns how many runs there are.
+async fn end_well(site: &Site, load: &Load) -> usize {
+    let server = tokio::task::block_in_place(|| site.start(&[]));
+    let listed = list(&server).await;
+    let open = |run: &&Listed| !["completed", "failed", "cancelled"].contains(&run.status.as_str());
+    let unended: Vec<&Listed> = listed.values().filter(open).collect();
+    println!("{} of {} runs were under way", unended.len(), listed.len());
+    let deadline = Instant::now() + END_MAX;
+    let ends = unended.into_iter().map(|run| end(site, &server, run, deadline));
+    stream::iter(ends)
+        .buffer_unordered(AT_ONCE)
+        .collect::<Vec<()>>()
+        .await;
+    let listed = list(&server).await;
+    stop(site, server).await;
+    let verified = verify_within(site);
+    let disk = Disk::read(&site.data());
+    let mut findings = disk.findings(&load.memory());
+    for (run, journal) in &disk.runs {
+        let shown = listed.get(run).map(|it| (it.status.as_str(), it.events));
+        if shown != Some((journal.status.as_str(), journal.len() as i64)) || journal.status == "running" {
+            findings.push(format!(
+                "{run}: listed as {shown:?}, but it is {}",
+                journal.text()
+            ));
+        }
+    }
+    assert!(
+        findings.is_empty(),
+        "{} findings:\n{}",
+        findings.len(),
+        findings[..findings.len().min(10)].join("\n")
+    );
+    assert_eq!(
+        (listed.len(), verified),
+        (disk.runs.len(), disk.runs.len() as u64)
+    );
+    assert_eq!(
+        (disk.timers, disk.tasks, disk.outbox),
+        (0, 0, 0),
+        "something is left over"
+    );
+    disk.runs.len()
+}
+
+/// Waits for the end of a run, which for some has to be asked for.
+async fn end(site: &Site, server: &Server, run: &Listed, deadline: Instant) {
+    if run.workflow == Kind::Long.id() {
+        let path = format!("/v1/runs/{}/cancel", run.id);
+        let (status, said) = promptly(server.post(&path, &json!({ "reason": SWEEP }))).await;
+        assert_eq!(status, StatusCode::OK, "{said}");
+    }
+    let path = format!("/v1/runs/{}/events/poll?timeout=1&lastSequence=1000000", run.id);
+    loop {
+        let (status, page) = promptly(server.get(&path)).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        if page["isComplete"] == true {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{} is stuck: {}{}",
+            run.id,
+            Disk::read(&site.data()).runs[&run.id].text(),
+            site.said()
+        );
+    }
+}
+
+/// A run as a list shows it.
+struct Listed {
+    id: String,
+    workflow: String,
+    status: String,
+    events: i64,
+}
+
+/// Every run that the server lists, page by page.
+async fn list(server: &Server) -> BTreeMap<String, Listed> {
+    let mut listed = BTreeMap::new();
+    let mut cursor = String::new();
+    loop {
+        let (status, page) = promptly(server.get(&format!("/v1/runs?limit=500{cursor}"))).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        for run in page["runs"].as_array().unwrap() {
+            let text = |name: &str| run[name].as_str().unwrap().to_owned();
+            let (id, workflow, status) = (text("runId"), text("workflowId"), text("status"));
+            let events = run["events"].as_i64().unwrap();
+            let entry = Listed {
+                id: id.clone(),
+                workflow,
+                status,
+                events,
+            };
+            assert!(listed.insert(id, entry).is_none(), "listed twice: {run}");
+        }
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return listed,
+        }
+    }
+}
+
+/// An answer from a server that lives.
+async fn promptly(answer: impl Future<Output = (StatusCode, Value)>) -> (StatusCode, Value) {
+    tokio::time::timeout(ANSWER_MAX, answer)
+        .await
+        .expect("the server answers")
+}
+
+/// Stops the server as an operator would.
+async fn stop(site: &Site, mut server: Server) {
+    server.terminate();
+    let status = server.exit_within(STOP_MAX).await;
+    let code = status.and_then(|status| status.code());
+    assert_eq!(code, Some(0), "the server ended with {status:?}: {}", site.said());
+    expect_quiet(site);
+}
+
+/// `abide verify`, with an end to its time.
+fn verify_within(site: &Site) -> u64 {
+    let (data, (send, receive)) = (site.data(), std::sync::mpsc::channel());
+    std::thread::spawn(move || send.send(verify(&data)));
+    receive
+        .recv_timeout(VERIFY_MAX)
+        .expect("the data verifies in time")
+}

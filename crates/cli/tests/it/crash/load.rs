@@ -1,0 +1,329 @@
+//! Clients that start, cancel and look at runs for as long as there is a server, and remember what they
+//! were told. A request whose connection broke is remembered as sent: both outcomes are right.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::dice::Dice;
+use super::workflows::Kind;
+use crate::support::{Server, answer};
+
+/// Clients at work at the same time.
+const CLIENTS: usize = 8;
+
+/// How long an answer may take; a living server that needs longer is stuck.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// Where the server is.
+#[derive(Clone)]
+enum Line {
+    Down,
+    Up { url: Arc<str>, key: Arc<str> },
+    Over,
+}
+
+/// The clients and what they share.
+pub(super) struct Load {
+    line: watch::Sender<Line>,
+    /// Requests that were answered with yes.
+    answered: watch::Sender<u64>,
+    /// The server was asked to stop, so it may say that it takes in nothing new.
+    draining: AtomicBool,
+    memory: Mutex<Memory>,
+    http: reqwest::Client,
+}
+
+/// Everything that was asked and answered.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// Every start that was sent, by its token.
+    pub(super) starts: BTreeMap<String, Start>,
+    /// What was said about each run that a client knows, by its id.
+    pub(super) runs: BTreeMap<String, Known>,
+    /// Cancellations that were acknowledged.
+    pub(super) cancels: u64,
+}
+
+/// A request to start a run.
+pub(super) struct Start {
+    pub(super) kind: Kind,
+    /// How long its delays wait.
+    pub(super) a: u64,
+    pub(super) b: u64,
+    /// The server said that it takes in nothing new.
+    pub(super) refused: bool,
+}
+
+/// What the clients were told about a run.
+pub(super) struct Known {
+    pub(super) token: String,
+    pub(super) kind: Kind,
+    /// Why it was cancelled, for each time that was asked.
+    pub(super) reasons: Vec<String>,
+    /// A cancellation was acknowledged before the run had ended.
+    pub(super) cancelled: bool,
+    /// How it ended, once somebody was told.
+    pub(super) ended: Option<String>,
+    /// The highest sequence that was shown.
+    pub(super) sequence: i64,
+}
+
+/// The connection broke, or the server said that it is going.
+struct HungUp;
+
+impl Load {
+    /// Puts clients to work; they wait for a server.
+    pub(super) fn begin(dice: &mut Dice) -> (Arc<Self>, JoinSet<()>) {
+        let load = Arc::new(Self {
+            line: watch::Sender::new(Line::Down),
+            answered: watch::Sender::new(0),
+            draining: AtomicBool::new(false),
+            memory: Mutex::default(),
+            http: reqwest::Client::builder().timeout(ANSWER_MAX).build().unwrap(),
+        });
+        let mut clients = JoinSet::new();
+        for name in 0..CLIENTS {
+            let client = Client {
+                name,
+                load: load.clone(),
+                dice: dice.fork(),
+                sent: 0,
+                to_cancel: Vec::new(),
+                known: Vec::new(),
+            };
+            clients.spawn(client.work());
+        }
+        (load, clients)
+    }
+
+    /// There is a server: everybody talks to it.
+    pub(super) fn connect(&self, server: &Server) {
+        let (url, key) = (server.url.as_str().into(), server.key.as_str().into());
+        self.line.send_replace(Line::Up { url, key });
+    }
+
+    /// The server is gone.
+    pub(super) fn disconnect(&self) {
+        self.line.send_replace(Line::Down);
+    }
+
+    /// The server is about to be asked to stop.
+    pub(super) fn expect_draining(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Sends the clients home.
+    pub(super) async fn finish(&self, mut clients: JoinSet<()>) {
+        self.line.send_replace(Line::Over);
+        while let Some(client) = clients.join_next().await {
+            client.unwrap();
+        }
+    }
+
+    /// Returns when so many more requests were acknowledged.
+    pub(super) async fn acknowledge(&self, more: u64) {
+        let target = *self.answered.borrow() + more;
+        let mut answered = self.answered.subscribe();
+        answered.wait_for(|count| *count >= target).await.unwrap();
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap()
+    }
+
+    async fn ask(&self, line: &Line, method: Method, path: &str, body: &Value) -> Result<Value, HungUp> {
+        let Line::Up { url, key } = line else {
+            return Err(HungUp);
+        };
+        let mut request = self.http.request(method.clone(), format!("{url}{path}"));
+        if method == Method::POST {
+            request = request.json(body);
+        }
+        let (status, said) = match answer(request.bearer_auth(key)).await {
+            Ok(answered) => answered,
+            Err(error) if error.is_timeout() => panic!("{method} {path} was not answered: {error}"),
+            Err(_) => return Err(HungUp),
+        };
+        match status {
+            StatusCode::OK | StatusCode::CREATED => {
+                self.answered.send_modify(|count| *count += 1);
+                Ok(said)
+            }
+            // A server of another test got the port of one that was killed.
+            StatusCode::UNAUTHORIZED => Err(HungUp),
+            StatusCode::SERVICE_UNAVAILABLE if self.draining.load(Ordering::Relaxed) => {
+                if let Some(start) = body["tags"][0].as_str() {
+                    self.memory().starts.get_mut(start).unwrap().refused = true;
+                }
+                Err(HungUp)
+            }
+            _ => panic!("{method} {path} {body} was answered with {status} {said}"),
+        }
+    }
+}
+
+/// One client: it does one thing after the other.
+struct Client {
+    name: usize,
+    load: Arc<Load>,
+    dice: Dice,
+    sent: usize,
+    /// Runs that end only if they are cancelled.
+    to_cancel: Vec<String>,
+    known: Vec<String>,
+}
+
+impl Client {
+    async fn work(mut self) {
+        let mut lines = self.load.line.subscribe();
+        loop {
+            let line = lines.borrow_and_update().clone();
+            let done = match line {
+                Line::Over => return,
+                Line::Down => Err(HungUp),
+                Line::Up { .. } => self.act(&line).await,
+            };
+            if done.is_err() {
+                // The next server has another port. A line that only hiccuped is tried again.
+                let _ = tokio::time::timeout(Duration::from_millis(50), lines.changed()).await;
+            }
+        }
+    }
+
+    async fn act(&mut self, line: &Line) -> Result<(), HungUp> {
+        match self.dice.below(10) {
+            0..6 => self.start(line).await,
+            6..8 => self.cancel(line).await,
+            _ => self.look(line).await,
+        }
+    }
+
+    async fn start(&mut self, line: &Line) -> Result<(), HungUp> {
+        const MIX: [Kind; 12] = [
+            Kind::Pure,
+            Kind::Durable,
+            Kind::Durable,
+            Kind::Delays,
+            Kind::Delays,
+            Kind::Delays,
+            Kind::Fan,
+            Kind::Fan,
+            Kind::Fan,
+            Kind::Failing,
+            Kind::Long,
+            Kind::Long,
+        ];
+        let kind = MIX[self.dice.below(MIX.len() as u64) as usize];
+        let (a, b) = (1 + self.dice.below(50), 1 + self.dice.below(50));
+        let token = format!("{}-{}", self.name, self.sent);
+        self.sent += 1;
+        let start = Start {
+            kind,
+            a,
+            b,
+            refused: false,
+        };
+        self.load.memory().starts.insert(token.clone(), start);
+        let inputs = json!({ "token": token, "a": a, "b": b });
+        let body = json!({ "workflowId": kind.id(), "inputs": inputs, "tags": [token] });
+        let said = self.load.ask(line, Method::POST, "/v1/runs", &body).await?;
+        let run = said["runId"].as_str().unwrap().to_owned();
+        self.remember(&run, token, kind, &said);
+        Ok(())
+    }
+
+    fn remember(&mut self, run: &str, token: String, kind: Kind, said: &Value) {
+        let known = Known {
+            token,
+            kind,
+            reasons: Vec::new(),
+            cancelled: false,
+            ended: None,
+            sequence: 0,
+        };
+        let mut memory = self.load.memory();
+        let twice = memory.runs.insert(run.to_owned(), known);
+        assert!(twice.is_none(), "two starts were answered with {run}");
+        memory.note_status(run, said);
+        drop(memory);
+        self.known.push(run.to_owned());
+        if kind == Kind::Long {
+            self.to_cancel.push(run.to_owned());
+        }
+    }
+
+    /// Cancels a run that needs it, or once in a while one that does not.
+    async fn cancel(&mut self, line: &Line) -> Result<(), HungUp> {
+        let any = self.dice.one_in(4) || self.to_cancel.is_empty();
+        let recent = &self.known[self.known.len().saturating_sub(6)..];
+        let among = if any { recent } else { &self.to_cancel };
+        let Some(run) = self.dice.pick(among).cloned() else {
+            return Ok(());
+        };
+        let reason = format!("{}-{}", self.name, self.sent);
+        self.sent += 1;
+        let known = |memory: &mut Memory| memory.runs.get_mut(&run).unwrap().reasons.push(reason.clone());
+        known(&mut self.load.memory());
+        let path = format!("/v1/runs/{run}/cancel");
+        let said = self
+            .load
+            .ask(line, Method::POST, &path, &json!({ "reason": reason }))
+            .await?;
+        let mut memory = self.load.memory();
+        memory.cancels += 1;
+        memory.note_status(&run, &said);
+        memory.note_cancel(&run, &said);
+        drop(memory);
+        self.to_cancel.retain(|other| *other != run);
+        Ok(())
+    }
+
+    async fn look(&mut self, line: &Line) -> Result<(), HungUp> {
+        let Some(run) = self.dice.pick(&self.known).cloned() else {
+            return Ok(());
+        };
+        let path = format!("/v1/runs/{run}");
+        let said = self.load.ask(line, Method::GET, &path, &Value::Null).await?;
+        self.load.memory().note_status(&run, &said);
+        Ok(())
+    }
+}
+
+impl Memory {
+    /// Takes in how a run stands. What was shown once is never taken back.
+    fn note_status(&mut self, run: &str, said: &Value) {
+        let known = self.runs.get_mut(run).unwrap();
+        let status = said["status"].as_str().unwrap();
+        match &known.ended {
+            Some(ended) => assert_eq!(status, ended, "{run} had ended: {said}"),
+            None if ["completed", "failed", "cancelled"].contains(&status) => {
+                known.ended = Some(status.to_owned());
+            }
+            None => {}
+        }
+        if let Some(sequence) = said["sequence"].as_i64() {
+            assert!(
+                sequence >= known.sequence,
+                "{run} went back from {}: {said}",
+                known.sequence
+            );
+            known.sequence = sequence;
+        }
+    }
+
+    fn note_cancel(&mut self, run: &str, said: &Value) {
+        let status = said["status"].as_str().unwrap();
+        assert!(
+            ["cancelling", "cancelled", "completed", "failed"].contains(&status),
+            "{run} was cancelled, but {said}"
+        );
+        self.runs.get_mut(run).unwrap().cancelled |= status.starts_with("cancel");
+    }
+}
