@@ -88,7 +88,8 @@ struct Latencies(Histogram<u64>);
 
 impl Latencies {
     fn new() -> Self {
-        Self(Histogram::new(3).expect("three digits is a precision that histograms have"))
+        // Microseconds up to an hour, to three digits.
+        Self(Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("these are bounds that histograms have"))
     }
 
     fn add(&mut self, took: Duration) {

@@ -126,20 +126,17 @@ impl Engine {
             by,
             ..
         } = new;
-        let cell = self
-            .shell
-            .start(Start {
-                key,
-                salt,
-                graph,
-                inputs,
-                tags,
-                metadata,
-                parent,
-                by,
-            })
-            .await?;
-        let status = cell.lock().map_or(Status::Running, |ahead| ahead.run.status());
+        let start = Start {
+            key,
+            salt,
+            graph,
+            inputs,
+            tags,
+            metadata,
+            parent,
+            by,
+        };
+        let status = self.shell.start(start).await?;
         Ok((key.id, status))
     }
 
