@@ -49,12 +49,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Folder of workflow definitions (*.json), read at the start
-    #[arg(
-        long,
-        env = "ABIDE_WORKFLOWS",
-        value_name = "DIR",
-        overrides_with = "workflows"
-    )]
+    #[arg(long, env = "ABIDE_WORKFLOWS", value_name = "DIR", overrides_with = "workflows")]
     pub(crate) workflows: Option<PathBuf>,
     /// Keyring file; by default beside the data directory, as DIR.keyring
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
@@ -104,13 +99,7 @@ pub(crate) struct ClientArgs {
     )]
     pub(crate) url: String,
     /// The API key
-    #[arg(
-        long,
-        env = "ABIDE_API_KEY",
-        hide_env_values = true,
-        value_name = "KEY",
-        global = true
-    )]
+    #[arg(long, env = "ABIDE_API_KEY", hide_env_values = true, value_name = "KEY", global = true)]
     pub(crate) api_key: Option<String>,
     /// Print JSON instead of a table
     #[arg(long, global = true)]
@@ -180,13 +169,7 @@ pub(crate) enum RunVerb {
 #[derive(ClapArgs, Clone)]
 pub(crate) struct DataArgs {
     /// Data directory
-    #[arg(
-        long,
-        env = "ABIDE_DATA",
-        value_name = "DIR",
-        global = true,
-        default_value = "abide-data"
-    )]
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", global = true, default_value = "abide-data")]
     pub(crate) data: PathBuf,
     /// Keyring file; by default beside the data directory, as DIR.keyring
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE", global = true)]

@@ -23,11 +23,9 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
         None => tempfile::tempdir()?,
     };
     let report = match args.verb {
-        BenchVerb::Steps {
-            concurrency,
-            steps,
-            runs,
-        } => steps::bench(dir.path(), concurrency, steps, runs).await?,
+        BenchVerb::Steps { concurrency, steps, runs } => {
+            steps::bench(dir.path(), concurrency, steps, runs).await?
+        }
         BenchVerb::Runs { concurrency, runs } => runs::bench(dir.path(), concurrency, runs).await?,
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };
@@ -58,10 +56,7 @@ impl Report {
     fn print(&self, json: bool) -> anyhow::Result<()> {
         if json {
             let parts = self.parts.iter().map(|(title, figures)| {
-                (
-                    title.clone(),
-                    Value::Object(figures.iter().cloned().collect::<Map<_, _>>()),
-                )
+                (title.clone(), Value::Object(figures.iter().cloned().collect::<Map<_, _>>()))
             });
             return output::line(&Value::Object(parts.collect::<Map<_, _>>()).to_string());
         }
@@ -93,8 +88,7 @@ impl Latencies {
     }
 
     fn add(&mut self, took: Duration) {
-        self.0
-            .saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.0.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
     fn merge(&mut self, other: &Self) {

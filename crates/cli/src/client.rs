@@ -21,11 +21,7 @@ impl Client {
                 "no API key: set ABIDE_API_KEY (`abide dev` prints one) or pass --api-key",
             )
         })?;
-        Ok(Self {
-            http: reqwest::Client::new(),
-            url: args.url.trim_end_matches('/').to_owned(),
-            key,
-        })
+        Ok(Self { http: reqwest::Client::new(), url: args.url.trim_end_matches('/').to_owned(), key })
     }
 
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
@@ -37,10 +33,7 @@ impl Client {
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        let mut request = self
-            .http
-            .request(method, format!("{}{path}", self.url))
-            .bearer_auth(&self.key);
+        let mut request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -67,21 +60,15 @@ impl Client {
         while let Some(deeper) = cause.source() {
             cause = deeper;
         }
-        let message = format!(
-            "no answer from {}: {cause}; is the server running? (ABIDE_URL, --url)",
-            self.url
-        );
+        let message =
+            format!("no answer from {}: {cause}; is the server running? (ABIDE_URL, --url)", self.url);
         Failure::new(Exit::Unreachable, message)
     }
 }
 
 /// The server's own words, with its code and what to do about it.
 fn refused(status: StatusCode, body: &Value) -> Failure {
-    let exit = if status == StatusCode::NOT_FOUND {
-        Exit::NotFound
-    } else {
-        Exit::Refused
-    };
+    let exit = if status == StatusCode::NOT_FOUND { Exit::NotFound } else { Exit::Refused };
     let (code, message) = (body["error"].as_str(), body["message"].as_str());
     let (Some(code), Some(message)) = (code, message) else {
         return Failure::new(

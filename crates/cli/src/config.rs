@@ -35,15 +35,10 @@ impl Config {
     pub(crate) fn resolve(args: ServerArgs, file: Option<&Path>, data: &str) -> anyhow::Result<Self> {
         let file = file.map(read).transpose()?.unwrap_or_default();
         let data = args.data.or(file.data).unwrap_or_else(|| data.into());
-        let keyring = args
-            .keyring
-            .or(file.keyring)
-            .unwrap_or_else(|| abide_server::Keyring::default_path(&data));
+        let keyring =
+            args.keyring.or(file.keyring).unwrap_or_else(|| abide_server::Keyring::default_path(&data));
         Ok(Self {
-            listen: args
-                .listen
-                .or(file.listen)
-                .unwrap_or_else(|| ([127, 0, 0, 1], 7171).into()),
+            listen: args.listen.or(file.listen).unwrap_or_else(|| ([127, 0, 0, 1], 7171).into()),
             data,
             workflows: args.workflows.or(file.workflows),
             keyring,
@@ -63,14 +58,7 @@ mod tests {
     use super::*;
 
     fn args() -> ServerArgs {
-        ServerArgs {
-            listen: None,
-            data: None,
-            workflows: None,
-            keyring: None,
-            log: None,
-            log_json: false,
-        }
+        ServerArgs { listen: None, data: None, workflows: None, keyring: None, log: None, log_json: false }
     }
 
     #[test]
@@ -80,10 +68,7 @@ mod tests {
         std::fs::write(&file, "data = 'from-file'\nlog = 'warn'\n").unwrap();
         let config = Config::resolve(args(), Some(&file), "usual").unwrap();
         assert_eq!((config.data, config.log.as_str()), ("from-file".into(), "warn"));
-        let flags = ServerArgs {
-            data: Some("from-flag".into()),
-            ..args()
-        };
+        let flags = ServerArgs { data: Some("from-flag".into()), ..args() };
         let config = Config::resolve(flags, Some(&file), "usual").unwrap();
         assert_eq!(config.data, PathBuf::from("from-flag"));
         assert_eq!(config.keyring, PathBuf::from("from-flag.keyring"));

@@ -27,10 +27,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-        }
+        Self { exit, message: message.into() }
     }
 }
 
@@ -67,8 +64,6 @@ fn is_damage(error: &anyhow::Error) -> bool {
 
 /// `abide run list | head` is not an error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

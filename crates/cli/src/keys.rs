@@ -19,17 +19,12 @@ pub(crate) async fn dispatch(args: KeysArgs) -> anyhow::Result<()> {
 }
 
 async fn create(data: &DataArgs, tenant: &str, principal: &str) -> anyhow::Result<()> {
-    let path = data
-        .keyring
-        .clone()
-        .unwrap_or_else(|| Keyring::default_path(&data.data));
+    let path = data.keyring.clone().unwrap_or_else(|| Keyring::default_path(&data.data));
     let store = Sqlite::open(&SqliteOptions::new(&data.data))?;
     let keyring = Keyring::open_or_create(&path).map_err(anyhow::Error::msg)?;
     let tenant = make_tenant(&store, tenant).await?;
     let secret = ApiSecret::generate();
-    store
-        .put_api_key(secret.row(&keyring, tenant, principal, SystemClock.now()))
-        .await?;
+    store.put_api_key(secret.row(&keyring, tenant, principal, SystemClock.now())).await?;
     output::say("this key is shown once; keep it safe:");
     output::line(&secret.text())
 }
@@ -72,13 +67,11 @@ fn shown(key: &ApiKey) -> Value {
 }
 
 async fn revoke(data: &DataArgs, id: &str) -> anyhow::Result<()> {
+    // Opening to write would make a directory where there is none.
+    drop(Sqlite::open_for_reading(&data.data)?);
     let store = Sqlite::open(&SqliteOptions::new(&data.data))?;
     if store.revoke_api_key(id.to_owned(), SystemClock.now()).await? {
         return output::line(&format!("{id} is revoked"));
     }
-    Err(Failure::new(
-        Exit::NotFound,
-        format!("there is no key '{id}'; `abide keys list` shows them"),
-    )
-    .into())
+    Err(Failure::new(Exit::NotFound, format!("there is no key '{id}'; `abide keys list` shows them")).into())
 }

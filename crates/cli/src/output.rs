@@ -20,9 +20,7 @@ pub(crate) fn say(text: &str) {
 /// A table in the house style.
 pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.to_vec());
     for row in rows {
         table.add_row(row);

@@ -10,12 +10,9 @@ use crate::output;
 pub(crate) async fn dispatch(args: RunArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.client)?;
     match args.verb {
-        RunVerb::Start {
-            workflow,
-            inputs,
-            tags,
-            wait,
-        } => start(&client, &args.client, &workflow, &inputs, &tags, wait).await,
+        RunVerb::Start { workflow, inputs, tags, wait } => {
+            start(&client, &args.client, &workflow, &inputs, &tags, wait).await
+        }
         RunVerb::List { status, limit } => list(&client, &args.client, status.as_deref(), limit).await,
         RunVerb::Show { run } => show(&client, &args.client, &run).await,
         RunVerb::Events { run, follow, after } => events(&client, &args.client, &run, follow, after).await,
@@ -36,25 +33,18 @@ async fn start(
     let answer = client.post("/v1/runs", &body).await?;
     let run = answer["runId"].as_str().unwrap_or_default().to_owned();
     if !wait {
-        return if args.json {
-            output::line(&answer.to_string())
-        } else {
-            output::line(&run)
-        };
+        return if args.json { output::line(&answer.to_string()) } else { output::line(&run) };
     }
-    output::say(&format!(
-        "{run} started; waiting for its end (Ctrl-C leaves it running)"
-    ));
+    output::say(&format!("{run} started; waiting for its end (Ctrl-C leaves it running)"));
     wait_for_end(client, &run, |_| Ok(())).await?;
     let snapshot = client.get(&format!("/v1/runs/{run}")).await?;
     print_run(args, &snapshot)?;
     match snapshot["status"].as_str() {
         Some("completed") => Ok(()),
-        status => Err(Failure::new(
-            Exit::Refused,
-            format!("the run ended as {}", status.unwrap_or("unknown")),
-        )
-        .into()),
+        status => {
+            Err(Failure::new(Exit::Refused, format!("the run ended as {}", status.unwrap_or("unknown")))
+                .into())
+        }
     }
 }
 
@@ -70,18 +60,14 @@ async fn list(client: &Client, args: &ClientArgs, status: Option<&str>, limit: u
         return Ok(());
     }
     let row = |run: &Value| {
-        ["runId", "workflowId", "status", "startedAt", "updatedAt"]
-            .map(|name| text(&run[name]))
-            .to_vec()
+        ["runId", "workflowId", "status", "startedAt", "updatedAt"].map(|name| text(&run[name])).to_vec()
     };
     output::line(&output::table(
         &["RUN", "WORKFLOW", "STATUS", "STARTED", "UPDATED"],
         runs.iter().map(row).collect(),
     ))?;
     if !answer["nextCursor"].is_null() {
-        output::say(&format!(
-            "there are more; ask for them with --limit (shown: {limit})"
-        ));
+        output::say(&format!("there are more; ask for them with --limit (shown: {limit})"));
     }
     Ok(())
 }
@@ -103,34 +89,18 @@ fn print_run(args: &ClientArgs, snapshot: &Value) -> anyhow::Result<()> {
         output::line(&format!("ended     {at}"))?;
     }
     if let Some(error) = snapshot["error"].as_object() {
-        output::line(&format!(
-            "error     {} [{}]",
-            text(&error["message"]),
-            text(&error["code"])
-        ))?;
+        output::line(&format!("error     {} [{}]", text(&error["message"]), text(&error["code"])))?;
     }
-    let mut nodes: Vec<_> = snapshot["nodeStates"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default()
-        .into_iter()
-        .collect();
+    let mut nodes: Vec<_> =
+        snapshot["nodeStates"].as_object().cloned().unwrap_or_default().into_iter().collect();
     // In the order they started; those that did not yet come last.
     nodes.sort_by_key(|(_, node)| node["startedAt"].as_str().map_or("~".to_owned(), str::to_owned));
     let row = |(id, node): &(String, Value)| {
-        vec![
-            id.clone(),
-            text(&node["typeId"]),
-            text(&node["status"]),
-            detail(node),
-        ]
+        vec![id.clone(), text(&node["typeId"]), text(&node["status"]), detail(node)]
     };
     output::line(&format!(
         "\n{}",
-        output::table(
-            &["NODE", "KIND", "STATUS", "DETAIL"],
-            nodes.iter().map(row).collect()
-        )
+        output::table(&["NODE", "KIND", "STATUS", "DETAIL"], nodes.iter().map(row).collect())
     ))
 }
 
@@ -141,11 +111,7 @@ fn detail(node: &Value) -> String {
     if let Some(error) = node["error"]["message"].as_str() {
         return error.to_owned();
     }
-    if node["outputs"].is_null() {
-        String::new()
-    } else {
-        node["outputs"].to_string()
-    }
+    if node["outputs"].is_null() { String::new() } else { node["outputs"].to_string() }
 }
 
 async fn events(
@@ -155,13 +121,7 @@ async fn events(
     follow: bool,
     after: Option<u64>,
 ) -> anyhow::Result<()> {
-    let print = |event: &Value| {
-        output::line(&if args.json {
-            event.to_string()
-        } else {
-            event_line(event)
-        })
-    };
+    let print = |event: &Value| output::line(&if args.json { event.to_string() } else { event_line(event) });
     if follow {
         return follow_events(client, run, after, 60, &print).await.map(|_| ());
     }
@@ -178,15 +138,8 @@ async fn events(
 
 fn event_line(event: &Value) -> String {
     let node = event["nodeId"].as_str().unwrap_or("");
-    let (sequence, at, kind) = (
-        text(&event["sequence"]),
-        text(&event["timestamp"]),
-        text(&event["type"]),
-    );
-    format!(
-        "{sequence:>5}  {at}  {kind:<16}  {node:<16}  {}",
-        event["payload"]
-    )
+    let (sequence, at, kind) = (text(&event["sequence"]), text(&event["timestamp"]), text(&event["type"]));
+    format!("{sequence:>5}  {at}  {kind:<16}  {node:<16}  {}", event["payload"])
 }
 
 async fn wait_for_end(
@@ -221,62 +174,36 @@ async fn poll(
     print: &impl Fn(&Value) -> anyhow::Result<()>,
 ) -> anyhow::Result<(Option<u64>, bool)> {
     let from = after.map_or(String::new(), |after| format!("&lastSequence={after}"));
-    let page = client
-        .get(&format!(
-            "/v1/runs/{}/events/poll?timeout={seconds}{from}",
-            encoded(run)
-        ))
-        .await?;
+    let page = client.get(&format!("/v1/runs/{}/events/poll?timeout={seconds}{from}", encoded(run))).await?;
     let events = page["events"].as_array().cloned().unwrap_or_default();
     for event in &events {
         print(event)?;
     }
-    let last = events
-        .last()
-        .and_then(|event| event["sequence"].as_u64())
-        .or(after);
+    let last = events.last().and_then(|event| event["sequence"].as_u64()).or(after);
     Ok((last, page["isComplete"] == true))
 }
 
 async fn cancel(client: &Client, args: &ClientArgs, run: &str, reason: Option<&str>) -> anyhow::Result<()> {
-    let answer = client
-        .post(
-            &format!("/v1/runs/{}/cancel", encoded(run)),
-            &json!({ "reason": reason }),
-        )
-        .await?;
+    let answer =
+        client.post(&format!("/v1/runs/{}/cancel", encoded(run)), &json!({ "reason": reason })).await?;
     if args.json {
         return output::line(&answer.to_string());
     }
-    output::line(&format!(
-        "{} is {}",
-        text(&answer["runId"]),
-        text(&answer["status"])
-    ))
+    output::line(&format!("{} is {}", text(&answer["runId"]), text(&answer["status"])))
 }
 
 /// Text as one piece of a path or a query: whatever it holds, it can't become another request.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     text.bytes()
-        .map(|byte| {
-            if plain(byte) {
-                char::from(byte).to_string()
-            } else {
-                format!("%{byte:02X}")
-            }
-        })
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }
 
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(
         || {
-            if value.is_null() {
-                String::new()
-            } else {
-                value.to_string()
-            }
+            if value.is_null() { String::new() } else { value.to_string() }
         },
         str::to_owned,
     )

@@ -11,6 +11,7 @@ use abide_server::{ApiSecret, App, AppOptions, Keyring, Keys};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs};
@@ -33,6 +34,29 @@ struct Server {
     engine: Engine,
     listener: TcpListener,
     url: String,
+    signals: Signals,
+}
+
+/// The signals that ask for an orderly end, listened for before anybody can know that the server is there.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn first(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
@@ -53,24 +77,12 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
     let config = Config::resolve(args.server, None, ".abide/dev")?;
     start_logging(&config)?;
-    let failpoints = args
-        .failpoint
-        .as_deref()
-        .map(str::parse::<Failpoints>)
-        .transpose()
-        .map_err(anyhow::Error::msg)?;
+    let failpoints =
+        args.failpoint.as_deref().map(str::parse::<Failpoints>).transpose().map_err(anyhow::Error::msg)?;
     let failpoints = failpoints.map(Arc::new);
     let store = open_store(&config, failpoints.clone())?;
     let key = dev_key(&config, &*store).await?;
-    let server = prepare(
-        &config,
-        store,
-        DevOptions {
-            test_clock: args.test_clock,
-            failpoints,
-        },
-    )
-    .await?;
+    let server = prepare(&config, store, DevOptions { test_clock: args.test_clock, failpoints }).await?;
     print_welcome(&server, &key);
     if let Some(workflow) = args.run {
         tokio::spawn(run_example(server.url.clone(), key, workflow));
@@ -84,6 +96,8 @@ fn start_logging(config: &Config) -> anyhow::Result<()> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would complain on the very stream that can't be written, and die of that.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     if config.log_json {
         log.json().init();
@@ -110,9 +124,7 @@ fn open_store(config: &Config, failpoints: Option<Arc<Failpoints>>) -> anyhow::R
 async fn dev_key(config: &Config, store: &dyn Store) -> anyhow::Result<String> {
     let keyring = Keyring::open_or_create(&config.keyring).map_err(anyhow::Error::msg)?;
     let secret = ApiSecret::for_dev(&keyring);
-    store
-        .put_api_key(secret.row(&keyring, TenantId(1), "dev", SystemClock.now()))
-        .await?;
+    store.put_api_key(secret.row(&keyring, TenantId(1), "dev", SystemClock.now())).await?;
     Ok(secret.text())
 }
 
@@ -133,45 +145,23 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
         );
     }
-    let workflows = config
-        .workflows
-        .as_deref()
-        .map(read_workflows)
-        .transpose()?
-        .unwrap_or_default();
-    let listener = TcpListener::bind(config.listen).await.with_context(|| {
-        format!(
-            "can't listen on {}; choose another address with --listen",
-            config.listen
-        )
+    let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
+    let signals = Signals::listen()?;
+    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+        anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
     })?;
     let url = format!("http://{}", listener.local_addr()?);
-    let engine = Engine::start(EngineOptions {
-        store,
-        clock,
-        failpoints: dev.failpoints,
-    });
+    let engine = Engine::start(EngineOptions { store, clock, failpoints: dev.failpoints });
     workflows.into_iter().for_each(|graph| engine.register(graph));
-    let app = App::new(AppOptions {
-        engine: engine.clone(),
-        keys,
-        test_clock,
-    });
-    Ok(Server {
-        app,
-        engine,
-        listener,
-        url,
-    })
+    let app = App::new(AppOptions { engine: engine.clone(), keys, test_clock });
+    Ok(Server { app, engine, listener, url, signals })
 }
 
 /// Every definition in a folder. One that is wrong stops the start: half a folder would be a surprise later.
 fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
     let entries =
         std::fs::read_dir(dir).with_context(|| format!("the folder {} can't be read", dir.display()))?;
-    let mut paths = entries
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<Vec<_>>>()?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
     let mut problems = Vec::new();
@@ -187,11 +177,9 @@ fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
                 ));
             }
             Ok(graph) => graphs.push(graph),
-            Err(found) => problems.extend(
-                found
-                    .iter()
-                    .map(|problem| format!("{}: {problem}", path.display())),
-            ),
+            Err(found) => {
+                problems.extend(found.iter().map(|problem| format!("{}: {problem}", path.display())))
+            }
         }
     }
     if problems.is_empty() {
@@ -202,15 +190,13 @@ fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
 }
 
 /// Serves until SIGINT or SIGTERM, then drains: what is acknowledged is on disk, the rest goes on later.
-async fn run_until_signal(server: Server) -> anyhow::Result<()> {
+async fn run_until_signal(mut server: Server) -> anyhow::Result<()> {
     let serving = tokio::spawn(abide_server::serve(server.listener, server.app.clone()));
-    wait_for_signal().await?;
+    server.signals.first().await;
     tracing::info!("shutting down: taking in nothing new, finishing what is under way");
     server.app.stop();
-    let (served, drained) = tokio::join!(
-        tokio::time::timeout(DRAIN_PATIENCE, serving),
-        server.engine.drain(DRAIN_PATIENCE)
-    );
+    let (served, drained) =
+        tokio::join!(tokio::time::timeout(DRAIN_PATIENCE, serving), server.engine.drain(DRAIN_PATIENCE));
     drained?;
     if let Ok(served) = served {
         served??;
@@ -219,23 +205,9 @@ async fn run_until_signal(server: Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn wait_for_signal() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
-}
-
 fn print_welcome(server: &Server, key: &str) {
-    let workflows: Vec<_> = server
-        .engine
-        .workflows()
-        .iter()
-        .map(|graph| graph.workflow_id.to_string())
-        .collect();
+    let workflows: Vec<_> =
+        server.engine.workflows().iter().map(|graph| graph.workflow_id.to_string()).collect();
     let workflows = if workflows.is_empty() {
         "none (give a folder with --workflows)".to_owned()
     } else {
@@ -250,17 +222,8 @@ fn print_welcome(server: &Server, key: &str) {
 
 /// Starts the example and tells how it goes; its failure is no reason to stop the server.
 async fn run_example(url: String, key: String, workflow: String) {
-    let client = ClientArgs {
-        url,
-        api_key: Some(key),
-        json: false,
-    };
-    let verb = RunVerb::Start {
-        workflow,
-        inputs: Vec::new(),
-        tags: vec!["example".to_owned()],
-        wait: true,
-    };
+    let client = ClientArgs { url, api_key: Some(key), json: false };
+    let verb = RunVerb::Start { workflow, inputs: Vec::new(), tags: vec!["example".to_owned()], wait: true };
     if let Err(error) = run::dispatch(RunArgs { client, verb }).await {
         output::say(&format!("the example did not end well: {error:#}"));
     }
@@ -271,10 +234,7 @@ async fn run_example(url: String, key: String, workflow: String) {
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::debug!(%error, "the limit on open files stays as it is");
     }

@@ -41,19 +41,13 @@ fn tell(report: &Report) -> anyhow::Result<()> {
     } else {
         format!("{} runs are bad", report.bad_runs)
     };
-    output::line(&format!(
-        "{} runs, {} events: {verdict}",
-        report.runs, report.events
-    ))
+    output::line(&format!("{} runs, {} events: {verdict}", report.runs, report.events))
 }
 
 fn described(finding: &Finding) -> String {
-    let run = finding.run.map_or("the store".to_owned(), |key| {
-        format!("{} (tenant {})", key.id, key.tenant.0)
-    });
-    let event = finding
-        .sequence
-        .map_or(String::new(), |sequence| format!(" event {sequence}"));
+    let run =
+        finding.run.map_or("the store".to_owned(), |key| format!("{} (tenant {})", key.id, key.tenant.0));
+    let event = finding.sequence.map_or(String::new(), |sequence| format!(" event {sequence}"));
     format!("{run}{event}: {}", finding.what)
 }
 

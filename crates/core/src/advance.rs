@@ -47,20 +47,8 @@ impl Run {
             _ => None,
         };
         let dispatched = matches!(course, Course::Dispatch);
-        let started = NodeStarted {
-            type_id,
-            execution: self.node(ix).execution + 1,
-            until,
-            dispatched,
-        };
-        turn.emit(
-            self,
-            &Event::Node {
-                node: id.clone(),
-                event: NodeEvent::Started(started),
-            },
-            Some(cause),
-        );
+        let started = NodeStarted { type_id, execution: self.node(ix).execution + 1, until, dispatched };
+        turn.emit(self, &Event::Node { node: id.clone(), event: NodeEvent::Started(started) }, Some(cause));
         let event = match course {
             Course::Done(Ok(outputs)) => NodeEvent::Completed(NodeCompleted { outputs }),
             Course::Done(Err(error)) => NodeEvent::Failed(NodeFailed { error }),
@@ -93,10 +81,7 @@ impl Run {
         match node.kind {
             Kind::Identity => Ok(Some(Json::of(inputs))),
             Kind::Fail => {
-                let message = node
-                    .config
-                    .get("message")
-                    .and_then(|value| value.parse::<String>().ok());
+                let message = node.config.get("message").and_then(|value| value.parse::<String>().ok());
                 let message = message.unwrap_or_else(|| format!("node '{}' is of kind core.fail", node.id));
                 Err(Failure::new("node_execution_failed", message))
             }
@@ -125,17 +110,15 @@ impl Run {
             return;
         }
         let terminal = match ending {
-            Some(Ending::Failed { node, error }) => RunEvent::Failed(Failed {
-                error,
-                failed_node_id: Some(node),
-            }),
-            Some(Ending::Cancelled { reason, by }) => RunEvent::Cancelled(Cancelled {
-                reason,
-                cancelled_by: by,
-            }),
-            None if self.state.unsettled == 0 => RunEvent::Completed(Completed {
-                duration_ms: turn.now - self.state.started_at,
-            }),
+            Some(Ending::Failed { node, error }) => {
+                RunEvent::Failed(Failed { error, failed_node_id: Some(node) })
+            }
+            Some(Ending::Cancelled { reason, by }) => {
+                RunEvent::Cancelled(Cancelled { reason, cancelled_by: by })
+            }
+            None if self.state.unsettled == 0 => {
+                RunEvent::Completed(Completed { duration_ms: turn.now - self.state.started_at })
+            }
             None => return,
         };
         let cause = turn.last_sequence();
@@ -144,22 +127,11 @@ impl Run {
 
     /// A run that ends takes its waiting nodes along; nodes that never started are left as they are.
     fn cancel_waiting(&mut self, turn: &mut Turn) {
-        let waiting = self
-            .state
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| node.phase == NodePhase::Waiting);
+        let waiting =
+            self.state.nodes.iter().enumerate().filter(|(_, node)| node.phase == NodePhase::Waiting);
         let ids: Vec<_> = waiting.map(|(ix, _)| self.graph.nodes[ix].id.clone()).collect();
         for node in ids {
-            turn.emit(
-                self,
-                &Event::Node {
-                    node,
-                    event: NodeEvent::Cancelled(NodeCancelled {}),
-                },
-                None,
-            );
+            turn.emit(self, &Event::Node { node, event: NodeEvent::Cancelled(NodeCancelled {}) }, None);
         }
     }
 }

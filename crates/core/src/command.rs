@@ -75,10 +75,7 @@ impl Run {
     ///
     /// On `Err` the run is exactly as it was.
     pub fn decide(&mut self, command: Command, now: Millis) -> Result<Step, Rejection> {
-        let mut turn = Turn {
-            step: Step::default(),
-            now: now.max(self.head.at),
-        };
+        let mut turn = Turn { step: Step::default(), now: now.max(self.head.at) };
         match command {
             Command::Cancel { reason, by } => cancel::decide(self, &mut turn, reason, by)?,
             Command::Pause { reason, by } => hold::pause(self, &mut turn, reason, by)?,
@@ -110,10 +107,7 @@ impl Run {
 
 fn check_reason(reason: Option<&String>) -> Result<(), Rejection> {
     if reason.is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
-        let message = format!(
-            "'reason' is longer than {} characters; shorten it",
-            limits::REASON_CHARS_MAX
-        );
+        let message = format!("'reason' is longer than {} characters; shorten it", limits::REASON_CHARS_MAX);
         return Err(Rejection::invalid("reason", message));
     }
     Ok(())

@@ -27,10 +27,7 @@ impl std::fmt::Display for Problem {
 /// A workflow definition. Unknown keys are refused at every level that is ours to read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(
-    dead_code,
-    reason = "the schema is closed: a key that may stand there has to be named"
-)]
+#[expect(dead_code, reason = "the schema is closed: a key that may stand there has to be named")]
 pub struct Definition {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -60,10 +57,7 @@ pub struct Definition {
 /// A node as it is written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(
-    dead_code,
-    reason = "the schema is closed: a key that may stand there has to be named"
-)]
+#[expect(dead_code, reason = "the schema is closed: a key that may stand there has to be named")]
 pub(crate) struct NodeDefinition {
     pub(crate) id: String,
     pub(crate) type_id: String,
@@ -103,12 +97,7 @@ pub(crate) struct AbideSettings {
 
 /// Where a node's input comes from.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    deny_unknown_fields
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(crate) enum PortDefinition {
     Static {
         value: serde_json::Value,
@@ -132,10 +121,7 @@ pub(crate) enum PortDefinition {
 /// An edge as it is written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(
-    dead_code,
-    reason = "the schema is closed: a key that may stand there has to be named"
-)]
+#[expect(dead_code, reason = "the schema is closed: a key that may stand there has to be named")]
 pub(crate) struct EdgeDefinition {
     pub(crate) id: String,
     pub(crate) source_node_id: String,
@@ -150,10 +136,7 @@ pub(crate) struct EdgeDefinition {
 /// A variable as it is declared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(
-    dead_code,
-    reason = "the schema is closed: a key that may stand there has to be named"
-)]
+#[expect(dead_code, reason = "the schema is closed: a key that may stand there has to be named")]
 pub(crate) struct VariableDefinition {
     pub(crate) name: String,
     #[serde(rename = "type")]

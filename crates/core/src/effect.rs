@@ -86,15 +86,9 @@ impl FromStr for TimerId {
         if text == "stretch" {
             return Ok(Self::Stretch);
         }
-        let parsed = text
-            .strip_prefix("delay/")
-            .and_then(|rest| rest.split_once('/'))
-            .and_then(|(execution, node)| {
-                Some(Self::Delay {
-                    node: node.into(),
-                    execution: execution.parse().ok()?,
-                })
-            });
+        let parsed = text.strip_prefix("delay/").and_then(|rest| rest.split_once('/')).and_then(
+            |(execution, node)| Some(Self::Delay { node: node.into(), execution: execution.parse().ok()? }),
+        );
         parsed.ok_or_else(|| format!("'{text}' is no timer of this version"))
     }
 }
@@ -120,10 +114,7 @@ mod tests {
 
     #[test]
     fn timer_ids_survive_a_round_trip_through_text() {
-        let delay = TimerId::Delay {
-            node: "a/b".into(),
-            execution: 3,
-        };
+        let delay = TimerId::Delay { node: "a/b".into(), execution: 3 };
         for timer in [delay, TimerId::Stretch] {
             assert_eq!(timer.to_string().parse::<TimerId>(), Ok(timer));
         }

@@ -89,11 +89,7 @@ mod tests {
     #[test]
     fn codes_are_unique_and_every_one_says_what_to_do() {
         for (at, entry) in TABLE.iter().enumerate() {
-            assert!(
-                TABLE[..at].iter().all(|other| other.code != entry.code),
-                "{} stands twice",
-                entry.code
-            );
+            assert!(TABLE[..at].iter().all(|other| other.code != entry.code), "{} stands twice", entry.code);
             assert!(
                 entry.remedy.ends_with('.') && entry.meaning.ends_with('.'),
                 "{}: full sentences",

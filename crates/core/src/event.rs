@@ -230,11 +230,7 @@ pub struct Failure {
 impl Failure {
     /// A failure without details.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self {
-            code: code.to_owned(),
-            message: message.into(),
-            details: None,
-        }
+        Self { code: code.to_owned(), message: message.into(), details: None }
     }
 }
 
@@ -324,10 +320,9 @@ impl Event {
             ));
         }
         match (node, code) {
-            (Some(node), 20..) => NodeEvent::decode(kind, payload).map(|event| Self::Node {
-                node: node.clone(),
-                event,
-            }),
+            (Some(node), 20..) => {
+                NodeEvent::decode(kind, payload).map(|event| Self::Node { node: node.clone(), event })
+            }
             (None, ..20) => RunEvent::decode(kind, payload).map(Self::Run),
             (Some(_), _) => Err(format!("{} names a node, but it is about the run", kind.name)),
             (None, _) => Err(format!("{} names no node", kind.name)),
@@ -422,11 +417,7 @@ mod tests {
     #[test]
     fn numbers_and_names_are_unique() {
         for (at, kind) in TYPES.iter().enumerate() {
-            assert!(
-                TYPES[..at]
-                    .iter()
-                    .all(|other| other.code != kind.code && other.name != kind.name)
-            );
+            assert!(TYPES[..at].iter().all(|other| other.code != kind.code && other.name != kind.name));
         }
     }
 

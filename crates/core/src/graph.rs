@@ -64,15 +64,8 @@ pub enum Kind {
 #[derive(Debug)]
 pub(crate) enum Port {
     Static(Json),
-    Connection {
-        node: NodeIx,
-        key: String,
-        optional: bool,
-    },
-    Variable {
-        name: String,
-        optional: bool,
-    },
+    Connection { node: NodeIx, key: String, optional: bool },
+    Variable { name: String, optional: bool },
 }
 
 /// A declared variable.
@@ -109,29 +102,17 @@ impl Graph {
     /// Reads and checks a definition.
     pub fn parse(source: &[u8]) -> Result<Self, Vec<Problem>> {
         if source.len() > limits::DEFINITION_BYTES_MAX {
-            let message = format!(
-                "it has {} bytes; {} are allowed",
-                source.len(),
-                limits::DEFINITION_BYTES_MAX
-            );
-            return Err(vec![Problem {
-                place: "definition".into(),
-                message,
-            }]);
+            let message =
+                format!("it has {} bytes; {} are allowed", source.len(), limits::DEFINITION_BYTES_MAX);
+            return Err(vec![Problem { place: "definition".into(), message }]);
         }
         let mut reader = serde_json::Deserializer::from_slice(source);
         let definition: Definition = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            vec![Problem {
-                place: error.path().to_string(),
-                message: error.inner().to_string(),
-            }]
+            vec![Problem { place: error.path().to_string(), message: error.inner().to_string() }]
         })?;
-        reader.end().map_err(|error| {
-            vec![Problem {
-                place: "definition".into(),
-                message: error.to_string(),
-            }]
-        })?;
+        reader
+            .end()
+            .map_err(|error| vec![Problem { place: "definition".into(), message: error.to_string() }])?;
         Builder::default().build(definition, source)
     }
 
@@ -165,11 +146,7 @@ impl Graph {
         for node in &self.nodes {
             if let Some((_, capability)) = GATED_KINDS.iter().find(|(kind, _)| *kind == &*node.type_id) {
                 let (node, type_id) = (node.id.to_string(), node.type_id.to_string());
-                return Err(Rejection::CapabilityRequired {
-                    node,
-                    type_id,
-                    capability,
-                });
+                return Err(Rejection::CapabilityRequired { node, type_id, capability });
             }
         }
         Ok(())
@@ -209,10 +186,7 @@ impl Builder {
     }
 
     fn problem(&mut self, place: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem {
-            place: place.into(),
-            message: message.into(),
-        });
+        self.problems.push(Problem { place: place.into(), message: message.into() });
     }
 
     fn check_head(&mut self, definition: &Definition) {
@@ -231,18 +205,11 @@ impl Builder {
         if definition.edges.len() > limits::EDGES_MAX {
             self.problem("edges", format!("at most {} edges", limits::EDGES_MAX));
         }
-        if definition
-            .channels
-            .as_ref()
-            .is_some_and(|channels| !channels.is_empty())
-        {
+        if definition.channels.as_ref().is_some_and(|channels| !channels.is_empty()) {
             self.problem("channels", "channels are not supported by this version yet");
         }
         if definition.configurable_schema.is_some() {
-            self.problem(
-                "configurableSchema",
-                "configurable runs are not supported by this version yet",
-            );
+            self.problem("configurableSchema", "configurable runs are not supported by this version yet");
         }
     }
 
@@ -253,10 +220,7 @@ impl Builder {
                 self.problem(format!("nodes[{ix}].id"), message);
             }
             if self.index.insert(node.id.as_str().into(), ix as NodeIx).is_some() {
-                self.problem(
-                    format!("nodes[{ix}].id"),
-                    format!("'{}' is used twice; rename one", node.id),
-                );
+                self.problem(format!("nodes[{ix}].id"), format!("'{}' is used twice; rename one", node.id));
             }
         }
     }
@@ -267,16 +231,10 @@ impl Builder {
         for (ix, variable) in definition.variables.iter().enumerate() {
             let place = format!("variables[{ix}]");
             if !names.insert(variable.name.as_str()) {
-                self.problem(
-                    format!("{place}.name"),
-                    format!("'{}' is declared twice", variable.name),
-                );
+                self.problem(format!("{place}.name"), format!("'{}' is declared twice", variable.name));
             }
             if !VARIABLE_KINDS.contains(&variable.kind.as_str()) {
-                self.problem(
-                    format!("{place}.type"),
-                    format!("use one of {}", VARIABLE_KINDS.join(", ")),
-                );
+                self.problem(format!("{place}.type"), format!("use one of {}", VARIABLE_KINDS.join(", ")));
             }
             if variable.sensitive {
                 self.problem(
@@ -284,11 +242,7 @@ impl Builder {
                     "sensitive variables are not supported by this version yet",
                 );
             }
-            if variable
-                .default_value
-                .as_ref()
-                .is_some_and(|value| value.type_name() != variable.kind)
-            {
+            if variable.default_value.as_ref().is_some_and(|value| value.type_name() != variable.kind) {
                 self.problem(
                     format!("{place}.defaultValue"),
                     format!("it must be of type {}", variable.kind),
@@ -339,27 +293,15 @@ impl Builder {
     fn port(&mut self, place: &str, port: &PortDefinition) -> Option<Port> {
         match port {
             PortDefinition::Static { value } => Some(Port::Static(Json::of(value))),
-            PortDefinition::Variable {
-                variable_name,
-                optional,
-            } => Some(Port::Variable {
-                name: variable_name.clone(),
-                optional: *optional,
-            }),
-            PortDefinition::Connection {
-                node_id,
-                output_key,
-                optional,
-            } => {
+            PortDefinition::Variable { variable_name, optional } => {
+                Some(Port::Variable { name: variable_name.clone(), optional: *optional })
+            }
+            PortDefinition::Connection { node_id, output_key, optional } => {
                 let Some(&node) = self.index.get(node_id.as_str()) else {
                     self.problem(place, format!("there is no node '{node_id}'"));
                     return None;
                 };
-                Some(Port::Connection {
-                    node,
-                    key: output_key.clone(),
-                    optional: *optional,
-                })
+                Some(Port::Connection { node, key: output_key.clone(), optional: *optional })
             }
             PortDefinition::Expression { expression } => {
                 let message = format!("expressions are not supported by this version yet ('{expression}')");
@@ -374,16 +316,9 @@ impl Builder {
         for (ix, edge) in definition.edges.iter().enumerate() {
             let place = format!("edges[{ix}]");
             if !ids.insert(edge.id.as_str()) {
-                self.problem(
-                    format!("{place}.id"),
-                    format!("'{}' is used twice; rename one", edge.id),
-                );
+                self.problem(format!("{place}.id"), format!("'{}' is used twice; rename one", edge.id));
             }
-            if edge
-                .trigger_rule
-                .as_deref()
-                .is_some_and(|rule| rule != "all_success")
-            {
+            if edge.trigger_rule.as_deref().is_some_and(|rule| rule != "all_success") {
                 self.problem(
                     format!("{place}.triggerRule"),
                     "only all_success is supported by this version yet",

@@ -95,10 +95,7 @@ impl FromStr for EventId {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('-').and_then(|(run, sequence)| {
-            Some(Self {
-                run: RunId(Uuid::try_parse(run).ok()?),
-                sequence: sequence.parse().ok()?,
-            })
+            Some(Self { run: RunId(Uuid::try_parse(run).ok()?), sequence: sequence.parse().ok()? })
         });
         parsed.ok_or_else(|| format!("'{text}' is not an event id"))
     }
@@ -112,11 +109,7 @@ mod tests {
     fn ids_survive_a_round_trip_through_text() {
         let run = RunId::from_bytes([7; 16]);
         assert_eq!(run.to_string().parse::<RunId>(), Ok(run));
-        assert_eq!(
-            run.0.to_string().parse::<RunId>(),
-            Ok(run),
-            "the bare uuid names the same run"
-        );
+        assert_eq!(run.0.to_string().parse::<RunId>(), Ok(run), "the bare uuid names the same run");
         let event = EventId { run, sequence: 42 };
         assert_eq!(event.to_string().parse::<EventId>(), Ok(event));
         assert!("run-nonsense".parse::<RunId>().is_err());

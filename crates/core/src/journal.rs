@@ -69,11 +69,7 @@ impl Head {
         context.update(b"abide journal 1");
         context.update(&key.tenant.0.to_be_bytes());
         context.update(key.id.as_bytes());
-        Self {
-            next: 0,
-            chain: to_hash(context.finish()),
-            at: 0,
-        }
+        Self { next: 0, chain: to_hash(context.finish()), at: 0 }
     }
 
     /// Gives an event its place and moves the head behind it.
@@ -89,9 +85,7 @@ impl Head {
             payload: Payload::Present(event.encode().into()),
             chain: [0; 32],
         };
-        record.chain = record
-            .link(&self.chain, Some(salt))
-            .expect("the payload and its salt are present");
+        record.chain = record.link(&self.chain, Some(salt)).expect("the payload and its salt are present");
         self.follow(&record);
         record
     }
@@ -99,30 +93,18 @@ impl Head {
     /// Checks that `record` is the next one and moves the head behind it.
     pub fn accept(&mut self, record: &Record, salt: Option<&Salt>) -> Result<(), String> {
         if record.sequence != self.next {
-            return Err(format!(
-                "event {} is missing, {} stands in its place",
-                self.next, record.sequence
-            ));
+            return Err(format!("event {} is missing, {} stands in its place", self.next, record.sequence));
         }
         if record.at < self.at {
-            return Err(format!(
-                "event {} is older than the one before it",
-                record.sequence
-            ));
+            return Err(format!("event {} is older than the one before it", record.sequence));
         }
         match record.link(&self.chain, salt) {
             Some(chain) if chain == record.chain => {
                 self.follow(record);
                 Ok(())
             }
-            Some(_) => Err(format!(
-                "event {} does not fit the hash chain: it was changed",
-                record.sequence
-            )),
-            None => Err(format!(
-                "event {} can't be checked: the journal's salt is gone",
-                record.sequence
-            )),
+            Some(_) => Err(format!("event {} does not fit the hash chain: it was changed", record.sequence)),
+            None => Err(format!("event {} can't be checked: the journal's salt is gone", record.sequence)),
         }
     }
 
@@ -165,12 +147,7 @@ impl Record {
         context.update(&self.type_code.to_be_bytes());
         context.update(&self.version.to_be_bytes());
         // Saturating, so that no cause on a damaged disk is taken for none.
-        context.update(
-            &self
-                .cause
-                .map_or(0, |cause| cause.saturating_add(1))
-                .to_be_bytes(),
-        );
+        context.update(&self.cause.map_or(0, |cause| cause.saturating_add(1)).to_be_bytes());
         context.update(&(node.len() as u64).to_be_bytes());
         context.update(node.as_bytes());
         context.update(&self.digest(salt)?);

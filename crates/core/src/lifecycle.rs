@@ -57,14 +57,8 @@ impl Lifecycle {
     }
 
     /// Every state, for tables and tests.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Running,
-        Self::Cancelling,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Running, Self::Cancelling, Self::Completed, Self::Failed, Self::Cancelled];
 }
 
 impl Hold {

@@ -44,14 +44,8 @@ impl NodePhase {
     }
 
     /// Every phase, for tables and tests.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Running,
-        Self::Waiting,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Running, Self::Waiting, Self::Completed, Self::Failed, Self::Cancelled];
 }
 
 /// A node's state within its run.

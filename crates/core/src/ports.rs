@@ -21,19 +21,12 @@ pub(crate) fn check_inputs(graph: &Graph, inputs: &JsonMap) -> Result<(), Reject
         let field = format!("inputs.{}", variable.name);
         match inputs.get(&variable.name) {
             Some(value) if value.type_name() != variable.kind => {
-                let message = format!(
-                    "'{}' must be of type {}, not {}",
-                    field,
-                    variable.kind,
-                    value.type_name()
-                );
+                let message =
+                    format!("'{}' must be of type {}, not {}", field, variable.kind, value.type_name());
                 return Err(Rejection::invalid(field, message));
             }
             None if variable.required && variable.default.is_none() => {
-                let message = format!(
-                    "'{field}' is required by workflow '{}'; add it",
-                    graph.workflow_id
-                );
+                let message = format!("'{field}' is required by workflow '{}'; add it", graph.workflow_id);
                 return Err(Rejection::invalid(field, message));
             }
             _ => {}
@@ -78,19 +71,14 @@ fn missing(run: &Run, node: &GraphNode, name: &str, port: &Port) -> Failure {
     };
     Failure::new(
         "input_missing",
-        format!(
-            "input '{name}' of node '{}' needs {source}, which is not set",
-            node.id
-        ),
+        format!("input '{name}' of node '{}' needs {source}, which is not set", node.id),
     )
 }
 
 /// How long a delay waits: `inputs.delayMs`, else `config.ms`, else `config.durationMs`.
 pub(crate) fn delay_ms(node: &GraphNode, inputs: &JsonMap) -> Result<Millis, Failure> {
-    let given = inputs
-        .get("delayMs")
-        .or_else(|| node.config.get("ms"))
-        .or_else(|| node.config.get("durationMs"));
+    let given =
+        inputs.get("delayMs").or_else(|| node.config.get("ms")).or_else(|| node.config.get("durationMs"));
     let whole = given.and_then(|value| {
         let number = value.parse::<f64>().ok()?;
         (number.fract() == 0.0 && number >= 0.0 && number <= limits::DELAY_MS_MAX as f64)

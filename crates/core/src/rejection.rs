@@ -54,10 +54,7 @@ pub enum Rejection {
 
 impl Rejection {
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Invalid {
-            field: field.into(),
-            message: message.into(),
-        }
+        Self::Invalid { field: field.into(), message: message.into() }
     }
 }
 

@@ -58,10 +58,7 @@ pub(crate) enum Ending {
     /// A node failed.
     Failed { node: String, error: Failure },
     /// Somebody cancelled.
-    Cancelled {
-        reason: Option<String>,
-        by: Option<String>,
-    },
+    Cancelled { reason: Option<String>, by: Option<String> },
 }
 
 /// A journal that does not fold: the data was damaged, or a bug wrote it.
@@ -77,11 +74,7 @@ pub struct Corrupt {
 impl Run {
     /// A run before its first event, ready to fold a journal.
     pub fn empty(key: Key, salt: Salt, graph: Arc<Graph>) -> Self {
-        let nodes: Vec<Node> = graph
-            .nodes
-            .iter()
-            .map(|node| Node::pending(node.incoming))
-            .collect();
+        let nodes: Vec<Node> = graph.nodes.iter().map(|node| Node::pending(node.incoming)).collect();
         let unsettled = nodes.len() as u32;
         let state = State {
             lifecycle: Lifecycle::Pending,
@@ -101,28 +94,18 @@ impl Run {
             error: None,
             timers: BTreeMap::new(),
         };
-        Self {
-            key,
-            salt,
-            graph,
-            head: Head::new(key),
-            state,
-        }
+        Self { key, salt, graph, head: Head::new(key), state }
     }
 
     /// Folds the next record of the journal: its place, its chain and its meaning are all checked.
     pub fn apply(&mut self, record: &Record) -> Result<Vec<Effect>, Corrupt> {
-        let corrupt = |reason| Corrupt {
-            sequence: record.sequence,
-            reason,
-        };
+        let corrupt = |reason| Corrupt { sequence: record.sequence, reason };
         let event = record.event().map_err(corrupt)?;
         let mut head = self.head;
         head.accept(record, Some(&self.salt)).map_err(corrupt)?;
         self.head = head;
         let mut effects = Vec::new();
-        self.fold(&event, record.sequence, record.at, &mut effects)
-            .map_err(corrupt)?;
+        self.fold(&event, record.sequence, record.at, &mut effects).map_err(corrupt)?;
         Ok(effects)
     }
 
@@ -148,12 +131,8 @@ impl Run {
         effects: &mut Vec<Effect>,
     ) -> Result<(), String> {
         let state = &mut self.state;
-        let illegal = || {
-            format!(
-                "{event:?} is illegal for a run that is {:?}, {:?}",
-                state.lifecycle, state.hold
-            )
-        };
+        let illegal =
+            || format!("{event:?} is illegal for a run that is {:?}, {:?}", state.lifecycle, state.hold);
         let lifecycle = state.lifecycle.after(event).ok_or_else(illegal)?;
         let hold = state.hold.after(event).ok_or_else(illegal)?;
         (state.lifecycle, state.hold) = (lifecycle, hold);
@@ -171,10 +150,7 @@ impl Run {
             RunEvent::Resumed(_) => {}
             RunEvent::Yielded(_) => self.arm(TimerId::Stretch, at, effects),
             RunEvent::ChildReported(report) => {
-                effects.push(Effect::Hear {
-                    from: report.child,
-                    sequence: report.sequence,
-                });
+                effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
             }
         }
         Ok(())
@@ -188,12 +164,7 @@ impl Run {
         state.tags = started.tags.clone();
         state.metadata = started.metadata.clone();
         state.parent = started.parent.clone();
-        let roots = self
-            .graph
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| node.incoming == 0);
+        let roots = self.graph.nodes.iter().enumerate().filter(|(_, node)| node.incoming == 0);
         state.ready.extend(roots.map(|(ix, _)| (ix as NodeIx, sequence)));
     }
 
@@ -208,12 +179,7 @@ impl Run {
             effects.push(Effect::DropTimer { timer, due });
         }
         if let Some(Parent { run, node }) = state.parent.clone() {
-            let notice = Notice {
-                from: self.key.id,
-                sequence,
-                node,
-                lifecycle: state.lifecycle,
-            };
+            let notice = Notice { from: self.key.id, sequence, node, lifecycle: state.lifecycle };
             effects.push(Effect::Send { to: run, notice });
         }
     }
@@ -227,20 +193,13 @@ impl Run {
         effects: &mut Vec<Effect>,
     ) -> Result<(), String> {
         if !matches!(self.state.lifecycle, Lifecycle::Running | Lifecycle::Cancelling) {
-            return Err(format!(
-                "a node event in a run that is {:?}",
-                self.state.lifecycle
-            ));
+            return Err(format!("a node event in a run that is {:?}", self.state.lifecycle));
         }
-        let ix = self
-            .graph
-            .node(id)
-            .ok_or_else(|| format!("the definition has no node '{id}'"))?;
+        let ix = self.graph.node(id).ok_or_else(|| format!("the definition has no node '{id}'"))?;
         let node = &mut self.state.nodes[ix as usize];
         let was = node.phase;
-        node.phase = was
-            .after(event)
-            .ok_or_else(|| format!("{event:?} is illegal for a node that is {was:?}"))?;
+        node.phase =
+            was.after(event).ok_or_else(|| format!("{event:?} is illegal for a node that is {was:?}"))?;
         match event {
             NodeEvent::Started(started) => self.start_node(ix, started, at, effects)?,
             NodeEvent::Completed(done) => {
@@ -250,10 +209,7 @@ impl Run {
             }
             NodeEvent::Failed(failed) => {
                 node.error = Some(failed.error.clone());
-                let ending = Ending::Failed {
-                    node: id.to_string(),
-                    error: failed.error.clone(),
-                };
+                let ending = Ending::Failed { node: id.to_string(), error: failed.error.clone() };
                 self.state.ending.get_or_insert(ending);
                 self.settle(ix, was, at, effects);
                 // Nothing starts any more, so nothing would ever take the timer away.
@@ -284,19 +240,9 @@ impl Run {
         node.dispatched = started.dispatched;
         if started.dispatched {
             self.state.in_flight += 1;
-            effects.push(Effect::Dispatch(TaskId {
-                node: id,
-                execution: started.execution,
-            }));
+            effects.push(Effect::Dispatch(TaskId { node: id, execution: started.execution }));
         } else if let Some(due) = started.until {
-            self.arm(
-                TimerId::Delay {
-                    node: id,
-                    execution: started.execution,
-                },
-                due,
-                effects,
-            );
+            self.arm(TimerId::Delay { node: id, execution: started.execution }, due, effects);
         }
         Ok(())
     }
@@ -433,16 +379,9 @@ impl Run {
 
     /// The tasks whose outcome it waits for.
     pub fn tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
-        let running = self
-            .state
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| node.phase == NodePhase::Running);
-        running.map(|(ix, node)| TaskId {
-            node: self.graph.nodes[ix].id.clone(),
-            execution: node.execution,
-        })
+        let running =
+            self.state.nodes.iter().enumerate().filter(|(_, node)| node.phase == NodePhase::Running);
+        running.map(|(ix, node)| TaskId { node: self.graph.nodes[ix].id.clone(), execution: node.execution })
     }
 
     /// Whether nothing happens until a timer, an answer or an operator comes: the run may leave memory.
@@ -463,10 +402,8 @@ mod timers {
         timers: &BTreeMap<TimerId, Millis>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        let named: BTreeMap<String, Millis> = timers
-            .iter()
-            .map(|(timer, due)| (timer.to_string(), *due))
-            .collect();
+        let named: BTreeMap<String, Millis> =
+            timers.iter().map(|(timer, due)| (timer.to_string(), *due)).collect();
         named.serialize(to)
     }
 
@@ -474,9 +411,6 @@ mod timers {
         from: D,
     ) -> Result<BTreeMap<TimerId, Millis>, D::Error> {
         let named = BTreeMap::<String, Millis>::deserialize(from)?;
-        named
-            .into_iter()
-            .map(|(name, due)| Ok((name.parse().map_err(D::Error::custom)?, due)))
-            .collect()
+        named.into_iter().map(|(name, due)| Ok((name.parse().map_err(D::Error::custom)?, due))).collect()
     }
 }

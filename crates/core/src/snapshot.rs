@@ -30,11 +30,7 @@ struct Read {
 impl Run {
     /// The snapshot of this run as it is now.
     pub fn snapshot(&self) -> Vec<u8> {
-        let written = Written {
-            version: VERSION,
-            head: self.head,
-            state: &self.state,
-        };
+        let written = Written { version: VERSION, head: self.head, state: &self.state };
         serde_json::to_vec(&written).expect("a state is plain data, which serialises")
     }
 
@@ -42,12 +38,6 @@ impl Run {
     pub fn from_snapshot(key: Key, salt: Salt, graph: Arc<Graph>, bytes: &[u8]) -> Option<Self> {
         let read: Read = serde_json::from_slice(bytes).ok()?;
         let fits = read.version == VERSION && read.state.nodes.len() == graph.len();
-        fits.then_some(Self {
-            key,
-            salt,
-            graph,
-            head: read.head,
-            state: read.state,
-        })
+        fits.then_some(Self { key, salt, graph, head: read.head, state: read.state })
     }
 }

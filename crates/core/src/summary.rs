@@ -58,18 +58,12 @@ impl Status {
 
     /// The status with this number on disk.
     pub fn by_code(code: u8) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .find(|entry| entry.1 == code)
-            .map(|entry| entry.0)
+        Self::ALL.iter().find(|entry| entry.1 == code).map(|entry| entry.0)
     }
 
     /// The status with this name.
     pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .find(|entry| entry.2 == name)
-            .map(|entry| entry.0)
+        Self::ALL.iter().find(|entry| entry.2 == name).map(|entry| entry.0)
     }
 
     /// Whether the journal has ended.

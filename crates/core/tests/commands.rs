@@ -24,10 +24,7 @@ fn one_task() -> Workflow {
 }
 
 fn invalid(field: &str, message: &str) -> Rejection {
-    Rejection::Invalid {
-        field: field.to_owned(),
-        message: message.to_owned(),
-    }
+    Rejection::Invalid { field: field.to_owned(), message: message.to_owned() }
 }
 
 mod start {
@@ -52,13 +49,7 @@ mod start {
     #[test]
     fn a_required_input_must_be_passed_in() {
         let refused = Story::of(&one_noop().required("city", "string")).refused();
-        assert_eq!(
-            refused,
-            invalid(
-                "inputs.city",
-                "'inputs.city' is required by workflow 'story'; add it"
-            )
-        );
+        assert_eq!(refused, invalid("inputs.city", "'inputs.city' is required by workflow 'story'; add it"));
     }
 
     #[test]
@@ -98,11 +89,7 @@ mod start {
         let tags = |count: usize, chars: usize| vec!["ü".repeat(chars); count];
         let (most, longest) = (limits::TAGS_MAX, limits::TAG_CHARS_MAX);
         let story = opening.clone().tags(tags(most, longest)).start();
-        assert_eq!(
-            story.run().tags().len(),
-            most,
-            "the limits themselves are allowed"
-        );
+        assert_eq!(story.run().tags().len(), most, "the limits themselves are allowed");
         assert_eq!(opening.clone().tags(tags(most + 1, 1)).refused(), refusal);
         assert_eq!(opening.tags(tags(1, longest + 1)).refused(), refusal);
     }
@@ -143,16 +130,9 @@ mod start {
             .start();
         let run = story.run();
         assert_eq!(run.inputs()["x"].text(), "1");
-        assert_eq!(
-            run.variables()["x"].text(),
-            "1",
-            "an undeclared input is a variable too"
-        );
+        assert_eq!(run.variables()["x"].text(), "1", "an undeclared input is a variable too");
         assert_eq!(run.tags(), ["red"]);
-        assert_eq!(
-            run.metadata().map(abide_core::Json::text),
-            Some(r#"{"team":"blue"}"#)
-        );
+        assert_eq!(run.metadata().map(abide_core::Json::text), Some(r#"{"team":"blue"}"#));
         assert_eq!(run.parent().map(|parent| parent.run), Some(run_id(9)));
         assert_eq!(run.started_at(), BEGIN);
         assert!(story.payload("run.started").contains(r#""by":"ann""#));
@@ -163,15 +143,8 @@ mod start {
         let story = Story::of(&one_noop()).start();
         let summary = story.run().summary();
         assert_eq!(&*summary.workflow_id, "story");
-        assert_eq!(
-            summary.definition,
-            abide_core::sha256(&story.run().graph().source)
-        );
-        let hex: String = summary
-            .definition
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        assert_eq!(summary.definition, abide_core::sha256(&story.run().graph().source));
+        let hex: String = summary.definition.iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(story.payload("run.started").contains(&hex));
     }
 
@@ -210,10 +183,7 @@ mod cancel {
             .stands(Status::Cancelled)
             .node_is("gate", NodePhase::Cancelled)
             .node_is("next", NodePhase::Pending);
-        assert_eq!(
-            story.payload("run.cancelled"),
-            r#"{"reason":"enough","cancelledBy":"ann"}"#
-        );
+        assert_eq!(story.payload("run.cancelled"), r#"{"reason":"enough","cancelledBy":"ann"}"#);
         assert_eq!(story.run().ended_at(), Some(BEGIN + 5));
         assert_eq!(story.run().error(), None);
     }
@@ -235,11 +205,7 @@ mod cancel {
             .node_is("next", NodePhase::Pending);
         let said = r#"{"reason":"enough","cancelledBy":"ann"}"#;
         assert_eq!(story.payload("run.cancelling"), said);
-        assert_eq!(
-            story.payload("run.cancelled"),
-            said,
-            "who and why survive the wait"
-        );
+        assert_eq!(story.payload("run.cancelled"), said, "who and why survive the wait");
     }
 
     #[test]
@@ -308,16 +274,8 @@ mod cancel {
     #[test]
     fn an_ended_run_refuses_everything() {
         let ends = [
-            (
-                Story::of(&one_noop()).start(),
-                Lifecycle::Completed,
-                "the run has already completed",
-            ),
-            (
-                Story::of(&workflow([fail("boom")])).start(),
-                Lifecycle::Failed,
-                "the run has already failed",
-            ),
+            (Story::of(&one_noop()).start(), Lifecycle::Completed, "the run has already completed"),
+            (Story::of(&workflow([fail("boom")])).start(), Lifecycle::Failed, "the run has already failed"),
             (
                 Story::of(&one_delay()).start().cancel(),
                 Lifecycle::Cancelled,
@@ -378,12 +336,7 @@ mod pause {
             .node_is("next", NodePhase::Pending)
             .stands(Status::Paused)
             .resume()
-            .expect([
-                "run.resumed",
-                "node.started next",
-                "node.completed next",
-                "run.completed",
-            ]);
+            .expect(["run.resumed", "node.started next", "node.completed next", "run.completed"]);
     }
 
     #[test]
@@ -421,9 +374,7 @@ mod pause {
         let story = Story::of(&one_delay())
             .start()
             .pause_because("lunch", "ann")
-            .ask(Command::Resume {
-                by: Some("bob".to_owned()),
-            });
+            .ask(Command::Resume { by: Some("bob".to_owned()) });
         assert_eq!(story.payload("run.paused"), r#"{"reason":"lunch","by":"ann"}"#);
         assert_eq!(story.payload("run.resumed"), r#"{"by":"bob"}"#);
     }
@@ -524,9 +475,7 @@ mod fire {
 
     #[test]
     fn a_timer_is_never_early_and_never_twice() {
-        let not_due = Rejection::NotDue {
-            due: BEGIN + hours(1),
-        };
+        let not_due = Rejection::NotDue { due: BEGIN + hours(1) };
         Story::of(&workflow([delay("gate", hours(1)), delay("long", hours(2))]))
             .start()
             .fire("gate")
@@ -560,10 +509,7 @@ mod fire {
     fn a_late_timer_is_recorded_when_it_fires() {
         let story = Story::of(&one_delay()).start().after(hours(5)).fire("gate");
         assert_eq!(story.node("gate").ended_at, Some(BEGIN + hours(5)));
-        assert_eq!(
-            story.payload("run.completed"),
-            format!(r#"{{"durationMs":{}}}"#, hours(5))
-        );
+        assert_eq!(story.payload("run.completed"), format!(r#"{{"durationMs":{}}}"#, hours(5)));
     }
 
     #[test]
@@ -576,11 +522,7 @@ mod fire {
             .fire("two")
             .expect(["node.completed two", "run.completed"]);
         let times: Vec<i64> = story.journal().iter().map(|record| record.at - BEGIN).collect();
-        assert_eq!(
-            times,
-            [0, 0, 0, hours(1), hours(1), hours(1)],
-            "due-ness counts from the last event"
-        );
+        assert_eq!(times, [0, 0, 0, hours(1), hours(1), hours(1)], "due-ness counts from the last event");
     }
 }
 
@@ -634,9 +576,7 @@ mod hear {
         let tell = |how: &str| format!("tell {parent} node child: {how}");
         of(&one_noop()).expect_effects([&*tell("Completed at 3")]);
         of(&workflow([fail("boom")])).expect_effects([&*tell("Failed at 3")]);
-        of(&one_delay())
-            .cancel()
-            .expect_effects(["drop delay/1/gate +3600000", &*tell("Cancelled at 3")]);
+        of(&one_delay()).cancel().expect_effects(["drop delay/1/gate +3600000", &*tell("Cancelled at 3")]);
     }
 
     #[test]

@@ -187,10 +187,7 @@ mod shape {
         let text = format!("{} trailing", definition(json!({})));
         let problems = problems_of_text(&text);
         assert_eq!(problems.len(), 1);
-        assert!(
-            problems[0].starts_with("definition: trailing characters"),
-            "{problems:?}"
-        );
+        assert!(problems[0].starts_with("definition: trailing characters"), "{problems:?}");
         let doubled = definition(json!({})).to_string().repeat(2);
         assert_eq!(problems_of_text(&doubled).len(), 1);
     }
@@ -390,9 +387,7 @@ mod variables {
             with_variables(json!([{"name": "v", "type": "number", "defaultValue": "5"}])),
             @"variables[0].defaultValue: it must be of type number"
         );
-        parsed(&with_variables(
-            json!([{"name": "v", "type": "number", "defaultValue": 5}]),
-        ));
+        parsed(&with_variables(json!([{"name": "v", "type": "number", "defaultValue": 5}])));
     }
 }
 
@@ -474,9 +469,7 @@ mod size {
     fn nesting_in_the_place_of_a_plain_value_is_refused() {
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         for key in ["id", "nodes", "edges", "metadata", "isActive"] {
-            let text = definition(json!({key: "DEEP"}))
-                .to_string()
-                .replace(r#""DEEP""#, &deep);
+            let text = definition(json!({key: "DEEP"})).to_string().replace(r#""DEEP""#, &deep);
             assert!(Graph::parse(text.as_bytes()).is_err(), "{key}");
         }
         assert!(Graph::parse(deep.as_bytes()).is_err());
@@ -515,9 +508,8 @@ mod size {
 
     #[test]
     fn many_variables_cost_no_more_each_than_few() {
-        let variables: Vec<Value> = (0..100_000)
-            .map(|n| json!({"name": format!("v{n}"), "type": "string"}))
-            .collect();
+        let variables: Vec<Value> =
+            (0..100_000).map(|n| json!({"name": format!("v{n}"), "type": "string"})).collect();
         parsed(&with_variables(variables.into()));
     }
 
@@ -540,9 +532,5 @@ fn the_hash_is_of_the_bytes_as_written() {
     let spaced = format!(" {text}");
     let hash = |text: &str| Graph::parse(text.as_bytes()).expect("it is sound").hash;
     assert_eq!(hash(&text), abide_core::sha256(text.as_bytes()));
-    assert_ne!(
-        hash(&text),
-        hash(&spaced),
-        "the same meaning in other bytes is another definition"
-    );
+    assert_ne!(hash(&text), hash(&spaced), "the same meaning in other bytes is another definition");
 }

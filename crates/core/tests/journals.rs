@@ -6,10 +6,7 @@
 #[expect(dead_code, reason = "commands.rs tells the rest of the vocabulary")]
 #[path = "domain/story.rs"]
 mod story;
-#[expect(
-    dead_code,
-    reason = "the definitions of this file are written out, since their hash is on disk"
-)]
+#[expect(dead_code, reason = "the definitions of this file are written out, since their hash is on disk")]
 #[path = "domain/workflow.rs"]
 mod workflow;
 
@@ -122,9 +119,7 @@ fn yielding() -> Story {
 fn written(journal: &[Record]) -> String {
     let mut text = String::new();
     for record in journal {
-        let cause = record
-            .cause
-            .map_or_else(|| "-".to_owned(), |cause| cause.to_string());
+        let cause = record.cause.map_or_else(|| "-".to_owned(), |cause| cause.to_string());
         let line = format!(
             "{:>2} +{} {} v{} node={} cause={cause} {}",
             record.sequence,
@@ -136,10 +131,7 @@ fn written(journal: &[Record]) -> String {
         );
         writeln!(text, "{line}").expect("a string takes any text");
     }
-    let end = journal
-        .last()
-        .map(|record| hex(&record.chain))
-        .unwrap_or_default();
+    let end = journal.last().map(|record| hex(&record.chain)).unwrap_or_default();
     text + "chain " + &end
 }
 
@@ -175,10 +167,8 @@ fn a_run_that_yields() {
 #[test]
 fn every_event_type_stands_in_one_of_these_journals() {
     let stories = [greeting(), failing_shipment(), cancelled_shipment(), yielding()];
-    let shown: BTreeSet<&str> = stories
-        .iter()
-        .flat_map(|story| story.journal().iter().map(type_name))
-        .collect();
+    let shown: BTreeSet<&str> =
+        stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
     let declared: BTreeSet<&str> = event_types().iter().map(|kind| kind.name).collect();
     assert_eq!(shown, declared);
 }
@@ -226,9 +216,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone())
-            .unwrap()
-            .replacen(r#""version":1"#, r#""version":2"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":1"#, r#""version":2"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());
@@ -250,10 +238,7 @@ fn the_numbers_and_names_on_disk() {
         assert_eq!(Status::by_name(name), Some(status));
         format!("status {code} {name}")
     });
-    let timer = TimerId::Delay {
-        node: "pick up".into(),
-        execution: 1,
-    };
+    let timer = TimerId::Delay { node: "pick up".into(), execution: 1 };
     let timers = [timer, TimerId::Stretch].map(|timer| format!("timer {timer}"));
     let all = [events, statuses.to_vec(), timers.to_vec()].concat();
     insta::assert_snapshot!(all.join("\n"));
@@ -294,14 +279,7 @@ mod chain {
     use super::*;
 
     fn first_link(key: Key) -> Hash {
-        sha256(
-            &[
-                b"abide journal 1",
-                &key.tenant.0.to_be_bytes()[..],
-                key.id.as_bytes(),
-            ]
-            .concat(),
-        )
+        sha256(&[b"abide journal 1", &key.tenant.0.to_be_bytes()[..], key.id.as_bytes()].concat())
     }
 
     fn next_link(before: &Hash, record: &Record) -> Hash {
@@ -365,11 +343,7 @@ mod chain {
     const PAUSED: (&str, Option<&str>, &str) = ("run.paused", None, "{}");
 
     fn node_started(node: &str) -> (&str, Option<&str>, &str) {
-        (
-            "node.started",
-            Some(node),
-            r#"{"typeId":"core.noop","execution":1}"#,
-        )
+        ("node.started", Some(node), r#"{"typeId":"core.noop","execution":1}"#)
     }
 
     /// Folds a forged journal of a workflow with the nodes `first` and `second`: only its last event is bad.
@@ -394,34 +368,13 @@ mod chain {
         refuses(&[node_started("first")], "a node event in a run that is Pending");
         refuses(&[STARTED, STARTED], "for a run that is Running, None");
         refuses(&[STARTED, PAUSED, PAUSED], "for a run that is Running, Paused");
-        refuses(
-            &[STARTED, PAUSED, ("run.yielded", None, "{}")],
-            "for a run that is Running, Paused",
-        );
-        refuses(
-            &[STARTED, ("run.resumed", None, "{}")],
-            "for a run that is Running, None",
-        );
+        refuses(&[STARTED, PAUSED, ("run.yielded", None, "{}")], "for a run that is Running, Paused");
+        refuses(&[STARTED, ("run.resumed", None, "{}")], "for a run that is Running, None");
         refuses(&[STARTED, completed], "for a node that is Pending");
-        refuses(
-            &[STARTED, node_started("second")],
-            "the node was not next in line",
-        );
-        refuses(
-            &[STARTED, node_started("third")],
-            "the definition has no node 'third'",
-        );
-        refuses(
-            &[STARTED, node_started("first"), completed, completed],
-            "for a node that is Completed",
-        );
-        refuses(
-            &[STARTED, cancelled, node_started("first")],
-            "a node event in a run that is Cancelled",
-        );
-        refuses(
-            &[STARTED, cancelled, cancelled],
-            "for a run that is Cancelled, None",
-        );
+        refuses(&[STARTED, node_started("second")], "the node was not next in line");
+        refuses(&[STARTED, node_started("third")], "the definition has no node 'third'");
+        refuses(&[STARTED, node_started("first"), completed, completed], "for a node that is Completed");
+        refuses(&[STARTED, cancelled, node_started("first")], "a node event in a run that is Cancelled");
+        refuses(&[STARTED, cancelled, cancelled], "for a run that is Cancelled, None");
     }
 }

@@ -37,29 +37,13 @@ mod order {
         .fire("right")
         .expect(["node.completed right"])
         .fire("left")
-        .expect([
-            "node.completed left",
-            "node.started join",
-            "node.completed join",
-            "run.completed",
-        ]);
+        .expect(["node.completed left", "node.started join", "node.completed join", "run.completed"]);
         let causes: Vec<Option<u64>> = story.journal().iter().map(|record| record.cause).collect();
         let split_done = Some(2);
         let left_done = Some(6);
         assert_eq!(
             causes,
-            [
-                None,
-                Some(0),
-                Some(1),
-                split_done,
-                split_done,
-                None,
-                None,
-                left_done,
-                Some(7),
-                Some(8)
-            ],
+            [None, Some(0), Some(1), split_done, split_done, None, None, left_done, Some(7), Some(8)],
             "a node's start names the event that made it ready"
         );
     }
@@ -88,16 +72,14 @@ mod order {
 
     #[test]
     fn two_edges_between_the_same_nodes_are_one_wait() {
-        Story::of(&workflow([noop("a"), noop("b")]).flow("a > b").flow("a > b"))
-            .start()
-            .expect([
-                "run.started",
-                "node.started a",
-                "node.completed a",
-                "node.started b",
-                "node.completed b",
-                "run.completed",
-            ]);
+        Story::of(&workflow([noop("a"), noop("b")]).flow("a > b").flow("a > b")).start().expect([
+            "run.started",
+            "node.started a",
+            "node.completed a",
+            "node.started b",
+            "node.completed b",
+            "run.completed",
+        ]);
     }
 }
 
@@ -106,9 +88,7 @@ mod core_identity {
 
     #[test]
     fn it_gives_its_inputs_back() {
-        let echo = identity("echo")
-            .input("word", fixed(&json!("hi")))
-            .input("who", variable("who"));
+        let echo = identity("echo").input("word", fixed(&json!("hi"))).input("who", variable("who"));
         Story::of(&workflow([echo]).variable("who", "object"))
             .input("who", &json!({"name": "Ann"}))
             .start()
@@ -118,9 +98,7 @@ mod core_identity {
 
     #[test]
     fn without_inputs_it_gives_an_empty_object() {
-        Story::of(&workflow([identity("echo")]))
-            .start()
-            .outputs("echo", Some("{}"));
+        Story::of(&workflow([identity("echo")])).start().outputs("echo", Some("{}"));
     }
 
     #[test]
@@ -173,12 +151,7 @@ mod inputs {
         for kind in [noop("work"), identity("work"), fail("work")] {
             Story::of(&workflow([kind.durable().input("x", variable("v"))]))
                 .start()
-                .expect([
-                    "run.started",
-                    "node.started work",
-                    "node.failed work",
-                    "run.failed",
-                ])
+                .expect(["run.started", "node.started work", "node.failed work", "run.failed"])
                 .expect_effects([])
                 .failed_with(
                     "input_missing",
@@ -265,22 +238,15 @@ mod core_delay {
         );
         Story::of(&workflow([gate]))
             .start()
-            .expect([
-                "run.started",
-                "node.started gate",
-                "node.failed gate",
-                "run.failed",
-            ])
+            .expect(["run.started", "node.started gate", "node.failed gate", "run.failed"])
             .expect_effects([])
             .failed_with("invalid_delay", &message);
     }
 
     #[test]
     fn its_time_comes_from_three_places_in_this_order() {
-        let everywhere = bare()
-            .input("delayMs", variable("ms"))
-            .config("ms", json!(8))
-            .config("durationMs", json!(9));
+        let everywhere =
+            bare().input("delayMs", variable("ms")).config("ms", json!(8)).config("durationMs", json!(9));
         waits(everywhere, 7);
         waits(bare().input("delayMs", fixed(&json!(6))), 6);
         waits(bare().config("ms", json!(8)).config("durationMs", json!(9)), 8);
@@ -294,10 +260,7 @@ mod core_delay {
         waits(bare().config("ms", json!(0)), 0);
         waits(bare().config("ms", json!(1000.0)), 1000);
         waits(bare().config("ms", json!(1e3)), 1000);
-        waits(
-            bare().config("ms", json!(limits::DELAY_MS_MAX)),
-            limits::DELAY_MS_MAX,
-        );
+        waits(bare().config("ms", json!(limits::DELAY_MS_MAX)), limits::DELAY_MS_MAX);
     }
 
     #[test]
@@ -341,18 +304,12 @@ mod failures {
         let boom = fail("boom").config("message", json!("no luck"));
         let story = Story::of(&workflow([boom]))
             .start()
-            .expect([
-                "run.started",
-                "node.started boom",
-                "node.failed boom",
-                "run.failed",
-            ])
+            .expect(["run.started", "node.started boom", "node.failed boom", "run.failed"])
             .failed_with("node_execution_failed", "no luck");
         assert!(story.payload("run.failed").contains(r#""failedNodeId":"boom""#));
         for other in [None, Some(json!(5))] {
-            let boom = other.into_iter().fold(fail("boom"), |boom, message: Value| {
-                boom.config("message", message)
-            });
+            let boom =
+                other.into_iter().fold(fail("boom"), |boom, message: Value| boom.config("message", message));
             Story::of(&workflow([boom]))
                 .start()
                 .failed_with("node_execution_failed", "node 'boom' is of kind core.fail");
@@ -361,21 +318,13 @@ mod failures {
 
     #[test]
     fn a_kind_that_nothing_provides_fails_when_its_turn_comes() {
-        for mail in [
-            of_kind("mail", "acme.mail"),
-            of_kind("mail", "acme.mail").durable(),
-        ] {
+        for mail in [of_kind("mail", "acme.mail"), of_kind("mail", "acme.mail").durable()] {
             Story::of(&workflow([delay("gate", 1), mail]).flow("gate > mail"))
                 .start()
                 .stands(Status::Running)
                 .after(1)
                 .fire("gate")
-                .expect([
-                    "node.completed gate",
-                    "node.started mail",
-                    "node.failed mail",
-                    "run.failed",
-                ])
+                .expect(["node.completed gate", "node.started mail", "node.failed mail", "run.failed"])
                 .failed_with(
                     "capability_not_provided",
                     "node 'mail' is of kind acme.mail, which nothing here provides; check the spelling",
@@ -386,13 +335,8 @@ mod failures {
     #[test]
     fn a_failing_branch_takes_waiting_delays_along() {
         Story::of(
-            &workflow([
-                delay("long", hours(2)),
-                delay("soon", 1),
-                fail("boom"),
-                noop("after"),
-            ])
-            .flow("soon > boom > after"),
+            &workflow([delay("long", hours(2)), delay("soon", 1), fail("boom"), noop("after")])
+                .flow("soon > boom > after"),
         )
         .start()
         .after(1)
@@ -413,12 +357,7 @@ mod failures {
     fn nodes_that_were_ready_behind_a_failure_do_not_start() {
         Story::of(&workflow([fail("boom"), noop("next")]))
             .start()
-            .expect([
-                "run.started",
-                "node.started boom",
-                "node.failed boom",
-                "run.failed",
-            ])
+            .expect(["run.started", "node.started boom", "node.failed boom", "run.failed"])
             .node_is("next", NodePhase::Pending);
     }
 }
@@ -435,10 +374,7 @@ mod tasks {
             .expect_effects(["dispatch echo/1"])
             .node_is("echo", NodePhase::Running);
         assert_eq!(story.payload("node.started"), STARTED);
-        let id = TaskId {
-            node: "echo".into(),
-            execution: 1,
-        };
+        let id = TaskId { node: "echo".into(), execution: 1 };
         assert!(story.run().tasks().eq([id.clone()]));
         let outcome = story.run().perform_task(&id).expect("it is under way");
         let story = story.report_of("echo", 1, outcome).expect([
@@ -470,14 +406,8 @@ mod tasks {
 
     #[test]
     fn kinds_are_told_by_their_names() {
-        let graph = workflow([
-            noop("a"),
-            identity("b"),
-            delay("c", 1),
-            fail("d"),
-            of_kind("e", "x.y"),
-        ])
-        .graph();
+        let graph =
+            workflow([noop("a"), identity("b"), delay("c", 1), fail("d"), of_kind("e", "x.y")]).graph();
         let kinds: Vec<Kind> = (0..5).map(|ix| graph.describe(ix).2).collect();
         use Kind::{Delay, Fail, Identity, Noop, Unknown};
         assert_eq!(kinds, [Noop, Identity, Delay, Fail, Unknown]);
@@ -498,9 +428,7 @@ mod stretches {
     }
 
     fn starts(records: &[Record]) -> usize {
-        let starts = records
-            .iter()
-            .filter(|record| type_name(record) == "node.started");
+        let starts = records.iter().filter(|record| type_name(record) == "node.started");
         starts.count()
     }
 
@@ -512,11 +440,7 @@ mod stretches {
             while story.run().status() == Status::Running {
                 let last = story.step().records.last().expect("a step has records");
                 assert_eq!(type_name(last), "run.yielded");
-                assert_eq!(
-                    story.run().timers().len(),
-                    1,
-                    "one timer, however often it yields"
-                );
+                assert_eq!(story.run().timers().len(), 1, "one timer, however often it yields");
                 story = story.fire_timer("stretch");
                 started.push(starts(&story.step().records));
             }
@@ -531,9 +455,7 @@ mod stretches {
 
     #[test]
     fn a_stretch_of_exactly_the_limit_does_not_yield() {
-        Story::of(&workflow(crowd(limits::STRETCH_NODES_MAX)))
-            .start()
-            .stands(Status::Completed);
+        Story::of(&workflow(crowd(limits::STRETCH_NODES_MAX))).start().stands(Status::Completed);
         Story::of(&workflow(crowd(limits::STRETCH_NODES_MAX + 1)))
             .start()
             .stands(Status::Running)
@@ -594,8 +516,6 @@ mod stretches {
         nodes.extend(crowd(600));
         let story = Story::of(&workflow(nodes)).start().after(5).report("work");
         assert_eq!(starts(&story.step().records), 601 - limits::STRETCH_NODES_MAX);
-        story
-            .expect_effects(["finish work/1", "drop stretch +0"])
-            .stands(Status::Completed);
+        story.expect_effects(["finish work/1", "drop stretch +0"]).stands(Status::Completed);
     }
 }

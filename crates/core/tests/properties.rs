@@ -19,10 +19,7 @@ use tale::{SALT, Tale, Turn, key, plans};
 
 /// Failing cases are printed in full and shrunk, so nothing is written to disk.
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(512)
-    }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) }
 }
 
 proptest! {
@@ -296,10 +293,7 @@ fn same(one: &Run, other: &Run) -> TestCaseResult {
 
 fn is_terminal(record: &Record) -> bool {
     use RunEvent::{Cancelled, Completed, Failed};
-    matches!(
-        record.event(),
-        Ok(Event::Run(Completed(_) | Failed(_) | Cancelled(_)))
-    )
+    matches!(record.event(), Ok(Event::Run(Completed(_) | Failed(_) | Cancelled(_))))
 }
 
 fn is_start(record: &Record) -> bool {
@@ -309,10 +303,7 @@ fn is_start(record: &Record) -> bool {
 
 fn first_failure(tale: &Tale) -> Option<Failure> {
     tale.journal().iter().find_map(|record| match record.event() {
-        Ok(Event::Node {
-            event: NodeEvent::Failed(failed),
-            ..
-        }) => Some(failed.error),
+        Ok(Event::Node { event: NodeEvent::Failed(failed), .. }) => Some(failed.error),
         _ => None,
     })
 }
@@ -320,33 +311,16 @@ fn first_failure(tale: &Tale) -> Option<Failure> {
 fn every_command() -> Vec<Command> {
     let (reason, by) = (None, None);
     let node: std::sync::Arc<str> = "n0".into();
-    let task = TaskId {
-        node: node.clone(),
-        execution: 1,
-    };
+    let task = TaskId { node: node.clone(), execution: 1 };
     let from = RunId::from_bytes([2; 16]);
-    let notice = Notice {
-        from,
-        sequence: u64::MAX,
-        node: "n0".to_owned(),
-        lifecycle: Lifecycle::Running,
-    };
+    let notice = Notice { from, sequence: u64::MAX, node: "n0".to_owned(), lifecycle: Lifecycle::Running };
     vec![
-        Command::Cancel {
-            reason: reason.clone(),
-            by: by.clone(),
-        },
-        Command::Pause {
-            reason,
-            by: by.clone(),
-        },
+        Command::Cancel { reason: reason.clone(), by: by.clone() },
+        Command::Pause { reason, by: by.clone() },
         Command::Resume { by },
         Command::Fire(TimerId::Stretch),
         Command::Fire(TimerId::Delay { node, execution: 1 }),
-        Command::Report(Report {
-            task,
-            outcome: Ok(None),
-        }),
+        Command::Report(Report { task, outcome: Ok(None) }),
         Command::Hear { notice, heard: None },
     ]
 }
@@ -359,18 +333,12 @@ fn was_due(turn: &Turn, timer: &TimerId) -> bool {
 fn fires_once_when_due(run: &Run, timer: &TimerId, due: i64) -> TestCaseResult {
     let mut trial = run.clone();
     if due > run.head().at {
-        prop_assert_eq!(
-            trial.decide(Command::Fire(timer.clone()), due - 1),
-            Err(Rejection::NotDue { due })
-        );
+        prop_assert_eq!(trial.decide(Command::Fire(timer.clone()), due - 1), Err(Rejection::NotDue { due }));
         same(&trial, run)?;
     }
     prop_assert!(trial.decide(Command::Fire(timer.clone()), due).is_ok());
     if *timer != TimerId::Stretch {
-        prop_assert!(
-            trial.decide(Command::Fire(timer.clone()), i64::MAX).is_err(),
-            "{timer} fires twice"
-        );
+        prop_assert!(trial.decide(Command::Fire(timer.clone()), i64::MAX).is_err(), "{timer} fires twice");
     }
     Ok(())
 }
@@ -397,9 +365,7 @@ fn damages(record: &Record, place: Index, bit: u32) -> Vec<Record> {
 }
 
 fn flipped(payload: &Payload, place: Index, bit: u32) -> Payload {
-    let Payload::Present(bytes) = payload else {
-        unreachable!("nothing is erased here")
-    };
+    let Payload::Present(bytes) = payload else { unreachable!("nothing is erased here") };
     let mut bytes = bytes.to_vec();
     let at = place.index(bytes.len());
     bytes[at] ^= 1 << bit;

@@ -43,11 +43,7 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         r#"{"child":"run-00000000-0000-0000-0000-000000000000","sequence":1,"lifecycle":"completed"}"#,
     ),
     ("node.started", "", r#"{"typeId":"core.noop","execution":1}"#),
-    (
-        "node.started",
-        " with `until`",
-        r#"{"typeId":"core.delay","execution":1,"until":5}"#,
-    ),
+    ("node.started", " with `until`", r#"{"typeId":"core.delay","execution":1,"until":5}"#),
     ("node.completed", "", "{}"),
     ("node.failed", "", r#"{"error":{"code":"c","message":"m"}}"#),
     ("node.cancelled", "", "{}"),
@@ -94,10 +90,8 @@ where
     S: Copy + Serialize,
 {
     let heads: Vec<String> = states.iter().map(name).collect();
-    let mut lines = vec![
-        format!("| event | {} |", heads.join(" | ")),
-        format!("|---|{}", "---|".repeat(states.len())),
-    ];
+    let mut lines =
+        vec![format!("| event | {} |", heads.join(" | ")), format!("|---|{}", "---|".repeat(states.len()))];
     for Sample { title, event } in samples {
         let cell = |&state: &S| after(state, event).as_ref().map_or_else(|| "·".to_owned(), name);
         let cells: Vec<String> = states.iter().map(cell).collect();
@@ -150,10 +144,7 @@ fn node_phase_by_node_event() {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the core reads no files, but the page is one"
-)]
+#[expect(clippy::disallowed_methods, reason = "the core reads no files, but the page is one")]
 fn the_page_shows_the_tables() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/state-tables.md");
     if std::env::var_os("ABIDE_REGENERATE").is_some_and(|value| value == "1") {
@@ -210,14 +201,8 @@ fn every_state_is_reached_from_the_first() {
         known.len()
     }
     let runs = run_samples();
-    assert_eq!(
-        reached(Lifecycle::Pending, &runs, Lifecycle::after),
-        Lifecycle::ALL.len()
-    );
+    assert_eq!(reached(Lifecycle::Pending, &runs, Lifecycle::after), Lifecycle::ALL.len());
     assert_eq!(reached(Hold::None, &runs, Hold::after), Hold::ALL.len());
     let nodes = node_samples();
-    assert_eq!(
-        reached(NodePhase::Pending, &nodes, NodePhase::after),
-        NodePhase::ALL.len()
-    );
+    assert_eq!(reached(NodePhase::Pending, &nodes, NodePhase::after), NodePhase::ALL.len());
 }

@@ -49,18 +49,12 @@ impl TestClock {
             Some(now) => now,
             None => store.set_test_clock(first).await?,
         };
-        Ok(Self {
-            store,
-            now: watch::Sender::new(now),
-        })
+        Ok(Self { store, now: watch::Sender::new(now) })
     }
 
     /// Moves the clock forward, durably, and wakes whoever waits for a time that has come.
     pub async fn advance(&self, ms: Millis) -> Result<Millis, abide_store::Error> {
-        let now = self
-            .store
-            .set_test_clock(self.now().saturating_add(ms.max(0)))
-            .await?;
+        let now = self.store.set_test_clock(self.now().saturating_add(ms.max(0))).await?;
         self.now.send_modify(|shown| *shown = now.max(*shown));
         Ok(self.now())
     }

@@ -92,10 +92,7 @@ impl Engine {
             tokio::spawn(executor::run(shell.clone())),
             tokio::spawn(outbox::run(shell.clone())),
         ];
-        Self {
-            shell,
-            loops: Arc::new(Mutex::new(loops)),
-        }
+        Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
 
     /// New runs of this workflow follow this definition.
@@ -111,31 +108,12 @@ impl Engine {
     /// Starts a run. When this returns, the run is on disk and went as far as it can by itself.
     pub async fn start_run(&self, new: NewRun) -> Result<(RunId, Status), Error> {
         self.check_open()?;
-        let graph = self
-            .shell
-            .graphs
-            .named(&new.workflow_id)
-            .ok_or(Error::WorkflowNotFound(new.workflow_id))?;
+        let graph =
+            self.shell.graphs.named(&new.workflow_id).ok_or(Error::WorkflowNotFound(new.workflow_id))?;
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
-        let NewRun {
-            inputs,
-            tags,
-            metadata,
-            parent,
-            by,
-            ..
-        } = new;
-        let start = Start {
-            key,
-            salt,
-            graph,
-            inputs,
-            tags,
-            metadata,
-            parent,
-            by,
-        };
+        let NewRun { inputs, tags, metadata, parent, by, .. } = new;
+        let start = Start { key, salt, graph, inputs, tags, metadata, parent, by };
         let status = self.shell.start(start).await?;
         Ok((key.id, status))
     }
@@ -162,9 +140,7 @@ impl Engine {
 
     async fn ask(&self, key: Key, command: Command) -> Result<Status, Error> {
         self.check_open()?;
-        self.shell
-            .decide(key, &command, Lane::Interactive, Basis::default(), Run::status)
-            .await
+        self.shell.decide(key, &command, Lane::Interactive, Basis::default(), Run::status).await
     }
 
     /// Looks at a run as it stands on disk.
@@ -185,11 +161,7 @@ impl Engine {
 
     /// A run's columns, as they stand on disk.
     pub async fn head(&self, key: Key) -> Result<Listed, Error> {
-        self.shell
-            .store
-            .head(key)
-            .await?
-            .ok_or(Error::RunNotFound(key.id))
+        self.shell.store.head(key).await?.ok_or(Error::RunNotFound(key.id))
     }
 
     /// A run's events from `from` on, at most `limit`.
@@ -244,10 +216,6 @@ impl Engine {
     }
 
     fn check_open(&self) -> Result<(), Error> {
-        if self.is_draining() {
-            Err(Error::Draining)
-        } else {
-            Ok(())
-        }
+        if self.is_draining() { Err(Error::Draining) } else { Ok(()) }
     }
 }

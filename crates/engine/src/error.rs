@@ -45,9 +45,5 @@ pub enum Error {
 }
 
 fn list(problems: &[Problem]) -> String {
-    problems
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("; ")
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

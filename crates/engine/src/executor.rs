@@ -26,23 +26,13 @@ impl Executor {
     /// At a start there may always be something left over.
     pub(crate) fn new() -> Self {
         let places = Arc::new(Semaphore::new(limits::TASKS_IN_FLIGHT_MAX));
-        Self {
-            places,
-            backlog: AtomicBool::new(true),
-            wake: Notify::new(),
-        }
+        Self { places, backlog: AtomicBool::new(true), wake: Notify::new() }
     }
 
     /// Places for all tasks that these effects begin, or none.
     pub(crate) fn reserve(&self, effects: &[Effect]) -> Option<OwnedSemaphorePermit> {
-        let tasks = effects
-            .iter()
-            .filter(|effect| matches!(effect, Effect::Dispatch(_)))
-            .count();
-        self.places
-            .clone()
-            .try_acquire_many_owned(u32::try_from(tasks).ok()?)
-            .ok()
+        let tasks = effects.iter().filter(|effect| matches!(effect, Effect::Dispatch(_))).count();
+        self.places.clone().try_acquire_many_owned(u32::try_from(tasks).ok()?).ok()
     }
 
     /// A task was left on disk for want of room.
@@ -107,16 +97,9 @@ impl Shell {
         };
         drop(cell);
         self.pass(Window::EffectReport);
-        let command = Command::Report(Report {
-            task: row.task.clone(),
-            outcome,
-        });
-        let basis = Basis {
-            fence: Some(row.fence),
-            ..Basis::default()
-        };
-        self.decide(row.key, &command, Lane::Interactive, basis, |_| ())
-            .await
+        let command = Command::Report(Report { task: row.task.clone(), outcome });
+        let basis = Basis { fence: Some(row.fence), ..Basis::default() };
+        self.decide(row.key, &command, Lane::Interactive, basis, |_| ()).await
     }
 }
 
@@ -136,11 +119,7 @@ pub(crate) async fn run(shell: Arc<Shell>) {
             };
             places.merge(more);
         }
-        match shell
-            .store
-            .claim_tasks(shell.store.boot(), places.num_permits())
-            .await
-        {
+        match shell.store.claim_tasks(shell.store.boot(), places.num_permits()).await {
             Ok(rows) => begin(&shell, rows, places),
             Err(error) => {
                 tracing::error!(%error, "tasks can't be claimed; trying again");

@@ -49,10 +49,7 @@ impl FromStr for Failpoints {
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('=').and_then(|(name, count)| {
             let window = Window::ALL.iter().find(|(_, known)| *known == name)?.0;
-            Some(Self {
-                window,
-                left: AtomicU64::new(count.parse().ok().filter(|count| *count > 0)?),
-            })
+            Some(Self { window, left: AtomicU64::new(count.parse().ok().filter(|count| *count > 0)?) })
         });
         parsed.ok_or_else(|| format!("'{text}' is no failpoint; one looks like decide-commit=3"))
     }
@@ -60,10 +57,7 @@ impl FromStr for Failpoints {
 
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL
-            .iter()
-            .find(|(window, _)| window == self)
-            .map_or("", |(_, name)| name);
+        let name = Self::ALL.iter().find(|(window, _)| window == self).map_or("", |(_, name)| name);
         f.write_str(name)
     }
 }

@@ -20,18 +20,11 @@ impl Graphs {
     /// New runs of this workflow follow this definition from now on.
     pub(crate) fn register(&self, graph: Arc<Graph>) {
         self.remember(graph.clone());
-        self.by_id
-            .write()
-            .expect("no thread panics holding this")
-            .insert(graph.workflow_id.clone(), graph);
+        self.by_id.write().expect("no thread panics holding this").insert(graph.workflow_id.clone(), graph);
     }
 
     pub(crate) fn named(&self, id: &str) -> Option<Arc<Graph>> {
-        self.by_id
-            .read()
-            .expect("no thread panics holding this")
-            .get(id)
-            .cloned()
+        self.by_id.read().expect("no thread panics holding this").get(id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Graph>> {
@@ -43,12 +36,7 @@ impl Graphs {
 
     /// The definition a run is pinned to.
     pub(crate) async fn pinned(&self, store: &dyn Store, key: Key, hash: Hash) -> Result<Arc<Graph>, Error> {
-        if let Some(graph) = self
-            .by_hash
-            .lock()
-            .expect("no thread panics holding this")
-            .get(&hash)
-        {
+        if let Some(graph) = self.by_hash.lock().expect("no thread panics holding this").get(&hash) {
             return Ok(graph.clone());
         }
         let graph = read_pinned(store, key, hash).await?;
@@ -66,10 +54,7 @@ impl Graphs {
     }
 
     pub(crate) fn is_stored(&self, tenant: TenantId, hash: Hash) -> bool {
-        self.stored
-            .lock()
-            .expect("no thread panics holding this")
-            .contains(&(tenant, hash))
+        self.stored.lock().expect("no thread panics holding this").contains(&(tenant, hash))
     }
 
     pub(crate) fn mark_stored(&self, tenant: TenantId, hash: Hash) {
@@ -84,17 +69,12 @@ impl Graphs {
 /// Reads a definition from the store. It was valid when the run began, so anything else is damage.
 pub(crate) async fn read_pinned(store: &dyn Store, key: Key, hash: Hash) -> Result<Arc<Graph>, Error> {
     let lost = |run: RunId, reason: String| Error::DefinitionLost { run, reason };
-    let source = store
-        .blob(key.tenant, hash)
-        .await?
-        .ok_or_else(|| lost(key.id, "it is not in the store".into()))?;
+    let source =
+        store.blob(key.tenant, hash).await?.ok_or_else(|| lost(key.id, "it is not in the store".into()))?;
     let graph =
         Graph::parse(&source).map_err(|problems| lost(key.id, Error::Invalid(problems).to_string()))?;
     if graph.hash != hash {
-        return Err(lost(
-            key.id,
-            "its bytes do not have the hash they are filed under".into(),
-        ));
+        return Err(lost(key.id, "its bytes do not have the hash they are filed under".into()));
     }
     Ok(Arc::new(graph))
 }

@@ -43,22 +43,9 @@ impl Cell {
     /// A cell whose journal is durable up to `durable`.
     pub(crate) fn new(run: Run, durable: u64, snapshot_at: u64) -> Arc<Self> {
         let key = run.key();
-        let state = Ahead {
-            run,
-            dead: false,
-            in_flight: 0,
-            lane: Lane::Interactive,
-            snapshot_at,
-        };
-        let durable = watch::Sender::new(Durable {
-            next: durable,
-            dead: false,
-        });
-        Arc::new(Self {
-            key,
-            state: Mutex::new(state),
-            durable,
-        })
+        let state = Ahead { run, dead: false, in_flight: 0, lane: Lane::Interactive, snapshot_at };
+        let durable = watch::Sender::new(Durable { next: durable, dead: false });
+        Arc::new(Self { key, state: Mutex::new(state), durable })
     }
 
     /// The run, unless the cell is dead. A panic in a decision leaves the lock poisoned, which is as dead.
@@ -71,8 +58,7 @@ impl Cell {
         if let Ok(mut ahead) = self.state.lock() {
             ahead.in_flight -= 1;
         }
-        self.durable
-            .send_modify(|durable| durable.next = durable.next.max(next));
+        self.durable.send_modify(|durable| durable.next = durable.next.max(next));
     }
 
     /// Gives up on what was decided here.
@@ -87,9 +73,7 @@ impl Cell {
     /// Waits until the journal is durable up to `next`. `false` if that will never be.
     pub(crate) async fn wait_durable(&self, next: u64) -> bool {
         let mut durable = self.durable.subscribe();
-        let reached = durable
-            .wait_for(|durable| durable.dead || durable.next >= next)
-            .await;
+        let reached = durable.wait_for(|durable| durable.dead || durable.next >= next).await;
         reached.is_ok_and(|durable| durable.next >= next)
     }
 }
@@ -123,20 +107,12 @@ impl Hot {
 
     /// The cell of a run, if it is in memory.
     pub(crate) fn peek(&self, key: Key) -> Option<Arc<Cell>> {
-        self.slots
-            .lock()
-            .expect("no thread panics holding this")
-            .get(&key)?
-            .cell
-            .get()
-            .cloned()
+        self.slots.lock().expect("no thread panics holding this").get(&key)?.cell.get().cloned()
     }
 
     /// Takes in a new run.
     pub(crate) fn insert(&self, cell: &Arc<Cell>) {
-        let slot = Arc::new(Slot {
-            cell: OnceCell::new_with(Some(cell.clone())),
-        });
+        let slot = Arc::new(Slot { cell: OnceCell::new_with(Some(cell.clone())) });
         let mut slots = self.slots.lock().expect("no thread panics holding this");
         make_room(&mut slots);
         slots.insert(cell.key, slot);
@@ -145,10 +121,8 @@ impl Hot {
     /// Forgets this very cell: a newer one under the same key stays.
     pub(crate) fn remove(&self, cell: &Arc<Cell>) {
         let mut slots = self.slots.lock().expect("no thread panics holding this");
-        let same = slots
-            .get(&cell.key)
-            .and_then(|slot| slot.cell.get())
-            .is_some_and(|held| Arc::ptr_eq(held, cell));
+        let same =
+            slots.get(&cell.key).and_then(|slot| slot.cell.get()).is_some_and(|held| Arc::ptr_eq(held, cell));
         if same {
             slots.remove(&cell.key);
         }

@@ -82,14 +82,8 @@ async fn deliver(shell: &Arc<Shell>, message: MessageRow) -> Delivered {
         Err(_) => return Delivered::Not,
     };
     let command = Command::Hear { notice, heard };
-    let basis = Basis {
-        consumed: Some(at),
-        ..Basis::default()
-    };
-    match shell
-        .decide(receiver, &command, Lane::Background, basis, |_| ())
-        .await
-    {
+    let basis = Basis { consumed: Some(at), ..Basis::default() };
+    match shell.decide(receiver, &command, Lane::Background, basis, |_| ()).await {
         Ok(()) => Delivered::Recorded,
         Err(Error::RunNotFound(_) | Error::Rejected(Rejection::Ended(_) | Rejection::HeardBefore)) => {
             Delivered::Moot(at)

@@ -157,21 +157,15 @@ impl Shell {
         let (answer, answered) = oneshot::channel();
         let ended = ahead.run.lifecycle().is_terminal();
         let effects = commit.effects.clone();
-        let pending = Pending {
-            cell: cell.clone(),
-            next,
-            effects,
-            ended,
-            places,
-            answer,
-            _permit: permit,
-        };
+        let pending = Pending { cell: cell.clone(), next, effects, ended, places, answer, _permit: permit };
         let shell = self.clone();
-        self.store.submit(
-            commit,
-            ahead.lane,
-            Box::new(move |result| shell.answered(pending, result)),
-        );
+        let lane = ahead.lane;
+        let submitted =
+            self.store.submit(commit, lane, Box::new(move |result| shell.answered(pending, result)));
+        drop(ahead);
+        if let Err(done) = submitted {
+            done(Err(abide_store::Error::Closed));
+        }
         answered
     }
 
@@ -218,34 +212,23 @@ impl Shell {
 
     /// The run in memory, read from the store if need be.
     pub(crate) async fn cell(&self, key: Key) -> Result<Arc<Cell>, Error> {
-        self.hot
-            .get(key, || async {
-                self.load(key).await.map(|(run, kept)| cell_of(run, kept))
-            })
-            .await
+        self.hot.get(key, || async { self.load(key).await.map(|(run, kept)| cell_of(run, kept)) }).await
     }
 
     /// Reads a run from the store, and how many events its snapshot has folded.
     pub(crate) async fn load(&self, key: Key) -> Result<(Run, u64), Error> {
         let loaded = self.store.load(key).await?.ok_or(Error::RunNotFound(key.id))?;
-        let graph = self
-            .graphs
-            .pinned(&*self.store, key, loaded.summary.definition)
-            .await?;
+        let graph = self.graphs.pinned(&*self.store, key, loaded.summary.definition).await?;
         let damaged = |corrupt| Error::Damaged { run: key.id, corrupt };
         let salt: Salt = loaded.salt.ok_or_else(|| damaged(erased()))?;
         let kept = loaded.snapshot.as_ref().map_or(0, |(folded, _)| *folded);
-        let snapshot = loaded
-            .snapshot
-            .and_then(|(_, bytes)| Run::from_snapshot(key, salt, graph.clone(), &bytes));
+        let snapshot =
+            loaded.snapshot.and_then(|(_, bytes)| Run::from_snapshot(key, salt, graph.clone(), &bytes));
         let (mut run, tail) = match snapshot {
             Some(run) => (run, loaded.tail),
             None if kept == 0 => (Run::empty(key, salt, graph), loaded.tail),
             // Another version wrote the snapshot: fold the whole journal instead.
-            None => (
-                Run::empty(key, salt, graph),
-                self.store.journal(key, 0, usize::MAX).await?,
-            ),
+            None => (Run::empty(key, salt, graph), self.store.journal(key, 0, usize::MAX).await?),
         };
         for record in &tail {
             run.apply(record).map_err(damaged)?;
@@ -254,11 +237,7 @@ impl Shell {
     }
 
     async fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
-        self.permits
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(|_| Error::Draining)
+        self.permits.clone().acquire_owned().await.map_err(|_| Error::Draining)
     }
 
     pub(crate) fn pass(&self, window: Window) {
@@ -288,10 +267,7 @@ fn cell_of(run: Run, snapshot_at: u64) -> Arc<Cell> {
 }
 
 fn erased() -> abide_core::Corrupt {
-    abide_core::Corrupt {
-        sequence: 0,
-        reason: "its payloads were erased".to_owned(),
-    }
+    abide_core::Corrupt { sequence: 0, reason: "its payloads were erased".to_owned() }
 }
 
 fn commit_of(ahead: &Ahead, expected: u64, step: Step, basis: Basis) -> Commit {

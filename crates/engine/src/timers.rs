@@ -30,11 +30,7 @@ struct Near {
 
 impl Default for Near {
     fn default() -> Self {
-        Self {
-            rows: BTreeSet::new(),
-            horizon: Millis::MIN,
-            full: false,
-        }
+        Self { rows: BTreeSet::new(), horizon: Millis::MIN, full: false }
     }
 }
 
@@ -58,11 +54,7 @@ impl Timers {
 
     /// A timer is gone from the store.
     pub(crate) fn disarm(&self, row: &TimerRow) {
-        self.near
-            .lock()
-            .expect("no thread panics holding this")
-            .rows
-            .remove(row);
+        self.near.lock().expect("no thread panics holding this").rows.remove(row);
     }
 
     fn set_horizon(&self, horizon: Millis, full: bool) {
@@ -82,11 +74,7 @@ impl Timers {
     }
 
     fn add(&self, rows: Vec<TimerRow>) {
-        self.near
-            .lock()
-            .expect("no thread panics holding this")
-            .rows
-            .extend(rows);
+        self.near.lock().expect("no thread panics holding this").rows.extend(rows);
     }
 
     fn take_due(&self, now: Millis, limit: usize) -> Vec<TimerRow> {
@@ -101,11 +89,8 @@ impl Timers {
     /// When to look again: at the first timer, or when the horizon comes near.
     fn next_look(&self) -> Millis {
         let near = self.near.lock().expect("no thread panics holding this");
-        let refill = if near.full {
-            Millis::MAX
-        } else {
-            near.horizon.saturating_sub(limits::NEAR_TIMERS_MS / 2)
-        };
+        let refill =
+            if near.full { Millis::MAX } else { near.horizon.saturating_sub(limits::NEAR_TIMERS_MS / 2) };
         near.rows.first().map_or(refill, |row| row.due.min(refill))
     }
 }
@@ -174,10 +159,7 @@ async fn refill(shell: &Arc<Shell>, now: Millis) -> Result<(), Error> {
 async fn fire(shell: Arc<Shell>, row: TimerRow) {
     shell.pass(Window::EffectReport);
     let command = Command::Fire(row.timer.clone());
-    match shell
-        .decide(row.key, &command, Lane::Background, Basis::default(), |_| ())
-        .await
-    {
+    match shell.decide(row.key, &command, Lane::Background, Basis::default(), |_| ()).await {
         Ok(()) => {}
         // Somebody ended the wait first; the row left the store with that commit.
         Err(Error::Rejected(Rejection::NoSuchTimer | Rejection::Ended(_))) => {}

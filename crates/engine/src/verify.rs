@@ -49,12 +49,8 @@ impl Report {
 
 /// Verifies a whole store. `progress` hears the number of runs done.
 pub async fn verify(store: &dyn Store, mut progress: impl FnMut(u64)) -> Result<Report, Error> {
-    let mut verifier = Verifier {
-        store,
-        graphs: Graphs::default(),
-        report: Report::default(),
-        seen: Totals::default(),
-    };
+    let mut verifier =
+        Verifier { store, graphs: Graphs::default(), report: Report::default(), seen: Totals::default() };
     let mut after = None;
     loop {
         let page = store.scan(after, 256).await?;
@@ -107,11 +103,7 @@ impl Verifier<'_> {
         let Some(salt) = loaded.salt else {
             return self.erased(key, listed).await;
         };
-        let graph = match self
-            .graphs
-            .pinned(self.store, key, listed.summary.definition)
-            .await
-        {
+        let graph = match self.graphs.pinned(self.store, key, listed.summary.definition).await {
             Ok(graph) => graph,
             Err(error @ Error::DefinitionLost { .. }) => {
                 self.find(Some(key), None, error.to_string());
@@ -120,10 +112,7 @@ impl Verifier<'_> {
             Err(error) => return Err(error),
         };
         let snapshot = loaded.snapshot;
-        let mut folded = Folded {
-            run: Run::empty(key, salt, graph.clone()),
-            heard: BTreeMap::new(),
-        };
+        let mut folded = Folded { run: Run::empty(key, salt, graph.clone()), heard: BTreeMap::new() };
         loop {
             let from = folded.run.head().next;
             let page = self.store.journal(key, from, PAGE_EVENTS).await?;
@@ -192,11 +181,7 @@ impl Verifier<'_> {
             return self.find(Some(key), Some(head.next), what);
         }
         if run.summary() != listed.summary || head.at != listed.at {
-            let what = format!(
-                "the columns say {:?}, the journal {:?}",
-                listed.summary,
-                run.summary()
-            );
+            let what = format!("the columns say {:?}, the journal {:?}", listed.summary, run.summary());
             self.find(Some(key), None, what);
         }
     }
@@ -206,11 +191,7 @@ impl Verifier<'_> {
         let timers: Vec<TimerRow> = run
             .timers()
             .iter()
-            .map(|(timer, due)| TimerRow {
-                due: *due,
-                key,
-                timer: timer.clone(),
-            })
+            .map(|(timer, due)| TimerRow { due: *due, key, timer: timer.clone() })
             .collect();
         let found = self.store.beside(key, timers.clone()).await?;
         self.seen.timers += found.timers.len() as u64;
@@ -220,17 +201,10 @@ impl Verifier<'_> {
         let expected = Beside {
             timers,
             tasks: sorted(run.tasks().collect()),
-            heard: folded
-                .heard
-                .iter()
-                .map(|(run, sequence)| (*run, *sequence))
-                .collect(),
+            heard: folded.heard.iter().map(|(run, sequence)| (*run, *sequence)).collect(),
             sent: found.sent.clone(),
         };
-        let found = Beside {
-            tasks: sorted(found.tasks),
-            ..found
-        };
+        let found = Beside { tasks: sorted(found.tasks), ..found };
         if found != expected {
             self.find(
                 Some(key),
@@ -258,22 +232,11 @@ impl Verifier<'_> {
             return Ok(());
         };
         let receiver = receiver.of(key.tenant);
-        let alive = self
-            .store
-            .head(receiver)
-            .await?
-            .is_some_and(|listed| !listed.summary.status.is_terminal());
-        let heard = self
-            .store
-            .heard(receiver, key.id)
-            .await?
-            .is_some_and(|heard| heard >= sequence);
+        let alive =
+            self.store.head(receiver).await?.is_some_and(|listed| !listed.summary.status.is_terminal());
+        let heard = self.store.heard(receiver, key.id).await?.is_some_and(|heard| heard >= sequence);
         if alive && !heard {
-            self.find(
-                Some(key),
-                None,
-                format!("the message to {} was lost", receiver.id),
-            );
+            self.find(Some(key), None, format!("the message to {} was lost", receiver.id));
         }
         Ok(())
     }
@@ -284,10 +247,7 @@ impl Verifier<'_> {
             return Ok(());
         }
         let found = self.store.totals().await?;
-        let seen = Totals {
-            events: self.report.events,
-            ..self.seen
-        };
+        let seen = Totals { events: self.report.events, ..self.seen };
         if found != seen {
             self.find(
                 None,

@@ -23,25 +23,13 @@ pub struct Subscription {
 impl Watchers {
     pub(crate) fn subscribe(self: &Arc<Self>, key: Key) -> Subscription {
         let mut by_run = self.by_run.lock().expect("no thread panics holding this");
-        let next = by_run
-            .entry(key)
-            .or_insert_with(|| watch::Sender::new(0))
-            .subscribe();
-        Subscription {
-            key,
-            next,
-            watchers: self.clone(),
-        }
+        let next = by_run.entry(key).or_insert_with(|| watch::Sender::new(0)).subscribe();
+        Subscription { key, next, watchers: self.clone() }
     }
 
     /// Tells whoever listens that events up to `next` are durable.
     pub(crate) fn tell(&self, key: Key, next: u64) {
-        if let Some(sender) = self
-            .by_run
-            .lock()
-            .expect("no thread panics holding this")
-            .get(&key)
-        {
+        if let Some(sender) = self.by_run.lock().expect("no thread panics holding this").get(&key) {
             sender.send_modify(|shown| *shown = next.max(*shown));
         }
     }
@@ -57,15 +45,8 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut by_run = self
-            .watchers
-            .by_run
-            .lock()
-            .expect("no thread panics holding this");
-        if by_run
-            .get(&self.key)
-            .is_some_and(|sender| sender.receiver_count() <= 1)
-        {
+        let mut by_run = self.watchers.by_run.lock().expect("no thread panics holding this");
+        if by_run.get(&self.key).is_some_and(|sender| sender.receiver_count() <= 1) {
             by_run.remove(&self.key);
         }
     }

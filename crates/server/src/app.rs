@@ -36,10 +36,7 @@ pub struct App {
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
-        Arc::new(Self {
-            options,
-            stopping: watch::Sender::new(false),
-        })
+        Arc::new(Self { options, stopping: watch::Sender::new(false) })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -88,16 +85,11 @@ impl App {
 /// Serves until [`App::stop`] is called, then lets requests under way end.
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
     let stopping = app.clone();
-    axum::serve(listener, app.router())
-        .with_graceful_shutdown(async move { stopping.stopped().await })
-        .await
+    axum::serve(listener, app.router()).with_graceful_shutdown(async move { stopping.stopped().await }).await
 }
 
 async fn no_such_path(request: Request) -> ApiError {
-    ApiError::new(
-        "not_found",
-        format!("there is nothing at {}", request.uri().path()),
-    )
+    ApiError::new("not_found", format!("there is nothing at {}", request.uri().path()))
 }
 
 async fn no_such_method(request: Request) -> ApiError {

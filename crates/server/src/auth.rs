@@ -35,18 +35,12 @@ pub struct ApiSecret {
 impl ApiSecret {
     /// A fresh key.
     pub fn generate() -> Self {
-        Self {
-            id: random_hex(6),
-            secret: random_hex(32),
-        }
+        Self { id: random_hex(6), secret: random_hex(32) }
     }
 
     /// The key of `abide dev`: the same as long as the keyring is.
     pub fn for_dev(keyring: &Keyring) -> Self {
-        Self {
-            id: "dev".to_owned(),
-            secret: keyring.derive("dev-api-key"),
-        }
+        Self { id: "dev".to_owned(), secret: keyring.derive("dev-api-key") }
     }
 
     /// The key with this text.
@@ -55,10 +49,7 @@ impl ApiSecret {
         let plain = |part: &str| {
             !part.is_empty() && part.len() <= 128 && part.bytes().all(|b| b.is_ascii_alphanumeric())
         };
-        (plain(id) && plain(secret)).then(|| Self {
-            id: id.to_owned(),
-            secret: secret.to_owned(),
-        })
+        (plain(id) && plain(secret)).then(|| Self { id: id.to_owned(), secret: secret.to_owned() })
     }
 
     /// The text its owner sends.
@@ -89,12 +80,7 @@ pub struct Keys {
 impl Keys {
     /// Reads the keys of a store.
     pub async fn load(store: &dyn Store, keyring: Keyring) -> std::result::Result<Self, abide_store::Error> {
-        let by_id = store
-            .api_keys()
-            .await?
-            .into_iter()
-            .map(|key| (key.id.clone(), key))
-            .collect();
+        let by_id = store.api_keys().await?.into_iter().map(|key| (key.id.clone(), key)).collect();
         Ok(Self { keyring, by_id })
     }
 
@@ -109,10 +95,7 @@ impl Keys {
         let key = self.by_id.get(&secret.id)?;
         let genuine = self.keyring.verify(PURPOSE, secret.secret.as_bytes(), &key.mac);
         let valid = genuine && key.revoked_at.is_none();
-        valid.then(|| Principal {
-            tenant: key.tenant,
-            name: key.principal.clone(),
-        })
+        valid.then(|| Principal { tenant: key.tenant, name: key.principal.clone() })
     }
 }
 
@@ -121,19 +104,11 @@ impl FromRequestParts<Arc<App>> for Principal {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
         let State(app): State<Arc<App>> = State(app.clone());
-        let header = parts
-            .headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| value.to_str().ok());
+        let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let Some(header) = header else {
-            return Err(ApiError::new(
-                "unauthenticated",
-                "send an API key: Authorization: Bearer <key>",
-            ));
+            return Err(ApiError::new("unauthenticated", "send an API key: Authorization: Bearer <key>"));
         };
-        let key = header
-            .split_once(' ')
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let key = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let principal = key.and_then(|(_, key)| app.keys().check(key.trim()));
         principal.ok_or_else(|| {
             ApiError::new(

@@ -24,19 +24,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 
 async fn read(body: Body) -> Result<Vec<u8>> {
     let too_large = || {
-        let message = format!(
-            "the body is larger than {} bytes; send less",
-            limits::BODY_BYTES_MAX
-        );
+        let message = format!("the body is larger than {} bytes; send less", limits::BODY_BYTES_MAX);
         ApiError::new("payload_too_large", message).with("maxBytes", limits::BODY_BYTES_MAX)
     };
     match axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await {
         Ok(bytes) => Ok(bytes.into()),
         Err(error) if is_length_limit(&error) => Err(too_large()),
-        Err(error) => Err(ApiError::new(
-            "validation_error",
-            format!("the body could not be read: {error}"),
-        )),
+        Err(error) => Err(ApiError::new("validation_error", format!("the body could not be read: {error}"))),
     }
 }
 
@@ -56,12 +50,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
             ApiError::invalid(&place, message)
         }
     })?;
-    let trailing = |error| {
-        ApiError::new(
-            "validation_error",
-            format!("the body goes on after its end: {error}"),
-        )
-    };
+    let trailing =
+        |error| ApiError::new("validation_error", format!("the body goes on after its end: {error}"));
     reader.end().map_err(trailing)?;
     Ok(parsed)
 }
@@ -87,12 +77,8 @@ struct Readable(usize);
 
 impl Readable {
     fn inside<E: de::Error>(&self) -> std::result::Result<Self, E> {
-        let too_deep = || {
-            E::custom(format_args!(
-                "it is nested deeper than {} levels",
-                limits::BODY_DEPTH_MAX
-            ))
-        };
+        let too_deep =
+            || E::custom(format_args!("it is nested deeper than {} levels", limits::BODY_DEPTH_MAX));
         self.0.checked_sub(1).map(Self).ok_or_else(too_deep)
     }
 }

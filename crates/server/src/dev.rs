@@ -34,13 +34,9 @@ pub(crate) async fn advance(
         let message = format!("'advanceMs' is a number from 0 to {}", limits::CLOCK_STEP_MS_MAX);
         return Err(ApiError::invalid("advanceMs", message));
     }
-    let clock = app
-        .test_clock()
-        .ok_or_else(|| ApiError::new("not_found", "this server has no test clock"))?;
-    let now = clock
-        .advance(body.advance_ms)
-        .await
-        .map_err(abide_engine::Error::from)?;
+    let clock =
+        app.test_clock().ok_or_else(|| ApiError::new("not_found", "this server has no test clock"))?;
+    let now = clock.advance(body.advance_ms).await.map_err(abide_engine::Error::from)?;
     Ok(Json(shown(now)))
 }
 

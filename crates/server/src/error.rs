@@ -20,15 +20,8 @@ pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 impl ApiError {
     /// An error with a code from the table.
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        debug_assert!(
-            ErrorCode::find(code).is_some(),
-            "{code} is not in the table of error codes"
-        );
-        Self {
-            code,
-            message: message.into(),
-            details: Map::new(),
-        }
+        debug_assert!(ErrorCode::find(code).is_some(), "{code} is not in the table of error codes");
+        Self { code, message: message.into(), details: Map::new() }
     }
 
     /// Something the caller sent is wrong, in this field.
@@ -83,14 +76,12 @@ impl From<Rejection> for ApiError {
         let message = rejection.to_string();
         match rejection {
             Rejection::Invalid { field, .. } => Self::invalid(&field, message),
-            Rejection::CapabilityRequired {
-                node,
-                type_id,
-                capability,
-            } => Self::new("capability_required", message)
-                .with("requiredCapability", capability)
-                .with("offendingTypeId", type_id)
-                .with("nodeId", node),
+            Rejection::CapabilityRequired { node, type_id, capability } => {
+                Self::new("capability_required", message)
+                    .with("requiredCapability", capability)
+                    .with("offendingTypeId", type_id)
+                    .with("nodeId", node)
+            }
             other => Self::internal(&other),
         }
     }
@@ -106,14 +97,10 @@ impl IntoResponse for ApiError {
         }
         let mut response = (status, axum::Json(body)).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if status == StatusCode::UNAUTHORIZED {
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

@@ -19,12 +19,6 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>> {
     if app.engine().is_draining() {
         return Err(abide_engine::Error::Draining.into());
     }
-    app.engine()
-        .store()
-        .test_clock()
-        .await
-        .map_err(abide_engine::Error::from)?;
-    Ok(Json(
-        json!({ "status": "ready", "version": env!("CARGO_PKG_VERSION") }),
-    ))
+    app.engine().store().test_clock().await.map_err(abide_engine::Error::from)?;
+    Ok(Json(json!({ "status": "ready", "version": env!("CARGO_PKG_VERSION") })))
 }

@@ -30,19 +30,14 @@ struct Entry {
 impl Keyring {
     /// Where the keyring of a data directory lies unless told otherwise: beside it, never inside.
     pub fn default_path(data: &Path) -> PathBuf {
-        let name = data
-            .file_name()
-            .map_or_else(|| "abide".into(), |name| name.to_string_lossy().into_owned());
+        let name =
+            data.file_name().map_or_else(|| "abide".into(), |name| name.to_string_lossy().into_owned());
         data.with_file_name(format!("{name}.keyring"))
     }
 
     /// Opens the keyring, or makes one with a fresh secret if there is none.
     pub fn open_or_create(path: &Path) -> Result<Self, String> {
-        if path.exists() {
-            Self::open(path)
-        } else {
-            Self::create(path)
-        }
+        if path.exists() { Self::open(path) } else { Self::create(path) }
     }
 
     fn open(path: &Path) -> Result<Self, String> {
@@ -69,14 +64,8 @@ impl Keyring {
     }
 
     fn create(path: &Path) -> Result<Self, String> {
-        let entry = Entry {
-            kid: 1,
-            secret: random_hex(32),
-        };
-        let stored = Stored {
-            version: 1,
-            keys: vec![entry],
-        };
+        let entry = Entry { kid: 1, secret: random_hex(32) };
+        let stored = Stored { version: 1, keys: vec![entry] };
         let text = serde_json::to_string_pretty(&stored).expect("a keyring is plain data, which serialises");
         write_private(path, &text)
             .map_err(|error| format!("the keyring {} can't be written: {error}", path.display()))?;
@@ -124,11 +113,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         std::fs::create_dir_all(dir)?;
     }
-    let mut file: File = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
@@ -146,9 +131,8 @@ fn hex(bytes: &[u8]) -> String {
 
 fn decode(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> = pairs
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect();
+    let bytes: Option<Vec<u8>> =
+        pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
     bytes.filter(|bytes| bytes.len() >= 32)
 }
 
@@ -157,13 +141,8 @@ mod tests {
     use super::*;
 
     fn ring(keys: &[(u32, u8)]) -> Keyring {
-        let entry = |&(kid, byte): &(u32, u8)| Entry {
-            kid,
-            secret: hex(&[byte; 32]),
-        };
-        Keyring {
-            keys: keys.iter().map(entry).collect(),
-        }
+        let entry = |&(kid, byte): &(u32, u8)| Entry { kid, secret: hex(&[byte; 32]) };
+        Keyring { keys: keys.iter().map(entry).collect() }
     }
 
     #[test]
@@ -175,43 +154,23 @@ mod tests {
         assert!(!old.verify("callback", b"secret", &mac));
         assert!(!old.verify("api-key", b"secret", &mac[..20]));
         assert!(!old.verify("api-key", b"secret", &[]));
-        assert!(
-            ring(&[(1, 7), (2, 8)]).verify("api-key", b"secret", &mac),
-            "an older key still verifies"
-        );
+        assert!(ring(&[(1, 7), (2, 8)]).verify("api-key", b"secret", &mac), "an older key still verifies");
         assert!(!ring(&[(1, 8)]).verify("api-key", b"secret", &mac));
-        assert!(
-            !ring(&[(2, 7)]).verify("api-key", b"secret", &mac),
-            "the key is found by its id"
-        );
+        assert!(!ring(&[(2, 7)]).verify("api-key", b"secret", &mac), "the key is found by its id");
     }
 
     #[test]
     fn a_keyring_that_others_can_read_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = Keyring::default_path(&dir.path().join("data"));
-        assert_eq!(
-            path,
-            dir.path().join("data.keyring"),
-            "beside the data, not in it"
-        );
+        assert_eq!(path, dir.path().join("data.keyring"), "beside the data, not in it");
         let made = Keyring::open_or_create(&path).unwrap();
         let again = Keyring::open_or_create(&path).unwrap();
         assert_eq!(made.derive("x"), again.derive("x"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(
-            Keyring::open_or_create(&path)
-                .err()
-                .unwrap()
-                .contains("chmod 600")
-        );
+        assert!(Keyring::open_or_create(&path).err().unwrap().contains("chmod 600"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, "{}").unwrap();
-        assert!(
-            Keyring::open_or_create(&path)
-                .err()
-                .unwrap()
-                .contains("is not a keyring")
-        );
+        assert!(Keyring::open_or_create(&path).err().unwrap().contains("is not a keyring"));
     }
 }

@@ -112,7 +112,5 @@ pub struct ApiKey {
 
 /// A 32-byte column.
 pub(crate) fn hash(bytes: &[u8]) -> Result<Hash, String> {
-    bytes
-        .try_into()
-        .map_err(|_| format!("a hash has 32 bytes, not {}", bytes.len()))
+    bytes.try_into().map_err(|_| format!("a hash has 32 bytes, not {}", bytes.len()))
 }

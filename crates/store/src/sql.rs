@@ -88,11 +88,7 @@ pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
             int(message.sequence as i64),
             owned(message.receiver.as_bytes()),
         ];
-        plan.push(Statement {
-            sql: CONSUME,
-            values,
-            otherwise: Otherwise::Fine,
-        });
+        plan.push(Statement { sql: CONSUME, values, otherwise: Otherwise::Fine });
     }
     for (hash, bytes) in &commit.blobs {
         plan.push(put_blob(commit, Cow::Borrowed(hash), bytes));
@@ -126,46 +122,22 @@ fn head(commit: &Commit) -> Statement<'_> {
             ];
             (CREATE, values)
         }
-        (expected, None) => (
-            MOVE,
-            vec![
-                Value::Int(next),
-                Value::Int(at),
-                status,
-                tenant,
-                id,
-                Value::Int(expected as i64),
-            ],
-        ),
+        (expected, None) => {
+            (MOVE, vec![Value::Int(next), Value::Int(at), status, tenant, id, Value::Int(expected as i64)])
+        }
         (expected, Some(bytes)) => {
             let (kept, expected) = (Value::Int(next), Value::Int(expected as i64));
-            let values = vec![
-                Value::Int(next),
-                Value::Int(at),
-                status,
-                kept,
-                blob(bytes),
-                tenant,
-                id,
-                expected,
-            ];
+            let values =
+                vec![Value::Int(next), Value::Int(at), status, kept, blob(bytes), tenant, id, expected];
             (MOVE_WITH_SNAPSHOT, values)
         }
     };
-    Statement {
-        sql,
-        values,
-        otherwise: Otherwise::Stale,
-    }
+    Statement { sql, values, otherwise: Otherwise::Stale }
 }
 
 fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'a>>) {
     let [tenant, id] = key(commit);
-    let salt = commit
-        .salt
-        .as_ref()
-        .filter(|_| record.sequence == 0)
-        .map_or(Value::Null, |salt| blob(salt));
+    let salt = commit.salt.as_ref().filter(|_| record.sequence == 0).map_or(Value::Null, |salt| blob(salt));
     let (payload, large) = match &record.payload {
         Payload::Present(bytes) if bytes.len() <= INLINE_PAYLOAD_BYTES_MAX => (blob(bytes), Value::Null),
         Payload::Present(bytes) => {
@@ -189,87 +161,47 @@ fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'
         payload,
         large,
     ];
-    plan.push(Statement {
-        sql: APPEND,
-        values,
-        otherwise: Otherwise::Fine,
-    });
+    plan.push(Statement { sql: APPEND, values, otherwise: Otherwise::Fine });
 }
 
 fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect) -> Statement<'a> {
     let [tenant, id] = key(commit);
     let (sql, values, otherwise) = match effect {
-        Effect::ArmTimer { timer, due } => (
-            ARM,
-            vec![
-                Value::Int(*due),
-                tenant,
-                id,
-                Value::Text(timer.to_string().into()),
-            ],
-            Otherwise::Fine,
-        ),
+        Effect::ArmTimer { timer, due } => {
+            (ARM, vec![Value::Int(*due), tenant, id, Value::Text(timer.to_string().into())], Otherwise::Fine)
+        }
         Effect::DropTimer { timer, due } => (
             DISARM,
-            vec![
-                Value::Int(*due),
-                tenant,
-                id,
-                Value::Text(timer.to_string().into()),
-            ],
+            vec![Value::Int(*due), tenant, id, Value::Text(timer.to_string().into())],
             Otherwise::Fine,
         ),
         Effect::Dispatch(task) => {
             let (node, execution) = (text(&task.node), int(task.execution));
-            (
-                DISPATCH,
-                vec![tenant, id, node, execution, Value::Int(commit.boot as i64)],
-                Otherwise::Fine,
-            )
+            (DISPATCH, vec![tenant, id, node, execution, Value::Int(commit.boot as i64)], Otherwise::Fine)
         }
         Effect::FinishTask(task) => {
             let fence = Value::Int(commit.fence.map_or(-1, |fence| fence as i64));
-            (
-                FINISH,
-                vec![tenant, id, text(&task.node), int(task.execution), fence],
-                Otherwise::Fenced,
-            )
+            (FINISH, vec![tenant, id, text(&task.node), int(task.execution), fence], Otherwise::Fenced)
         }
         Effect::Send { to, notice } => {
             let message = serde_json::to_vec(notice).expect("a notice is plain data, which serialises");
             let sequence = Value::Int(notice.sequence as i64);
             (
                 SEND,
-                vec![
-                    tenant,
-                    id,
-                    sequence,
-                    blob(to.as_bytes()),
-                    Value::Blob(message.into()),
-                ],
+                vec![tenant, id, sequence, blob(to.as_bytes()), Value::Blob(message.into())],
                 Otherwise::Fine,
             )
         }
-        Effect::Hear { from, sequence } => (
-            HEAR,
-            vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)],
-            Otherwise::Fine,
-        ),
+        Effect::Hear { from, sequence } => {
+            (HEAR, vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)], Otherwise::Fine)
+        }
     };
-    Statement {
-        sql,
-        values,
-        otherwise,
-    }
+    Statement { sql, values, otherwise }
 }
 
 fn put_blob<'a>(commit: &'a Commit, hash: Cow<'a, [u8]>, bytes: &'a [u8]) -> Statement<'a> {
     let values = vec![int(commit.key.tenant.0), Value::Blob(hash), blob(bytes)];
-    Statement {
-        sql: PUT_BLOB,
-        values,
-        otherwise: Otherwise::Fine,
-    }
+    Statement { sql: PUT_BLOB, values, otherwise: Otherwise::Fine }
 }
 
 fn key(commit: &Commit) -> [Value<'_>; 2] {
@@ -317,11 +249,7 @@ mod tests {
                 .split('$')
                 .skip(1)
                 .map(|rest| {
-                    rest.chars()
-                        .take_while(char::is_ascii_digit)
-                        .collect::<String>()
-                        .parse()
-                        .unwrap()
+                    rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
                 })
                 .collect();
             let ascending: Vec<u32> = (1..=numbers.len() as u32).collect();

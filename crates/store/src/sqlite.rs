@@ -66,9 +66,8 @@ impl Sqlite {
             // A caller that went away does not need the answer.
             let _ = answer.send(result);
         };
-        if !self.queue.push(Job::Write(Box::new(run)), Lane::Interactive) {
-            return Box::pin(async { Err(Error::Closed) });
-        }
+        // A closed queue drops the job and with it the sender, which is answered below.
+        let _ = self.queue.push(Job::Write(Box::new(run)), Lane::Interactive);
         Box::pin(async move { answered.await.unwrap_or(Err(Error::Closed)) })
     }
 
@@ -91,12 +90,10 @@ impl Drop for Sqlite {
 }
 
 impl Store for Sqlite {
-    fn submit(&self, commit: Commit, lane: Lane, done: Done) {
-        if let Some(Job::Commit(_, done)) = self
-            .queue
-            .push_or_return(Job::Commit(Box::new(commit), done), lane)
-        {
-            done(Err(Error::Closed));
+    fn submit(&self, commit: Commit, lane: Lane, done: Done) -> Result<(), Done> {
+        match self.queue.push(Job::Commit(Box::new(commit), done), lane) {
+            Err(Job::Commit(_, done)) => Err(done),
+            _ => Ok(()),
         }
     }
 

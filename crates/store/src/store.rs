@@ -18,11 +18,12 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 
 ///
 /// Reads see every commit that was answered before they were asked, and nothing of one that is not durable.
 pub trait Store: Send + Sync + 'static {
-    /// Hands in a commit. It never blocks; `done` gets the answer.
+    /// Hands in a commit. It never blocks; `done` gets the answer, from another thread, after this returned.
+    /// A store that is closed gives `done` back uncalled.
     ///
     /// `Ok` means that a power cut can't take it back. `Stale` and `Fenced` mean that nothing of it was
     /// written. Commits in one lane are written in the order of submission; several share one transaction.
-    fn submit(&self, commit: Commit, lane: Lane, done: Done);
+    fn submit(&self, commit: Commit, lane: Lane, done: Done) -> Result<(), Done>;
 
     /// Reads an aggregate: its latest snapshot and the events behind it, as of one moment.
     fn load(&self, key: Key) -> Answer<'_, Option<Loaded>>;

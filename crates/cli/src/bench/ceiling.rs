@@ -56,13 +56,7 @@ fn step(run: &mut Run) -> anyhow::Result<Option<Commit>> {
         return Ok(None);
     };
     let expected = run.head().next;
-    let step = run.decide(
-        Command::Report(Report {
-            task,
-            outcome: Ok(None),
-        }),
-        1,
-    )?;
+    let step = run.decide(Command::Report(Report { task, outcome: Ok(None) }), 1)?;
     Ok(Some(commit(run, expected, step)))
 }
 
@@ -95,9 +89,7 @@ pub(super) fn measure(dir: &Path, commits: &[Commit], batch: usize) -> anyhow::R
     for batch in planned.chunks(batch) {
         let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?;
         for statement in batch.iter().flatten() {
-            transaction
-                .prepare_cached(statement.sql)?
-                .execute(params_from_iter(&statement.values))?;
+            transaction.prepare_cached(statement.sql)?.execute(params_from_iter(&statement.values))?;
         }
         transaction.commit()?;
     }

@@ -52,10 +52,7 @@ pub(super) async fn bench(dir: &Path, runs: usize, payload: usize) -> anyhow::Re
     server.client.get(&format!("/v1/runs/{first}")).await?;
     report
         .part("start after kill -9, all runs parked")
-        .figure(
-            "ms from exec to first answer",
-            server.up_after.as_secs_f64() * 1000.0,
-        )
+        .figure("ms from exec to first answer", server.up_after.as_secs_f64() * 1000.0)
         .figure("ms to read the first run", began.elapsed().as_secs_f64() * 1000.0)
         .figure("MiB resident, server", server.resident()?);
 
@@ -73,10 +70,7 @@ pub(super) async fn bench(dir: &Path, runs: usize, payload: usize) -> anyhow::Re
         .part("disk, server stopped")
         .figure("MiB", bytes as f64 / 1048576.0)
         .figure("bytes per run", bytes as f64 / runs as f64)
-        .figure(
-            "bytes per run beyond its payload",
-            bytes as f64 / runs as f64 - payload as f64,
-        );
+        .figure("bytes per run beyond its payload", bytes as f64 / runs as f64 - payload as f64);
     Ok(report)
 }
 
@@ -92,9 +86,7 @@ async fn prepare(dir: &Path) -> anyhow::Result<String> {
     let store = Sqlite::open(&SqliteOptions::new(dir.join("data")))?;
     let keyring = Keyring::open_or_create(&dir.join("data.keyring")).map_err(anyhow::Error::msg)?;
     let secret = ApiSecret::generate();
-    store
-        .put_api_key(secret.row(&keyring, TenantId(1), "bench", 0))
-        .await?;
+    store.put_api_key(secret.row(&keyring, TenantId(1), "bench", 0)).await?;
     Ok(secret.text())
 }
 
@@ -121,12 +113,7 @@ async fn park_share(client: &Client, body: &Value, share: usize) -> anyhow::Resu
     let mut parked = Vec::with_capacity(share);
     for _ in 0..share {
         let answer = client.post("/v1/runs", body).await?;
-        parked.push(
-            answer["runId"]
-                .as_str()
-                .context("an answer without runId")?
-                .to_owned(),
-        );
+        parked.push(answer["runId"].as_str().context("an answer without runId")?.to_owned());
     }
     Ok(parked)
 }
@@ -137,10 +124,7 @@ async fn wake(server: &Server, parked: &[String]) -> anyhow::Result<Latencies> {
     let stride = (parked.len() / WOKEN).max(1);
     for run in parked.iter().step_by(stride).take(WOKEN) {
         let began = Instant::now();
-        server
-            .client
-            .post(&format!("/v1/runs/{run}/cancel"), &json!({}))
-            .await?;
+        server.client.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
         latencies.add(began.elapsed());
     }
     Ok(latencies)
@@ -151,36 +135,19 @@ impl Server {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let began = Instant::now();
         let child = Command::new(std::env::current_exe()?)
-            .args([
-                "serve",
-                "--log",
-                "error",
-                "--listen",
-                &format!("127.0.0.1:{port}"),
-                "--data",
-            ])
+            .args(["serve", "--log", "error", "--listen", &format!("127.0.0.1:{port}"), "--data"])
             .arg(dir.join("data"))
             .arg("--workflows")
             .arg(dir.join("workflows"))
             .stdin(Stdio::null())
             .spawn()?;
-        let args = ClientArgs {
-            url: format!("http://127.0.0.1:{port}"),
-            api_key: Some(key.to_owned()),
-            json: true,
-        };
+        let args =
+            ClientArgs { url: format!("http://127.0.0.1:{port}"), api_key: Some(key.to_owned()), json: true };
         let client = Arc::new(Client::new(&args)?);
-        let mut server = Self {
-            child,
-            client,
-            up_after: Duration::ZERO,
-        };
+        let mut server = Self { child, client, up_after: Duration::ZERO };
         while server.client.get("/v1/runs?limit=1").await.is_err() {
             anyhow::ensure!(server.child.try_wait()?.is_none(), "the server ended");
-            anyhow::ensure!(
-                began.elapsed() < Duration::from_secs(60),
-                "the server did not come up"
-            );
+            anyhow::ensure!(began.elapsed() < Duration::from_secs(60), "the server did not come up");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         server.up_after = began.elapsed();
@@ -189,15 +156,9 @@ impl Server {
 
     /// Resident memory in MiB, as the kernel counts it.
     fn resident(&self) -> anyhow::Result<f64> {
-        let status = std::fs::read_to_string(
-            PathBuf::from("/proc")
-                .join(self.child.id().to_string())
-                .join("status"),
-        )?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .context("no VmRSS")?;
+        let status =
+            std::fs::read_to_string(PathBuf::from("/proc").join(self.child.id().to_string()).join("status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse()?;
         Ok(kib / 1024.0)
     }

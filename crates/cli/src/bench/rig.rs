@@ -36,10 +36,7 @@ pub(super) struct Cost {
 impl Rig {
     pub(super) fn open(dir: &Path, shim_name: &str, workflows: &[Value]) -> anyhow::Result<Self> {
         let shim = Shim::counting(shim_name)?;
-        let options = SqliteOptions {
-            vfs: Some(shim.name().to_owned()),
-            ..SqliteOptions::new(dir)
-        };
+        let options = SqliteOptions { vfs: Some(shim.name().to_owned()), ..SqliteOptions::new(dir) };
         let store: Arc<dyn Store> = Arc::new(Sqlite::open(&options)?);
         let engine = Engine::start(EngineOptions {
             store: store.clone(),
@@ -112,10 +109,7 @@ impl Cost {
             .figure("commits", self.commits)
             .figure("transactions", self.transactions)
             .figure("fsyncs", self.syncs)
-            .figure(
-                "commits per fsync",
-                self.commits as f64 / self.syncs.max(1) as f64,
-            )
+            .figure("commits per fsync", self.commits as f64 / self.syncs.max(1) as f64)
             .figure("rows written", self.rows)
             .figure("bytes written", self.bytes);
     }

@@ -28,10 +28,7 @@ pub(super) async fn bench(dir: &Path, concurrency: usize, runs: usize) -> anyhow
     output::say("the ceiling: the same rows and batches on bare SQLite …");
     let sample = runs.min(CEILING_RUNS_MAX);
     let commits = ceiling::commits_of(&Arc::new(parse(&workflow)?), concurrency, sample)?;
-    let ceiling = rate(
-        sample,
-        ceiling::measure(&dir.join("ceiling"), &commits, cost.batch())?,
-    );
+    let ceiling = rate(sample, ceiling::measure(&dir.join("ceiling"), &commits, cost.batch())?);
     report
         .figure("commits per transaction", cost.batch())
         .figure("bare SQLite, runs/s", ceiling)

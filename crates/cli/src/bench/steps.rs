@@ -17,41 +17,21 @@ pub(super) async fn bench(
     runs: usize,
 ) -> anyhow::Result<Report> {
     let steps = steps.max(1);
-    let workflows = [
-        chain("durable", steps, true),
-        chain("pure", steps, false),
-        chain("one", 1, true),
-    ];
+    let workflows = [chain("durable", steps, true), chain("pure", steps, false), chain("one", 1, true)];
     let rig = Rig::open(&dir.join("engine"), "bench-steps", &workflows)?;
     let mut report = Report::default();
 
-    output::say(&format!(
-        "durable steps: {runs} runs of {steps}, {concurrency} at a time …"
-    ));
+    output::say(&format!("durable steps: {runs} runs of {steps}, {concurrency} at a time …"));
     let durable = rig.drive("durable", concurrency, runs).await?;
     let per_second = rate(steps * runs, durable.took);
     report
         .part("individually durable steps (each on disk before the next begins)")
         .figure("steps", steps * runs)
         .figure("steps/s", per_second)
-        .figure(
-            "ms per step within a run, p50",
-            durable.latencies.ms(0.5) / steps as f64,
-        )
-        .figure(
-            "ms per step within a run, p99",
-            durable.latencies.ms(0.99) / steps as f64,
-        );
+        .figure("ms per step within a run, p50", durable.latencies.ms(0.5) / steps as f64)
+        .figure("ms per step within a run, p99", durable.latencies.ms(0.99) / steps as f64);
     durable.tell(&mut report);
-    ceiling_of(
-        dir,
-        &workflows[0],
-        steps,
-        concurrency,
-        &durable,
-        per_second,
-        &mut report,
-    )?;
+    ceiling_of(dir, &workflows[0], steps, concurrency, &durable, per_second, &mut report)?;
 
     output::say("one run at a time …");
     let alone = rig.drive("one", 1, 500).await?;

@@ -13,25 +13,24 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::{Server, Site, node, verify, workflow};
+use crate::support::{Server, Site, answer, verify};
 use dice::Dice;
 use journals::{Disk, SWEEP};
 use load::{ANSWER_MAX, Load};
-use workflows::{HOUR_MS, Kind, durably};
+use workflows::{Kind, lanes, parked};
 
 /// Kills in one go of the test.
-const ROUNDS: usize = 36;
+const ROUNDS: usize = 72;
 
 /// How long a server may live in a round; a failpoint that has not fired by then never does.
-const ROUND_MAX: Duration = Duration::from_secs(20);
+const ROUND_MAX: Duration = Duration::from_secs(30);
 
 /// How long everything that is under way may take to end, once nobody kills the server any more.
 const END_MAX: Duration = Duration::from_secs(30);
@@ -44,6 +43,9 @@ const VERIFY_MAX: Duration = Duration::from_secs(60);
 
 /// Requests that the test itself has under way at once.
 const AT_ONCE: usize = 16;
+
+/// How often a server under load is asked to stop.
+const DRAINS: usize = 8;
 
 /// How a server meets its end.
 #[derive(Clone, Copy)]
@@ -62,10 +64,10 @@ impl Death {
         }
     }
 
-    fn flags(self) -> Vec<String> {
+    fn flags(self) -> Option<String> {
         match self {
-            Self::Failpoint(window, nth) => vec!["--failpoint".into(), format!("{window}={nth}")],
-            Self::Random(_) => Vec::new(),
+            Self::Failpoint(window, nth) => Some(format!("--failpoint={window}={nth}")),
+            Self::Random(_) => None,
         }
     }
 }
@@ -77,8 +79,8 @@ fn plan(rounds: usize, dice: &mut Dice) -> Vec<Death> {
     let mut deaths: Vec<Death> = (0..rounds)
         .map(|round| match WINDOWS.get(round % 9 / 2) {
             // Some at the first chance, which for a timer or a task is while the server recovers.
-            Some(window) => Death::Failpoint(window, 1 + dice.below([1, 4, 16, 64][round / 9 % 4])),
-            None => Death::Random(1 + dice.below(128)),
+            Some(window) => Death::Failpoint(window, 1 + dice.below([1, 8, 32, 128][round / 9 % 4])),
+            None => Death::Random(dice.below(256)),
         })
         .collect();
     for at in (1..deaths.len()).rev() {
@@ -105,16 +107,9 @@ struct Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:20} {:>5} {:>12} {:>8}",
-            "window", "kills", "by failpoint", "by test"
-        )?;
+        writeln!(f, "{:20} {:>5} {:>12} {:>8}", "window", "kills", "by failpoint", "by test")?;
         for (moment, deaths) in &self.deaths {
-            let Deaths {
-                by_failpoint,
-                by_test,
-            } = deaths;
+            let Deaths { by_failpoint, by_test } = deaths;
             let kills = by_failpoint + by_test;
             writeln!(f, "{moment:20} {kills:>5} {by_failpoint:>12} {by_test:>8}")?;
         }
@@ -128,10 +123,7 @@ impl fmt::Display for Tally {
 
 fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name} is a whole number, not '{text}'")),
-    )
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a whole number, not '{text}'")))
 }
 
 fn seed() -> u64 {
@@ -184,7 +176,7 @@ enum Cause {
 /// One life of a server under load, to its end.
 async fn round(site: &Site, load: &Load, clients: &mut JoinSet<()>, death: Death) -> Cause {
     let flags = death.flags();
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let flags: Vec<&str> = flags.as_deref().into_iter().collect();
     let started = tokio::task::block_in_place(|| site.try_start(&flags));
     let cause = match started {
         // It was killed by its own recovery, before it listened.
@@ -226,12 +218,7 @@ fn kill(mut server: Server) -> Cause {
 }
 
 fn expect_killed(status: ExitStatus, site: &Site) -> Cause {
-    assert_eq!(
-        status.signal(),
-        Some(9),
-        "the server ended with {status}: {}",
-        site.said()
-    );
+    assert_eq!(status.signal(), Some(9), "the server ended with {status}: {}", site.said());
     Cause::Failpoint
 }
 
@@ -251,11 +238,7 @@ async fn end_well(site: &Site, load: &Load) -> usize {
     let unended: Vec<&Listed> = listed.values().filter(open).collect();
     println!("{} of {} runs were under way", unended.len(), listed.len());
     let deadline = Instant::now() + END_MAX;
-    let ends = unended.into_iter().map(|run| end(site, &server, run, deadline));
-    stream::iter(ends)
-        .buffer_unordered(AT_ONCE)
-        .collect::<Vec<()>>()
-        .await;
+    stream::iter(unended).for_each_concurrent(AT_ONCE, |run| end(site, &server, run, deadline)).await;
     let listed = list(&server).await;
     stop(site, server).await;
     let verified = verify_within(site);
@@ -264,10 +247,7 @@ async fn end_well(site: &Site, load: &Load) -> usize {
     for (run, journal) in &disk.runs {
         let shown = listed.get(run).map(|it| (it.status.as_str(), it.events));
         if shown != Some((journal.status.as_str(), journal.len() as i64)) || journal.status == "running" {
-            findings.push(format!(
-                "{run}: listed as {shown:?}, but it is {}",
-                journal.text()
-            ));
+            findings.push(format!("{run}: listed as {shown:?}, but it is {}", journal.text()));
         }
     }
     assert!(
@@ -276,15 +256,8 @@ async fn end_well(site: &Site, load: &Load) -> usize {
         findings.len(),
         findings[..findings.len().min(10)].join("\n")
     );
-    assert_eq!(
-        (listed.len(), verified),
-        (disk.runs.len(), disk.runs.len() as u64)
-    );
-    assert_eq!(
-        (disk.timers, disk.tasks, disk.outbox),
-        (0, 0, 0),
-        "something is left over"
-    );
+    assert_eq!((listed.len(), verified), (disk.runs.len(), disk.runs.len() as u64));
+    assert_eq!((disk.timers, disk.tasks, disk.outbox), (0, 0, 0), "something is left over");
     disk.runs.len()
 }
 
@@ -295,7 +268,11 @@ async fn end(site: &Site, server: &Server, run: &Listed, deadline: Instant) {
         let (status, said) = promptly(server.post(&path, &json!({ "reason": SWEEP }))).await;
         assert_eq!(status, StatusCode::OK, "{said}");
     }
-    let path = format!("/v1/runs/{}/events/poll?timeout=1&lastSequence=1000000", run.id);
+    await_end(site, server, &run.id, deadline).await;
+}
+
+async fn await_end(site: &Site, server: &Server, run: &str, deadline: Instant) {
+    let path = format!("/v1/runs/{run}/events/poll?timeout=1&lastSequence=1000000");
     loop {
         let (status, page) = promptly(server.get(&path)).await;
         assert_eq!(status, StatusCode::OK, "{page}");
@@ -304,15 +281,15 @@ async fn end(site: &Site, server: &Server, run: &Listed, deadline: Instant) {
         }
         assert!(
             Instant::now() < deadline,
-            "{} is stuck: {}{}",
-            run.id,
-            Disk::read(&site.data()).runs[&run.id].text(),
+            "{run} is stuck: {}{}",
+            Disk::read(&site.data()).runs[run].text(),
             site.said()
         );
     }
 }
 
 /// A run as a list shows it.
+#[derive(Debug, PartialEq)]
 struct Listed {
     id: String,
     workflow: String,
@@ -331,12 +308,7 @@ async fn list(server: &Server) -> BTreeMap<String, Listed> {
             let text = |name: &str| run[name].as_str().unwrap().to_owned();
             let (id, workflow, status) = (text("runId"), text("workflowId"), text("status"));
             let events = run["events"].as_i64().unwrap();
-            let entry = Listed {
-                id: id.clone(),
-                workflow,
-                status,
-                events,
-            };
+            let entry = Listed { id: id.clone(), workflow, status, events };
             assert!(listed.insert(id, entry).is_none(), "listed twice: {run}");
         }
         match page["nextCursor"].as_str() {
@@ -348,9 +320,7 @@ async fn list(server: &Server) -> BTreeMap<String, Listed> {
 
 /// An answer from a server that lives.
 async fn promptly(answer: impl Future<Output = (StatusCode, Value)>) -> (StatusCode, Value) {
-    tokio::time::timeout(ANSWER_MAX, answer)
-        .await
-        .expect("the server answers")
+    tokio::time::timeout(ANSWER_MAX, answer).await.expect("the server answers")
 }
 
 /// Stops the server as an operator would.
@@ -366,7 +336,95 @@ async fn stop(site: &Site, mut server: Server) {
 fn verify_within(site: &Site) -> u64 {
     let (data, (send, receive)) = (site.data(), std::sync::mpsc::channel());
     std::thread::spawn(move || send.send(verify(&data)));
-    receive
-        .recv_timeout(VERIFY_MAX)
-        .expect("the data verifies in time")
+    receive.recv_timeout(VERIFY_MAX).expect("the data verifies in time")
+}
+
+/// Runs parked on a timer that is far away.
+const PARKED: usize = 3000;
+
+/// Tasks that are under way when the server dies, and how many follow each of them.
+const LANES: usize = 300;
+const LANE_LENGTH: usize = 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_after_a_kill_serves_at_once() {
+    let site = Site::new();
+    site.workflow(&parked()).workflow(&lanes(LANES, LANE_LENGTH));
+    // Nobody passes this window before the first task is performed: all are under way then.
+    let mut server = tokio::task::block_in_place(|| site.start(&["--failpoint=effect-report=1"]));
+    stream::iter(0..PARKED)
+        .for_each_concurrent(AT_ONCE, |_| async {
+            promptly(started(&server, "parked")).await;
+        })
+        .await;
+    let before = list(&server).await;
+    let start = server.request(Method::POST, "/v1/runs").timeout(ANSWER_MAX);
+    // It is killed on the way, so there may be an answer or not.
+    let _ = answer(start.json(&json!({ "workflowId": "lanes" }))).await;
+    let status = server.exit_within(ROUND_MAX).await.expect("the failpoint fires");
+    expect_killed(status, &site);
+    let disk = Disk::read(&site.data());
+    assert_eq!((disk.timers, disk.leased), (PARKED as i64, LANES as i64));
+
+    let began = Instant::now();
+    let server = tokio::task::block_in_place(|| site.start(&[]));
+    let up = began.elapsed();
+    let some = before.keys().next().unwrap();
+    let (status, shown) = promptly(server.get(&format!("/v1/runs/{some}"))).await;
+    assert_eq!((status, &shown["status"]), (StatusCode::OK, &json!("running")));
+    let (_, fresh) = promptly(started(&server, "parked")).await;
+    let served = began.elapsed();
+    let lanes = find_lanes(&server).await;
+    assert_eq!(lanes.status, "running", "the recovery was over before anybody asked");
+    await_end(&site, &server, &lanes.id, Instant::now() + END_MAX).await;
+    println!("listening after {up:.1?}, served after {served:.1?}, recovered after {:.1?}", began.elapsed());
+
+    let mut after = list(&server).await;
+    stop(&site, server).await;
+    assert_eq!(after.remove(&lanes.id).unwrap().status, "completed");
+    assert!(after.remove(fresh["runId"].as_str().unwrap()).is_some());
+    assert_eq!(after, before, "the parked runs are as they were");
+    assert_eq!(verify_within(&site), PARKED as u64 + 2);
+    let disk = Disk::read(&site.data());
+    assert_eq!((disk.timers, disk.tasks), (PARKED as i64 + 1, 0));
+}
+
+async fn started(server: &Server, workflow: &str) -> (StatusCode, Value) {
+    let (status, body) = server.post("/v1/runs", &json!({ "workflowId": workflow })).await;
+    assert_eq!(status, StatusCode::CREATED, "{body}");
+    (status, body)
+}
+
+/// The one run of the workflow with the tasks. Nobody may have been told its id.
+async fn find_lanes(server: &Server) -> Listed {
+    let mut listed = list(server).await.into_values();
+    listed.find(|run| run.workflow == "lanes").expect("it was on disk")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_drains() {
+    let seed = seed();
+    println!("ABIDE_CRASH_SEED={seed}");
+    let mut dice = Dice::new(seed);
+    let site = site();
+    let (load, clients) = Load::begin(&mut dice);
+    load.expect_draining();
+    for _ in 0..DRAINS {
+        let server = tokio::task::block_in_place(|| site.start(&[]));
+        load.connect(&server);
+        let requests = 1 + dice.below(256);
+        tokio::time::timeout(ROUND_MAX, load.acknowledge(requests))
+            .await
+            .expect("the requests are acknowledged");
+        stop(&site, server).await;
+        load.disconnect();
+        let disk = Disk::read(&site.data());
+        assert_eq!(disk.leased, 0, "a task is left that was under way");
+    }
+    load.finish(clients).await;
+    let disk = Disk::read(&site.data());
+    let findings = disk.findings(&load.memory());
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+    assert_eq!(verify_within(&site), disk.runs.len() as u64);
+    end_well(&site, &load).await;
 }

@@ -42,7 +42,9 @@ fn site() -> Site {
             json!([]),
         ),
     ];
-    definitions.iter().for_each(|definition| drop(site.workflow(definition)));
+    for definition in &definitions {
+        site.workflow(definition);
+    }
     site
 }
 
@@ -147,10 +149,7 @@ fn refusal((status, body): (StatusCode, Value), code: &str) -> Value {
     let entry = entry.unwrap_or_else(|| panic!("{body} has no code from the table"));
     assert_eq!((entry.code, entry.status), (code, status.as_u16()), "{body}");
     let keys: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
-    assert!(
-        keys == ["error", "message"] || keys == ["details", "error", "message"],
-        "{body}"
-    );
+    assert!(keys == ["error", "message"] || keys == ["details", "error", "message"], "{body}");
     assert!(!body["message"].as_str().unwrap().is_empty(), "{body}");
     assert!(body["details"].is_object() || body["details"].is_null(), "{body}");
     body["details"].clone()
@@ -175,10 +174,5 @@ async fn events_so_far(server: &Server, run: &str) -> Vec<Value> {
 
 /// Milliseconds since 1970 from a timestamp on the wire.
 fn millis(timestamp: &Value) -> i64 {
-    timestamp
-        .as_str()
-        .unwrap()
-        .parse::<jiff::Timestamp>()
-        .unwrap()
-        .as_millisecond()
+    timestamp.as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
 }

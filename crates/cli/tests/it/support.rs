@@ -64,6 +64,40 @@ impl Site {
         Server::start(self, extra)
     }
 
+    /// Starts `abide serve` on this site; requests carry this key.
+    pub(crate) fn serve(&self, key: &str, extra: &[&str]) -> Server {
+        Server::serve(self, key, extra)
+    }
+
+    /// Makes an API key of a tenant. No server may be running.
+    pub(crate) fn new_key(&self, tenant: &str) -> String {
+        let output =
+            abide().args(["keys", "create", "--tenant", tenant, "--data"]).arg(self.data()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// The database, beside a server that may be running.
+    pub(crate) fn database(&self) -> rusqlite::Connection {
+        let database = rusqlite::Connection::open(self.data().join("abide.db")).unwrap();
+        database.busy_timeout(Duration::from_secs(30)).unwrap();
+        database
+    }
+
+    /// How many rows each table has. What a server counts for itself (its starts) is left out.
+    pub(crate) fn rows(&self) -> BTreeMap<String, u64> {
+        let database = self.database();
+        let mut tables = database
+            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'settings'")
+            .unwrap();
+        let names: Vec<String> =
+            tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let count = |name: &String| {
+            database.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| row.get(0)).unwrap()
+        };
+        names.iter().map(|name| (name.clone(), count(name))).collect()
+    }
+
     /// What the last server said: its welcome and its log.
     pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(self.path("said")).unwrap_or_default()
@@ -80,11 +114,7 @@ pub(crate) struct Server {
 
 impl Server {
     fn start(site: &Site, extra: &[&str]) -> Result<Self, ExitStatus> {
-        let log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(site.path("server.log"))
-            .unwrap();
+        let log = std::fs::File::options().create(true).append(true).open(site.path("server.log")).unwrap();
         let said = site.path("said");
         let mut child = abide()
             .args(["dev", "--listen", "127.0.0.1:0", "--log", "warn", "--data"])
@@ -98,34 +128,30 @@ impl Server {
             .spawn()
             .unwrap();
         let (url, key) = read_welcome(&mut child, &said)?;
-        Ok(Self {
-            child,
-            http: reqwest::Client::new(),
-            url,
-            key,
-        })
+        Ok(Self { child, http: reqwest::Client::new(), url, key })
     }
 
     fn serve(site: &Site, key: &str, extra: &[&str]) -> Self {
-        let said = site.path("said");
-        let mut child = abide()
+        let mut command = abide();
+        command
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(site.data())
             .arg("--workflows")
             .arg(site.path("workflows"))
-            .args(extra)
+            .args(extra);
+        Self::launch(command, &site.path("said"), key)
+    }
+
+    /// Starts any `abide serve`, which has to log that it listens.
+    pub(crate) fn launch(mut command: Command, said: &Path, key: &str) -> Self {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&said).unwrap())
+            .stderr(std::fs::File::create(said).unwrap())
             .spawn()
             .unwrap();
-        let url = await_word(&mut child, &said, "url=\"", '"');
-        Self {
-            child,
-            http: reqwest::Client::new(),
-            url,
-            key: key.to_owned(),
-        }
+        let url = await_word(&mut child, said, "url=\"", '"');
+        Self { child, http: reqwest::Client::new(), url, key: key.to_owned() }
     }
 
     /// Kills the process as `kill -9` does, and waits until it is gone.
@@ -142,8 +168,13 @@ impl Server {
 
     /// Asks the process to stop as `kill` does.
     pub(crate) fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// Sends the process a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Waits until the process has ended by itself and tells how; `None` if it lives longer than that.
@@ -180,9 +211,7 @@ impl Server {
 
     /// Any request with this server's key.
     pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.http
-            .request(method, format!("{}{path}", self.url))
-            .bearer_auth(&self.key)
+        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key)
     }
 
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
@@ -195,9 +224,8 @@ impl Server {
 
     /// Starts a run and gives its id.
     pub(crate) async fn start_run(&self, workflow: &str, inputs: Value) -> String {
-        let (status, body) = self
-            .post("/v1/runs", &json!({ "workflowId": workflow, "inputs": inputs }))
-            .await;
+        let (status, body) =
+            self.post("/v1/runs", &json!({ "workflowId": workflow, "inputs": inputs })).await;
         assert_eq!(status, StatusCode::CREATED, "{body}");
         body["runId"].as_str().unwrap().to_owned()
     }
@@ -206,14 +234,9 @@ impl Server {
     pub(crate) async fn events(&self, run: &str) -> Vec<Value> {
         let mut events: Vec<Value> = Vec::new();
         loop {
-            let after = events
-                .last()
-                .map_or(-1, |event| event["sequence"].as_i64().unwrap());
-            let (status, page) = self
-                .get(&format!(
-                    "/v1/runs/{run}/events/poll?timeout=60&lastSequence={after}"
-                ))
-                .await;
+            let after = events.last().map_or(-1, |event| event["sequence"].as_i64().unwrap());
+            let (status, page) =
+                self.get(&format!("/v1/runs/{run}/events/poll?timeout=60&lastSequence={after}")).await;
             assert_eq!(status, StatusCode::OK, "{page}");
             events.extend(page["events"].as_array().unwrap().iter().cloned());
             if page["isComplete"] == true {
@@ -230,12 +253,7 @@ impl Server {
 
     /// Runs the client side of the binary against this server.
     pub(crate) fn cli(&self, args: &[&str]) -> std::process::Output {
-        abide()
-            .args(args)
-            .env("ABIDE_URL", &self.url)
-            .env("ABIDE_API_KEY", &self.key)
-            .output()
-            .unwrap()
+        abide().args(args).env("ABIDE_URL", &self.url).env("ABIDE_API_KEY", &self.key).output().unwrap()
     }
 }
 
@@ -265,20 +283,15 @@ fn read_welcome(child: &mut Child, said: &Path) -> Result<(String, String), Exit
             let rest = &text[start..];
             rest.find(char::is_whitespace).map(|end| rest[..end].to_owned())
         };
-        if let (Some(url), Some(key), true) = (
-            word("ABIDE_URL="),
-            word("ABIDE_API_KEY="),
-            text.contains("run list"),
-        ) {
+        if let (Some(url), Some(key), true) =
+            (word("ABIDE_URL="), word("ABIDE_API_KEY="), text.contains("run list"))
+        {
             return Ok((url, key));
         }
         if let Some(status) = child.try_wait().unwrap() {
             return Err(status);
         }
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "the server did not come up: {text}"
-        );
+        assert!(began.elapsed() < Duration::from_secs(30), "the server did not come up: {text}");
         std::thread::yield_now();
     }
 }
@@ -293,27 +306,16 @@ fn await_word(child: &mut Child, said: &Path, prefix: &str, end: char) -> String
             return word.to_owned();
         }
         assert!(child.try_wait().unwrap().is_none(), "the server ended: {text}");
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "the server did not come up: {text}"
-        );
+        assert!(began.elapsed() < Duration::from_secs(30), "the server did not come up: {text}");
         std::thread::yield_now();
     }
 }
 
 /// `abide verify` on a data directory: the number of runs, or a panic with its findings.
 pub(crate) fn verify(data: &Path) -> u64 {
-    let output = abide()
-        .args(["verify", "--json", "--data"])
-        .arg(data)
-        .output()
-        .unwrap();
+    let output = abide().args(["verify", "--json", "--data"]).arg(data).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    assert!(
-        output.status.success(),
-        "{report:#} {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{report:#} {}", String::from_utf8_lossy(&output.stderr));
     report["runs"].as_u64().unwrap()
 }
 
@@ -337,13 +339,8 @@ pub(crate) fn workflow(id: &str, nodes: &[Value], edges: &[(&str, &str)], variab
 /// A chain of nodes of one kind.
 pub(crate) fn chain(id: &str, kind: &str, length: usize, settings: &Value) -> Value {
     let ids: Vec<String> = (0..length).map(|ix| format!("n{ix}")).collect();
-    let nodes: Vec<Value> = ids
-        .iter()
-        .map(|id| node(id, kind, json!({}), json!({}), settings.clone()))
-        .collect();
-    let edges: Vec<(&str, &str)> = ids
-        .windows(2)
-        .map(|pair| (pair[0].as_str(), pair[1].as_str()))
-        .collect();
+    let nodes: Vec<Value> =
+        ids.iter().map(|id| node(id, kind, json!({}), json!({}), settings.clone())).collect();
+    let edges: Vec<(&str, &str)> = ids.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
     workflow(id, &nodes, &edges, json!([]))
 }

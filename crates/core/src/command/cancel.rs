@@ -14,10 +14,7 @@ pub(super) fn decide(
     run.check_running()?;
     check_reason(reason.as_ref())?;
     if run.state.in_flight > 0 {
-        let asked = Cancelling {
-            reason,
-            cancelled_by: by,
-        };
+        let asked = Cancelling { reason, cancelled_by: by };
         turn.emit_run(run, RunEvent::Cancelling(asked), None);
         run.advance(turn);
     } else {

@@ -11,14 +11,7 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, report: Report) -> Result<(
         Ok(outputs) => NodeEvent::Completed(NodeCompleted { outputs }),
         Err(error) => NodeEvent::Failed(NodeFailed { error }),
     };
-    turn.emit(
-        run,
-        &Event::Node {
-            node: report.task.node,
-            event,
-        },
-        None,
-    );
+    turn.emit(run, &Event::Node { node: report.task.node, event }, None);
     run.advance(turn);
     Ok(())
 }
@@ -27,9 +20,5 @@ fn check_under_way(run: &Run, task: &TaskId) -> Result<(), Rejection> {
     let ix = run.graph.node(&task.node).ok_or(Rejection::NoSuchTask)?;
     let node = run.node(ix);
     let under_way = node.phase == NodePhase::Running && node.execution == task.execution;
-    if under_way {
-        Ok(())
-    } else {
-        Err(Rejection::NoSuchTask)
-    }
+    if under_way { Ok(()) } else { Err(Rejection::NoSuchTask) }
 }

@@ -33,10 +33,7 @@ impl Run {
     pub fn start(start: Start, now: Millis) -> Result<(Self, Step), Rejection> {
         check(&start)?;
         let mut run = Self::empty(start.key, start.salt, start.graph.clone());
-        let mut turn = Turn {
-            step: Step::default(),
-            now: now.max(run.head.at),
-        };
+        let mut turn = Turn { step: Step::default(), now: now.max(run.head.at) };
         let started = Started {
             workflow_id: start.graph.workflow_id.to_string(),
             definition: hex(&start.graph.hash),
@@ -56,23 +53,13 @@ fn check(start: &Start) -> Result<(), Rejection> {
     start.graph.check_capabilities()?;
     ports::check_inputs(&start.graph, &start.inputs)?;
     if start.tags.len() > limits::TAGS_MAX
-        || start
-            .tags
-            .iter()
-            .any(|tag| tag.chars().count() > limits::TAG_CHARS_MAX)
+        || start.tags.iter().any(|tag| tag.chars().count() > limits::TAG_CHARS_MAX)
     {
-        let message = format!(
-            "'tags' takes at most {} tags of {} characters",
-            limits::TAGS_MAX,
-            limits::TAG_CHARS_MAX
-        );
+        let message =
+            format!("'tags' takes at most {} tags of {} characters", limits::TAGS_MAX, limits::TAG_CHARS_MAX);
         return Err(Rejection::invalid("tags", message));
     }
-    if start
-        .metadata
-        .as_ref()
-        .is_some_and(|metadata| metadata.type_name() != "object")
-    {
+    if start.metadata.as_ref().is_some_and(|metadata| metadata.type_name() != "object") {
         return Err(Rejection::invalid("metadata", "'metadata' must be an object"));
     }
     Ok(())

@@ -12,14 +12,7 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, timer: &TimerId) -> Result<
     }
     if let TimerId::Delay { node, .. } = timer {
         let event = NodeEvent::Completed(NodeCompleted { outputs: None });
-        turn.emit(
-            run,
-            &Event::Node {
-                node: node.clone(),
-                event,
-            },
-            None,
-        );
+        turn.emit(run, &Event::Node { node: node.clone(), event }, None);
     }
     // The stretch timer needs no event of its own: the first node that starts takes it away.
     run.advance(turn);

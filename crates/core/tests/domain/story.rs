@@ -38,12 +38,7 @@ pub(crate) fn json(value: &Value) -> Json {
 
 /// What the run `from` says at `sequence` to the node `node`.
 pub(crate) fn notice(from: RunId, sequence: u64, lifecycle: Lifecycle) -> Notice {
-    Notice {
-        from,
-        sequence,
-        node: "child".to_owned(),
-        lifecycle,
-    }
+    Notice { from, sequence, node: "child".to_owned(), lifecycle }
 }
 
 /// A story before its first word.
@@ -111,13 +106,7 @@ impl Opening {
     pub(crate) fn start(self) -> Story {
         let twin = Run::empty(self.0.key, self.0.salt, self.0.graph.clone());
         let (run, step) = Run::start(self.0, BEGIN).expect("the start is accepted");
-        let mut story = Story {
-            run,
-            twin,
-            now: BEGIN,
-            journal: Vec::new(),
-            last: Ok(Step::default()),
-        };
+        let mut story = Story { run, twin, now: BEGIN, journal: Vec::new(), last: Ok(Step::default()) };
         story.take_in(&step);
         story.last = Ok(step);
         story
@@ -125,9 +114,7 @@ impl Opening {
 
     #[track_caller]
     pub(crate) fn refused(self) -> Rejection {
-        Run::start(self.0, BEGIN)
-            .map(|(_, step)| lines(&step.records))
-            .expect_err("the start is refused")
+        Run::start(self.0, BEGIN).map(|(_, step)| lines(&step.records)).expect_err("the start is refused")
     }
 }
 
@@ -141,34 +128,22 @@ impl Story {
 
     #[track_caller]
     pub(crate) fn cancel(self) -> Self {
-        self.ask(Command::Cancel {
-            reason: None,
-            by: None,
-        })
+        self.ask(Command::Cancel { reason: None, by: None })
     }
 
     #[track_caller]
     pub(crate) fn cancel_because(self, reason: &str, who: &str) -> Self {
-        self.ask(Command::Cancel {
-            reason: Some(reason.to_owned()),
-            by: Some(who.to_owned()),
-        })
+        self.ask(Command::Cancel { reason: Some(reason.to_owned()), by: Some(who.to_owned()) })
     }
 
     #[track_caller]
     pub(crate) fn pause(self) -> Self {
-        self.ask(Command::Pause {
-            reason: None,
-            by: None,
-        })
+        self.ask(Command::Pause { reason: None, by: None })
     }
 
     #[track_caller]
     pub(crate) fn pause_because(self, reason: &str, who: &str) -> Self {
-        self.ask(Command::Pause {
-            reason: Some(reason.to_owned()),
-            by: Some(who.to_owned()),
-        })
+        self.ask(Command::Pause { reason: Some(reason.to_owned()), by: Some(who.to_owned()) })
     }
 
     #[track_caller]
@@ -207,10 +182,7 @@ impl Story {
         execution: u32,
         outcome: Result<Option<Json>, Failure>,
     ) -> Self {
-        let task = TaskId {
-            node: node.into(),
-            execution,
-        };
+        let task = TaskId { node: node.into(), execution };
         self.ask(Command::Report(Report { task, outcome }))
     }
 
@@ -236,15 +208,8 @@ impl Story {
         for record in &step.records {
             effects.extend(self.twin.apply(record).expect("a decided record folds"));
         }
-        assert_eq!(
-            effects, step.effects,
-            "folding the records implies the same effects"
-        );
-        assert_eq!(
-            self.twin.snapshot(),
-            self.run.snapshot(),
-            "folding gives the same run"
-        );
+        assert_eq!(effects, step.effects, "folding the records implies the same effects");
+        assert_eq!(self.twin.snapshot(), self.run.snapshot(), "folding gives the same run");
         self.journal.extend_from_slice(&step.records);
     }
 }
@@ -330,9 +295,7 @@ impl Story {
 }
 
 pub(crate) fn type_name(record: &Record) -> &'static str {
-    EventType::by_code(record.type_code)
-        .expect("the type is declared")
-        .name
+    EventType::by_code(record.type_code).expect("the type is declared").name
 }
 
 pub(crate) fn payload_text(record: &Record) -> String {
@@ -357,10 +320,9 @@ fn describe(effect: &Effect) -> String {
         Effect::DropTimer { timer, due } => format!("drop {timer} +{}", due - BEGIN),
         Effect::Dispatch(id) => format!("dispatch {}", task(id)),
         Effect::FinishTask(id) => format!("finish {}", task(id)),
-        Effect::Send { to, notice } => format!(
-            "tell {to} node {}: {:?} at {}",
-            notice.node, notice.lifecycle, notice.sequence
-        ),
+        Effect::Send { to, notice } => {
+            format!("tell {to} node {}: {:?} at {}", notice.node, notice.lifecycle, notice.sequence)
+        }
         Effect::Hear { from, sequence } => format!("heard {from} at {sequence}"),
     }
 }

@@ -196,10 +196,9 @@ impl Kept {
                 self.sent.push(notice.clone());
                 true
             }
-            Effect::Hear { from, sequence } => self
-                .heard
-                .insert(*from, *sequence)
-                .is_none_or(|before| before < *sequence),
+            Effect::Hear { from, sequence } => {
+                self.heard.insert(*from, *sequence).is_none_or(|before| before < *sequence)
+            }
         };
         if !fits {
             self.misfits.push(effect.clone());
@@ -276,12 +275,8 @@ impl Plan {
         let count = self.nodes.len();
         let planned = (0..count).map(|ix| self.nodes[ix].sketch(ix, count));
         let crowd = (0..if self.crowded { CROWD } else { 0 }).map(|n| noop(&format!("crowd{n}")));
-        let workflow = workflow(planned.chain(crowd))
-            .variable("set", "number")
-            .or(json!(5));
-        self.edges().iter().fold(workflow, |workflow, (from, to)| {
-            workflow.flow(&format!("{from} > {to}"))
-        })
+        let workflow = workflow(planned.chain(crowd)).variable("set", "number").or(json!(5));
+        self.edges().iter().fold(workflow, |workflow, (from, to)| workflow.flow(&format!("{from} > {to}")))
     }
 }
 
@@ -311,14 +306,8 @@ impl PlannedPort {
     fn source(&self, count: usize) -> crate::workflow::Source {
         let (source, optional) = match self {
             Self::Static(value) => (fixed(&json!(value)), false),
-            Self::Variable {
-                is_set: true,
-                optional,
-            } => (variable("set"), *optional),
-            Self::Variable {
-                is_set: false,
-                optional,
-            } => (variable("unset"), *optional),
+            Self::Variable { is_set: true, optional } => (variable("set"), *optional),
+            Self::Variable { is_set: false, optional } => (variable("unset"), *optional),
             Self::Connection { from, optional } => (output(&name(from.index(count)), "x"), *optional),
         };
         if optional { source.optional() } else { source }
@@ -336,10 +325,9 @@ struct Teller {
 impl Teller {
     fn begin(plan: &Plan) -> Self {
         let graph = plan.workflow().graph();
-        let parent = plan.is_child.then(|| abide_core::Parent {
-            run: RunId::from_bytes([8; 16]),
-            node: "child".to_owned(),
-        });
+        let parent = plan
+            .is_child
+            .then(|| abide_core::Parent { run: RunId::from_bytes([8; 16]), node: "child".to_owned() });
         let start = Start {
             key: key(),
             salt: SALT,
@@ -356,11 +344,7 @@ impl Teller {
             run,
             now: BEGIN,
             kept: Kept::default(),
-            tale: Tale {
-                graph,
-                edges: plan.edges(),
-                turns: Vec::new(),
-            },
+            tale: Tale { graph, edges: plan.edges(), turns: Vec::new() },
         };
         teller.note(None, Ok(step), before);
         teller
@@ -388,14 +372,8 @@ impl Teller {
 
     fn make(&mut self, mv: &Move) {
         match *mv {
-            Move::Cancel => self.ask(Command::Cancel {
-                reason: Some("enough".to_owned()),
-                by: None,
-            }),
-            Move::Pause => self.ask(Command::Pause {
-                reason: None,
-                by: None,
-            }),
+            Move::Cancel => self.ask(Command::Cancel { reason: Some("enough".to_owned()), by: None }),
+            Move::Pause => self.ask(Command::Pause { reason: None, by: None }),
             Move::Resume => self.ask(Command::Resume { by: None }),
             Move::Fire(which, late) => self.fire(which, late),
             Move::FireAny(node, execution) => {
@@ -447,12 +425,7 @@ impl Teller {
 
     fn hear(&mut self, from: RunId, sequence: u64) {
         let heard = self.kept.heard.get(&from).copied();
-        let notice = Notice {
-            from,
-            sequence,
-            node: "child".to_owned(),
-            lifecycle: Lifecycle::Running,
-        };
+        let notice = Notice { from, sequence, node: "child".to_owned(), lifecycle: Lifecycle::Running };
         self.ask(Command::Hear { notice, heard });
     }
 

@@ -24,11 +24,7 @@ pub(crate) struct Sketch(Value);
 pub(crate) struct Source(Value);
 
 pub(crate) fn workflow(nodes: impl IntoIterator<Item = Sketch>) -> Workflow {
-    Workflow {
-        nodes: nodes.into_iter().collect(),
-        edges: Vec::new(),
-        variables: Vec::new(),
-    }
+    Workflow { nodes: nodes.into_iter().collect(), edges: Vec::new(), variables: Vec::new() }
 }
 
 impl Workflow {
@@ -36,8 +32,7 @@ impl Workflow {
     pub(crate) fn flow(mut self, path: &str) -> Self {
         let stops: Vec<&str> = path.split('>').map(str::trim).collect();
         let pairs = stops.windows(2);
-        self.edges
-            .extend(pairs.map(|pair| (pair[0].to_owned(), pair[1].to_owned())));
+        self.edges.extend(pairs.map(|pair| (pair[0].to_owned(), pair[1].to_owned())));
         self
     }
 
@@ -49,8 +44,7 @@ impl Workflow {
 
     /// Declares a variable that a caller must pass in.
     pub(crate) fn required(mut self, name: &str, kind: &str) -> Self {
-        self.variables
-            .push(json!({"name": name, "type": kind, "required": true}));
+        self.variables.push(json!({"name": name, "type": kind, "required": true}));
         self
     }
 

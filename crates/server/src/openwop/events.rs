@@ -62,19 +62,13 @@ pub(crate) async fn poll(
         .or(query.since.as_deref().map(|text| ("since", text)))
         .map(|(field, text)| whole(field, text, -1..=i64::MAX - 1))
         .transpose()?;
-    let timeout = query
-        .timeout
-        .as_deref()
-        .map(|text| whole("timeout", text, 1..=limits::POLL_SECONDS_MAX as i64));
-    let seconds = timeout
-        .transpose()?
-        .unwrap_or(limits::POLL_SECONDS_DEFAULT as i64);
+    let timeout =
+        query.timeout.as_deref().map(|text| whole("timeout", text, 1..=limits::POLL_SECONDS_MAX as i64));
+    let seconds = timeout.transpose()?.unwrap_or(limits::POLL_SECONDS_DEFAULT as i64);
     let key = run.of(&principal)?;
     let from = u64::try_from(last.map_or(0, |last| last + 1)).unwrap_or(0);
-    let waited = tokio::time::timeout(
-        Duration::from_secs(seconds.unsigned_abs()),
-        next_events(&app, key, from),
-    );
+    let waited =
+        tokio::time::timeout(Duration::from_secs(seconds.unsigned_abs()), next_events(&app, key, from));
     let (records, complete) = match waited.await {
         Ok(found) => found?,
         Err(_) => (Vec::new(), false),
@@ -109,10 +103,7 @@ fn is_canonical(record: &Record) -> bool {
 }
 
 fn page(run: RunId, records: &[Record], is_complete: bool) -> Result<Response> {
-    let events = records
-        .iter()
-        .map(|record| doc(run, record))
-        .collect::<Result<_>>()?;
+    let events = records.iter().map(|record| doc(run, record)).collect::<Result<_>>()?;
     json_response(serde_json::to_vec(&Page { events, is_complete }))
 }
 
@@ -141,11 +132,7 @@ fn doc(run: RunId, record: &Record) -> Result<EventDoc<'_>> {
 fn whole(field: &str, text: &str, range: std::ops::RangeInclusive<i64>) -> Result<i64> {
     let number = text.parse::<i64>().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| {
-        let message = format!(
-            "'{field}' is a whole number from {} to {}",
-            range.start(),
-            range.end()
-        );
+        let message = format!("'{field}' is a whole number from {} to {}", range.start(), range.end());
         ApiError::invalid(field, message)
     })
 }

@@ -75,20 +75,12 @@ pub(crate) async fn create(
 /// A tenant may be named, but only the key's own.
 async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
-    let tenant = app
-        .engine()
-        .store()
-        .tenant(name.to_owned(), false)
-        .await
-        .map_err(EngineError::from)?;
+    let tenant = app.engine().store().tenant(name.to_owned(), false).await.map_err(EngineError::from)?;
     if tenant == Some(principal.tenant) {
         return Ok(());
     }
-    Err(ApiError::new(
-        "forbidden",
-        "the key does not belong to that 'tenantId'; leave it out",
-    )
-    .with("field", "tenantId"))
+    Err(ApiError::new("forbidden", "the key does not belong to that 'tenantId'; leave it out")
+        .with("field", "tenantId"))
 }
 
 /// A run as it stands.
@@ -117,34 +109,18 @@ pub(crate) async fn list(
     query: std::result::Result<Query<Listing>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Value>> {
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
-    let limit = query
-        .limit
-        .as_deref()
-        .map_or(Ok(limits::LIST_RUNS_DEFAULT), |limit| {
-            let known = limit
-                .parse()
-                .ok()
-                .filter(|limit| (1..=limits::LIST_RUNS_MAX).contains(limit));
-            known.ok_or_else(|| {
-                ApiError::invalid(
-                    "limit",
-                    format!("'limit' is a number from 1 to {}", limits::LIST_RUNS_MAX),
-                )
-            })
-        })?;
+    let limit = query.limit.as_deref().map_or(Ok(limits::LIST_RUNS_DEFAULT), |limit| {
+        let known = limit.parse().ok().filter(|limit| (1..=limits::LIST_RUNS_MAX).contains(limit));
+        known.ok_or_else(|| {
+            ApiError::invalid("limit", format!("'limit' is a number from 1 to {}", limits::LIST_RUNS_MAX))
+        })
+    })?;
     let status = query.status.as_deref().map(status_named).transpose()?;
     let before = query.cursor.as_deref().map(str::parse::<RunId>).transpose();
     let before =
         before.map_err(|_| ApiError::invalid("cursor", "'cursor' is the nextCursor of the page before"))?;
-    let page = app
-        .engine()
-        .list(ListQuery {
-            tenant: principal.tenant,
-            status,
-            before,
-            limit: limit + 1,
-        })
-        .await?;
+    let page =
+        app.engine().list(ListQuery { tenant: principal.tenant, status, before, limit: limit + 1 }).await?;
     let more = page.len() > limit;
     let runs: Vec<Value> = page.iter().take(limit).map(listed).collect();
     let cursor = page.get(limit - 1).filter(|_| more).map(|last| last.id);

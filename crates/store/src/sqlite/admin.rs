@@ -23,11 +23,7 @@ pub(super) fn begin_boot(connection: &mut Connection) -> rusqlite::Result<u64> {
 }
 
 pub(super) fn setting(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
-    connection
-        .query_row("SELECT value FROM settings WHERE name = $1", [name], |row| {
-            row.get(0)
-        })
-        .optional()
+    connection.query_row("SELECT value FROM settings WHERE name = $1", [name], |row| row.get(0)).optional()
 }
 
 pub(super) fn raise_setting(transaction: &Transaction<'_>, name: &str, to: i64) -> rusqlite::Result<i64> {
@@ -52,15 +48,8 @@ pub(super) fn claim_tasks(
     statement
         .query_map((boot, limit as i64), |row| {
             let node: String = row.get(2)?;
-            let task = TaskId {
-                node: node.into(),
-                execution: row.get(3)?,
-            };
-            Ok(TaskRow {
-                key: reader::key(row, 0)?,
-                task,
-                fence: row.get(4)?,
-            })
+            let task = TaskId { node: node.into(), execution: row.get(3)? };
+            Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)? })
         })?
         .collect()
 }
@@ -69,12 +58,7 @@ pub(super) fn discard(transaction: &Transaction<'_>, messages: &[MessageRef]) ->
     let mut statement = transaction.prepare_cached(CONSUME)?;
     for message in messages {
         let (sender, receiver) = (message.sender, message.receiver);
-        statement.execute((
-            sender.tenant.0,
-            sender.id.as_bytes(),
-            message.sequence,
-            receiver.as_bytes(),
-        ))?;
+        statement.execute((sender.tenant.0, sender.id.as_bytes(), message.sequence, receiver.as_bytes()))?;
     }
     Ok(())
 }
@@ -87,10 +71,7 @@ pub(super) fn tenant(connection: &Connection, name: &str) -> rusqlite::Result<Op
 }
 
 pub(super) fn make_tenant(transaction: &Transaction<'_>, name: &str) -> rusqlite::Result<Option<TenantId>> {
-    transaction.execute(
-        "INSERT INTO tenants (name) VALUES ($1) ON CONFLICT DO NOTHING",
-        [name],
-    )?;
+    transaction.execute("INSERT INTO tenants (name) VALUES ($1) ON CONFLICT DO NOTHING", [name])?;
     tenant(transaction, name)
 }
 
@@ -98,14 +79,7 @@ pub(super) fn put_api_key(transaction: &Transaction<'_>, key: &ApiKey) -> rusqli
     transaction.execute(
         "INSERT OR REPLACE INTO api_keys (id, tenant, principal, mac, created_at, revoked_at) \
          VALUES ($1, $2, $3, $4, $5, $6)",
-        (
-            &key.id,
-            key.tenant.0,
-            &key.principal,
-            &key.mac[..],
-            key.created_at,
-            key.revoked_at,
-        ),
+        (&key.id, key.tenant.0, &key.principal, &key.mac[..], key.created_at, key.revoked_at),
     )?;
     Ok(())
 }

@@ -16,9 +16,7 @@ pub(super) fn scan(
          WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
     )?;
     let (tenant, id) = after.map_or((0, [0; 16]), |key| (key.tenant.0, *key.id.as_bytes()));
-    statement
-        .query_map((tenant, id, limit as i64), |row| Ok((key(row, 7)?, listed(row)?)))?
-        .collect()
+    statement.query_map((tenant, id, limit as i64), |row| Ok((key(row, 7)?, listed(row)?)))?.collect()
 }
 
 pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>) -> rusqlite::Result<Beside> {
@@ -35,10 +33,7 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>)
         .prepare_cached("SELECT node, execution FROM tasks WHERE tenant = $1 AND id = $2")?
         .query_map(named, |row| {
             let node: String = row.get(0)?;
-            Ok(TaskId {
-                node: node.into(),
-                execution: row.get(1)?,
-            })
+            Ok(TaskId { node: node.into(), execution: row.get(1)? })
         })?
         .collect::<Result<_, _>>()?;
     let heard = connection
@@ -49,12 +44,7 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>)
         .prepare_cached("SELECT receiver, seq FROM outbox WHERE tenant = $1 AND sender = $2 ORDER BY seq")?
         .query_map(named, |row| Ok((run_id(row, 0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
-    Ok(Beside {
-        timers,
-        tasks,
-        heard,
-        sent,
-    })
+    Ok(Beside { timers, tasks, heard, sent })
 }
 
 pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {

@@ -37,25 +37,17 @@ pub(super) fn check_before(connection: &Connection, file: &Path) -> Result<(), E
 pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), Error> {
     let found = version(connection, file)?;
     if found < MIGRATIONS.len() {
-        let reason = format!(
-            "its schema has version {found}, this abide reads {}",
-            MIGRATIONS.len()
-        );
+        let reason = format!("its schema has version {found}, this abide reads {}", MIGRATIONS.len());
         let way_out = "Start this version's server on it once; that brings it up to date".to_owned();
-        return Err(Error::Damaged {
-            file: file.to_owned(),
-            reason,
-            way_out,
-        });
+        return Err(Error::Damaged { file: file.to_owned(), reason, way_out });
     }
     let schema = schema(connection).map_err(|error| explain(file, &error))?;
     let expected = expected_schema().map_err(|error| explain(file, &error))?;
     match expected.iter().find(|entry| !schema.contains(entry)) {
         None => Ok(()),
-        Some((name, _)) => Err(damaged(
-            file,
-            &format!("its schema is incomplete or was changed: look at '{name}'"),
-        )),
+        Some((name, _)) => {
+            Err(damaged(file, &format!("its schema is incomplete or was changed: look at '{name}'")))
+        }
     }
 }
 
@@ -117,9 +109,7 @@ fn name_event_types(connection: &mut Connection) -> rusqlite::Result<()> {
 fn schema(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
     let mut statement =
         connection.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")?;
-    statement
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect()
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 fn expected_schema() -> rusqlite::Result<Vec<(String, String)>> {

@@ -60,13 +60,7 @@ pub enum Synchronous {
 impl SqliteOptions {
     /// The usual way to open a data directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self {
-            dir: dir.into(),
-            readers: 4,
-            synchronous: Synchronous::Full,
-            vfs: None,
-            on_stage: None,
-        }
+        Self { dir: dir.into(), readers: 4, synchronous: Synchronous::Full, vfs: None, on_stage: None }
     }
 
     fn connect(&self, file: &Path, flags: OpenFlags) -> Result<Connection, Error> {
@@ -105,10 +99,7 @@ impl Sqlite {
 
     /// Opens a data directory to look at it as of now, beside a server that may be running and going on.
     pub fn open_for_reading(dir: &Path) -> Result<Self, Error> {
-        let options = SqliteOptions {
-            readers: 1,
-            ..SqliteOptions::new(dir)
-        };
+        let options = SqliteOptions { readers: 1, ..SqliteOptions::new(dir) };
         let file = dir.join(FILE_NAME);
         if !file.exists() {
             return Err(Error::Refused(format!(
@@ -127,15 +118,7 @@ impl Sqlite {
         queue.close();
         let readers = Readers::new(connections, file.clone());
         let threads = Mutex::new(Vec::new());
-        Ok(Self {
-            file,
-            boot: 0,
-            queue,
-            readers,
-            counts: Arc::default(),
-            threads,
-            _lock: None,
-        })
+        Ok(Self { file, boot: 0, queue, readers, counts: Arc::default(), threads, _lock: None })
     }
 
     fn start(
@@ -161,15 +144,7 @@ impl Sqlite {
             spawn("store-writer", move || writer.run()),
             spawn("store-answers", move || writer::answer(&waiting)),
         ];
-        Self {
-            file,
-            boot,
-            queue,
-            readers,
-            counts,
-            threads: Mutex::new(threads),
-            _lock: Some(lock),
-        }
+        Self { file, boot, queue, readers, counts, threads: Mutex::new(threads), _lock: Some(lock) }
     }
 }
 
@@ -232,15 +207,10 @@ fn check_file(file: &Path) -> Result<(), Error> {
         1 => 65_536,
         size => u64::from(size),
     };
-    let pages = u64::from(u32::from_be_bytes([
-        header[28], header[29], header[30], header[31],
-    ]));
+    let pages = u64::from(u32::from_be_bytes([header[28], header[29], header[30], header[31]]));
     // With a log beside it the file may lawfully be behind; without one it must be whole.
     if log == 0 && length < page * pages {
-        return Err(damaged(
-            file,
-            &format!("it was cut short: {length} bytes of {}", page * pages),
-        ));
+        return Err(damaged(file, &format!("it was cut short: {length} bytes of {}", page * pages)));
     }
     Ok(())
 }
@@ -252,9 +222,7 @@ fn log_bytes(file: &Path) -> u64 {
 
 /// Whether the last connection to close folds the log into the file and removes it.
 fn fold_at_close(connection: &Connection, fold: bool) -> rusqlite::Result<()> {
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !fold)
-        .map(drop)
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !fold).map(drop)
 }
 
 fn prepare_writer(connection: &mut Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
@@ -301,11 +269,7 @@ pub(super) fn damaged(file: &Path, reason: &str) -> Error {
         "Nothing was changed. Stop the server, keep a copy of the directory, and restore the last backup; \
                    `abide verify` tells what can be read"
             .to_owned();
-    Error::Damaged {
-        file: file.to_owned(),
-        reason: reason.to_owned(),
-        way_out,
-    }
+    Error::Damaged { file: file.to_owned(), reason: reason.to_owned(), way_out }
 }
 
 /// An error of SQLite in the words of this crate.

@@ -35,16 +35,11 @@ struct Lanes {
 }
 
 impl Queue {
-    /// Adds a job; `false` if the store is closed.
-    pub(super) fn push(&self, job: Job, lane: Lane) -> bool {
-        self.push_or_return(job, lane).is_none()
-    }
-
     /// Adds a job, or gives it back if the store is closed.
-    pub(super) fn push_or_return(&self, job: Job, lane: Lane) -> Option<Job> {
+    pub(super) fn push(&self, job: Job, lane: Lane) -> Result<(), Job> {
         let mut lanes = self.lanes.lock().expect("no thread panics holding this");
         if lanes.closed {
-            return Some(job);
+            return Err(job);
         }
         match lane {
             Lane::Interactive => lanes.interactive.push_back(job),
@@ -52,7 +47,7 @@ impl Queue {
         }
         drop(lanes);
         self.wake.notify_one();
-        None
+        Ok(())
     }
 
     /// Waits for work and takes a batch of it. `None` once the queue is closed and empty.
@@ -100,24 +95,21 @@ mod tests {
     fn background_work_yields_but_does_not_starve() {
         let queue = Queue::default();
         for _ in 0..1000 {
-            queue.push(job(), Lane::Interactive);
-            queue.push(job(), Lane::Background);
+            assert!(queue.push(job(), Lane::Interactive).is_ok());
+            assert!(queue.push(job(), Lane::Background).is_ok());
         }
         let mut lanes = queue.lanes.lock().unwrap();
         assert_eq!(lanes.take_batch().len(), BATCH_JOBS_MAX);
-        assert_eq!(
-            lanes.interactive.len(),
-            1000 - (BATCH_JOBS_MAX - BACKGROUND_SHARE)
-        );
+        assert_eq!(lanes.interactive.len(), 1000 - (BATCH_JOBS_MAX - BACKGROUND_SHARE));
         assert_eq!(lanes.background.len(), 1000 - BACKGROUND_SHARE);
     }
 
     #[test]
     fn a_closed_queue_gives_out_what_it_holds_and_takes_nothing_in() {
         let queue = Queue::default();
-        assert!(queue.push(job(), Lane::Background));
+        assert!(queue.push(job(), Lane::Background).is_ok());
         queue.close();
-        assert!(!queue.push(job(), Lane::Interactive));
+        assert!(queue.push(job(), Lane::Interactive).is_err());
         assert_eq!(queue.take().map(|batch| batch.len()), Some(1));
         assert!(queue.take().is_none());
     }

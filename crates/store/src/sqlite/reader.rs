@@ -23,11 +23,7 @@ pub(super) struct Readers {
 impl Readers {
     pub(super) fn new(connections: Vec<Connection>, file: PathBuf) -> Arc<Self> {
         let permits = Semaphore::new(connections.len());
-        Arc::new(Self {
-            idle: Mutex::new(connections),
-            permits,
-            file,
-        })
+        Arc::new(Self { idle: Mutex::new(connections), permits, file })
     }
 
     pub(super) async fn run<T: Send + 'static>(
@@ -40,15 +36,10 @@ impl Readers {
             let connection = readers.idle.lock().expect("no thread panics holding this").pop();
             let connection = connection.expect("there is a connection for every permit");
             let result = job(&connection).map_err(|error| explain(&readers.file, &error));
-            readers
-                .idle
-                .lock()
-                .expect("no thread panics holding this")
-                .push(connection);
+            readers.idle.lock().expect("no thread panics holding this").push(connection);
             result
         });
-        read.await
-            .map_err(|error| Error::Failed(format!("a read was cut off: {error}")))?
+        read.await.map_err(|error| Error::Failed(format!("a read was cut off: {error}")))?
     }
 }
 
@@ -75,23 +66,12 @@ pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option
         .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
         .optional()?;
     let salt = checked(0, salt.ok_or_else(|| "the first event is missing".to_owned()))?;
-    Ok(Some(Loaded {
-        summary,
-        next,
-        at,
-        salt,
-        snapshot,
-        tail,
-    }))
+    Ok(Some(Loaded { summary, next, at, salt, snapshot, tail }))
 }
 
 /// Makes the reads that follow see one moment, unless the connection is held at one already.
 fn one_moment(connection: &Connection) -> rusqlite::Result<Option<rusqlite::Transaction<'_>>> {
-    if connection.is_autocommit() {
-        connection.unchecked_transaction().map(Some)
-    } else {
-        Ok(None)
-    }
+    if connection.is_autocommit() { connection.unchecked_transaction().map(Some) } else { Ok(None) }
 }
 
 pub(super) fn journal(
@@ -106,9 +86,7 @@ pub(super) fn journal(
          WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 ORDER BY e.seq LIMIT $4",
     )?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    statement
-        .query_map((key.tenant.0, key.id.as_bytes(), from, limit), record)?
-        .collect()
+    statement.query_map((key.tenant.0, key.id.as_bytes(), from, limit), record)?.collect()
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
@@ -139,9 +117,7 @@ pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Resu
     let before = query.before.map_or([0xff; 16], |run| *run.as_bytes());
     let status = query.status.map(Status::code);
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    statement
-        .query_map((query.tenant.0, before, status, limit), listed)?
-        .collect()
+    statement.query_map((query.tenant.0, before, status, limit), listed)?.collect()
 }
 
 pub(super) fn head(connection: &Connection, key: Key) -> rusqlite::Result<Option<Listed>> {
@@ -149,18 +125,11 @@ pub(super) fn head(connection: &Connection, key: Key) -> rusqlite::Result<Option
         "SELECT next, at, status, workflow, definition, started_at, id FROM aggregates \
          WHERE tenant = $1 AND id = $2",
     )?;
-    statement
-        .query_row((key.tenant.0, key.id.as_bytes()), listed)
-        .optional()
+    statement.query_row((key.tenant.0, key.id.as_bytes()), listed).optional()
 }
 
 pub(super) fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
-    Ok(Listed {
-        id: run_id(row, 6)?,
-        summary: summary(row, 2)?,
-        next: row.get(0)?,
-        at: row.get(1)?,
-    })
+    Ok(Listed { id: run_id(row, 6)?, summary: summary(row, 2)?, next: row.get(0)?, at: row.get(1)? })
 }
 
 /// The columns status, workflow, definition, started_at, from `at` on.
@@ -168,10 +137,7 @@ fn summary(row: &Row<'_>, at: usize) -> rusqlite::Result<Summary> {
     let code: u8 = row.get(at)?;
     let workflow: String = row.get(at + 1)?;
     Ok(Summary {
-        status: checked(
-            at,
-            Status::by_code(code).ok_or_else(|| format!("{code} is no status")),
-        )?,
+        status: checked(at, Status::by_code(code).ok_or_else(|| format!("{code} is no status")))?,
         workflow_id: workflow.into(),
         definition: checked(at + 2, hash(&row.get::<_, Vec<u8>>(at + 2)?))?,
         started_at: row.get(at + 3)?,
@@ -185,9 +151,7 @@ pub(super) fn blob(
 ) -> rusqlite::Result<Option<Arc<[u8]>>> {
     let mut statement =
         connection.prepare_cached("SELECT bytes FROM blobs WHERE tenant = $1 AND hash = $2")?;
-    statement
-        .query_row((tenant.0, hash), |row| Ok(row.get::<_, Vec<u8>>(0)?.into()))
-        .optional()
+    statement.query_row((tenant.0, hash), |row| Ok(row.get::<_, Vec<u8>>(0)?.into())).optional()
 }
 
 pub(super) fn timers(
@@ -202,22 +166,13 @@ pub(super) fn timers(
          ORDER BY due, tenant, id, timer LIMIT $6",
     )?;
     let (due, tenant, id, timer) = match after {
-        Some(row) => (
-            row.due,
-            row.key.tenant.0,
-            *row.key.id.as_bytes(),
-            row.timer.to_string(),
-        ),
+        Some(row) => (row.due, row.key.tenant.0, *row.key.id.as_bytes(), row.timer.to_string()),
         None => (Millis::MIN, 0, [0; 16], String::new()),
     };
     statement
         .query_map((due, tenant, id, timer, until, limit as i64), |row| {
             let timer: String = row.get(3)?;
-            Ok(TimerRow {
-                due: row.get(0)?,
-                key: key(row, 1)?,
-                timer: checked(3, timer.parse())?,
-            })
+            Ok(TimerRow { due: row.get(0)?, key: key(row, 1)?, timer: checked(3, timer.parse())? })
         })?
         .collect()
 }
@@ -233,27 +188,15 @@ pub(super) fn outbox(
          ORDER BY tenant, sender, seq, receiver LIMIT $5",
     )?;
     let (tenant, sender, sequence, receiver) = match after {
-        Some(at) => (
-            at.sender.tenant.0,
-            *at.sender.id.as_bytes(),
-            at.sequence,
-            *at.receiver.as_bytes(),
-        ),
+        Some(at) => (at.sender.tenant.0, *at.sender.id.as_bytes(), at.sequence, *at.receiver.as_bytes()),
         None => (0, [0; 16], 0, [0; 16]),
     };
     statement
         .query_map((tenant, sender, sequence, receiver, limit as i64), |row| {
-            let at = MessageRef {
-                sender: key(row, 0)?,
-                sequence: row.get(2)?,
-                receiver: run_id(row, 3)?,
-            };
+            let at = MessageRef { sender: key(row, 0)?, sequence: row.get(2)?, receiver: run_id(row, 3)? };
             let message: Vec<u8> = row.get(4)?;
             let notice = serde_json::from_slice(&message).map_err(|error| error.to_string());
-            Ok(MessageRow {
-                at,
-                notice: checked(4, notice)?,
-            })
+            Ok(MessageRow { at, notice: checked(4, notice)? })
         })?
         .collect()
 }
@@ -262,10 +205,7 @@ pub(super) fn heard(connection: &Connection, receiver: Key, sender: RunId) -> ru
     let mut statement = connection
         .prepare_cached("SELECT seq FROM heard WHERE tenant = $1 AND receiver = $2 AND sender = $3")?;
     statement
-        .query_row(
-            (receiver.tenant.0, receiver.id.as_bytes(), sender.as_bytes()),
-            |row| row.get(0),
-        )
+        .query_row((receiver.tenant.0, receiver.id.as_bytes(), sender.as_bytes()), |row| row.get(0))
         .optional()
 }
 

@@ -61,10 +61,7 @@ impl Writer {
         while let Some(batch) = self.queue.take() {
             self.write(batch);
         }
-        if let Err(error) = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        {
+        if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
             tracing::warn!(%error, "the log was not folded into the file; the next start will do it");
         }
     }
@@ -92,10 +89,7 @@ impl Writer {
         let results = match self.transact(&commits) {
             Ok(results) => results,
             Err(Undo::Fail(error)) => vec![Err(error); commits.len()],
-            Err(Undo::Isolate(_)) => commits
-                .chunks(1)
-                .map(|alone| self.transact_alone(alone))
-                .collect(),
+            Err(Undo::Isolate(_)) => commits.chunks(1).map(|alone| self.transact_alone(alone)).collect(),
         };
         self.stage(Stage::Committed);
         // The answering thread outlives this one; if it is gone, so is everyone who waits.
@@ -167,9 +161,7 @@ fn undo(file: &std::path::Path, error: &rusqlite::Error) -> Undo {
 }
 
 pub(super) fn execute(connection: &Connection, statement: &Statement<'_>) -> rusqlite::Result<usize> {
-    connection
-        .prepare_cached(statement.sql)?
-        .execute(params_from_iter(&statement.values))
+    connection.prepare_cached(statement.sql)?.execute(params_from_iter(&statement.values))
 }
 
 /// Runs `job` in a transaction of its own and commits it.

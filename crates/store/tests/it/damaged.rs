@@ -22,10 +22,7 @@ fn check(dir: &DataDir, parts: &[&str]) {
     check_refusal(dir, "a server", Sqlite::open(&dir.options()), parts);
     check_refusal(dir, "a reader", Sqlite::open_for_reading(dir.place()), parts);
     let after = dir.content();
-    assert_eq!(
-        after.keys().collect::<Vec<_>>(),
-        before.keys().collect::<Vec<_>>()
-    );
+    assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
     for (name, bytes) in &before {
         assert!(after[name] == *bytes, "{name} was changed");
     }
@@ -34,15 +31,9 @@ fn check(dir: &DataDir, parts: &[&str]) {
 #[track_caller]
 fn check_refusal(dir: &DataDir, who: &str, opened: Result<Sqlite, Error>, parts: &[&str]) {
     let error = opened.err().unwrap_or_else(|| panic!("{who} opened it"));
-    assert!(
-        matches!(error, Error::Damaged { .. } | Error::Refused(_)),
-        "{who}: {error:?}"
-    );
+    assert!(matches!(error, Error::Damaged { .. } | Error::Refused(_)), "{who}: {error:?}");
     let message = error.to_string();
-    assert!(
-        message.contains(&dir.db().display().to_string()),
-        "{who}: {message}"
-    );
+    assert!(message.contains(&dir.db().display().to_string()), "{who}: {message}");
     for part in parts {
         assert!(message.contains(part), "{who}: no '{part}' in: {message}");
     }
@@ -66,10 +57,7 @@ async fn sound_directories_are_opened() {
 async fn an_empty_file_is_a_new_database() {
     let dir = DataDir::with(b"");
     let message = Sqlite::open_for_reading(dir.place()).err().unwrap().to_string();
-    assert!(
-        message.contains("abide.db") && message.contains("Start this version's server"),
-        "{message}"
-    );
+    assert!(message.contains("abide.db") && message.contains("Start this version's server"), "{message}");
     let store = Sqlite::open(&dir.options()).unwrap();
     commit(&store, Live::start(key(1), &instant()).1).await.unwrap();
 }
@@ -79,10 +67,7 @@ async fn a_directory_that_is_not_there_is_made_but_not_by_a_reader() {
     let dir = DataDir::empty();
     let inner = dir.path("a/b");
     let message = Sqlite::open_for_reading(&inner).err().unwrap().to_string();
-    assert!(
-        message.contains(&inner.display().to_string()) && message.contains("no abide.db"),
-        "{message}"
-    );
+    assert!(message.contains(&inner.display().to_string()) && message.contains("no abide.db"), "{message}");
     assert!(!inner.exists());
     drop(Sqlite::open(&SqliteOptions::new(&inner)).unwrap());
     assert!(inner.join("abide.db").exists());
@@ -93,10 +78,7 @@ fn a_file_in_place_of_the_directory_is_refused() {
     let dir = DataDir::empty();
     let place = dir.path("data");
     fs::write(&place, "not a directory").unwrap();
-    for opened in [
-        Sqlite::open(&SqliteOptions::new(&place)),
-        Sqlite::open_for_reading(&place),
-    ] {
+    for opened in [Sqlite::open(&SqliteOptions::new(&place)), Sqlite::open_for_reading(&place)] {
         let message = opened.err().unwrap().to_string();
         assert!(message.contains(&place.display().to_string()), "{message}");
     }
@@ -150,10 +132,7 @@ fn a_database_of_another_application_is_refused() {
         "PRAGMA journal_mode = WAL; CREATE TABLE bookmarks (url TEXT)",
         "PRAGMA user_version = 3",
     ] {
-        check(
-            &DataDir::foreign(sql),
-            &["not one of Abide's", "choose another --data directory"],
-        );
+        check(&DataDir::foreign(sql), &["not one of Abide's", "choose another --data directory"]);
     }
 }
 
@@ -161,15 +140,7 @@ fn a_database_of_another_application_is_refused() {
 async fn a_database_of_a_newer_version_is_refused() {
     for dir in [DataDir::stopped().await, DataDir::killed().await] {
         let dir = dir.tamper("PRAGMA user_version = 99");
-        check(
-            &dir,
-            &[
-                "newer abide",
-                "schema 99",
-                "upgrade this abide",
-                "Nothing was changed",
-            ],
-        );
+        check(&dir, &["newer abide", "schema 99", "upgrade this abide", "Nothing was changed"]);
     }
 }
 
@@ -189,24 +160,14 @@ async fn a_half_migrated_database_is_refused() {
 async fn a_dropped_table_is_refused_by_name() {
     let dir = DataDir::stopped().await;
     let db = Connection::open(dir.db()).unwrap();
-    let entries = rows(
-        &db,
-        "SELECT type || ' ' || name FROM sqlite_schema WHERE sql IS NOT NULL",
-    );
+    let entries = rows(&db, "SELECT type || ' ' || name FROM sqlite_schema WHERE sql IS NOT NULL");
     drop(db);
     assert_eq!(entries.len(), 12, "{entries:?}");
     for entry in entries {
         let (_, name) = entry.split_once(' ').unwrap();
         for dir in [DataDir::stopped().await, DataDir::killed().await] {
             let dir = dir.tamper(&format!("DROP {entry}"));
-            check(
-                &dir,
-                &[
-                    "schema is incomplete or was changed",
-                    &format!("'{name}'"),
-                    RESTORE,
-                ],
-            );
+            check(&dir, &["schema is incomplete or was changed", &format!("'{name}'"), RESTORE]);
         }
     }
 }
@@ -216,14 +177,8 @@ async fn a_changed_schema_is_refused_by_name() {
     for (name, sql) in [
         ("timers", "ALTER TABLE timers ADD COLUMN more TEXT"),
         ("events", "ALTER TABLE events RENAME COLUMN cause TO reason"),
-        (
-            "journal",
-            "DROP VIEW journal; CREATE VIEW journal AS SELECT * FROM events",
-        ),
-        (
-            "event_types",
-            "DROP TABLE event_types; CREATE TABLE event_types (code INTEGER PRIMARY KEY)",
-        ),
+        ("journal", "DROP VIEW journal; CREATE VIEW journal AS SELECT * FROM events"),
+        ("event_types", "DROP TABLE event_types; CREATE TABLE event_types (code INTEGER PRIMARY KEY)"),
     ] {
         for dir in [DataDir::stopped().await, DataDir::killed().await] {
             check(&dir.tamper(sql), &["changed", &format!("'{name}'"), RESTORE]);
@@ -243,9 +198,6 @@ async fn a_lost_file_beside_a_log_is_refused() {
     fs::remove_file(dir.db()).unwrap();
     let before = dir.content();
     let message = Sqlite::open(&dir.options()).err().unwrap().to_string();
-    assert!(
-        message.contains("abide.db") && message.contains(RESTORE),
-        "{message}"
-    );
+    assert!(message.contains("abide.db") && message.contains(RESTORE), "{message}");
     assert!(dir.content() == before);
 }

@@ -41,11 +41,7 @@ async fn left() -> &'static Left {
         drop(store);
         assert!(killed["abide.db-wal"].len() > 4096 && killed_later["abide.db-wal"].len() > 4096);
         assert_eq!(stopped.len(), 1, "everything is in one file");
-        Left {
-            killed,
-            stopped,
-            killed_later,
-        }
+        Left { killed, stopped, killed_later }
     })
     .await
 }
@@ -79,8 +75,7 @@ impl DataDir {
     pub(crate) fn foreign(sql: &str) -> Self {
         let dir = Self::empty();
         let db = Connection::open(dir.db()).unwrap();
-        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-            .unwrap();
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
         db.execute_batch(sql).unwrap();
         dir
     }
@@ -98,9 +93,7 @@ impl DataDir {
         let store = Sqlite::open(&self.options()).unwrap();
         let tasks = store.claim_tasks(store.boot(), 1000).await.unwrap();
         world.claimed(store.boot(), tasks);
-        let pending: Vec<_> = (0..commits)
-            .map(|_| submit(&store, world.next_commit()))
-            .collect();
+        let pending: Vec<_> = (0..commits).map(|_| submit(&store, world.next_commit())).collect();
         for answer in pending {
             answer.answer().await.unwrap();
         }
@@ -132,16 +125,14 @@ impl DataDir {
         let name = |entry: &fs::DirEntry| entry.file_name().into_string().unwrap();
         let entries = fs::read_dir(self.place()).unwrap().map(Result::unwrap);
         let data = entries.filter(|entry| !matches!(name(entry).as_str(), "lock" | "abide.db-shm"));
-        data.map(|entry| (name(&entry), fs::read(entry.path()).unwrap_or_default()))
-            .collect()
+        data.map(|entry| (name(&entry), fs::read(entry.path()).unwrap_or_default())).collect()
     }
 
     /// Changes something behind the store's back. A log that is there stays there.
     pub(crate) fn tamper(self, sql: &str) -> Self {
         let db = Connection::open(self.db()).unwrap();
         let has_log = self.path("abide.db-wal").exists();
-        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
-            .unwrap();
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log).unwrap();
         db.execute_batch(sql).unwrap();
         drop(db);
         self

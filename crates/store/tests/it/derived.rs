@@ -41,9 +41,7 @@ impl Derived {
     fn settle(mut self) -> Self {
         let heard = &self.heard;
         self.messages.retain(|(sender, sequence, receiver), _| {
-            heard
-                .get(&(*receiver, sender.id))
-                .is_none_or(|heard| heard < sequence)
+            heard.get(&(*receiver, sender.id)).is_none_or(|heard| heard < sequence)
         });
         self
     }
@@ -52,12 +50,7 @@ impl Derived {
 /// Folds every journal and demands that nothing is missing, half there, or at odds with the fold.
 /// Gives the runs by id.
 pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BTreeMap<RunId, Run> {
-    let query = ListQuery {
-        tenant: TENANT,
-        status: None,
-        before: None,
-        limit: usize::MAX,
-    };
+    let query = ListQuery { tenant: TENANT, status: None, before: None, limit: usize::MAX };
     let mut runs = BTreeMap::new();
     let mut expected = Derived::default();
     for listed in store.list(query).await.unwrap() {
@@ -69,16 +62,9 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
             let effects = run.apply(&record).unwrap();
             effects.into_iter().for_each(|effect| expected.take(key, effect));
         }
-        assert_eq!(
-            (loaded.next, loaded.at),
-            (run.head().next, run.head().at),
-            "{key:?}"
-        );
+        assert_eq!((loaded.next, loaded.at), (run.head().next, run.head().at), "{key:?}");
         assert_eq!(loaded.summary, run.summary());
-        assert_eq!(
-            (listed.next, listed.at, listed.summary),
-            (loaded.next, loaded.at, loaded.summary)
-        );
+        assert_eq!((listed.next, listed.at, listed.summary), (loaded.next, loaded.at, loaded.summary));
         let mut woken = match &loaded.snapshot {
             Some((_, bytes)) => Run::from_snapshot(key, salt, graph.clone(), bytes).unwrap(),
             None => Run::empty(key, salt, graph.clone()),
@@ -96,9 +82,7 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
 
 async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId>) -> Derived {
     let mut found = Derived::default();
-    found
-        .timers
-        .extend(store.timers(None, i64::MAX, usize::MAX >> 1).await.unwrap());
+    found.timers.extend(store.timers(None, i64::MAX, usize::MAX >> 1).await.unwrap());
     for row in store.outbox(None, usize::MAX >> 1).await.unwrap() {
         let MessageRow { at, notice } = row;
         let place = (at.sender, at.sequence, at.receiver);
@@ -108,21 +92,12 @@ async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId>) -> Derived
         let key = run.of(TENANT);
         let beside = store.beside(key, Vec::new()).await.unwrap();
         let tasks = beside.tasks.into_iter();
-        found
-            .tasks
-            .extend(tasks.map(|task| (key, task.node, task.execution)));
+        found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
         let heard = beside.heard.into_iter();
-        found
-            .heard
-            .extend(heard.map(|(sender, sequence)| ((*run, sender), sequence)));
+        found.heard.extend(heard.map(|(sender, sequence)| ((*run, sender), sequence)));
     }
     let totals = store.totals().await.unwrap();
-    let seen = [
-        found.timers.len(),
-        found.tasks.len(),
-        found.messages.len(),
-        found.heard.len(),
-    ];
+    let seen = [found.timers.len(), found.tasks.len(), found.messages.len(), found.heard.len()];
     let there = [totals.timers, totals.tasks, totals.outbox, totals.heard];
     assert_eq!(seen.map(|count| count as u64), there, "rows without a run");
     found

@@ -61,11 +61,7 @@ impl SqliteEngine {
         let dir = tempfile::tempdir().unwrap();
         let gate = Gate::default();
         let on_stage = Some(gate.hook());
-        let options = SqliteOptions {
-            vfs,
-            on_stage,
-            ..SqliteOptions::new(dir.path())
-        };
+        let options = SqliteOptions { vfs, on_stage, ..SqliteOptions::new(dir.path()) };
         Self { dir, gate, options }
     }
 }
@@ -155,15 +151,10 @@ impl Gate {
     /// Gives the writer `plug` and keeps it in that commit.
     pub(crate) fn stall(&self, store: &dyn Store, plug: Commit) -> Stalled<'_> {
         let (passage, changed) = &*self.0;
-        *passage.lock().unwrap() = Passage {
-            shut: true,
-            reached: false,
-        };
+        *passage.lock().unwrap() = Passage { shut: true, reached: false };
         store.submit(plug, Lane::Interactive, Box::new(|_| {}));
         let waiting = |passage: &mut Passage| !passage.reached;
-        let reached = changed
-            .wait_timeout_while(passage.lock().unwrap(), PATIENCE, waiting)
-            .unwrap();
+        let reached = changed.wait_timeout_while(passage.lock().unwrap(), PATIENCE, waiting).unwrap();
         assert!(!reached.1.timed_out(), "the writer never came to its commit");
         drop(reached);
         Stalled(self)
@@ -197,9 +188,7 @@ pub(crate) struct Pending(oneshot::Receiver<Result<(), Error>>);
 impl Pending {
     pub(crate) async fn answer(self) -> Result<(), Error> {
         let answer = tokio::time::timeout(PATIENCE, self.0).await;
-        answer
-            .expect("an answer comes")
-            .expect("the store calls `done`, and does not only drop it")
+        answer.expect("an answer comes").expect("the store calls `done`, and does not only drop it")
     }
 }
 

@@ -81,10 +81,7 @@ impl Truth {
             Err(error) => return noticed(&error),
         };
         let run = Run::empty(key, truth.salt.unwrap(), self.graph.clone());
-        assert!(
-            !verifies(run, &found, truth.next),
-            "{key:?} has quietly become {found:?}"
-        );
+        assert!(!verifies(run, &found, truth.next), "{key:?} has quietly become {found:?}");
         Verdict::Noticed
     }
 
@@ -107,29 +104,19 @@ impl Truth {
         };
         // A salt that is wrong shows when it is used, and here nothing is left to use it on.
         let unused = found.tail.is_empty() && found.salt != truth.salt;
-        assert!(
-            unused || !verifies(run, &found.tail, found.next),
-            "{key:?} is quietly loaded as {found:?}"
-        );
+        assert!(unused || !verifies(run, &found.tail, found.next), "{key:?} is quietly loaded as {found:?}");
         Verdict::Noticed
     }
 }
 
 fn hex(key: Key) -> String {
-    key.id
-        .as_bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    key.id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn noticed(error: &Error) -> Verdict {
     let message = error.to_string();
     assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
-    assert!(
-        message.contains("abide.db") && message.contains("restore the last backup"),
-        "{message}"
-    );
+    assert!(message.contains("abide.db") && message.contains("restore the last backup"), "{message}");
     Verdict::Noticed
 }
 
@@ -163,11 +150,7 @@ async fn a_flipped_bit_in_a_journal_is_noticed() {
         file.write_all_at(&byte, at).unwrap();
     }
     assert!(noticed > 60, "only {noticed} of 200 hit anything");
-    assert_eq!(
-        truth.compare(&dir).await,
-        Verdict::Same,
-        "the test left something flipped"
-    );
+    assert_eq!(truth.compare(&dir).await, Verdict::Same, "the test left something flipped");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,11 +159,7 @@ async fn a_page_of_a_journal_that_was_lost_is_noticed() {
     let truth = Truth::of(&DataDir::stopped().await).await;
     for page in pages.into_iter().step_by(5) {
         let at = (page as usize - 1) * 4096;
-        for rubbish in [
-            [0; 4096],
-            [0xff; 4096],
-            *b"rubbish!".repeat(512).first_chunk().unwrap(),
-        ] {
+        for rubbish in [[0; 4096], [0xff; 4096], *b"rubbish!".repeat(512).first_chunk().unwrap()] {
             let dir = DataDir::stopped().await.overwrite("abide.db", at, &rubbish);
             assert_eq!(truth.compare(&dir).await, Verdict::Noticed, "page {page}");
         }
@@ -190,10 +169,7 @@ async fn a_page_of_a_journal_that_was_lost_is_noticed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_column_of_an_event_is_noticed() {
     let truth = Truth::of(&DataDir::stopped().await).await;
-    let (small, large) = (
-        truth.run_with(|bytes| bytes <= 4096),
-        truth.run_with(|bytes| bytes > 4096),
-    );
+    let (small, large) = (truth.run_with(|bytes| bytes <= 4096), truth.run_with(|bytes| bytes > 4096));
     for (column, values) in [
         ("tenant", &["tenant + 1"][..]),
         ("id", &["zeroblob(16)", "x'00'"]),
@@ -202,10 +178,7 @@ async fn a_changed_column_of_an_event_is_noticed() {
         ("type", &["type + 1", "999", "70000", "-1"]),
         ("version", &["version + 1", "70000"]),
         ("cause", &["coalesce(cause, 0) + 1", "-1"]),
-        (
-            "node",
-            &["coalesce(node, '') || 'x'", "CAST(x'ff' AS TEXT)", "x'00'"],
-        ),
+        ("node", &["coalesce(node, '') || 'x'", "CAST(x'ff' AS TEXT)", "x'00'"]),
         ("salt", &["zeroblob(16)", "x'00'"]),
         ("chain", &["zeroblob(32)", "x'00'", "'text'"]),
         ("payload", &["x'7b7d'", "NULL", "CAST(payload || ' ' AS BLOB)"]),
@@ -217,11 +190,7 @@ async fn a_changed_column_of_an_event_is_noticed() {
                 let sql =
                     format!("UPDATE events SET {column} = {value} WHERE id = x'{small}' AND seq = {seq}");
                 let dir = DataDir::stopped().await.tamper(&sql);
-                assert_eq!(
-                    truth.compare(&dir).await,
-                    Verdict::Noticed,
-                    "{column} = {value} at {seq}"
-                );
+                assert_eq!(truth.compare(&dir).await, Verdict::Noticed, "{column} = {value} at {seq}");
             }
         }
     }

@@ -97,33 +97,21 @@ async fn commits_that_wait_together_share_a_sync() {
     });
     let cost = cost.await;
     assert_eq!(cost.commits, MANY + 1, "and the one that kept the writer busy");
-    assert_eq!(
-        cost.transactions,
-        MANY.div_ceil(BATCH_MAX) + 1,
-        "as few as can be"
-    );
-    assert_eq!(
-        (cost.disk.wal.syncs, cost.disk.syncs()),
-        (cost.transactions, cost.transactions)
-    );
+    assert_eq!(cost.transactions, MANY.div_ceil(BATCH_MAX) + 1, "as few as can be");
+    assert_eq!((cost.disk.wal.syncs, cost.disk.syncs()), (cost.transactions, cost.transactions));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_transaction_is_one_sync_however_commits_arrive() {
     let counted = Counted::open();
     let cost = counted.cost(async {
-        let pending = starts(0..500)
-            .into_iter()
-            .map(|start| submit(&*counted.store, start));
+        let pending = starts(0..500).into_iter().map(|start| submit(&*counted.store, start));
         assert_eq!(words(pending.collect()).await, ["ok"; 500]);
     });
     let cost = cost.await;
     assert_eq!(cost.commits, 500);
     assert!(cost.transactions >= 500_u64.div_ceil(BATCH_MAX) && cost.transactions <= 500);
-    assert_eq!(
-        (cost.disk.wal.syncs, cost.disk.syncs()),
-        (cost.transactions, cost.transactions)
-    );
+    assert_eq!((cost.disk.wal.syncs, cost.disk.syncs()), (cost.transactions, cost.transactions));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,10 +119,7 @@ async fn stale_commits_cost_the_others_nothing() {
     let counted = Counted::open();
     let cost = counted.cost(async {
         let commits = starts(0..50).into_iter().flat_map(|start| [start.clone(), start]);
-        assert_eq!(
-            counted.at_once(commits.collect()).await,
-            ["ok", "stale"].repeat(50)
-        );
+        assert_eq!(counted.at_once(commits.collect()).await, ["ok", "stale"].repeat(50));
     });
     let cost = cost.await;
     assert_eq!((cost.commits, cost.transactions, cost.disk.syncs()), (51, 2, 2));
@@ -185,18 +170,11 @@ async fn folding_the_log_into_the_file_costs_a_few_syncs_in_thousands_of_pages()
     let text = "x".repeat(512 * 1024);
     let large = (0..24).map(|n| {
         let inputs = text_input(&format!("{n}{text}"));
-        let start = Start {
-            inputs,
-            ..start(key(n), &echo())
-        };
+        let start = Start { inputs, ..start(key(n), &echo()) };
         Live::start_with(start, BEGIN).1
     });
     let cost = counted.cost(counted.one_by_one(large.collect())).await;
-    assert_eq!(
-        (cost.transactions, cost.disk.main.syncs),
-        (24, 1),
-        "the log was folded once"
-    );
+    assert_eq!((cost.transactions, cost.disk.main.syncs), (24, 1), "the log was folded once");
     // A fold syncs the log and then the file; the commit after it begins the log anew and syncs its head.
     assert_eq!(cost.disk.wal.syncs, cost.transactions + 2);
 }

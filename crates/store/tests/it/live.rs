@@ -59,46 +59,25 @@ impl Live {
 
     /// Starts a run that will tell `parent` how it ended.
     pub(crate) fn start_child(key: Key, graph: &Arc<Graph>, parent: RunId) -> (Self, Commit) {
-        let parent = Some(Parent {
-            run: parent,
-            node: "child".to_owned(),
-        });
-        Self::start_with(
-            Start {
-                parent,
-                ..start(key, graph)
-            },
-            BEGIN,
-        )
+        let parent = Some(Parent { run: parent, node: "child".to_owned() });
+        Self::start_with(Start { parent, ..start(key, graph) }, BEGIN)
     }
 
     pub(crate) fn start_with(start: Start, now: Millis) -> (Self, Commit) {
         let salt = start.salt;
         let (run, step) = Run::start(start, now).expect("the start is accepted");
         let live = Self { run };
-        let commit = Commit {
-            salt: Some(salt),
-            ..live.commit(step)
-        };
+        let commit = Commit { salt: Some(salt), ..live.commit(step) };
         (live, commit)
     }
 
     pub(crate) fn decide(&mut self, command: Command, now: Millis) -> Commit {
-        let step = self
-            .run
-            .decide(command, now)
-            .expect("the test's command is accepted");
+        let step = self.run.decide(command, now).expect("the test's command is accepted");
         self.commit(step)
     }
 
     pub(crate) fn pause(&mut self) -> Commit {
-        self.decide(
-            Command::Pause {
-                reason: None,
-                by: None,
-            },
-            BEGIN,
-        )
+        self.decide(Command::Pause { reason: None, by: None }, BEGIN)
     }
 
     pub(crate) fn resume(&mut self) -> Commit {
@@ -119,22 +98,13 @@ impl Live {
     /// The first task that is under way has ended well; its executor held this fence.
     pub(crate) fn report(&mut self, fence: u64) -> Commit {
         let task = self.first_task();
-        let report = Report {
-            task,
-            outcome: Ok(None),
-        };
-        Commit {
-            fence: Some(fence),
-            ..self.decide(Command::Report(report), BEGIN)
-        }
+        let report = Report { task, outcome: Ok(None) };
+        Commit { fence: Some(fence), ..self.decide(Command::Report(report), BEGIN) }
     }
 
     /// A message is heard, and forgotten with the commit that records it.
     pub(crate) fn hear(&mut self, message: MessageRef, notice: Notice, heard: Option<u64>) -> Commit {
-        Commit {
-            consumed: Some(message),
-            ..self.decide(Command::Hear { notice, heard }, BEGIN)
-        }
+        Commit { consumed: Some(message), ..self.decide(Command::Hear { notice, heard }, BEGIN) }
     }
 
     pub(crate) fn key(&self) -> Key {

@@ -10,10 +10,7 @@
 //! | `group_commit.rs` | what commits cost, counted in syncs |
 //! | `sql_prompt.rs` | what a person with a SQL prompt sees |
 //! | `data_dir.rs`, `engine.rs`, `live.rs`, `workflow.rs`, `world.rs` | the words the tests are written in |
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers are part of the tests, which clippy can't tell"
-)]
+#![expect(clippy::unwrap_used, reason = "the helpers are part of the tests, which clippy can't tell")]
 
 mod damaged;
 mod data_dir;

@@ -89,10 +89,7 @@ impl Shift {
         while let Some((at, result)) = answered.recv().await {
             match result {
                 Ok(()) => {
-                    assert_eq!(
-                        at, self.acknowledged,
-                        "acknowledged after something before it had failed"
-                    );
+                    assert_eq!(at, self.acknowledged, "acknowledged after something before it had failed");
                     self.acknowledged += 1;
                 }
                 Err(error) => outcome = Err(error),
@@ -115,12 +112,8 @@ impl Moment {
     fn of(seed: u64) -> Self {
         let mut dice = Dice(seed);
         match dice.below(8) {
-            0 => Self::Opening {
-                writes: dice.below(OPENING_WRITES) as u64,
-            },
-            _ => Self::Serving {
-                stages: 1 + dice.below(STAGES_MAX) as u64,
-            },
+            0 => Self::Opening { writes: dice.below(OPENING_WRITES) as u64 },
+            _ => Self::Serving { stages: 1 + dice.below(STAGES_MAX) as u64 },
         }
     }
 }
@@ -142,32 +135,15 @@ async fn wreck(synchronous: Synchronous, keep: Keep, seed: u64) -> Wreck {
         })),
         ..SqliteOptions::new(dir.path())
     };
-    let mut shift = Shift {
-        options,
-        world: World::new(seed),
-        submitted: Vec::new(),
-        acknowledged: 0,
-    };
+    let mut shift = Shift { options, world: World::new(seed), submitted: Vec::new(), acknowledged: 0 };
     let cut = thread::spawn(move || cut_at(Moment::of(seed), shim, keep, &passed));
     let error = shift.work().await;
     // Hanging up the stages ends the wait for them, should the server have failed by itself.
-    let Shift {
-        options,
-        world,
-        submitted,
-        acknowledged,
-    } = shift;
+    let Shift { options, world, submitted, acknowledged } = shift;
     drop(options);
     let cut = cut.join().expect("the power goes");
     assert!(cut, "the server failed while it had power: {error}");
-    Wreck {
-        keep,
-        seed,
-        dir,
-        world,
-        submitted,
-        acknowledged,
-    }
+    Wreck { keep, seed, dir, world, submitted, acknowledged }
 }
 
 /// Waits for the moment and cuts the power; `false` if the server gave up before that.
@@ -194,10 +170,7 @@ impl fmt::Display for Wreck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (keep, seed) = (self.keep, self.seed);
         let (submitted, acknowledged) = (self.submitted.len(), self.acknowledged);
-        write!(
-            f,
-            "{keep:?}, seed {seed}, {acknowledged} of {submitted} acknowledged"
-        )
+        write!(f, "{keep:?}, seed {seed}, {acknowledged} of {submitted} acknowledged")
     }
 }
 
@@ -234,12 +207,7 @@ impl Wreck {
     /// How many commits can still be read, if the data can be read at all.
     async fn salvage(&self) -> Result<usize, Error> {
         let store = self.restart()?;
-        let query = ListQuery {
-            tenant: TENANT,
-            status: None,
-            before: None,
-            limit: usize::MAX,
-        };
+        let query = ListQuery { tenant: TENANT, status: None, before: None, limit: usize::MAX };
         let listed = store.list(query).await?.into_iter();
         let reached: BTreeMap<RunId, u64> = listed.map(|listed| (listed.id, listed.next)).collect();
         let is_there = |(run, next): &&(RunId, u64)| reached.get(run).is_some_and(|reached| reached >= next);
@@ -260,9 +228,7 @@ where
         }
         found
     };
-    let lanes: Vec<_> = (0..AT_ONCE as u64)
-        .map(|first| tokio::spawn(lane(first)))
-        .collect();
+    let lanes: Vec<_> = (0..AT_ONCE as u64).map(|first| tokio::spawn(lane(first))).collect();
     let mut found = Vec::new();
     for lane in lanes {
         found.extend(lane.await.expect("no wreck is beyond repair"));
@@ -274,10 +240,7 @@ async fn acknowledged_by_full(keep: Keep, seed: u64) -> usize {
     let wreck = wreck(Synchronous::Full, keep, seed).await;
     let (survived, boot) = wreck.inspect().await;
     assert!(survived >= wreck.acknowledged, "{wreck}: {survived} survived");
-    assert!(
-        boot > wreck.world.boot,
-        "{wreck}: a start of the server was forgotten"
-    );
+    assert!(boot > wreck.world.boot, "{wreck}: a start of the server was forgotten");
     wreck.acknowledged
 }
 

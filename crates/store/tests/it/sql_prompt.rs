@@ -13,11 +13,7 @@ fn payload_texts(commit: &Commit) -> Vec<String> {
         Payload::Present(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
         Payload::Erased(_) => panic!("nothing was erased"),
     };
-    commit
-        .records
-        .iter()
-        .map(|record| text(&record.payload))
-        .collect()
+    commit.records.iter().map(|record| text(&record.payload)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,14 +21,8 @@ async fn a_journal_reads_as_text() {
     let dir = tempfile::tempdir().unwrap();
     let store = Sqlite::open(&SqliteOptions::new(dir.path())).unwrap();
     // The second is longer than a row holds, so that its payload lies in a blob.
-    for (n, text) in [
-        (0xabcd_ef01_u32, "grüezi".to_owned()),
-        (2, "grüezi ".repeat(1000)),
-    ] {
-        let start = Start {
-            inputs: text_input(&text),
-            ..start(key(n), &echo())
-        };
+    for (n, text) in [(0xabcd_ef01_u32, "grüezi".to_owned()), (2, "grüezi ".repeat(1000))] {
+        let start = Start { inputs: text_input(&text), ..start(key(n), &echo()) };
         let (_, created) = Live::start_with(start, BEGIN + 7);
         commit(&store, created.clone()).await.unwrap();
         let db = Connection::open(store.file()).unwrap();
@@ -40,28 +30,13 @@ async fn a_journal_reads_as_text() {
         let query = format!("SELECT tenant, seq, at, type, node, payload FROM journal WHERE run = '{run}'");
         let texts = payload_texts(&created);
         let expected = [
-            format!(
-                "1 | 0 | 2023-11-14T22:13:20.007Z | run.started | Null | {}",
-                texts[0]
-            ),
-            format!(
-                "1 | 1 | 2023-11-14T22:13:20.007Z | node.started | echo | {}",
-                texts[1]
-            ),
-            format!(
-                "1 | 2 | 2023-11-14T22:13:20.007Z | node.completed | echo | {}",
-                texts[2]
-            ),
-            format!(
-                "1 | 3 | 2023-11-14T22:13:20.007Z | run.completed | Null | {}",
-                texts[3]
-            ),
+            format!("1 | 0 | 2023-11-14T22:13:20.007Z | run.started | Null | {}", texts[0]),
+            format!("1 | 1 | 2023-11-14T22:13:20.007Z | node.started | echo | {}", texts[1]),
+            format!("1 | 2 | 2023-11-14T22:13:20.007Z | node.completed | echo | {}", texts[2]),
+            format!("1 | 3 | 2023-11-14T22:13:20.007Z | run.completed | Null | {}", texts[3]),
         ];
         assert_eq!(rows(&db, &query), expected);
-        assert!(
-            texts[0].contains(&text) && texts[2].contains(&text),
-            "the text is legible"
-        );
+        assert!(texts[0].contains(&text) && texts[2].contains(&text), "the text is legible");
     }
 }
 
@@ -70,14 +45,9 @@ async fn every_event_type_has_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let store = Sqlite::open(&SqliteOptions::new(dir.path())).unwrap();
     let db = Connection::open(store.file()).unwrap();
-    let expected: Vec<String> = event_types()
-        .iter()
-        .map(|kind| format!("{} | {}", kind.code, kind.name))
-        .collect();
-    assert_eq!(
-        rows(&db, "SELECT code, name FROM event_types ORDER BY code"),
-        expected
-    );
+    let expected: Vec<String> =
+        event_types().iter().map(|kind| format!("{} | {}", kind.code, kind.name)).collect();
+    assert_eq!(rows(&db, "SELECT code, name FROM event_types ORDER BY code"), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,11 +57,7 @@ async fn an_erased_payload_says_so() {
     let (_, created) = Live::start(key(1), &echo());
     commit(&store, created).await.unwrap();
     let db = Connection::open(store.file()).unwrap();
-    db.execute(
-        "UPDATE events SET payload = NULL, erased = zeroblob(32) WHERE seq = 0",
-        [],
-    )
-    .unwrap();
+    db.execute("UPDATE events SET payload = NULL, erased = zeroblob(32) WHERE seq = 0", []).unwrap();
     let payloads = rows(&db, "SELECT payload FROM journal WHERE seq = 0");
     assert_eq!(payloads, ["(erased)"]);
 }

@@ -29,10 +29,7 @@ pub(crate) fn working() -> Arc<Graph> {
 
 /// Waits for the outcomes of two tasks.
 pub(crate) fn working_twice() -> Arc<Graph> {
-    graph(&[
-        durable(node("left", "core.noop")),
-        durable(node("right", "core.noop")),
-    ])
+    graph(&[durable(node("left", "core.noop")), durable(node("right", "core.noop"))])
 }
 
 /// Gives its input `text` back, once in `run.started` and once as an output.

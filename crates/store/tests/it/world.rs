@@ -70,11 +70,7 @@ impl World {
         let snapshot = self.snapshot(commit.key);
         self.runs.retain(|live| !live.run.lifecycle().is_terminal());
         let boot = self.boot;
-        Commit {
-            boot,
-            snapshot,
-            ..commit
-        }
+        Commit { boot, snapshot, ..commit }
     }
 
     /// A new start has taken the lease on these.
@@ -91,10 +87,7 @@ impl World {
         let adopts = !self.runs.is_empty() && self.dice.one_in(2);
         let parent = adopts.then(|| {
             let parent = self.dice.below(self.runs.len());
-            Parent {
-                run: self.runs[parent].key().id,
-                node: "child".to_owned(),
-            }
+            Parent { run: self.runs[parent].key().id, node: "child".to_owned() }
         });
         let text = format!("{:length$}", self.born);
         let start = Start {
@@ -132,9 +125,7 @@ impl World {
         let (message, notice) = self.mail.pop()?;
         let key = message.receiver.of(TENANT);
         let live = self.runs.iter_mut().find(|live| live.key() == key)?;
-        let heard = self
-            .heard
-            .insert((message.receiver, notice.from), notice.sequence);
+        let heard = self.heard.insert((message.receiver, notice.from), notice.sequence);
         Some(live.hear(message, notice, heard))
     }
 
@@ -142,11 +133,7 @@ impl World {
         for effect in &commit.effects {
             if let Effect::Send { to, notice } = effect {
                 let (sender, sequence, receiver) = (commit.key, notice.sequence, *to);
-                let message = MessageRef {
-                    sender,
-                    sequence,
-                    receiver,
-                };
+                let message = MessageRef { sender, sequence, receiver };
                 self.mail.push((message, notice.clone()));
             }
         }

@@ -7,7 +7,7 @@ use abide_core::{RunId, Status};
 use rusqlite::{Connection, OpenFlags, Row};
 use serde_json::Value;
 
-use super::load::{Known, Memory, Start};
+use super::load::{Known, Memory, Moment, Start};
 use super::workflows::{HOUR_MS, Kind};
 
 /// One event.
@@ -43,10 +43,8 @@ impl Disk {
     pub(super) fn read(data: &Path) -> Self {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(data.join("abide.db"), flags).unwrap();
-        let count = |rows: &str| {
-            db.query_row(&format!("SELECT count(*) FROM {rows}"), [], |row| row.get(0))
-                .unwrap()
-        };
+        let count =
+            |rows: &str| db.query_row(&format!("SELECT count(*) FROM {rows}"), [], |row| row.get(0)).unwrap();
         Self {
             runs: read_runs(&db).unwrap(),
             timers: count("timers"),
@@ -61,11 +59,7 @@ impl Disk {
         let mut findings = Vec::new();
         let mut tokens: BTreeMap<&str, &str> = BTreeMap::new();
         for (run, journal) in &self.runs {
-            let mut check = Check {
-                run,
-                journal,
-                findings: Vec::new(),
-            };
+            let mut check = Check { run, journal, findings: Vec::new() };
             let token = check.everything(memory);
             if let Some(other) = token.and_then(|token| tokens.insert(token, run)) {
                 check.demand(false, || format!("{other} came of the same start"));
@@ -75,10 +69,8 @@ impl Disk {
         for (run, known) in &memory.runs {
             let found = tokens.get(known.token.as_str());
             if found != Some(&run.as_str()) {
-                findings.push(format!(
-                    "{run}: acknowledged for {}, but the store has {found:?}",
-                    known.token
-                ));
+                findings
+                    .push(format!("{run}: acknowledged for {}, but the store has {found:?}", known.token));
             }
         }
         findings
@@ -178,9 +170,7 @@ impl<'a> Check<'a> {
     }
 
     fn life(&mut self, start: &Start, known: Option<&Known>) {
-        self.demand(!start.refused, || {
-            "its start was refused, and yet it is there".into()
-        });
+        self.demand(!start.refused, || "its start was refused, and yet it is there".into());
         self.shape();
         self.end(start.kind, known);
         let lives = self.lives();
@@ -194,29 +184,20 @@ impl<'a> Check<'a> {
     /// Dense from 0, in order of time, and nothing behind the one terminal event.
     fn shape(&mut self) {
         let entries = &self.journal.entries;
-        let dense = entries
-            .iter()
-            .zip(0..)
-            .all(|(entry, sequence)| entry.sequence == sequence);
+        let dense = entries.iter().zip(0..).all(|(entry, sequence)| entry.sequence == sequence);
         self.demand(dense, || "its sequences are not dense".into());
         let counted = self.journal.counted;
-        self.demand(counted == entries.len() as i64, || {
-            format!("{counted} events are counted")
-        });
+        self.demand(counted == entries.len() as i64, || format!("{counted} events are counted"));
         let ordered = entries.windows(2).all(|pair| pair[0].at <= pair[1].at);
         self.demand(ordered, || "time goes back".into());
         let firsts = entries.iter().filter(|entry| entry.kind == "run.started").count();
         self.demand(firsts == 1, || format!("it started {firsts} times"));
         let end = entries.iter().position(|entry| terminal(entry).is_some());
-        self.demand(end.is_none_or(|end| end + 1 == entries.len()), || {
-            "it goes on behind its end".into()
-        });
+        self.demand(end.is_none_or(|end| end + 1 == entries.len()), || "it goes on behind its end".into());
         let ended = entries.last().and_then(terminal);
         let open = ["running", "cancelling"].contains(&self.journal.status.as_str());
         let agrees = ended.map_or(open, |ended| ended == self.journal.status);
-        self.demand(agrees, || {
-            format!("the columns say {}, the journal {ended:?}", self.journal.status)
-        });
+        self.demand(agrees, || format!("the columns say {}, the journal {ended:?}", self.journal.status));
     }
 
     /// It ended as its kind does, or as somebody asked.
@@ -266,9 +247,7 @@ impl<'a> Check<'a> {
             self.demand(settled <= 1, || format!("{node} ended {settled} times"));
             self.demand(!ended || settled == 1, || format!("{node} never ended"));
             if let Some(end) = life.settled.first() {
-                self.demand(started.sequence < end.sequence, || {
-                    format!("{node} ended before it started")
-                });
+                self.demand(started.sequence < end.sequence, || format!("{node} ended before it started"));
                 self.delay(start, node, started, end);
                 self.outputs(node, started, end);
             }
@@ -286,9 +265,7 @@ impl<'a> Check<'a> {
             "wait-b" => start.b,
             _ => start.a,
         };
-        self.demand(until == started.at + ms as i64, || {
-            format!("{node} should have waited {ms} ms")
-        });
+        self.demand(until == started.at + ms as i64, || format!("{node} should have waited {ms} ms"));
         let early = end.kind == "node.completed" && end.at < until;
         self.demand(!early, || format!("{node} went on {} ms early", until - end.at));
     }
@@ -297,9 +274,7 @@ impl<'a> Check<'a> {
         let identity = started.payload["typeId"] == "core.identity" && end.kind == "node.completed";
         let given = &end.payload["outputs"]["token"];
         let token = &self.journal.entries[0].payload["tags"][0];
-        self.demand(!identity || given == token, || {
-            format!("{node} gave {given} for {token}")
-        });
+        self.demand(!identity || given == token, || format!("{node} gave {given} for {token}"));
     }
 
     /// A failure or a cancellation ends what is under way, and begins nothing.
@@ -319,9 +294,7 @@ impl<'a> Check<'a> {
         let definition = kind.definition();
         let completed = |node: &str| {
             let settled = lives.get(node).and_then(|life| life.settled.first());
-            settled
-                .filter(|end| end.kind == "node.completed")
-                .map(|end| end.sequence)
+            settled.filter(|end| end.kind == "node.completed").map(|end| end.sequence)
         };
         for edge in definition["edges"].as_array().unwrap() {
             let (from, to) = (&edge["sourceNodeId"], &edge["targetNodeId"]);
@@ -334,9 +307,7 @@ impl<'a> Check<'a> {
         }
         if self.journal.status == "completed" {
             let nodes = definition["nodes"].as_array().unwrap();
-            let all = nodes
-                .iter()
-                .all(|node| completed(node["id"].as_str().unwrap()).is_some());
+            let all = nodes.iter().all(|node| completed(node["id"].as_str().unwrap()).is_some());
             self.demand(all, || "it completed without some of its nodes".into());
         }
     }
@@ -344,18 +315,24 @@ impl<'a> Check<'a> {
     /// Nothing that a client was told has become untrue.
     fn told(&mut self, known: &Known) {
         let last = self.journal.entries.len() as i64 - 1;
-        self.demand(known.sequence <= last, || {
-            format!("event {} was shown", known.sequence)
-        });
+        self.demand(known.sequence <= last, || format!("event {} was shown", known.sequence));
+        let happened: BTreeMap<Moment, i64> = self
+            .journal
+            .entries
+            .iter()
+            .map(|entry| (Moment::of(&entry.kind, entry.node.as_deref()), entry.at))
+            .collect();
+        for (moment, at) in &known.moments {
+            let kept = happened.get(moment);
+            self.demand(kept == Some(at), || format!("{moment:?} was shown at {at}"));
+        }
         let ended = known.ended.as_deref();
         let status = &self.journal.status;
         self.demand(ended.is_none_or(|ended| ended == status), || {
             format!("it was said to have ended {ended:?}")
         });
         let stopping = ["cancelling", "cancelled"].contains(&status.as_str());
-        self.demand(!known.cancelled || stopping, || {
-            "its cancellation was acknowledged".into()
-        });
+        self.demand(!known.cancelled || stopping, || "its cancellation was acknowledged".into());
     }
 }
 

@@ -62,9 +62,9 @@ pub(super) struct Start {
 }
 
 /// What the clients were told about a run.
+#[derive(Default)]
 pub(super) struct Known {
     pub(super) token: String,
-    pub(super) kind: Kind,
     /// Why it was cancelled, for each time that was asked.
     pub(super) reasons: Vec<String>,
     /// A cancellation was acknowledged before the run had ended.
@@ -73,6 +73,27 @@ pub(super) struct Known {
     pub(super) ended: Option<String>,
     /// The highest sequence that was shown.
     pub(super) sequence: i64,
+    /// What was shown to have happened, and when.
+    pub(super) moments: BTreeMap<Moment, i64>,
+}
+
+/// Something that happens to a run only once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Moment {
+    Started(String),
+    Ended(String),
+    Run(String),
+}
+
+impl Moment {
+    /// The moment that an event stands for.
+    pub(super) fn of(kind: &str, node: Option<&str>) -> Self {
+        match node {
+            Some(node) if kind == "node.started" => Self::Started(node.to_owned()),
+            Some(node) => Self::Ended(node.to_owned()),
+            None => Self::Run(kind.to_owned()),
+        }
+    }
 }
 
 /// The connection broke, or the server said that it is going.
@@ -114,7 +135,7 @@ impl Load {
         self.line.send_replace(Line::Down);
     }
 
-    /// The server is about to be asked to stop.
+    /// The server will be asked to stop.
     pub(super) fn expect_draining(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
@@ -199,8 +220,9 @@ impl Client {
 
     async fn act(&mut self, line: &Line) -> Result<(), HungUp> {
         match self.dice.below(10) {
-            0..6 => self.start(line).await,
-            6..8 => self.cancel(line).await,
+            0..5 => self.start(line).await,
+            5..7 => self.cancel(line).await,
+            7 => self.poll(line).await,
             _ => self.look(line).await,
         }
     }
@@ -224,58 +246,42 @@ impl Client {
         let (a, b) = (1 + self.dice.below(50), 1 + self.dice.below(50));
         let token = format!("{}-{}", self.name, self.sent);
         self.sent += 1;
-        let start = Start {
-            kind,
-            a,
-            b,
-            refused: false,
-        };
+        let start = Start { kind, a, b, refused: false };
         self.load.memory().starts.insert(token.clone(), start);
         let inputs = json!({ "token": token, "a": a, "b": b });
         let body = json!({ "workflowId": kind.id(), "inputs": inputs, "tags": [token] });
         let said = self.load.ask(line, Method::POST, "/v1/runs", &body).await?;
         let run = said["runId"].as_str().unwrap().to_owned();
-        self.remember(&run, token, kind, &said);
+        let known = Known { token, ..Known::default() };
+        let mut memory = self.load.memory();
+        let twice = memory.runs.insert(run.clone(), known);
+        assert!(twice.is_none(), "two starts were answered with {run}");
+        memory.note_status(&run, &said);
+        drop(memory);
+        if kind == Kind::Long {
+            self.to_cancel.push(run.clone());
+        }
+        self.known.push(run);
         Ok(())
     }
 
-    fn remember(&mut self, run: &str, token: String, kind: Kind, said: &Value) {
-        let known = Known {
-            token,
-            kind,
-            reasons: Vec::new(),
-            cancelled: false,
-            ended: None,
-            sequence: 0,
-        };
-        let mut memory = self.load.memory();
-        let twice = memory.runs.insert(run.to_owned(), known);
-        assert!(twice.is_none(), "two starts were answered with {run}");
-        memory.note_status(run, said);
-        drop(memory);
-        self.known.push(run.to_owned());
-        if kind == Kind::Long {
-            self.to_cancel.push(run.to_owned());
-        }
+    /// A run that this client knows, rather a recent one.
+    fn any_run(&mut self) -> Option<String> {
+        let recent = &self.known[self.known.len().saturating_sub(6)..];
+        let among = if self.dice.one_in(3) { &self.known } else { recent };
+        self.dice.pick(among).cloned()
     }
 
     /// Cancels a run that needs it, or once in a while one that does not.
     async fn cancel(&mut self, line: &Line) -> Result<(), HungUp> {
-        let any = self.dice.one_in(4) || self.to_cancel.is_empty();
-        let recent = &self.known[self.known.len().saturating_sub(6)..];
-        let among = if any { recent } else { &self.to_cancel };
-        let Some(run) = self.dice.pick(among).cloned() else {
-            return Ok(());
-        };
+        let needs_it = self.dice.pick(&self.to_cancel).cloned();
+        let run = needs_it.filter(|_| !self.dice.one_in(4)).or_else(|| self.any_run());
+        let Some(run) = run else { return Ok(()) };
         let reason = format!("{}-{}", self.name, self.sent);
         self.sent += 1;
-        let known = |memory: &mut Memory| memory.runs.get_mut(&run).unwrap().reasons.push(reason.clone());
-        known(&mut self.load.memory());
+        self.load.memory().known(&run).reasons.push(reason.clone());
         let path = format!("/v1/runs/{run}/cancel");
-        let said = self
-            .load
-            .ask(line, Method::POST, &path, &json!({ "reason": reason }))
-            .await?;
+        let said = self.load.ask(line, Method::POST, &path, &json!({ "reason": reason })).await?;
         let mut memory = self.load.memory();
         memory.cancels += 1;
         memory.note_status(&run, &said);
@@ -286,20 +292,39 @@ impl Client {
     }
 
     async fn look(&mut self, line: &Line) -> Result<(), HungUp> {
-        let Some(run) = self.dice.pick(&self.known).cloned() else {
-            return Ok(());
-        };
+        let Some(run) = self.any_run() else { return Ok(()) };
         let path = format!("/v1/runs/{run}");
         let said = self.load.ask(line, Method::GET, &path, &Value::Null).await?;
-        self.load.memory().note_status(&run, &said);
+        let mut memory = self.load.memory();
+        memory.note_status(&run, &said);
+        for (node, state) in said["nodeStates"].as_object().unwrap() {
+            memory.note_moment(&run, Moment::Started(node.clone()), &state["startedAt"]);
+            memory.note_moment(&run, Moment::Ended(node.clone()), &state["endedAt"]);
+        }
+        Ok(())
+    }
+
+    async fn poll(&mut self, line: &Line) -> Result<(), HungUp> {
+        let Some(run) = self.any_run() else { return Ok(()) };
+        let path = format!("/v1/runs/{run}/events/poll?timeout=1");
+        let said = self.load.ask(line, Method::GET, &path, &Value::Null).await?;
+        let mut memory = self.load.memory();
+        for event in said["events"].as_array().unwrap() {
+            let moment = Moment::of(event["type"].as_str().unwrap(), event["nodeId"].as_str());
+            memory.note_moment(&run, moment, &event["timestamp"]);
+        }
         Ok(())
     }
 }
 
 impl Memory {
+    fn known(&mut self, run: &str) -> &mut Known {
+        self.runs.get_mut(run).unwrap()
+    }
+
     /// Takes in how a run stands. What was shown once is never taken back.
     fn note_status(&mut self, run: &str, said: &Value) {
-        let known = self.runs.get_mut(run).unwrap();
+        let known = self.known(run);
         let status = said["status"].as_str().unwrap();
         match &known.ended {
             Some(ended) => assert_eq!(status, ended, "{run} had ended: {said}"),
@@ -309,13 +334,19 @@ impl Memory {
             None => {}
         }
         if let Some(sequence) = said["sequence"].as_i64() {
-            assert!(
-                sequence >= known.sequence,
-                "{run} went back from {}: {said}",
-                known.sequence
-            );
-            known.sequence = sequence;
+            let before = std::mem::replace(&mut known.sequence, sequence);
+            assert!(sequence >= before, "{run} went back from {before}: {said}");
         }
+    }
+
+    fn note_moment(&mut self, run: &str, moment: Moment, shown: &Value) {
+        let Some(shown) = shown.as_str() else { return };
+        let at = shown.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+        let before = self.known(run).moments.insert(moment.clone(), at);
+        assert!(
+            before.is_none_or(|before| before == at),
+            "{run}: {moment:?} was shown at {before:?} and then at {at}"
+        );
     }
 
     fn note_cancel(&mut self, run: &str, said: &Value) {
@@ -324,6 +355,6 @@ impl Memory {
             ["cancelling", "cancelled", "completed", "failed"].contains(&status),
             "{run} was cancelled, but {said}"
         );
-        self.runs.get_mut(run).unwrap().cancelled |= status.starts_with("cancel");
+        self.known(run).cancelled |= status.starts_with("cancel");
     }
 }

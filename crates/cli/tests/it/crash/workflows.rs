@@ -25,14 +25,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] = [
-        Self::Pure,
-        Self::Durable,
-        Self::Delays,
-        Self::Fan,
-        Self::Failing,
-        Self::Long,
-    ];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Pure, Self::Durable, Self::Delays, Self::Fan, Self::Failing, Self::Long];
 
     /// The id of its workflow.
     pub(super) fn id(self) -> &'static str {
@@ -75,13 +69,7 @@ fn identity(id: &str, from: Option<&str>, durable: bool) -> Value {
         None => json!({ "type": "variable", "variableName": "token" }),
     };
     let settings = if durable { durably() } else { json!({}) };
-    node(
-        id,
-        "core.identity",
-        json!({}),
-        json!({ "token": token }),
-        settings,
-    )
+    node(id, "core.identity", json!({}), json!({ "token": token }), settings)
 }
 
 /// Waits for as long as a variable says.
@@ -94,7 +82,7 @@ fn noop(id: &str) -> Value {
     node(id, "core.noop", json!({}), json!({}), json!({}))
 }
 
-pub(super) fn durably() -> Value {
+fn durably() -> Value {
     json!({ "abide": { "durable": true } })
 }
 
@@ -111,15 +99,9 @@ fn definition(id: &str, nodes: &[Value], edges: &[(&str, &str)]) -> Value {
 fn identities(id: &str, length: usize, durable: bool) -> Value {
     let ids: Vec<String> = (0..length).map(|ix| format!("n{ix}")).collect();
     let before = |ix: usize| ix.checked_sub(1).map(|before| ids[before].as_str());
-    let nodes: Vec<Value> = ids
-        .iter()
-        .enumerate()
-        .map(|(ix, id)| identity(id, before(ix), durable))
-        .collect();
-    let edges: Vec<(&str, &str)> = ids
-        .windows(2)
-        .map(|pair| (pair[0].as_str(), pair[1].as_str()))
-        .collect();
+    let nodes: Vec<Value> =
+        ids.iter().enumerate().map(|(ix, id)| identity(id, before(ix), durable)).collect();
+    let edges: Vec<(&str, &str)> = ids.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
     definition(id, &nodes, &edges)
 }
 
@@ -131,12 +113,7 @@ fn delays() -> Value {
         delay("wait-b", "b"),
         identity("give", Some("keep"), false),
     ];
-    let edges = [
-        ("take", "wait-a"),
-        ("wait-a", "keep"),
-        ("keep", "wait-b"),
-        ("wait-b", "give"),
-    ];
+    let edges = [("take", "wait-a"), ("wait-a", "keep"), ("keep", "wait-b"), ("wait-b", "give")];
     definition("delays", &nodes, &edges)
 }
 
@@ -196,11 +173,28 @@ fn long() -> Value {
         delay("wait-a", "a"),
         identity("three", Some("two"), true),
     ];
-    let edges = [
-        ("wait-hour", "never"),
-        ("one", "two"),
-        ("two", "wait-a"),
-        ("wait-a", "three"),
-    ];
+    let edges = [("wait-hour", "never"), ("one", "two"), ("two", "wait-a"), ("wait-a", "three")];
     definition("long", &nodes, &edges)
+}
+
+/// A run that waits for an hour and has done nothing before.
+pub(super) fn parked() -> Value {
+    let ms = json!({ "ms": HOUR_MS });
+    let wait = node("wait", "core.delay", ms, json!({}), json!({}));
+    workflow("parked", &[wait, noop("never")], &[("wait", "never")], json!([]))
+}
+
+/// Chains of tasks side by side: as many tasks as there are lanes are under way at once.
+pub(super) fn lanes(lanes: usize, length: usize) -> Value {
+    let task = |lane: usize, ix: usize| format!("{lane}-{ix}");
+    let ids: Vec<Vec<String>> =
+        (0..lanes).map(|lane| (0..length).map(|ix| task(lane, ix)).collect()).collect();
+    let nodes: Vec<Value> =
+        ids.iter().flatten().map(|id| node(id, "core.noop", json!({}), json!({}), durably())).collect();
+    let edges: Vec<(&str, &str)> = ids
+        .iter()
+        .flat_map(|lane| lane.windows(2))
+        .map(|pair| (pair[0].as_str(), pair[1].as_str()))
+        .collect();
+    workflow("lanes", &nodes, &edges, json!([]))
 }

@@ -34,11 +34,7 @@ async fn a_tenant_is_made_once_and_keeps_its_number() {
         assert_ne!(acme, TENANT);
         assert_eq!(tenant("acme", true).await, Some(acme));
         assert_eq!(tenant("acme", false).await, Some(acme));
-        assert_ne!(
-            tenant("Acme", true).await,
-            Some(acme),
-            "a name is taken as it is written"
-        );
+        assert_ne!(tenant("Acme", true).await, Some(acme), "a name is taken as it is written");
         drop(store);
         let store = engine.open();
         assert_eq!(store.tenant("acme".to_owned(), false).await.unwrap(), Some(acme));
@@ -69,23 +65,13 @@ async fn api_keys_are_kept_replaced_and_revoked() {
 
         assert!(store.revoke_api_key("a".to_owned(), 77).await.unwrap());
         assert!(!store.revoke_api_key("c".to_owned(), 77).await.unwrap());
-        let revoked = ApiKey {
-            revoked_at: Some(77),
-            ..first
-        };
+        let revoked = ApiKey { revoked_at: Some(77), ..first };
         assert_eq!(store.api_keys().await.unwrap(), [revoked.clone(), second.clone()]);
         assert!(store.revoke_api_key("a".to_owned(), 99).await.unwrap());
         let kept = store.api_key("a".to_owned()).await.unwrap();
-        assert_eq!(
-            kept,
-            Some(revoked.clone()),
-            "it was revoked when it was revoked first"
-        );
+        assert_eq!(kept, Some(revoked.clone()), "it was revoked when it was revoked first");
 
-        let renewed = ApiKey {
-            principal: "another".to_owned(),
-            ..second
-        };
+        let renewed = ApiKey { principal: "another".to_owned(), ..second };
         store.put_api_key(renewed.clone()).await.unwrap();
         drop(store);
         let store = engine.open();
@@ -183,14 +169,9 @@ async fn a_place_is_used_by_one_store_at_a_time() {
         assert!(matches!(refused, Error::Refused(_)), "{refused:?}");
         let message = refused.to_string();
         assert!(message.contains(&engine.place()), "{message}");
-        assert!(
-            message.contains("another abide") && message.contains("stop it"),
-            "{message}"
-        );
+        assert!(message.contains("another abide") && message.contains("stop it"), "{message}");
         let (_, created) = Live::start(key(1), &waiting());
-        commit(&*store, created)
-            .await
-            .expect("the first goes on undisturbed");
+        commit(&*store, created).await.expect("the first goes on undisturbed");
         drop(store);
         assert!(engine.open().head(key(1)).await.unwrap().is_some());
     }
@@ -231,8 +212,6 @@ async fn a_reader_writes_nothing() {
         assert_eq!(word(&reader.revoke_api_key("a".to_owned(), 1).await), "closed");
         assert_eq!(word(&reader.discard(Vec::new()).await), "closed");
         assert_eq!(engine.dump(), before);
-        commit(&*store, live.pause())
-            .await
-            .expect("a reader is in nobody's way");
+        commit(&*store, live.pause()).await.expect("a reader is in nobody's way");
     }
 }

@@ -34,11 +34,7 @@ async fn a_scan_passes_every_run_of_every_tenant_once() {
             }
             let found: Vec<Key> = scanned.iter().map(|(key, _)| *key).collect();
             assert_eq!(found, keys, "in pages of {limit}");
-            assert!(
-                scanned
-                    .iter()
-                    .all(|(key, listed)| listed.id == key.id && listed.next == 2)
-            );
+            assert!(scanned.iter().all(|(key, listed)| listed.id == key.id && listed.next == 2));
         }
     }
 }
@@ -53,66 +49,26 @@ async fn what_lies_beside_a_journal_is_its_own() {
         begin(&*store, Live::start_child(key(3), &instant(), run_id(1))).await;
         begin(&*store, Live::start_child(key(4), &instant(), run_id(1))).await;
         let message = store.outbox(None, 1).await.unwrap().remove(0);
-        commit(&*store, parent.hear(message.at, message.notice, None))
-            .await
-            .unwrap();
+        commit(&*store, parent.hear(message.at, message.notice, None)).await.unwrap();
 
         let (timer, due) = parent.first_timer();
-        let there = TimerRow {
-            due,
-            key: key(1),
-            timer,
-        };
-        let not_there = TimerRow {
-            timer: TimerId::Stretch,
-            ..there.clone()
-        };
-        let moved = TimerRow {
-            due: due + 1,
-            ..there.clone()
-        };
-        let beside = store
-            .beside(key(1), vec![there.clone(), not_there, moved])
-            .await
-            .unwrap();
-        let expected = Beside {
-            timers: vec![there],
-            heard: vec![(run_id(3), 3)],
-            ..Beside::default()
-        };
+        let there = TimerRow { due, key: key(1), timer };
+        let not_there = TimerRow { timer: TimerId::Stretch, ..there.clone() };
+        let moved = TimerRow { due: due + 1, ..there.clone() };
+        let beside = store.beside(key(1), vec![there.clone(), not_there, moved]).await.unwrap();
+        let expected = Beside { timers: vec![there], heard: vec![(run_id(3), 3)], ..Beside::default() };
         assert_eq!(beside, expected);
 
-        let task = |node: &str| TaskId {
-            node: node.into(),
-            execution: 1,
-        };
+        let task = |node: &str| TaskId { node: node.into(), execution: 1 };
         let tasks = vec![task("left"), task("right")];
         let beside = store.beside(key(2), Vec::new()).await.unwrap();
-        assert_eq!(
-            beside,
-            Beside {
-                tasks,
-                ..Beside::default()
-            }
-        );
+        assert_eq!(beside, Beside { tasks, ..Beside::default() });
 
         assert_eq!(store.beside(key(3), Vec::new()).await.unwrap(), Beside::default());
         let beside = store.beside(key(4), Vec::new()).await.unwrap();
-        assert_eq!(
-            beside,
-            Beside {
-                sent: vec![(run_id(1), 3)],
-                ..Beside::default()
-            }
-        );
+        assert_eq!(beside, Beside { sent: vec![(run_id(1), 3)], ..Beside::default() });
 
-        let totals = Totals {
-            timers: 2,
-            tasks: 4,
-            heard: 1,
-            outbox: 1,
-            events: 4 + 3 + 3 + 4 + 4,
-        };
+        let totals = Totals { timers: 2, tasks: 4, heard: 1, outbox: 1, events: 4 + 3 + 3 + 4 + 4 };
         assert_eq!(store.totals().await.unwrap(), totals);
     }
 }

@@ -50,30 +50,15 @@ async fn a_commit_brings_its_timers_tasks_and_messages() {
         let timers = store.timers(None, i64::MAX, 10).await.unwrap();
         let (timer, due) = waits.first_timer();
         assert_eq!(due, BEGIN + HOUR);
-        assert_eq!(
-            timers,
-            [TimerRow {
-                due,
-                key: key(1),
-                timer
-            }]
-        );
+        assert_eq!(timers, [TimerRow { due, key: key(1), timer }]);
 
         let tasks = store.claim_tasks(store.boot(), 10).await.unwrap();
         let tasks: Vec<_> = tasks.into_iter().map(|row| (row.key, row.task)).collect();
         assert_eq!(tasks, [(key(2), works.first_task())]);
 
-        let at = MessageRef {
-            sender: key(3),
-            sequence,
-            receiver: run_id(9),
-        };
-        let notice = Notice {
-            from: run_id(3),
-            sequence,
-            node: "child".to_owned(),
-            lifecycle: Lifecycle::Completed,
-        };
+        let at = MessageRef { sender: key(3), sequence, receiver: run_id(9) };
+        let notice =
+            Notice { from: run_id(3), sequence, node: "child".to_owned(), lifecycle: Lifecycle::Completed };
         assert_eq!(store.outbox(None, 10).await.unwrap(), [MessageRow { at, notice }]);
     }
 }
@@ -91,10 +76,7 @@ async fn later_commits_move_the_columns_along() {
         assert_eq!(head.summary, live.run.summary());
         assert_eq!(head.summary.status, Status::Completed);
         assert_eq!((head.next, head.at), (live.run.head().next, BEGIN + HOUR));
-        assert_eq!(
-            head.summary.started_at, BEGIN,
-            "the start stays, however far the run has come"
-        );
+        assert_eq!(head.summary.started_at, BEGIN, "the start stays, however far the run has come");
         assert!(store.timers(None, i64::MAX, 10).await.unwrap().is_empty());
     }
 }
@@ -145,11 +127,7 @@ async fn a_run_is_created_once() {
         commit(&*store, first.clone()).await.unwrap();
         let before = engine.dump();
         assert_eq!(word(&commit(&*store, second).await), "stale");
-        assert_eq!(
-            word(&commit(&*store, first).await),
-            "stale",
-            "not even the same again"
-        );
+        assert_eq!(word(&commit(&*store, first).await), "stale", "not even the same again");
         assert_eq!(engine.dump(), before);
     }
 }
@@ -189,16 +167,9 @@ async fn in_a_batch_only_the_stale_commits_drop_out() {
             "nothing was shared: {after:?}"
         );
         let dump = engine.dump();
-        assert_eq!(
-            dump["aggregates"].len(),
-            2 + 97,
-            "each that was accepted is there once"
-        );
+        assert_eq!(dump["aggregates"].len(), 2 + 97, "each that was accepted is there once");
         assert_eq!(dump["timers"].len(), 1 + 97);
-        assert_eq!(
-            store.head(key(1000)).await.unwrap().unwrap().summary.status,
-            Status::Paused
-        );
+        assert_eq!(store.head(key(1000)).await.unwrap().unwrap().summary.status, Status::Paused);
     }
 }
 
@@ -255,11 +226,7 @@ async fn answers_come_in_the_order_of_submission() {
         }
         for run in 0..3 {
             let told = told.lock().unwrap();
-            let turns: Vec<usize> = told
-                .iter()
-                .filter(|(of, _)| *of == run)
-                .map(|(_, turn)| *turn)
-                .collect();
+            let turns: Vec<usize> = told.iter().filter(|(of, _)| *of == run).map(|(_, turn)| *turn).collect();
             assert_eq!(turns, (0..120).collect::<Vec<_>>(), "run {run}");
         }
     }
@@ -305,12 +272,7 @@ async fn both_lanes_lead_to_the_same_table() {
             let (_, created) = Live::start(key(n), &waiting());
             submit_in(&*store, created, lane).answer().await.unwrap();
         }
-        let query = ListQuery {
-            tenant: TENANT,
-            status: None,
-            before: None,
-            limit: 10,
-        };
+        let query = ListQuery { tenant: TENANT, status: None, before: None, limit: 10 };
         assert_eq!(store.list(query).await.unwrap().len(), 2);
     }
 }

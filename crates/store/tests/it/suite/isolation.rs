@@ -16,12 +16,7 @@ fn broken(n: u32) -> Commit {
 }
 
 fn mentions(engine: &dyn Engine, n: u32) -> Vec<String> {
-    let id: String = key(n)
-        .id
-        .as_bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let id: String = key(n).id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let rows = engine.dump().into_values().flatten();
     rows.filter(|row| row.contains(&id)).collect()
 }
@@ -34,10 +29,7 @@ async fn a_wrong_fence_refuses_the_commit_and_writes_nothing() {
         commit(&*store, created).await.unwrap();
         let before = engine.dump();
         for fence in [Some(0), Some(2), Some(u64::MAX), None] {
-            let report = Commit {
-                fence,
-                ..live.clone().report(1)
-            };
+            let report = Commit { fence, ..live.clone().report(1) };
             assert_eq!(word(&commit(&*store, report).await), "fenced", "{fence:?}");
             assert_eq!(engine.dump(), before, "{fence:?}");
         }
@@ -66,11 +58,7 @@ async fn in_a_batch_only_the_fenced_commit_drops_out() {
         let mut expected = vec!["ok"; 10];
         expected[4] = "fenced";
         assert_eq!(words(pending).await, expected);
-        assert_eq!(
-            mentions(&*engine, 4),
-            fenced_before,
-            "nothing of the fenced one was written"
-        );
+        assert_eq!(mentions(&*engine, 4), fenced_before, "nothing of the fenced one was written");
         assert_eq!(engine.dump()["tasks"].len(), 1, "the other tasks are over");
         for (live, n) in workers.iter().zip(0..).filter(|(_, n)| *n != 4) {
             let loaded = store.load(key(n)).await.unwrap().unwrap();
@@ -111,10 +99,7 @@ async fn a_broken_constraint_fails_its_own_commit_alone() {
         let batch = [start(1), broken(2), start(3), broken(4), start(3), start(5)];
         let pending = batch.into_iter().map(|commit| submit(&*store, commit)).collect();
         drop(stalled);
-        assert_eq!(
-            words(pending).await,
-            ["ok", "failed", "ok", "failed", "stale", "ok"]
-        );
+        assert_eq!(words(pending).await, ["ok", "failed", "ok", "failed", "stale", "ok"]);
         for n in [2, 4] {
             assert_eq!(mentions(&*engine, n), Vec::<String>::new());
         }

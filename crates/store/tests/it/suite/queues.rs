@@ -109,11 +109,7 @@ async fn a_claim_raises_the_fence_and_the_older_one_is_refused() {
         let task = live.first_task();
         for (boot, fence) in [(1, 2), (2, 3), (1, 4)] {
             let claimed = store.claim_tasks(boot, 10).await.unwrap();
-            let row = TaskRow {
-                key: key(1),
-                task: task.clone(),
-                fence,
-            };
+            let row = TaskRow { key: key(1), task: task.clone(), fence };
             assert_eq!(claimed, [row]);
             let late = live.clone().report(fence - 1);
             assert_eq!(word(&commit(&*store, late).await), "fenced");
@@ -131,10 +127,7 @@ async fn nobody_claims_what_it_holds() {
         commit(&*store, Commit { boot: 5, ..created }).await.unwrap();
         assert!(store.claim_tasks(5, 10).await.unwrap().is_empty());
         assert_eq!(store.claim_tasks(6, 10).await.unwrap().len(), 1);
-        assert!(
-            store.claim_tasks(6, 10).await.unwrap().is_empty(),
-            "now it is 6's"
-        );
+        assert!(store.claim_tasks(6, 10).await.unwrap().is_empty(), "now it is 6's");
     }
 }
 
@@ -150,10 +143,7 @@ async fn a_claim_takes_no_more_than_it_asked_for() {
         for expected in [3, 3, 2, 0] {
             let rows = store.claim_tasks(1, 3).await.unwrap();
             assert_eq!(rows.len(), expected);
-            assert!(
-                rows.iter().all(|row| row.fence == 2),
-                "each was claimed for the first time"
-            );
+            assert!(rows.iter().all(|row| row.fence == 2), "each was claimed for the first time");
             claimed.extend(rows.into_iter().map(|row| (row.key, row.task)));
         }
         claimed.sort_by(|a, b| (a.0, &a.1.node).cmp(&(b.0, &b.1.node)));
@@ -224,22 +214,13 @@ async fn a_message_goes_with_the_commit_that_heard_it() {
         let MessageRow { at, notice } = messages[0].clone();
         assert_eq!(store.heard(key(9), at.sender.id).await.unwrap(), None);
 
-        commit(&*store, parent.hear(at, notice.clone(), None))
-            .await
-            .unwrap();
+        commit(&*store, parent.hear(at, notice.clone(), None)).await.unwrap();
         assert_eq!(every_message(&*store).await, messages[1..]);
-        assert_eq!(
-            store.heard(key(9), at.sender.id).await.unwrap(),
-            Some(at.sequence)
-        );
+        assert_eq!(store.heard(key(9), at.sender.id).await.unwrap(), Some(at.sequence));
 
         let MessageRow { at, notice } = messages[1].clone();
         assert_eq!(word(&commit(&*store, late.hear(at, notice, None)).await), "stale");
-        assert_eq!(
-            every_message(&*store).await,
-            messages[1..],
-            "a stale commit hears nothing"
-        );
+        assert_eq!(every_message(&*store).await, messages[1..], "a stale commit hears nothing");
         assert_eq!(store.heard(key(9), at.sender.id).await.unwrap(), None);
     }
 }
@@ -253,19 +234,12 @@ async fn only_the_last_that_was_heard_of_each_sender_is_kept() {
         let MessageRow { at, notice } = ended_children(&*store, &[key(20)]).await.remove(0);
         let mut heard = None;
         for sequence in [at.sequence, at.sequence + 5] {
-            let notice = abide_core::Notice {
-                sequence,
-                ..notice.clone()
-            };
+            let notice = abide_core::Notice { sequence, ..notice.clone() };
             commit(&*store, parent.hear(at, notice, heard)).await.unwrap();
             heard = store.heard(key(9), run_id(20)).await.unwrap();
             assert_eq!(heard, Some(sequence));
         }
-        assert_eq!(
-            store.heard(key(20), run_id(9)).await.unwrap(),
-            None,
-            "hearing has a direction"
-        );
+        assert_eq!(store.heard(key(20), run_id(9)).await.unwrap(), None, "hearing has a direction");
         assert_eq!(engine.dump()["heard"].len(), 1);
     }
 }

@@ -1,5 +1,7 @@
 //! Reads: journals in pages, snapshots with their tails, large payloads, lists, and nobody else's data.
 
+use std::collections::BTreeSet;
+
 use abide_core::{Graph, Key, Payload, Run, RunId, Start, Status, TenantId, sha256};
 use abide_store::{Commit, ListQuery, Listed, Store};
 
@@ -54,10 +56,7 @@ async fn a_snapshot_comes_with_the_events_behind_it() {
         commit(&*store, created).await.unwrap();
         let paused = live.pause();
         let snapshot = live.run.snapshot();
-        let with_snapshot = Commit {
-            snapshot: Some(snapshot.clone()),
-            ..paused
-        };
+        let with_snapshot = Commit { snapshot: Some(snapshot.clone()), ..paused };
         commit(&*store, with_snapshot).await.unwrap();
         let loaded = store.load(key(1)).await.unwrap().unwrap();
         assert_eq!(loaded.snapshot, Some((3, snapshot.clone())));
@@ -67,17 +66,9 @@ async fn a_snapshot_comes_with_the_events_behind_it() {
         let tail = resumed.records.clone();
         commit(&*store, resumed).await.unwrap();
         let loaded = store.load(key(1)).await.unwrap().unwrap();
-        assert_eq!(
-            loaded.snapshot,
-            Some((3, snapshot)),
-            "a commit without one keeps the last"
-        );
+        assert_eq!(loaded.snapshot, Some((3, snapshot)), "a commit without one keeps the last");
         assert_eq!((&loaded.tail, loaded.next), (&tail, 4));
-        assert_eq!(
-            loaded.salt,
-            Some(salt),
-            "the salt does not hide behind the snapshot"
-        );
+        assert_eq!(loaded.salt, Some(salt), "the salt does not hide behind the snapshot");
         let mut run = Run::from_snapshot(key(1), salt, graph, &loaded.snapshot.unwrap().1).unwrap();
         for record in &loaded.tail {
             run.apply(record).unwrap();
@@ -99,20 +90,50 @@ async fn a_run_can_be_created_with_a_snapshot() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_sees_one_moment_while_the_run_goes_on() {
+    for engine in engines() {
+        let store = engine.open();
+        let graph = waiting();
+        let (mut live, created) = Live::start(key(1), &graph);
+        let salt = created.salt.unwrap();
+        commit(&*store, created).await.unwrap();
+        let going_on = async {
+            for turn in 0..200 {
+                let moved = if turn % 2 == 0 { live.pause() } else { live.resume() };
+                // Some commits move the snapshot as well, so that there is more to tear.
+                let snapshot = (turn % 4 > 1).then(|| live.run.snapshot());
+                commit(&*store, Commit { snapshot, ..moved }).await.unwrap();
+            }
+        };
+        let looking_on = async {
+            let mut seen = BTreeSet::new();
+            while !seen.contains(&202) {
+                let loaded = store.load(key(1)).await.unwrap().unwrap();
+                let mut run = match &loaded.snapshot {
+                    Some((_, bytes)) => Run::from_snapshot(key(1), salt, graph.clone(), bytes).unwrap(),
+                    None => Run::empty(key(1), salt, graph.clone()),
+                };
+                for record in &loaded.tail {
+                    run.apply(record).unwrap();
+                }
+                assert_eq!((run.head().next, run.status()), (loaded.next, loaded.summary.status));
+                seen.insert(loaded.next);
+            }
+            seen.len()
+        };
+        let ((), moments) = tokio::join!(going_on, looking_on);
+        assert!(moments > 20, "only {moments} moments were seen");
+    }
+}
+
 /// A run whose first payload is exactly so long, with the commit that creates it.
 fn start_with_payload_of(key: Key, bytes: usize) -> (Live, Commit) {
     let with_text = |length: usize| {
         // Two bytes a letter, and a tag for the odd one.
         let (inputs, tags) = (text_input(&"é".repeat(length / 2)), vec!["x".repeat(length % 2)]);
         let start = start(key, &echo());
-        Live::start_with(
-            Start {
-                inputs,
-                tags,
-                ..start
-            },
-            BEGIN,
-        )
+        Live::start_with(Start { inputs, tags, ..start }, BEGIN)
     };
     let overhead = first_payload(&with_text(0).1).len();
     let (live, commit) = with_text(bytes - overhead);
@@ -134,11 +155,7 @@ async fn payloads_of_any_size_come_back_byte_for_byte() {
         for (n, bytes) in [(1, 4095), (2, 4096), (3, 4097), (4, 1_000_000)] {
             let (_, created) = start_with_payload_of(key(n), bytes);
             commit(&*store, created.clone()).await.unwrap();
-            assert_eq!(
-                store.journal(key(n), 0, 100).await.unwrap(),
-                created.records,
-                "{bytes} bytes"
-            );
+            assert_eq!(store.journal(key(n), 0, 100).await.unwrap(), created.records, "{bytes} bytes");
             assert_eq!(store.load(key(n)).await.unwrap().unwrap().tail, created.records);
             let payload = first_payload(&created);
             let blob = store.blob(TENANT, sha256(payload)).await.unwrap();
@@ -192,12 +209,7 @@ async fn list(
     before: Option<RunId>,
     limit: usize,
 ) -> Vec<Listed> {
-    let query = ListQuery {
-        tenant,
-        status,
-        before,
-        limit,
-    };
+    let query = ListQuery { tenant, status, before, limit };
     store.list(query).await.unwrap()
 }
 
@@ -232,11 +244,7 @@ async fn runs_are_listed_newest_first_page_by_page() {
             assert_eq!(paged, newest_first, "in pages of {limit}");
         }
         let gap = list(&*store, TENANT, None, Some(run_id(100)), 2).await;
-        assert_eq!(
-            ids(&gap),
-            newest_first[..2],
-            "the run that a cursor names need not exist"
-        );
+        assert_eq!(ids(&gap), newest_first[..2], "the run that a cursor names need not exist");
     }
 }
 
@@ -260,9 +268,7 @@ async fn a_list_can_be_narrowed_to_a_status() {
         assert!(with(Status::Failed).await.is_empty());
         let older = list(&*store, TENANT, Some(Status::Paused), Some(run_id(3)), 10).await;
         assert_eq!(ids(&older), [run_id(1)]);
-        let completed = list(&*store, TENANT, Some(Status::Completed), None, 1)
-            .await
-            .remove(0);
+        let completed = list(&*store, TENANT, Some(Status::Completed), None, 1).await.remove(0);
         assert_eq!(completed.summary, live.run.summary());
         assert_eq!((completed.next, completed.at), (live.run.head().next, BEGIN));
     }
@@ -304,19 +310,11 @@ async fn two_tenants_may_have_a_run_of_the_same_id_and_see_nothing_of_each_other
         commit(&*store, created).await.unwrap();
         let mut wrong_tenant = message.at;
         wrong_tenant.sender.tenant = TENANT;
-        commit(
-            &*store,
-            my_parent.hear(wrong_tenant, message.notice.clone(), None),
-        )
-        .await
-        .unwrap();
+        commit(&*store, my_parent.hear(wrong_tenant, message.notice.clone(), None)).await.unwrap();
         assert_eq!(store.outbox(None, 10).await.unwrap(), [message]);
         let your_parent = run_id(9).of(TenantId(2));
         assert_eq!(store.heard(your_parent, run_id(1)).await.unwrap(), None);
         commit(&*store, my_run.cancel()).await.unwrap();
-        assert_eq!(
-            store.head(yours).await.unwrap().unwrap().summary,
-            your_run.run.summary()
-        );
+        assert_eq!(store.head(yours).await.unwrap().unwrap().summary, your_run.run.summary());
     }
 }

@@ -1,0 +1,113 @@
+//! The command line, as people and scripts see it: what it prints, where, and how it exits.
+
+mod exit;
+mod help;
+mod keys;
+mod pipes;
+mod runs;
+mod serve;
+
+use std::process::{Command, Output};
+
+use serde_json::json;
+
+use crate::support::{Server, Site, abide, chain, node, workflow};
+
+/// A site with a workflow that greets and waits, one that is done at once, and one that fails.
+fn site() -> Site {
+    let site = Site::new();
+    let inputs = json!({ "name": { "type": "variable", "variableName": "name" } });
+    let greet = node("greet", "core.identity", json!({}), inputs, json!({}));
+    let wait = node("wait", "core.delay", json!({ "ms": 1000 }), json!({}), json!({}));
+    let variables = json!([{ "name": "name", "type": "string", "defaultValue": "world" }]);
+    site.workflow(&workflow("hello", &[greet, wait], &[("greet", "wait")], variables)).workflow(&chain(
+        "quick",
+        "core.noop",
+        1,
+        &json!({}),
+    ));
+    let fail = node("fail", "core.fail", json!({ "message": "no luck" }), json!({}), json!({}));
+    let after = node("after", "core.noop", json!({}), json!({}), json!({}));
+    site.workflow(&workflow("sad", &[fail, after], &[("fail", "after")], json!([])));
+    site
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// The exit code, and both streams for a message.
+fn code(output: &Output) -> i32 {
+    let code = output.status.code();
+    code.unwrap_or_else(|| panic!("ended by a signal: {output:?}"))
+}
+
+/// What a command printed, for a snapshot: both streams and the exit code, without what differs each time.
+fn told(output: &Output) -> String {
+    let mut told = format!("exit {}\n", code(output));
+    for (name, text) in [("stdout", stdout(output)), ("stderr", stderr(output))] {
+        if !text.is_empty() {
+            told += &format!("--- {name}\n{text}");
+        }
+    }
+    redacted(&told).replace(env!("CARGO_PKG_VERSION"), "VERSION")
+}
+
+/// Text with the same width and all ids, times and ports made alike. The first id that is met is 1, and so on.
+fn redacted(text: &str) -> String {
+    let (mut rest, mut out, mut ids) = (text, String::new(), Vec::new());
+    while let Some(first) = rest.chars().next() {
+        let taken = if let Some(id) = shaped(rest, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx") {
+            out += &format!("00000000-0000-0000-0000-{:012}", number(&mut ids, id));
+            id.len()
+        } else if let Some(id) = shaped(rest, &"x".repeat(32)) {
+            out += &format!("{:032}", number(&mut ids, id));
+            id.len()
+        } else if let Some(at) = shaped(rest, "dddd-dd-ddTdd:dd:dd.dddZ") {
+            out += "2000-01-01T00:00:00.000Z";
+            at.len()
+        } else if let Some(port) = rest.strip_prefix("127.0.0.1:") {
+            out += "127.0.0.1:PORT";
+            "127.0.0.1:".len() + port.find(|c: char| !c.is_ascii_digit()).unwrap_or(port.len())
+        } else {
+            out.push(first);
+            first.len_utf8()
+        };
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// The start of `text`, if it has this shape: `x` is a hexadecimal digit, `d` a decimal one.
+fn shaped<'a>(text: &'a str, shape: &str) -> Option<&'a str> {
+    let start = text.get(..shape.len())?;
+    let fits = start.bytes().zip(shape.bytes()).all(|(byte, shape)| match shape {
+        b'x' => byte.is_ascii_hexdigit(),
+        b'd' => byte.is_ascii_digit(),
+        _ => byte == shape,
+    });
+    fits.then_some(start)
+}
+
+fn number(ids: &mut Vec<String>, id: &str) -> usize {
+    let id = id.replace('-', "");
+    let known = ids.iter().position(|known| *known == id);
+    known.unwrap_or_else(|| {
+        ids.push(id);
+        ids.len() - 1
+    }) + 1
+}
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}

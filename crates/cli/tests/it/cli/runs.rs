@@ -1,0 +1,175 @@
+//! `abide run`: tables for people, JSON for pipes.
+
+use super::*;
+
+fn json_of(output: &Output) -> serde_json::Value {
+    serde_json::from_str(stdout(output)).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn start_prints_the_id_alone() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let output = server.cli(&["run", "start", "hello", "--input", "name=Ada", "--tag", "a", "--tag", "b"]);
+    assert_eq!(code(&output), 0);
+    assert_eq!(stderr(&output), "");
+    let id = stdout(&output).trim();
+    let shown = json_of(&server.cli(&["run", "show", id, "--json"]));
+    assert_eq!(shown["inputs"], json!({ "name": "Ada" }));
+    assert_eq!(shown["tags"], json!(["a", "b"]));
+    insta::assert_snapshot!(told(&server.cli(&["run", "start", "quick", "--json"])));
+}
+
+#[test]
+fn inputs_are_json_where_they_can_be_and_text_otherwise() {
+    let site = site();
+    let server = site.start(&[]);
+    let args = ["run", "start", "quick", "--json", "--wait"];
+    let inputs = ["--input", "n=1", "--input", "t=1a", "--input", "o={\"a\":[true]}", "--input", "e=a=b"];
+    let output = server.cli(&[&args[..], &inputs[..]].concat());
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert_eq!(json_of(&output)["inputs"], json!({ "n": 1, "t": "1a", "o": { "a": [true] }, "e": "a=b" }));
+}
+
+#[test]
+fn start_and_wait_shows_a_run_that_completed() {
+    let site = site();
+    let server = site.start(&[]);
+    insta::assert_snapshot!(told(&server.cli(&["run", "start", "hello", "--wait"])));
+}
+
+#[test]
+fn start_and_wait_shows_a_run_that_failed_and_says_so() {
+    let site = site();
+    let server = site.start(&[]);
+    insta::assert_snapshot!(told(&server.cli(&["run", "start", "sad", "--wait"])));
+}
+
+#[tokio::test]
+async fn start_and_wait_waits_for_the_end() {
+    let site = site();
+    let server = std::sync::Arc::new(site.start(&["--test-clock"]));
+    let waiting = {
+        let server = server.clone();
+        tokio::task::spawn_blocking(move || server.cli(&["run", "start", "hello", "--wait", "--json"]))
+    };
+    // The run is there once the list shows it waiting; each look is one request.
+    while server.get("/v1/runs?status=running").await.1["runs"] == json!([]) {}
+    assert!(!waiting.is_finished());
+    server.advance(1000).await;
+    let output = waiting.await.unwrap();
+    assert_eq!((code(&output), &json_of(&output)["status"]), (0, &json!("completed")));
+}
+
+#[test]
+fn a_list_has_a_row_for_each_run() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let cancelled = server.cli(&["run", "start", "hello"]);
+    server.cli(&["run", "cancel", stdout(&cancelled).trim()]);
+    for workflow in ["quick", "sad", "hello"] {
+        server.cli(&["run", "start", workflow]);
+    }
+    insta::assert_snapshot!("list", told(&server.cli(&["run", "list"])));
+    insta::assert_snapshot!("list_json", told(&server.cli(&["run", "list", "--json"])));
+    insta::assert_snapshot!("list_failed", told(&server.cli(&["run", "list", "--status", "failed"])));
+    insta::assert_snapshot!("list_more", told(&server.cli(&["run", "list", "--limit", "1"])));
+}
+
+#[test]
+fn an_empty_list_says_what_to_do() {
+    let site = site();
+    let server = site.start(&[]);
+    insta::assert_snapshot!(told(&server.cli(&["run", "list"])));
+}
+
+#[test]
+fn a_run_is_shown_node_by_node() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let waiting = server.cli(&["run", "start", "hello"]);
+    insta::assert_snapshot!("show_waiting", told(&server.cli(&["run", "show", stdout(&waiting).trim()])));
+    let json = server.cli(&["run", "show", "--json", stdout(&waiting).trim()]);
+    insta::assert_snapshot!("show_waiting_json", told(&json));
+    let failed = server.cli(&["run", "start", "sad"]);
+    insta::assert_snapshot!("show_failed", told(&server.cli(&["run", "show", stdout(&failed).trim()])));
+}
+
+#[test]
+fn events_are_printed_one_to_a_line() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let started = server.cli(&["run", "start", "sad"]);
+    let id = stdout(&started).trim();
+    insta::assert_snapshot!("events", told(&server.cli(&["run", "events", id])));
+    insta::assert_snapshot!("events_json", told(&server.cli(&["run", "events", id, "--json"])));
+    insta::assert_snapshot!("events_after", told(&server.cli(&["run", "events", id, "--after", "2"])));
+}
+
+#[test]
+fn events_of_a_waiting_run_are_printed_and_not_waited_for() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let started = server.cli(&["run", "start", "hello"]);
+    let output = server.cli(&["run", "events", stdout(&started).trim()]);
+    assert_eq!((code(&output), stdout(&output).lines().count()), (0, 4), "{output:?}");
+}
+
+#[test]
+fn sequences_line_up_however_many_there_are() {
+    let site = site();
+    site.workflow(&chain("long", "core.noop", 60, &json!({})));
+    let server = site.start(&[]);
+    let started = server.cli(&["run", "start", "long"]);
+    let output = server.cli(&["run", "events", stdout(&started).trim()]);
+    let lines: Vec<&str> = stdout(&output).lines().collect();
+    assert_eq!(lines.len(), 122);
+    let columns: Vec<usize> = lines.iter().map(|line| line.find('T').unwrap()).collect();
+    assert!(columns.iter().all(|column| *column == columns[0]), "{columns:?}");
+}
+
+#[tokio::test]
+async fn following_goes_on_until_the_end() {
+    let site = site();
+    let server = std::sync::Arc::new(site.start(&["--test-clock"]));
+    let run = server.start_run("hello", json!({})).await;
+    let following = {
+        let (server, run) = (server.clone(), run.clone());
+        tokio::task::spawn_blocking(move || server.cli(&["run", "events", "--follow", "--json", &run]))
+    };
+    server.advance(1000).await;
+    let output = following.await.unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    let types: Vec<String> = stdout(&output)
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["type"].to_string())
+        .collect();
+    assert_eq!((types.len(), types[5].as_str()), (6, "\"run.completed\""));
+}
+
+#[test]
+fn cancel_says_how_the_run_stands() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let started = server.cli(&["run", "start", "hello"]);
+    let id = stdout(&started).trim();
+    let args = ["run", "cancel", id, "--reason", "enough"];
+    insta::assert_snapshot!("cancel", told(&server.cli(&args)));
+    insta::assert_snapshot!("cancel_json", told(&server.cli(&["run", "cancel", id, "--json"])));
+    let events = server.cli(&["run", "events", id]);
+    assert!(stdout(&events).contains("\"reason\":\"enough\""), "{events:?}");
+}
+
+#[test]
+fn the_flags_win_over_the_environment() {
+    let site = site();
+    let server = site.start(&[]);
+    let mut command = abide();
+    command
+        .args(["run", "list", "--url", &server.url, "--api-key", &server.key])
+        .env("ABIDE_URL", "http://127.0.0.1:1")
+        .env("ABIDE_API_KEY", "nonsense");
+    assert_eq!(code(&run(&mut command)), 0);
+    command.arg("--url").arg(format!("{}/", server.url));
+    assert_eq!(code(&run(&mut command)), 2, "a flag twice is a mistake");
+}

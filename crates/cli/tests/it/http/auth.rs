@@ -1,0 +1,151 @@
+//! Who may come in: every route under /v1, with every kind of key that is none.
+
+use reqwest::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+
+use super::*;
+
+/// Every route that needs a key, with a body that it would take.
+fn routes(run: &str) -> Vec<(Method, String, Option<Value>)> {
+    vec![
+        (Method::POST, "/v1/runs".into(), Some(json!({ "workflowId": "noop" }))),
+        (Method::GET, "/v1/runs".into(), None),
+        (Method::GET, format!("/v1/runs/{run}"), None),
+        (Method::GET, format!("/v1/runs/{run}/events/poll"), None),
+        (Method::POST, format!("/v1/runs/{run}/cancel"), Some(json!({}))),
+        (Method::GET, "/v1/dev/clock".into(), None),
+        (Method::POST, "/v1/dev/clock".into(), Some(json!({ "advanceMs": 1 }))),
+    ]
+}
+
+/// The value of the header, for each way in which it can be no key.
+fn bad_headers(good: &str, other: &str, revoked: &str) -> Vec<(&'static str, Option<HeaderValue>)> {
+    let (id, secret) = good.strip_prefix("abk_").unwrap().split_once('_').unwrap();
+    let (other_id, _) = other.strip_prefix("abk_").unwrap().split_once('_').unwrap();
+    let mut changed = secret.to_owned();
+    let last = if changed.pop() == Some('0') { '1' } else { '0' };
+    changed.push(last);
+    let text = |text: String| Some(HeaderValue::from_str(&text).unwrap());
+    vec![
+        ("no header", None),
+        ("an empty header", text(String::new())),
+        ("no scheme", text(good.to_owned())),
+        ("a scheme alone", text("Bearer".into())),
+        ("an empty key", text("Bearer ".into())),
+        ("basic", text(format!("Basic {good}"))),
+        ("a scheme that only begins so", text(format!("Bearers {good}"))),
+        ("no prefix", text(format!("Bearer {id}_{secret}"))),
+        ("another prefix", text(format!("Bearer abx_{id}_{secret}"))),
+        ("no secret", text(format!("Bearer abk_{id}"))),
+        ("an empty secret", text(format!("Bearer abk_{id}_"))),
+        ("an unknown id", text(format!("Bearer abk_ffffffffffff_{secret}"))),
+        ("a wrong secret", text(format!("Bearer abk_{id}_{changed}"))),
+        ("a secret cut short", text(format!("Bearer abk_{id}_{}", &secret[..secret.len() - 1]))),
+        ("a secret with more behind", text(format!("Bearer abk_{id}_{secret}00"))),
+        ("a secret in capitals", text(format!("Bearer abk_{id}_{}", secret.to_uppercase()))),
+        ("another key's secret", text(format!("Bearer abk_{other_id}_{secret}"))),
+        ("a revoked key", text(format!("Bearer {revoked}"))),
+        ("a key of monstrous length", text(format!("Bearer abk_{id}_{}", "a".repeat(10_000)))),
+        ("no text", Some(HeaderValue::from_bytes(b"Bearer \xff\xfe").unwrap())),
+    ]
+}
+
+fn revoke(site: &Site, key: &str) {
+    let id = key.split('_').nth(1).unwrap();
+    let revoked =
+        crate::support::abide().args(["keys", "revoke", id, "--data"]).arg(site.data()).output().unwrap();
+    assert!(revoked.status.success(), "{revoked:?}");
+}
+
+#[tokio::test]
+async fn without_a_valid_key_every_route_refuses_and_nothing_changes() {
+    let site = site();
+    let (other, revoked) = (site.new_key("other"), site.new_key("default"));
+    revoke(&site, &revoked);
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    let (_, clock) = server.get("/v1/dev/clock").await;
+    let before = site.rows();
+    for (what, header) in bad_headers(&server.key, &other, &revoked) {
+        for (method, path, body) in routes(&run) {
+            let mut request = server.anonymous(method.clone(), &path);
+            request = header.iter().fold(request, |request, value| request.header(AUTHORIZATION, value));
+            request = body.iter().fold(request, reqwest::RequestBuilder::json);
+            let response = request.send().await.unwrap();
+            assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer", "{what}: {method} {path}");
+            let status = response.status();
+            let details = refusal((status, response.json().await.unwrap()), "unauthenticated");
+            assert!(details.is_null(), "{what}: {method} {path}");
+        }
+    }
+    assert_eq!(site.rows(), before);
+    assert_eq!(server.get("/v1/dev/clock").await.1, clock);
+    let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(snapshot["status"], "running");
+}
+
+#[tokio::test]
+async fn with_the_key_every_one_of_these_routes_answers() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    for (method, path, body) in routes(&run) {
+        let request = server.request(method.clone(), &path);
+        let request = body.iter().fold(request, reqwest::RequestBuilder::json);
+        let (status, body) = answer(request).await.unwrap();
+        assert!(status.is_success(), "{method} {path}: {status} {body}");
+    }
+}
+
+#[tokio::test]
+async fn the_scheme_may_be_written_in_any_case() {
+    let site = site();
+    let server = site.start(&[]);
+    for scheme in ["bearer", "BEARER", "Bearer "] {
+        let header = format!("{scheme} {}", server.key);
+        let request = server.anonymous(Method::GET, "/v1/runs").header(AUTHORIZATION, header);
+        assert_eq!(answer(request).await.unwrap().0, StatusCode::OK, "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_asked_for_before_anything_else_is_looked_at() {
+    let site = site();
+    let server = site.start(&[]);
+    for (method, path) in [
+        (Method::GET, "/v1/runs?limit=0"),
+        (Method::GET, "/v1/runs/nonsense"),
+        (Method::GET, "/v1/runs/%FF"),
+        (Method::GET, "/v1/runs/nonsense/events/poll?timeout=0"),
+        (Method::POST, "/v1/runs/nonsense/cancel"),
+    ] {
+        refusal(answer(server.anonymous(method, path)).await.unwrap(), "unauthenticated");
+    }
+    let body = server.anonymous(Method::POST, "/v1/runs").body("not json");
+    refusal(answer(body).await.unwrap(), "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_key_in_the_query_or_a_cookie_is_no_key() {
+    let site = site();
+    let server = site.start(&[]);
+    let key = server.key.clone();
+    let query = server.anonymous(Method::GET, &format!("/v1/runs?access_token={key}"));
+    refusal(answer(query).await.unwrap(), "unauthenticated");
+    let cookie =
+        server.anonymous(Method::GET, "/v1/runs").header("Cookie", format!("Authorization=Bearer {key}"));
+    refusal(answer(cookie).await.unwrap(), "unauthenticated");
+}
+
+#[tokio::test]
+async fn the_log_has_no_secrets() {
+    let site = site();
+    let key = site.new_key("default");
+    let server = site.serve(&key, &["--log", "trace"]);
+    let run = server.start_run("noop", json!({})).await;
+    server.events(&run).await;
+    let wrong = key.replace("abk_", "abk_x");
+    answer(server.request_as(&wrong, Method::GET, "/v1/runs")).await.unwrap();
+    assert!(server.stop().success());
+    let secret = key.rsplit_once('_').unwrap().1;
+    assert!(!site.said().contains(secret), "{}", site.said());
+}

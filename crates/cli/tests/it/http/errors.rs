@@ -1,0 +1,115 @@
+//! Paths and methods that are not there, health, and the answers of a server that is asked the impossible.
+
+use reqwest::header::{ALLOW, CONTENT_TYPE};
+
+use super::*;
+
+#[tokio::test]
+async fn an_unknown_path_is_not_found_with_or_without_a_key() {
+    let site = site();
+    let server = site.start(&[]);
+    for path in
+        ["/", "/v1", "/v1/", "/v1/runs/", "/v1/nothing", "/v2/runs", "/V1/runs", "/v1/runs/x/y", "/../etc"]
+    {
+        for method in [Method::GET, Method::POST, Method::DELETE] {
+            refusal(answer(server.request(method.clone(), path)).await.unwrap(), "not_found");
+            refusal(answer(server.anonymous(method, path)).await.unwrap(), "not_found");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_refused_and_the_right_ones_are_named() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    for (method, path, allowed) in [
+        (Method::DELETE, "/v1/runs".to_owned(), "POST,GET,HEAD"),
+        (Method::PUT, "/v1/runs".to_owned(), "POST,GET,HEAD"),
+        (Method::DELETE, format!("/v1/runs/{run}"), "GET,HEAD"),
+        (Method::POST, format!("/v1/runs/{run}"), "GET,HEAD"),
+        (Method::GET, format!("/v1/runs/{run}/cancel"), "POST"),
+        (Method::POST, format!("/v1/runs/{run}/events/poll"), "GET,HEAD"),
+        (Method::POST, "/healthz".to_owned(), "GET,HEAD"),
+        (Method::PUT, "/v1/dev/clock".to_owned(), "GET,HEAD,POST"),
+    ] {
+        let response = server.request(method.clone(), &path).send().await.unwrap();
+        let mut named: Vec<&str> = response.headers()[ALLOW].to_str().unwrap().split(',').collect();
+        let mut expected: Vec<&str> = allowed.split(',').collect();
+        named.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(named, expected, "{method} {path}");
+        refusal((response.status(), response.json().await.unwrap()), "method_not_allowed");
+    }
+    let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(snapshot["status"], "running");
+}
+
+#[tokio::test]
+async fn every_answer_is_json() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("noop", json!({})).await;
+    for path in [
+        "/healthz",
+        "/readyz",
+        "/v1/runs",
+        &format!("/v1/runs/{run}"),
+        &format!("/v1/runs/{run}/events/poll"),
+        "/v1/dev/clock",
+        "/nothing",
+        "/v1/runs/nonsense",
+    ] {
+        let response = server.request(Method::GET, path).send().await.unwrap();
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/json", "{path}");
+        assert!(response.json::<Value>().await.unwrap().is_object(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_well_says_so_to_anybody() {
+    let site = site();
+    let server = site.start(&[]);
+    let health = answer(server.anonymous(Method::GET, "/healthz")).await.unwrap();
+    assert_eq!(health, (StatusCode::OK, json!({ "status": "ok" })));
+    let ready = answer(server.anonymous(Method::GET, "/readyz")).await.unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(ready, (StatusCode::OK, json!({ "status": "ready", "version": version })));
+}
+
+#[tokio::test]
+async fn many_requests_at_once_are_all_answered() {
+    let site = site();
+    let server = site.start(&[]);
+    let starts = (0..500).map(|ix| server.start_run("payload", json!({ "payload": ix })));
+    let runs = futures_util::future::join_all(starts).await;
+    let shown = runs.iter().map(|run| server.events(run));
+    for (ix, events) in futures_util::future::join_all(shown).await.iter().enumerate() {
+        assert_eq!(events[0]["payload"]["inputs"]["payload"], ix);
+        assert_eq!(events.last().unwrap()["type"], "run.completed");
+    }
+    assert!(server.stop().success());
+    assert_eq!(crate::support::verify(&site.data()), 500);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_off_in_the_middle_of_a_request_leaves_nothing() {
+    use std::io::Write;
+    let site = site();
+    let server = site.start(&[]);
+    let before = site.rows();
+    let address = server.url.strip_prefix("http://").unwrap();
+    for _ in 0..20 {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let head = format!(
+            "POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 200\r\n\r\n",
+            server.key
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(br#"{"workflowId":"noop""#).unwrap();
+    }
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"this is no HTTP\r\n\r\n").unwrap();
+    server.get("/v1/runs").await;
+    assert_eq!(site.rows(), before);
+}

@@ -1,0 +1,75 @@
+//! What belongs to another tenant looks like what never was.
+
+use super::*;
+
+#[tokio::test]
+async fn another_tenants_run_is_answered_like_one_that_never_was() {
+    let site = site();
+    let stranger = site.new_key("other");
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    let unknown = "run-00000000-0000-7000-8000-000000000000";
+    let before = site.rows();
+    for (method, tail) in [
+        (Method::GET, ""),
+        (Method::GET, "/events/poll"),
+        (Method::GET, "/events/poll?lastSequence=1&timeout=60"),
+        (Method::POST, "/cancel"),
+    ] {
+        let ask = async |id: &str| {
+            let path = format!("/v1/runs/{id}{tail}");
+            let request = server.request_as(&stranger, method.clone(), &path);
+            let response = request.send().await.unwrap();
+            let headers: Vec<String> = response.headers().keys().map(ToString::to_string).collect();
+            let (status, text) = (response.status(), response.text().await.unwrap());
+            (status, headers, text.replace(id, "<run>"))
+        };
+        let (theirs, nobodys) = (ask(&run).await, ask(unknown).await);
+        assert_eq!(theirs, nobodys, "{method} {tail}");
+        let body = serde_json::from_str(&theirs.2).unwrap();
+        refusal((theirs.0, body), "run_not_found");
+    }
+    assert_eq!(site.rows(), before);
+    let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(snapshot["status"], "running");
+}
+
+#[tokio::test]
+async fn a_list_holds_the_runs_of_its_tenant_alone() {
+    let site = site();
+    let stranger = site.new_key("other");
+    let server = site.start(&["--test-clock"]);
+    let mine = server.start_run("parked", json!({})).await;
+    let start = server
+        .request_as(&stranger, Method::POST, "/v1/runs")
+        .json(&json!({ "workflowId": "parked", "tenantId": "other" }));
+    let (status, started) = answer(start).await.unwrap();
+    assert_eq!(status, StatusCode::CREATED, "{started}");
+    let theirs = started["runId"].as_str().unwrap();
+    let ids = |body: &Value| -> Vec<String> {
+        let runs = body["runs"].as_array().unwrap().iter();
+        runs.map(|run| run["runId"].as_str().unwrap().to_owned()).collect()
+    };
+    for query in ["", "?status=running", &format!("?cursor={theirs}"), "?limit=1"] {
+        let (_, body) = server.get(&format!("/v1/runs{query}")).await;
+        assert_eq!(ids(&body), [mine.as_str()], "{query}");
+    }
+    let list = server.request_as(&stranger, Method::GET, "/v1/runs");
+    assert_eq!(ids(&answer(list).await.unwrap().1), [theirs]);
+}
+
+#[tokio::test]
+async fn who_acted_is_on_record_under_each_tenant() {
+    let site = site();
+    let stranger = site.new_key("other");
+    let server = site.start(&["--test-clock"]);
+    let start =
+        server.request_as(&stranger, Method::POST, "/v1/runs").json(&json!({ "workflowId": "parked" }));
+    let (_, started) = answer(start).await.unwrap();
+    let path = format!("/v1/runs/{}", started["runId"].as_str().unwrap());
+    answer(server.request_as(&stranger, Method::POST, &format!("{path}/cancel"))).await.unwrap();
+    let (_, page) =
+        answer(server.request_as(&stranger, Method::GET, &format!("{path}/events/poll"))).await.unwrap();
+    assert_eq!(page["events"][0]["payload"]["by"], "operator");
+    assert_eq!(page["events"][3]["payload"]["cancelledBy"], "operator");
+}

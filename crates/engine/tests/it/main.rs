@@ -1,0 +1,9 @@
+//! The engine on a real SQLite store, with an injected clock and, here and there, an injected fault.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
+
+mod answers;
+mod clocks;
+mod messages;
+mod support;
+mod tapped;

@@ -1,0 +1,95 @@
+//! Messages between runs: delivered once, whatever dies, and dropped when nobody can hear them.
+
+use abide_core::{Key, Parent, Status};
+use abide_engine::NewRun;
+use abide_store::Store;
+
+use crate::support::{Rig, TENANT, nobody, within};
+
+async fn start_child(rig: &Rig, parent: Key, workflow: &str) -> Key {
+    let parent = Some(Parent { run: parent.id, node: "n".into() });
+    let new = NewRun { parent, ..NewRun::of(TENANT, workflow) };
+    rig.engine.start_run(new).await.unwrap().0.of(TENANT)
+}
+
+async fn outbox_is_empty(rig: &Rig) {
+    within("the outbox", async {
+        while rig.engine.store().totals().await.unwrap().outbox > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_hears_of_each_childs_end_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let parent = rig.start_waiting(1_000_000).await;
+    for _ in 0..30 {
+        start_child(&rig, parent, "noop").await;
+    }
+    outbox_is_empty(&rig).await;
+    let heard = rig.story(parent).await.iter().filter(|name| **name == "child.reported").count();
+    assert_eq!(heard, 30);
+    rig.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_left_over_is_delivered_by_the_next_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let parent = rig.start_waiting(1_000_000).await;
+    let child = start_child(&rig, parent, "wait").await;
+    rig.close().await;
+    // The child ends while nobody delivers: the message lies in the outbox of the same transaction.
+    let store = abide_store::Sqlite::open(&abide_store::SqliteOptions::new(dir.path())).unwrap();
+    finish_without_an_engine(&store, child).await;
+    assert_eq!(store.totals().await.unwrap().outbox, 1);
+    drop(store);
+    let rig = Rig::open(dir.path()).await;
+    outbox_is_empty(&rig).await;
+    assert_eq!(rig.story(parent).await.last(), Some(&"child.reported"));
+    rig.verify().await;
+}
+
+/// Commits the end of a run as an engine would that dies right after the commit.
+async fn finish_without_an_engine(store: &dyn Store, key: Key) {
+    let loaded = store.load(key).await.unwrap().unwrap();
+    let source = store.blob(TENANT, loaded.summary.definition).await.unwrap().unwrap();
+    let graph = std::sync::Arc::new(abide_core::Graph::parse(&source).unwrap());
+    let mut run = abide_core::Run::empty(key, loaded.salt.unwrap(), graph);
+    loaded.tail.iter().for_each(|record| drop(run.apply(record).unwrap()));
+    let expected = run.head().next;
+    let step = run.decide(abide_core::Command::Cancel { reason: None, by: None }, 0).unwrap();
+    let commit = abide_store::Commit {
+        key,
+        expected,
+        records: step.records,
+        salt: None,
+        summary: run.summary(),
+        snapshot: None,
+        effects: step.effects,
+        boot: 0,
+        fence: None,
+        consumed: None,
+        blobs: Vec::new(),
+    };
+    let (told, hears) = tokio::sync::oneshot::channel();
+    let done = Box::new(move |result| drop(told.send(result)));
+    assert!(store.submit(commit, abide_store::Lane::Background, done).is_ok());
+    hears.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_nobody_can_hear_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let ended = rig.start("noop").await;
+    assert_eq!(rig.status(ended).await, Status::Completed);
+    start_child(&rig, ended, "noop").await;
+    start_child(&rig, nobody().of(TENANT), "noop").await;
+    outbox_is_empty(&rig).await;
+    assert_eq!(rig.story(ended).await.last(), Some(&"run.completed"), "a journal that has ended stays ended");
+    rig.verify().await;
+}

@@ -1,0 +1,169 @@
+//! A real store with a tap on it: commits can be made to fail or to wait, and reads are counted.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
+use abide_store::{
+    Answer, ApiKey, Beside, Commit, Counts, Done, Error, Lane, ListQuery, Listed, Loaded, MessageRef,
+    MessageRow, Sqlite, Store, TaskRow, TimerRow, Totals,
+};
+
+/// What happens to a commit on its way to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It goes through.
+    Pass,
+    /// It is answered with a failure and never written.
+    Fail,
+    /// It waits until the tap is opened.
+    Hold,
+}
+
+pub(crate) struct Tapped {
+    inner: Sqlite,
+    fates: Mutex<VecDeque<Fate>>,
+    held: Mutex<Vec<(Commit, Lane, Done)>>,
+    pub(crate) loads: AtomicU64,
+    pub(crate) submitted: AtomicU64,
+}
+
+impl Tapped {
+    pub(crate) fn new(inner: Sqlite) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            fates: Mutex::default(),
+            held: Mutex::default(),
+            loads: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
+        })
+    }
+
+    /// Decides the fate of the next commits; those after them pass.
+    pub(crate) fn next(&self, fates: &[Fate]) {
+        self.fates.lock().unwrap().extend(fates);
+    }
+
+    /// How many commits wait.
+    pub(crate) fn held(&self) -> usize {
+        self.held.lock().unwrap().len()
+    }
+
+    /// Lets the commits that wait go through, in order, or fail.
+    pub(crate) fn release(&self, fate: Fate) {
+        for (commit, lane, done) in std::mem::take(&mut *self.held.lock().unwrap()) {
+            assert!(self.send(commit, lane, done, fate).is_ok());
+        }
+    }
+
+    fn send(&self, commit: Commit, lane: Lane, done: Done, fate: Fate) -> Result<(), Done> {
+        match fate {
+            Fate::Pass => return self.inner.submit(commit, lane, done),
+            Fate::Fail => drop(std::thread::spawn(|| done(Err(Error::Failed("the tap is closed".into()))))),
+            Fate::Hold => self.held.lock().unwrap().push((commit, lane, done)),
+        }
+        Ok(())
+    }
+}
+
+impl Store for Tapped {
+    fn submit(&self, commit: Commit, lane: Lane, done: Done) -> Result<(), Done> {
+        self.submitted.fetch_add(1, Ordering::SeqCst);
+        let fate = self.fates.lock().unwrap().pop_front().unwrap_or(Fate::Pass);
+        self.send(commit, lane, done, fate)
+    }
+
+    fn load(&self, key: Key) -> Answer<'_, Option<Loaded>> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        self.inner.load(key)
+    }
+
+    fn head(&self, key: Key) -> Answer<'_, Option<Listed>> {
+        self.inner.head(key)
+    }
+
+    fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
+        self.inner.journal(key, from, limit)
+    }
+
+    fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
+        self.inner.list(query)
+    }
+
+    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Listed)>> {
+        self.inner.scan(after, limit)
+    }
+
+    fn beside(&self, key: Key, expected: Vec<TimerRow>) -> Answer<'_, Beside> {
+        self.inner.beside(key, expected)
+    }
+
+    fn totals(&self) -> Answer<'_, Totals> {
+        self.inner.totals()
+    }
+
+    fn blob(&self, tenant: TenantId, hash: Hash) -> Answer<'_, Option<Arc<[u8]>>> {
+        self.inner.blob(tenant, hash)
+    }
+
+    fn timers(&self, after: Option<TimerRow>, until: Millis, limit: usize) -> Answer<'_, Vec<TimerRow>> {
+        self.inner.timers(after, until, limit)
+    }
+
+    fn claim_tasks(&self, boot: u64, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        self.inner.claim_tasks(boot, limit)
+    }
+
+    fn outbox(&self, after: Option<MessageRef>, limit: usize) -> Answer<'_, Vec<MessageRow>> {
+        self.inner.outbox(after, limit)
+    }
+
+    fn discard(&self, messages: Vec<MessageRef>) -> Answer<'_, ()> {
+        self.inner.discard(messages)
+    }
+
+    fn heard(&self, receiver: Key, sender: RunId) -> Answer<'_, Option<u64>> {
+        self.inner.heard(receiver, sender)
+    }
+
+    fn test_clock(&self) -> Answer<'_, Option<Millis>> {
+        self.inner.test_clock()
+    }
+
+    fn set_test_clock(&self, to: Millis) -> Answer<'_, Millis> {
+        self.inner.set_test_clock(to)
+    }
+
+    fn tenant(&self, name: String, create: bool) -> Answer<'_, Option<TenantId>> {
+        self.inner.tenant(name, create)
+    }
+
+    fn put_api_key(&self, key: ApiKey) -> Answer<'_, ()> {
+        self.inner.put_api_key(key)
+    }
+
+    fn api_key(&self, id: String) -> Answer<'_, Option<ApiKey>> {
+        self.inner.api_key(id)
+    }
+
+    fn api_keys(&self) -> Answer<'_, Vec<ApiKey>> {
+        self.inner.api_keys()
+    }
+
+    fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool> {
+        self.inner.revoke_api_key(id, at)
+    }
+
+    fn boot(&self) -> u64 {
+        self.inner.boot()
+    }
+
+    fn counts(&self) -> Counts {
+        self.inner.counts()
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.inner.close()
+    }
+}
