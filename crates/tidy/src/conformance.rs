@@ -48,8 +48,7 @@ pub fn parse(text: &str) -> Page<'_> {
 /// Takes `path/to/file.rs::name` apart.
 #[must_use]
 pub fn file_and_test(name: &str) -> Option<(&str, &str)> {
-    name.split_once("::")
-        .filter(|(file, test)| file.ends_with(".rs") && is_identifier(test))
+    name.split_once("::").filter(|(file, test)| file.ends_with(".rs") && is_identifier(test))
 }
 
 fn row(line: usize, text: &str) -> Option<Row<'_>> {
@@ -61,34 +60,18 @@ fn row(line: usize, text: &str) -> Option<Row<'_>> {
     if id.is_empty() || requirement.is_empty() || !step_is_known {
         return None;
     }
-    let tests = if tests == "open" {
-        Vec::new()
-    } else {
-        test_cell(tests)?
-    };
-    Some(Row {
-        line,
-        id,
-        step,
-        tests,
-    })
+    let tests = if tests == "open" { Vec::new() } else { test_cell(tests)? };
+    Some(Row { line, id, step, tests })
 }
 
 /// The cells of a table line. A pipe behind a backslash is text.
 fn cells(line: &str) -> Vec<&str> {
-    let Some(inner) = line
-        .trim_end()
-        .strip_prefix('|')
-        .and_then(|rest| rest.strip_suffix('|'))
-    else {
+    let Some(inner) = line.trim_end().strip_prefix('|').and_then(|rest| rest.strip_suffix('|')) else {
         return Vec::new();
     };
     let mut cells = Vec::new();
     let mut start = 0;
-    for (at, _) in inner
-        .match_indices('|')
-        .filter(|(at, _)| !inner[..*at].ends_with('\\'))
-    {
+    for (at, _) in inner.match_indices('|').filter(|(at, _)| !inner[..*at].ends_with('\\')) {
         cells.push(inner[start..at].trim());
         start = at + 1;
     }
@@ -99,11 +82,7 @@ fn cells(line: &str) -> Vec<&str> {
 /// The names in a test cell: each between backticks, commas between them.
 fn test_cell(cell: &str) -> Option<Vec<&str>> {
     cell.split(", ")
-        .map(|name| {
-            name.strip_prefix('`')?
-                .strip_suffix('`')
-                .filter(|name| file_and_test(name).is_some())
-        })
+        .map(|name| name.strip_prefix('`')?.strip_suffix('`').filter(|name| file_and_test(name).is_some()))
         .collect()
 }
 
@@ -125,18 +104,8 @@ mod tests {
         assert_eq!(
             page.rows,
             [
-                Row {
-                    line: 5,
-                    id: "A-1",
-                    step: "3",
-                    tests: vec!["a/b.rs::c", "d.rs::e"]
-                },
-                Row {
-                    line: 6,
-                    id: "A-2",
-                    step: "later",
-                    tests: vec![]
-                },
+                Row { line: 5, id: "A-1", step: "3", tests: vec!["a/b.rs::c", "d.rs::e"] },
+                Row { line: 6, id: "A-2", step: "later", tests: vec![] },
             ]
         );
     }

@@ -21,10 +21,7 @@ pub fn file_links(text: &str) -> Vec<Link<'_>> {
             fenced = !fenced;
         } else if !fenced {
             let targets = targets(line).into_iter().filter_map(file_target);
-            links.extend(targets.map(|target| Link {
-                line: index + 1,
-                target,
-            }));
+            links.extend(targets.map(|target| Link { line: index + 1, target }));
         }
     }
     links
@@ -36,11 +33,7 @@ pub fn file_links(text: &str) -> Vec<Link<'_>> {
 #[must_use]
 pub fn resolve(page: &str, target: &str) -> Option<String> {
     let from_root = target.strip_prefix('/');
-    let mut parts: Vec<&str> = if from_root.is_some() {
-        Vec::new()
-    } else {
-        page.split('/').collect()
-    };
+    let mut parts: Vec<&str> = if from_root.is_some() { Vec::new() } else { page.split('/').collect() };
     parts.pop();
     for part in from_root.unwrap_or(target).split('/') {
         match part {
@@ -84,14 +77,9 @@ mod tests {
     #[test]
     fn links_to_files_are_found_in_every_form() {
         let text = "[a](one.md#x) and ![b](two.png \"B\")\n\n[c]: three.md\n<img src=\"four.svg\">\n";
-        let found: Vec<(usize, &str)> = file_links(text)
-            .iter()
-            .map(|link| (link.line, link.target))
-            .collect();
-        assert_eq!(
-            found,
-            [(1, "one.md"), (1, "two.png"), (3, "three.md"), (4, "four.svg")]
-        );
+        let found: Vec<(usize, &str)> =
+            file_links(text).iter().map(|link| (link.line, link.target)).collect();
+        assert_eq!(found, [(1, "one.md"), (1, "two.png"), (3, "three.md"), (4, "four.svg")]);
     }
 
     #[test]
@@ -102,14 +90,8 @@ mod tests {
 
     #[test]
     fn targets_resolve_from_the_page_or_the_root() {
-        assert_eq!(
-            resolve("docs/guide.md", "../README.md").as_deref(),
-            Some("README.md")
-        );
-        assert_eq!(
-            resolve("docs/guide.md", "./a/b.md").as_deref(),
-            Some("docs/a/b.md")
-        );
+        assert_eq!(resolve("docs/guide.md", "../README.md").as_deref(), Some("README.md"));
+        assert_eq!(resolve("docs/guide.md", "./a/b.md").as_deref(), Some("docs/a/b.md"));
         assert_eq!(resolve("docs/guide.md", "/LICENSE").as_deref(), Some("LICENSE"));
         assert_eq!(resolve("docs/guide.md", "../../other.md"), None);
     }

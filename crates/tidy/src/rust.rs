@@ -17,8 +17,7 @@ pub struct Function<'a> {
 /// Whether the file at `path` holds tests only: in a `tests` or `benches` directory, or a `tests.rs`.
 #[must_use]
 pub fn is_test_file(path: &str) -> bool {
-    path.split('/')
-        .any(|part| matches!(part, "tests" | "benches" | "tests.rs"))
+    path.split('/').any(|part| matches!(part, "tests" | "benches" | "tests.rs"))
 }
 
 /// The lines that ship: those before the inline test module.
@@ -41,11 +40,7 @@ pub fn functions<'a>(lines: &[&'a str]) -> Vec<Function<'a>> {
         .filter_map(|start| {
             let name = function_name(lines[start])?;
             let lines = body_lines(&lines[start..])?;
-            Some(Function {
-                name,
-                line: start + 1,
-                lines,
-            })
+            Some(Function { name, line: start + 1, lines })
         })
         .collect()
 }
@@ -68,23 +63,13 @@ pub fn test_names(text: &str) -> Vec<&str> {
 }
 
 fn is_test_attribute(line: &str) -> bool {
-    ["#[test]", "#[tokio::test]", "#[tokio::test("]
-        .iter()
-        .any(|attribute| line.starts_with(attribute))
+    ["#[test]", "#[tokio::test]", "#[tokio::test("].iter().any(|attribute| line.starts_with(attribute))
 }
 
 /// The name behind `fn`, if the line declares a function.
 fn function_name(line: &str) -> Option<&str> {
-    const BEFORE_FN: [&str; 8] = [
-        "pub ",
-        "pub(crate) ",
-        "pub(super) ",
-        "const ",
-        "async ",
-        "unsafe ",
-        "extern \"C\" ",
-        "#[test] ",
-    ];
+    const BEFORE_FN: [&str; 8] =
+        ["pub ", "pub(crate) ", "pub(super) ", "const ", "async ", "unsafe ", "extern \"C\" ", "#[test] "];
     let mut rest = line.trim_start();
     while let Some(shorter) = BEFORE_FN.iter().find_map(|word| rest.strip_prefix(word)) {
         rest = shorter;
@@ -144,18 +129,7 @@ mod tests {
         let found = functions(&lines);
         assert_eq!(
             found,
-            [
-                Function {
-                    name: "one",
-                    line: 1,
-                    lines: 1
-                },
-                Function {
-                    name: "outer",
-                    line: 3,
-                    lines: 6
-                }
-            ]
+            [Function { name: "one", line: 1, lines: 1 }, Function { name: "outer", line: 3, lines: 6 }]
         );
     }
 

@@ -34,11 +34,7 @@ impl Tree {
         let mut paths =
             git_files(&root).unwrap_or_else(|| walked_files(&root).expect("the repository can be read"));
         paths.retain(|path| root.join(path).is_file());
-        assert!(
-            paths.contains("Cargo.toml"),
-            "no files found in {}",
-            root.display()
-        );
+        assert!(paths.contains("Cargo.toml"), "no files found in {}", root.display());
         Self { root, paths }
     }
 
@@ -59,11 +55,7 @@ impl Tree {
         let inside = format!("{path}/");
         path.is_empty()
             || self.paths.contains(path)
-            || self
-                .paths
-                .range(inside.clone()..)
-                .next()
-                .is_some_and(|next| next.starts_with(&inside))
+            || self.paths.range(inside.clone()..).next().is_some_and(|next| next.starts_with(&inside))
     }
 
     /// The text of one file; `None` if there is no such file or it is not text.
@@ -97,10 +89,7 @@ fn walked_files(root: &Path) -> io::Result<BTreeSet<String>> {
     while let Some(directory) = open.pop() {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
-            let ours = entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| !NOT_OURS.contains(&name));
+            let ours = entry.file_name().to_str().is_some_and(|name| !NOT_OURS.contains(&name));
             if entry.file_type()?.is_dir() {
                 open.extend(ours.then(|| entry.path()));
             } else if let Some(path) = entry.path().strip_prefix(root).ok().and_then(Path::to_str) {
@@ -129,11 +118,7 @@ mod tests {
         let tree = Tree::open();
         let walked = walked_files(tree.root()).expect("the repository can be read");
         let crate_files = |paths: &BTreeSet<String>| -> Vec<String> {
-            paths
-                .iter()
-                .filter(|path| path.starts_with("crates/tidy/"))
-                .cloned()
-                .collect()
+            paths.iter().filter(|path| path.starts_with("crates/tidy/")).cloned().collect()
         };
         assert_eq!(crate_files(&walked), crate_files(&tree.paths));
     }

@@ -45,11 +45,7 @@ fn every_requirement_has_one_row_in_order() {
     let mut offenders = Vec::new();
     let mut last = 0;
     for row in &read(&text).rows {
-        let found = missing
-            .iter()
-            .position(|id| id == row.id)
-            .map(|at| missing.remove(at))
-            .is_some();
+        let found = missing.iter().position(|id| id == row.id).map(|at| missing.remove(at)).is_some();
         let complaint = match ranks.get(row.id) {
             None => Some("is not a known id"),
             Some(_) if !found => Some("is there twice"),
@@ -76,11 +72,7 @@ fn the_count_line_tells_the_truth() {
     let page = read(&text);
     let shown = page.rows.iter().filter(|row| !row.tests.is_empty()).count();
     let truth = format!("{shown} of {} shown", page.rows.len());
-    assert_eq!(
-        page.counts,
-        [truth.as_str()],
-        "the count line of {PAGE} should read: {truth}"
-    );
+    assert_eq!(page.counts, [truth.as_str()], "the count line of {PAGE} should read: {truth}");
 }
 
 #[test]
@@ -91,10 +83,7 @@ fn every_test_that_is_named_exists() {
     let mut offenders = Vec::new();
     for row in &read(&text).rows {
         for (file, test) in row.tests.iter().filter_map(|name| file_and_test(name)) {
-            match known
-                .entry(file)
-                .or_insert_with(|| tree.text(file).filter(|_| tree.holds(file)))
-            {
+            match known.entry(file).or_insert_with(|| tree.text(file).filter(|_| tree.holds(file))) {
                 None => offenders.push(format!("{}: there is no file {file}", row.id)),
                 Some(source) if !rust::test_names(source).contains(&test) => {
                     offenders.push(format!("{}: {file} has no test {test}", row.id));
@@ -133,9 +122,7 @@ fn no_test_stands_for_too_many_requirements() {
 }
 
 fn page() -> String {
-    Tree::open()
-        .text(PAGE)
-        .expect("docs/conformance.md exists and is text")
+    Tree::open().text(PAGE).expect("docs/conformance.md exists and is text")
 }
 
 fn read(text: &str) -> Page<'_> {

@@ -12,38 +12,15 @@ use serde_json::Value;
 const NOT_IN_CORE: &[(&str, &[&str])] = &[
     (
         "the core is not asynchronous: it returns effects and the engine awaits them",
-        &[
-            "tokio",
-            "async-std",
-            "smol",
-            "futures-executor",
-            "futures-util",
-            "async-trait",
-        ],
+        &["tokio", "async-std", "smol", "futures-executor", "futures-util", "async-trait"],
     ),
     (
         "the core opens no sockets and makes no requests",
-        &[
-            "mio",
-            "socket2",
-            "hyper",
-            "hyper-util",
-            "reqwest",
-            "ureq",
-            "axum",
-            "tower",
-            "rustls",
-        ],
+        &["mio", "socket2", "hyper", "hyper-util", "reqwest", "ureq", "axum", "tower", "rustls"],
     ),
     (
         "the core does not know where events are kept: that is the store",
-        &[
-            "rusqlite",
-            "libsqlite3-sys",
-            "tokio-postgres",
-            "postgres-protocol",
-            "sqlx-core",
-        ],
+        &["rusqlite", "libsqlite3-sys", "tokio-postgres", "postgres-protocol", "sqlx-core"],
     ),
     (
         "the core draws no random numbers: ids and salts are given to it. getrandom also comes in with \
@@ -54,14 +31,8 @@ const NOT_IN_CORE: &[(&str, &[&str])] = &[
         "the core writes no logs: what matters is an event",
         &["tracing", "tracing-subscriber", "log", "env_logger"],
     ),
-    (
-        "the core makes no system calls",
-        &["rustix", "nix", "tempfile", "signal-hook-registry", "num_cpus"],
-    ),
-    (
-        "the core starts no threads",
-        &["rayon", "rayon-core", "crossbeam-channel", "threadpool"],
-    ),
+    ("the core makes no system calls", &["rustix", "nix", "tempfile", "signal-hook-registry", "num_cpus"]),
+    ("the core starts no threads", &["rayon", "rayon-core", "crossbeam-channel", "threadpool"]),
 ];
 
 /// Each crate of the workspace and the others that it may use, dev-dependencies aside.
@@ -71,16 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("abide-engine", &["abide-core", "abide-store"]),
     ("abide-server", &["abide-core", "abide-store", "abide-engine"]),
     // The benchmark counts the syncs of a real disk, so the binary holds the shim as well.
-    (
-        "abide",
-        &[
-            "abide-core",
-            "abide-store",
-            "abide-engine",
-            "abide-server",
-            "abide-vfs",
-        ],
-    ),
+    ("abide", &["abide-core", "abide-store", "abide-engine", "abide-server", "abide-vfs"]),
     ("abide-vfs", &[]),
     ("abide-tidy", &[]),
 ];
@@ -88,10 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 #[test]
 fn pure_crates_stay_pure() {
     let closure = normal_dependencies_of("abide-core");
-    assert!(
-        closure.iter().any(|name| name == "serde"),
-        "cargo tree was misread: {closure:?}"
-    );
+    assert!(closure.iter().any(|name| name == "serde"), "cargo tree was misread: {closure:?}");
     let offenders: Vec<String> = NOT_IN_CORE
         .iter()
         .flat_map(|(why, names)| names.iter().map(move |name| (name, why)))
@@ -136,10 +95,7 @@ fn the_arrows_form_no_circle() {
                 .enumerate()
                 .find(|(_, (known, _))| known == used)
                 .expect("every crate in the table has a row");
-            assert!(
-                other < row || uses_of_used.is_empty(),
-                "{name} uses {used}, which is not below it"
-            );
+            assert!(other < row || uses_of_used.is_empty(), "{name} uses {used}, which is not below it");
         }
     }
 }
@@ -149,22 +105,9 @@ fn the_arrows_form_no_circle() {
 /// This asks `cargo tree` for the package alone. The graph of `cargo metadata` joins the features that
 /// the whole workspace asks for: a uuid feature of the server would show up below the core.
 fn normal_dependencies_of(package: &str) -> Vec<String> {
-    let listing = cargo(&[
-        "tree",
-        "--package",
-        package,
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-        "--format",
-        "{p}",
-    ]);
-    listing
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .map(str::to_owned)
-        .collect()
+    let listing =
+        cargo(&["tree", "--package", package, "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+    listing.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 /// Each crate of the workspace with those of its dependencies that are also in the workspace.
@@ -172,17 +115,12 @@ fn workspace_dependencies() -> Vec<(String, Vec<String>)> {
     let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"]))
         .expect("cargo metadata prints JSON");
     let packages = metadata["packages"].as_array().expect("metadata lists packages");
-    packages
-        .iter()
-        .map(|package| (text(&package["name"]), local_dependencies(package)))
-        .collect()
+    packages.iter().map(|package| (text(&package["name"]), local_dependencies(package))).collect()
 }
 
 /// The dependencies given by path, dev-dependencies left out.
 fn local_dependencies(package: &Value) -> Vec<String> {
-    let dependencies = package["dependencies"]
-        .as_array()
-        .expect("a package lists its dependencies");
+    let dependencies = package["dependencies"].as_array().expect("a package lists its dependencies");
     dependencies
         .iter()
         .filter(|dependency| dependency["path"].is_string() && dependency["kind"] != "dev")

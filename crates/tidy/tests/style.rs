@@ -25,11 +25,8 @@ const DOCUMENTS: [&str; 10] = [
 #[test]
 fn the_expected_documents_exist() {
     let tree = Tree::open();
-    let missing: Vec<String> = DOCUMENTS
-        .iter()
-        .filter(|path| !tree.holds(path))
-        .map(ToString::to_string)
-        .collect();
+    let missing: Vec<String> =
+        DOCUMENTS.iter().filter(|path| !tree.holds(path)).map(ToString::to_string).collect();
     demand_none(
         &missing,
         "missing documents",
@@ -82,9 +79,7 @@ fn functions_fit_on_a_screen() {
     let mut offenders = Vec::new();
     for (path, text) in shipped_sources(&tree) {
         let lines = rust::shipped_lines(&text);
-        let long = rust::functions(&lines)
-            .into_iter()
-            .filter(|found| found.lines > FUNCTION_LINES_MAX);
+        let long = rust::functions(&lines).into_iter().filter(|found| found.lines > FUNCTION_LINES_MAX);
         offenders.extend(
             long.map(|found| format!("{path}:{}: {} has {} lines", found.line, found.name, found.lines)),
         );
@@ -114,10 +109,8 @@ fn nothing_is_left_for_later() {
 #[test]
 fn every_test_runs() {
     let attribute = concat!("#[", "ignore");
-    let offenders = lines_where(
-        |path| path.ends_with(".rs"),
-        |line| code(line).is_some_and(|it| it.contains(attribute)),
-    );
+    let offenders =
+        lines_where(|path| path.ends_with(".rs"), |line| code(line).is_some_and(|it| it.contains(attribute)));
     demand_none(
         &offenders,
         "tests that are switched off",
@@ -142,10 +135,8 @@ fn lints_are_expected_and_never_allowed() {
 #[test]
 fn nothing_names_a_path_of_one_machine() {
     let needles = [concat!("/ro", "ot/"), concat!("/wo", "rk/")];
-    let offenders = lines_where(
-        |_| true,
-        |line| needles.iter().any(|needle| has_absolute_path(line, needle)),
-    );
+    let offenders =
+        lines_where(|_| true, |line| needles.iter().any(|needle| has_absolute_path(line, needle)));
     demand_none(
         &offenders,
         "paths that exist on one machine only",
@@ -180,11 +171,7 @@ fn links_between_documents_lead_somewhere() {
             }
         }
     }
-    demand_none(
-        &offenders,
-        "links to files that do not exist",
-        "Correct the path or write the file.",
-    );
+    demand_none(&offenders, "links to files that do not exist", "Correct the path or write the file.");
 }
 
 #[test]
@@ -233,17 +220,13 @@ fn has_word(line: &str, word: &str) -> bool {
 /// Whether `path` stands in the line as an absolute path and not as the tail of a longer one.
 fn has_absolute_path(line: &str, path: &str) -> bool {
     let within_a_path = |c: char| c.is_alphanumeric() || "_-.~*}".contains(c);
-    line.match_indices(path)
-        .any(|(at, _)| !line[..at].ends_with(within_a_path))
+    line.match_indices(path).any(|(at, _)| !line[..at].ends_with(within_a_path))
 }
 
 #[cfg(unix)]
 fn is_executable(tree: &Tree, path: &str) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    tree.root()
-        .join(path)
-        .metadata()
-        .is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
+    tree.root().join(path).metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(not(unix))]
