@@ -305,6 +305,11 @@ mod chain {
 
     /// A journal of any events whatever, each `type`, node and payload, under a sound chain.
     fn forged(events: &[(&str, Option<&str>, &str)]) -> Vec<Record> {
+        forged_with(events, |_| {})
+    }
+
+    /// The same, with each record changed before it is sealed.
+    fn forged_with(events: &[(&str, Option<&str>, &str)], change: impl Fn(&mut Record)) -> Vec<Record> {
         let mut before = first_link(key());
         let mut journal = Vec::new();
         for (sequence, (name, node, payload)) in (0..).zip(events) {
@@ -320,6 +325,7 @@ mod chain {
                 payload: Payload::Present(payload.as_bytes().into()),
                 chain: [0; 32],
             };
+            change(&mut record);
             record.chain = next_link(&before, &record);
             before = record.chain;
             journal.push(record);
@@ -376,5 +382,24 @@ mod chain {
         refuses(&[STARTED, node_started("first"), completed, completed], "for a node that is Completed");
         refuses(&[STARTED, cancelled, node_started("first")], "a node event in a run that is Cancelled");
         refuses(&[STARTED, cancelled, cancelled], "for a run that is Cancelled, None");
+    }
+
+    #[test]
+    fn under_a_sound_chain_time_and_sequence_still_have_to_follow() {
+        let fold = |change: fn(&mut Record)| {
+            let mut run = Run::empty(key(), SALT, workflow([noop("first")]).graph());
+            let journal = forged_with(&[STARTED, PAUSED], change);
+            run.apply(&journal[0]).expect("the first event is in place");
+            run.apply(&journal[1]).map_err(|corrupt| corrupt.to_string())
+        };
+        assert_eq!(fold(|_| {}), Ok(vec![]));
+        assert_eq!(
+            fold(|record| record.at -= i64::try_from(record.sequence).expect("it is small")),
+            Err("event 1: event 1 is older than the one before it".to_owned())
+        );
+        assert_eq!(
+            fold(|record| record.sequence *= 2),
+            Err("event 2: event 1 is missing, 2 stands in its place".to_owned())
+        );
     }
 }

@@ -204,7 +204,7 @@ impl Engine {
         }
         let commits = u32::try_from(limits::COMMITS_IN_FLIGHT_MAX).unwrap_or(u32::MAX);
         let settled = async {
-            self.shell.executor.idle().await;
+            self.shell.executor.retire().await;
             let _ = self.shell.permits.acquire_many(commits).await;
         };
         if tokio::time::timeout(patience, settled).await.is_err() {

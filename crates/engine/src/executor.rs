@@ -41,10 +41,13 @@ impl Executor {
         self.wake.notify_one();
     }
 
-    /// Waits until every task that began here is done.
-    pub(crate) async fn idle(&self) {
+    /// Waits until every task that began here is done, and keeps the places: what is dispatched from now on
+    /// stays on disk, unleased.
+    pub(crate) async fn retire(&self) {
         let all = u32::try_from(limits::TASKS_IN_FLIGHT_MAX).unwrap_or(u32::MAX);
-        let _ = self.places.acquire_many(all).await;
+        if let Ok(places) = self.places.acquire_many(all).await {
+            places.forget();
+        }
     }
 }
 

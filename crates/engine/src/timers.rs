@@ -165,6 +165,10 @@ async fn fire(shell: Arc<Shell>, row: TimerRow) {
         Err(Error::Rejected(Rejection::NoSuchTimer | Rejection::Ended(_))) => {}
         // The clock was set back between the look and the decision.
         Err(Error::Rejected(_)) => shell.timers.add(vec![row]),
+        // Trying again would not help; the row stays, and the next look at the disk says so again.
+        Err(error @ (Error::Damaged { .. } | Error::DefinitionLost { .. } | Error::RunNotFound(_))) => {
+            tracing::error!(run = %row.key.id, timer = %row.timer, %error, "a timer can't be fired");
+        }
         Err(Error::Draining | Error::Store(abide_store::Error::Closed)) => {}
         Err(error) => {
             tracing::error!(run = %row.key.id, timer = %row.timer, %error, "a timer could not be fired; trying again");

@@ -1,7 +1,10 @@
 //! End to end: the real binary, real HTTP, a data directory and a port of its own for each test.
 
+#![expect(clippy::unwrap_used, reason = "the helpers are part of the tests, which clippy can't tell")]
+
 mod cli;
 mod crash;
+mod golden;
 mod http;
 mod support;
 mod verify;

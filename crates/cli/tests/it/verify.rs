@@ -14,6 +14,9 @@ use crate::support::{Site, abide, chain, node, workflow};
 /// An hour: how long the waiting runs wait.
 const HOUR_MS: i64 = 3_600_000;
 
+/// How long the timers of the other runs may take, once they are due.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// A data directory with a few runs, and no server on it.
 struct Data {
     site: Site,
@@ -42,9 +45,12 @@ fn waits(id: &str, length: usize) -> Value {
 impl Data {
     async fn new() -> Self {
         let site = Site::new();
-        site.workflow(&waits("waits", 1))
-            .workflow(&waits("keeps", 10))
-            .workflow(&chain("done", "core.noop", 3, &json!({})));
+        site.workflow(&waits("waits", 1)).workflow(&waits("keeps", 10)).workflow(&chain(
+            "done",
+            "core.noop",
+            3,
+            &json!({}),
+        ));
         let server = site.start(&["--test-clock"]);
         let inputs = json!({ "v": "precious" });
         let waiting = server.start_run("waits", inputs.clone()).await;
@@ -73,8 +79,8 @@ impl Data {
     /// The exit code of `verify` and its findings.
     fn verify(&self) -> (i32, Value) {
         let output = self.verifier(&["--json"]);
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let report: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         (output.status.code().unwrap(), report["findings"].clone())
     }
 
@@ -103,7 +109,8 @@ impl Data {
         let fresh = server.start_run("done", json!({})).await;
         assert_eq!(server.events(&fresh).await.last().unwrap()["type"], "run.completed");
         server.advance(HOUR_MS).await;
-        let events = server.events(&self.other).await;
+        let events = tokio::time::timeout(PATIENCE, server.events(&self.other)).await;
+        let events = events.expect("the others are not held up");
         assert_eq!(events.last().unwrap()["type"], "run.completed", "the others go on");
         assert_eq!(server.get("/readyz").await.0, StatusCode::OK);
         assert!(server.stop().success());

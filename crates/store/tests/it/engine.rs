@@ -152,7 +152,8 @@ impl Gate {
     pub(crate) fn stall(&self, store: &dyn Store, plug: Commit) -> Stalled<'_> {
         let (passage, changed) = &*self.0;
         *passage.lock().unwrap() = Passage { shut: true, reached: false };
-        store.submit(plug, Lane::Interactive, Box::new(|_| {}));
+        let taken_in = store.submit(plug, Lane::Interactive, Box::new(|_| {}));
+        assert!(taken_in.is_ok(), "the store is closed");
         let waiting = |passage: &mut Passage| !passage.reached;
         let reached = changed.wait_timeout_while(passage.lock().unwrap(), PATIENCE, waiting).unwrap();
         assert!(!reached.1.timed_out(), "the writer never came to its commit");
@@ -202,10 +203,14 @@ pub(crate) fn submit(store: &dyn Store, commit: Commit) -> Pending {
     submit_in(store, commit, Lane::Interactive)
 }
 
+/// Submits a commit. What a closed store gives back is answered here, in its stead.
 pub(crate) fn submit_in(store: &dyn Store, commit: Commit, lane: Lane) -> Pending {
     let (done, answer) = oneshot::channel();
     // A test that has failed no longer waits.
-    store.submit(commit, lane, Box::new(move |result| drop(done.send(result))));
+    let done = Box::new(move |result| drop(done.send(result)));
+    if let Err(done) = store.submit(commit, lane, done) {
+        done(Err(Error::Closed));
+    }
     Pending(answer)
 }
 

@@ -82,7 +82,7 @@ impl Shift {
             let (answers, at) = (answers.clone(), self.submitted.len());
             self.submitted.push((commit.key.id, next));
             let done = move |result| answers.send((at, result)).expect("the test waits for it");
-            store.submit(commit, Lane::Interactive, Box::new(done));
+            assert!(store.submit(commit, Lane::Interactive, Box::new(done)).is_ok());
         }
         drop(answers);
         let mut outcome = Ok(());

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::engine::{commit, rows};
 use crate::live::{BEGIN, Live, key, start, text_input};
-use crate::workflow::echo;
+use crate::workflow::{echo, waiting};
 
 fn payload_texts(commit: &Commit) -> Vec<String> {
     let text = |payload: &Payload| match payload {
@@ -60,4 +60,16 @@ async fn an_erased_payload_says_so() {
     db.execute("UPDATE events SET payload = NULL, erased = zeroblob(32) WHERE seq = 0", []).unwrap();
     let payloads = rows(&db, "SELECT payload FROM journal WHERE seq = 0");
     assert_eq!(payloads, ["(erased)"]);
+}
+
+/// Erasing a run's secret is erasing it in one place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runs_secret_stands_beside_its_first_event_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(&SqliteOptions::new(dir.path())).unwrap();
+    let (mut live, created) = Live::start(key(1), &waiting());
+    commit(&store, created).await.unwrap();
+    commit(&store, live.pause()).await.unwrap();
+    let db = Connection::open(store.file()).unwrap();
+    assert_eq!(rows(&db, "SELECT seq FROM events WHERE salt IS NOT NULL"), ["0"]);
 }

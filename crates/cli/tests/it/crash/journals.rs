@@ -111,7 +111,7 @@ fn run_id(row: &Row<'_>) -> rusqlite::Result<String> {
 }
 
 impl Journal {
-    /// The journal for people: a line for each event.
+    /// The journal's end for people: a line for each event.
     pub(super) fn text(&self) -> String {
         let line = |entry: &Entry| {
             format!(
@@ -124,7 +124,8 @@ impl Journal {
             )
         };
         let head = format!("{}, {} events counted\n", self.status, self.counted);
-        head + &self.entries.iter().map(line).collect::<String>()
+        let tail = &self.entries[self.entries.len().saturating_sub(50)..];
+        head + &tail.iter().map(line).collect::<String>()
     }
 
     /// How long the journal really is.

@@ -96,6 +96,11 @@ impl Moment {
     }
 }
 
+/// Whether a run that stands so has ended.
+pub(super) fn has_ended(status: &str) -> bool {
+    ["completed", "failed", "cancelled"].contains(&status)
+}
+
 /// The connection broke, or the server said that it is going.
 struct HungUp;
 
@@ -328,7 +333,7 @@ impl Memory {
         let status = said["status"].as_str().unwrap();
         match &known.ended {
             Some(ended) => assert_eq!(status, ended, "{run} had ended: {said}"),
-            None if ["completed", "failed", "cancelled"].contains(&status) => {
+            None if has_ended(status) => {
                 known.ended = Some(status.to_owned());
             }
             None => {}

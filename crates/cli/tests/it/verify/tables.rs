@@ -96,7 +96,9 @@ async fn a_directory_can_be_verified_beside_a_busy_server() {
         }
     };
     let data = site.data();
-    let looks = tokio::task::spawn_blocking(move || (0..5).map(|_| crate::support::verify(&data)).collect::<Vec<_>>());
+    let looks = tokio::task::spawn_blocking(move || {
+        (0..5).map(|_| crate::support::verify(&data)).collect::<Vec<_>>()
+    });
     let ((), looks) = tokio::join!(load, looks);
     let looks = looks.unwrap();
     assert!(looks.is_sorted() && looks[4] <= 200, "{looks:?}");
@@ -123,7 +125,8 @@ async fn a_file_that_was_cut_short_is_damaged() {
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     let output = data.verifier(&[]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
-    let refused = abide().args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.site.data()).output().unwrap();
+    let refused =
+        abide().args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.site.data()).output().unwrap();
     assert_eq!(refused.status.code(), Some(5), "{refused:?}");
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("cut short") && said.contains("backup"), "{said}");

@@ -1,7 +1,8 @@
 //! What is not about runs: starts and stops, the test clock, tenants, API keys.
 
 use abide_core::TenantId;
-use abide_store::{ApiKey, Error, Store};
+use abide_store::{ApiKey, Error, Lane, Store};
+use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::engine::{Dump, commit, engines, submit, word, words};
 use crate::live::{BEGIN, Live, TENANT, key};
@@ -139,6 +140,22 @@ async fn furnish(store: &dyn Store) {
     store.put_api_key(api_key("a", 1)).await.unwrap();
     store.set_test_clock(BEGIN).await.unwrap();
     store.tenant("acme".to_owned(), true).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_store_gives_the_answer_back_uncalled() {
+    for engine in engines() {
+        let store = engine.open();
+        store.close().await.unwrap();
+        let (done, mut answer) = tokio::sync::oneshot::channel();
+        let (_, created) = Live::start(key(1), &waiting());
+        let tell = move |result: Result<(), Error>| done.send(word(&result)).unwrap();
+        let given_back = store.submit(created, Lane::Interactive, Box::new(tell));
+        assert_eq!(answer.try_recv(), Err(TryRecvError::Empty), "neither called nor dropped");
+        let done = given_back.expect_err("it is closed");
+        done(Err(Error::Stale));
+        assert_eq!(answer.try_recv(), Ok("stale"));
+    }
 }
 
 fn without_settings(mut dump: Dump) -> Dump {

@@ -217,7 +217,7 @@ async fn answers_come_in_the_order_of_submission() {
                     told.lock().unwrap().push((run, turn));
                     done.send(()).unwrap();
                 };
-                store.submit(commit, Lane::Background, Box::new(tell));
+                assert!(store.submit(commit, Lane::Background, Box::new(tell)).is_ok());
                 last.push(answer);
             }
         }
@@ -228,6 +228,24 @@ async fn answers_come_in_the_order_of_submission() {
             let told = told.lock().unwrap();
             let turns: Vec<usize> = told.iter().filter(|(of, _)| *of == run).map(|(_, turn)| *turn).collect();
             assert_eq!(turns, (0..120).collect::<Vec<_>>(), "run {run}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_never_comes_from_inside_the_submission() {
+    for engine in engines() {
+        let store = engine.open();
+        let mut answers = Vec::new();
+        for n in 0..20 {
+            let (done, answer) = tokio::sync::oneshot::channel();
+            let tell = move |_| done.send(std::thread::current().id()).unwrap();
+            let (_, created) = Live::start(key(n), &instant());
+            assert!(store.submit(created, Lane::Interactive, Box::new(tell)).is_ok());
+            answers.push(answer);
+        }
+        for answer in answers {
+            assert_ne!(answer.await.unwrap(), std::thread::current().id());
         }
     }
 }
@@ -247,7 +265,7 @@ async fn people_come_first_and_timers_do_not_starve() {
                 told.lock().unwrap().push(lane);
                 drop(done.send(result));
             };
-            store.submit(created, lane, Box::new(tell));
+            assert!(store.submit(created, lane, Box::new(tell)).is_ok());
             Pending::from(answer)
         };
         let mut pending: Vec<Pending> = (0..10).map(|n| submit_telling(n, Lane::Background)).collect();

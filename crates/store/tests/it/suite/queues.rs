@@ -1,6 +1,6 @@
 //! Timers, tasks and messages: found in order, page by page, and gone with the commit that ends them.
 
-use abide_core::{Key, Millis, TaskId, TenantId};
+use abide_core::{Effect, Key, Millis, TaskId, TenantId, TimerId};
 use abide_store::{Commit, MessageRef, MessageRow, Store, TaskRow, TimerRow};
 
 use crate::engine::{commit, engines, word};
@@ -70,7 +70,7 @@ async fn timers_can_be_paged_even_where_many_are_due_at_once() {
             loop {
                 let after = paged.last().cloned();
                 let page = store.timers(after, i64::MAX, limit).await.unwrap();
-                assert!(page.len() <= limit);
+                assert!(page.len() <= limit && paged.len() <= whole.len(), "a page goes back");
                 if page.is_empty() {
                     break;
                 }
@@ -97,6 +97,26 @@ async fn a_timer_goes_with_the_commit_that_it_causes() {
         assert_eq!(every_timer(&*store).await, left);
         commit(&*store, live.cancel()).await.unwrap();
         assert!(every_timer(&*store).await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_timer_that_is_named_is_dropped() {
+    for engine in engines() {
+        let store = engine.open();
+        let (mut live, created) = Live::start(key(1), &waiting_twice());
+        commit(&*store, created).await.unwrap();
+        wait_from(&*store, key(2), BEGIN).await;
+        wait_from(&*store, run_id(1).of(TenantId(2)), BEGIN).await;
+        let before = every_timer(&*store).await;
+        let (timer, due) = live.first_timer();
+        let mut paused = live.pause();
+        for due in [due - 1, due + 1] {
+            paused.effects.push(Effect::DropTimer { timer: timer.clone(), due });
+        }
+        paused.effects.push(Effect::DropTimer { timer: TimerId::Stretch, due });
+        commit(&*store, paused).await.unwrap();
+        assert_eq!(every_timer(&*store).await, before);
     }
 }
 
@@ -192,7 +212,7 @@ async fn messages_can_be_paged() {
             let mut paged: Vec<MessageRow> = Vec::new();
             loop {
                 let page = store.outbox(paged.last().map(|row| row.at), limit).await.unwrap();
-                assert!(page.len() <= limit);
+                assert!(page.len() <= limit && paged.len() <= whole.len(), "a page goes back");
                 if page.is_empty() {
                     break;
                 }

@@ -169,15 +169,19 @@ async fn payloads_of_any_size_come_back_byte_for_byte() {
 async fn a_large_payload_is_kept_once_in_each_tenant() {
     for engine in engines() {
         let store = engine.open();
-        let mut payload = Vec::new();
+        let (mut payload, mut created_with) = (Vec::new(), Vec::new());
         for tenant in [TENANT, TENANT, TenantId(2)] {
             let run = run_id(all(&*store, tenant).await.len() as u32);
             let (_, created) = start_with_payload_of(run.of(tenant), 5000);
             payload = first_payload(&created).to_vec();
-            commit(&*store, created).await.unwrap();
+            commit(&*store, created.clone()).await.unwrap();
+            created_with.push(created);
         }
         // Each run has two large payloads: its inputs, and the same text as an output.
         assert_eq!(engine.dump()["blobs"].len(), 2 + 2);
+        for created in created_with {
+            assert_eq!(store.journal(created.key, 0, 100).await.unwrap(), created.records);
+        }
         for tenant in [TENANT, TenantId(2)] {
             let blob = store.blob(tenant, sha256(&payload)).await.unwrap();
             assert_eq!(blob.as_deref(), Some(&payload[..]));
@@ -235,7 +239,7 @@ async fn runs_are_listed_newest_first_page_by_page() {
             let mut paged = Vec::new();
             loop {
                 let page = list(&*store, TENANT, None, paged.last().copied(), limit).await;
-                assert!(page.len() <= limit);
+                assert!(page.len() <= limit && paged.len() <= newest_first.len(), "a page goes back");
                 if page.is_empty() {
                     break;
                 }

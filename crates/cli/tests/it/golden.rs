@@ -1,0 +1,173 @@
+//! Data directories of every release, as SQL text: each later version must read, verify and finish them.
+//!
+//! `ABIDE_FREEZE=0.1 cargo test -p abide --test it golden` makes the file of a release, once, when it is cut.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use serde_json::{Value, json};
+
+use crate::support::{Site, chain, node, verify, workflow};
+
+/// Where the frozen directories lie.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_golden_directory_is_read_verified_and_finished() {
+    if let Ok(version) = std::env::var("ABIDE_FREEZE") {
+        freeze(&version).await;
+    }
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "sql"));
+    files.sort();
+    assert!(!files.is_empty(), "there is a golden directory for every release");
+    for file in files {
+        finish(&file).await;
+    }
+}
+
+/// Has this version take a frozen directory to its end.
+async fn finish(file: &Path) {
+    let site = Site::new();
+    std::fs::create_dir(site.data()).unwrap();
+    let connection = Connection::open(site.data().join("abide.db")).unwrap();
+    connection.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
+    drop(connection);
+    let before = standing(&site);
+    assert!(
+        before.iter().filter(|run| run.1 == "running").count() >= 4,
+        "{file:?} has parked runs: {before:?}"
+    );
+    assert_eq!(verify(&site.data()), before.len() as u64);
+    let server = site.start(&["--test-clock"]);
+    server.advance(400 * 24 * 3_600_000).await;
+    for (run, was) in &before {
+        let events = server.events(run).await;
+        let ended = events.last().unwrap()["type"].as_str().unwrap().to_owned();
+        let expected = if was == "running" { "run.completed".to_owned() } else { format!("run.{was}") };
+        assert_eq!(ended, expected, "{file:?} {run}");
+    }
+    assert!(server.stop().success());
+    assert_eq!(verify(&site.data()), before.len() as u64);
+}
+
+/// Every run of a directory and how it stands.
+fn standing(site: &Site) -> Vec<(String, String)> {
+    let connection = Connection::open(site.data().join("abide.db")).unwrap();
+    let names = ["pending", "running", "paused", "cancelling", "completed", "failed", "cancelled"];
+    let mut statement = connection.prepare("SELECT id, status FROM aggregates ORDER BY id").unwrap();
+    let rows = statement
+        .query_map([], |row| {
+            let id = abide_core::RunId::from_bytes(row.get(0)?);
+            Ok((id.to_string(), names[row.get::<_, usize>(1)?].to_owned()))
+        })
+        .unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+/// Makes the golden directory of a release: runs in every state that can be left on disk.
+async fn freeze(version: &str) {
+    let site = Site::new();
+    for definition in definitions() {
+        site.workflow(&definition);
+    }
+    let server = site.start(&["--test-clock"]);
+    server.start_run("waits", json!({ "delayMs": 1000 })).await;
+    server.start_run("waits", json!({ "delayMs": 86_400_000_i64, "note": "x".repeat(6000) })).await;
+    server.start_run("fan", json!({})).await;
+    server.start_run("long", json!({})).await;
+    server.start_run("quick", json!({})).await;
+    server.start_run("fails", json!({})).await;
+    let cancelled = server.start_run("waits", json!({})).await;
+    server.post(&format!("/v1/runs/{cancelled}/cancel"), &json!({ "reason": "frozen so" })).await;
+    assert!(server.stop().success());
+    // One more, with a task that was performed and never reported.
+    let mut server = site.start(&["--test-clock", "--failpoint", "effect-report=1"]);
+    let body = json!({ "workflowId": "steps" });
+    let _ = crate::support::answer(server.request(reqwest::Method::POST, "/v1/runs").json(&body)).await;
+    while !server.has_died() {
+        std::thread::yield_now();
+    }
+    let connection = Connection::open(site.data().join("abide.db")).unwrap();
+    std::fs::create_dir_all(folder()).unwrap();
+    std::fs::write(folder().join(format!("{version}.sql")), dump(&connection)).unwrap();
+}
+
+fn definitions() -> Vec<Value> {
+    let delay = json!({ "delayMs": { "type": "variable", "variableName": "delayMs" } });
+    let variables = json!([{ "name": "delayMs", "type": "number", "defaultValue": 3_600_000 }]);
+    let plain = |id: &str, kind: &str| node(id, kind, json!({}), json!({}), json!({}));
+    let wait = |id: &str, ms: i64| node(id, "core.delay", json!({ "ms": ms }), json!({}), json!({}));
+    let mut long = chain("long", "core.identity", 10, &json!({}));
+    long["nodes"].as_array_mut().unwrap().push(wait("wait", 60_000));
+    long["edges"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "id": "w", "sourceNodeId": "n9", "targetNodeId": "wait" }));
+    vec![
+        workflow("waits", &[node("wait", "core.delay", json!({}), delay, json!({}))], &[], variables),
+        workflow(
+            "fan",
+            &[
+                plain("split", "core.noop"),
+                wait("short", 5),
+                wait("late", 7_200_000),
+                plain("join", "core.noop"),
+            ],
+            &[("split", "short"), ("split", "late"), ("short", "join"), ("late", "join")],
+            json!([]),
+        ),
+        long,
+        chain("quick", "core.noop", 3, &json!({})),
+        workflow("fails", &[plain("fail", "core.fail")], &[], json!([])),
+        chain("steps", "core.noop", 3, &json!({ "abide": { "durable": true } })),
+    ]
+}
+
+/// A database as SQL text. API keys are left out: they belong to a keyring that is not kept.
+fn dump(connection: &Connection) -> String {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+    let mut text = format!(
+        "PRAGMA application_id = {};\nPRAGMA user_version = {};\n",
+        pragma("application_id"),
+        pragma("user_version")
+    );
+    let mut schema =
+        connection.prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
+    let entries = schema.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+    for (kind, name, sql) in entries.map(|entry: rusqlite::Result<(String, String, String)>| entry.unwrap()) {
+        text += &format!("{sql};\n");
+        if kind == "table" && name != "api_keys" {
+            text += &rows(connection, &name);
+        }
+    }
+    text
+}
+
+fn rows(connection: &Connection, table: &str) -> String {
+    let mut statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
+    let columns = statement.column_count();
+    let mut rows = statement.query([]).unwrap();
+    let mut text = String::new();
+    while let Some(row) = rows.next().unwrap() {
+        let values: Vec<String> = (0..columns).map(|at| literal(row.get_ref(at).unwrap())).collect();
+        text += &format!("INSERT INTO {table} VALUES ({});\n", values.join(", "));
+    }
+    text
+}
+
+fn literal(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "NULL".to_owned(),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) => number.to_string(),
+        ValueRef::Text(text) => format!("'{}'", String::from_utf8_lossy(text).replace('\'', "''")),
+        ValueRef::Blob(bytes) => {
+            format!("X'{}'", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        }
+    }
+}
