@@ -78,6 +78,12 @@ pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
         args.failpoint.as_deref().map(str::parse::<Failpoints>).transpose().map_err(anyhow::Error::msg)?;
     let failpoints = failpoints.map(Arc::new);
     let store = open_store(&config, failpoints.clone())?;
+    if !args.test_clock && store.test_clock().await?.is_some() {
+        anyhow::bail!(
+            "{} runs on a test clock; add --test-clock, or use another --data",
+            config.data.display()
+        );
+    }
     let key = dev_key(&config, &*store).await?;
     let server = prepare(&config, store, DevOptions { test_clock: args.test_clock, failpoints }).await?;
     print_welcome(&server, &key);
@@ -175,7 +181,7 @@ fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
             }
             Ok(graph) => graphs.push(graph),
             Err(found) => {
-                problems.extend(found.iter().map(|problem| format!("{}: {problem}", path.display())))
+                problems.extend(found.iter().map(|problem| format!("{}: {problem}", path.display())));
             }
         }
     }

@@ -105,9 +105,3 @@ fn number(ids: &mut Vec<String>, id: &str) -> usize {
         ids.len() - 1
     }) + 1
 }
-
-/// A port that nobody listens on.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}

@@ -98,6 +98,15 @@ impl Site {
         names.iter().map(|name| (name.clone(), count(name))).collect()
     }
 
+    /// Waits until the last server has said this.
+    pub(crate) fn await_said(&self, text: &str) {
+        let began = std::time::Instant::now();
+        while !self.said().contains(text) {
+            assert!(began.elapsed() < Duration::from_secs(60), "'{text}' is not in: {}", self.said());
+            std::thread::yield_now();
+        }
+    }
+
     /// What the last server said: its welcome and its log.
     pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(self.path("said")).unwrap_or_default()
@@ -187,11 +196,6 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         None
-    }
-
-    /// The process id.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     /// Whether the process has ended by itself.
@@ -320,6 +324,7 @@ pub(crate) fn verify(data: &Path) -> u64 {
 }
 
 /// A node of a workflow definition.
+#[expect(clippy::needless_pass_by_value, reason = "the values are written out where it is called")]
 pub(crate) fn node(id: &str, kind: &str, config: Value, inputs: Value, settings: Value) -> Value {
     json!({
         "id": id, "typeId": kind, "name": id, "position": { "x": 0, "y": 0 },
@@ -328,6 +333,7 @@ pub(crate) fn node(id: &str, kind: &str, config: Value, inputs: Value, settings:
 }
 
 /// A workflow definition; `edges` are pairs of node ids.
+#[expect(clippy::needless_pass_by_value, reason = "the values are written out where it is called")]
 pub(crate) fn workflow(id: &str, nodes: &[Value], edges: &[(&str, &str)], variables: Value) -> Value {
     let edge = |(from, to): &(&str, &str)| json!({ "id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to });
     json!({

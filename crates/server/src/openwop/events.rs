@@ -79,10 +79,17 @@ pub(crate) async fn poll(
 /// Waits for events that OpenWOP knows, or for the end.
 async fn next_events(app: &App, key: Key, mut from: u64) -> Result<(Vec<Record>, bool)> {
     let mut news = app.engine().subscribe(key);
+    let mut counted = 0;
     loop {
-        let head = app.engine().head(key).await?;
         let mut records = app.engine().events(key, from, limits::POLL_EVENTS_MAX).await?;
+        if records.is_empty() && from < counted {
+            let what = format!("the journal of {} ends at {from}, but {counted} events are counted", key.id);
+            return Err(ApiError::internal(&what));
+        }
         from = records.last().map_or(from, |last| last.sequence + 1);
+        // Read after the events: an end that is among them is always seen.
+        let head = app.engine().head(key).await?;
+        counted = head.next;
         let complete = head.summary.status.is_terminal() && from >= head.next;
         records.retain(is_canonical);
         if !records.is_empty() || complete {

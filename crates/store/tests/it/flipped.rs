@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use crate::data_dir::DataDir;
 use crate::derived::fold_everything;
-use crate::engine::rows;
+use crate::engine::{rows, word};
 use crate::live::TENANT;
 use crate::world::{Dice, World};
 
@@ -226,6 +226,16 @@ async fn missing_swapped_and_borrowed_events_are_noticed() {
     ] {
         let dir = DataDir::stopped().await.tamper(&sql);
         assert_eq!(truth.compare(&dir).await, Verdict::Noticed, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_its_first_event_is_not_taken_for_one_whose_secret_was_erased() {
+    let truth = Truth::of(&DataDir::stopped().await).await;
+    let dir = DataDir::stopped().await.tamper("DELETE FROM events WHERE seq = 0");
+    let store = Sqlite::open_for_reading(dir.place()).unwrap();
+    for key in truth.journals.keys() {
+        assert_eq!(word(&store.load(*key).await), "damaged", "{key:?}");
     }
 }
 

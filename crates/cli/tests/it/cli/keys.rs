@@ -60,7 +60,6 @@ fn a_list_shows_ids_and_never_secrets() {
         }
         text
     };
-    // Both were made in the same second, or not: the order is by time, then by id.
     let table = keys(&site, &["list"]);
     insta::assert_snapshot!("keys_list", hidden(&told(&table)));
     insta::assert_snapshot!("keys_list_json", hidden(&told(&keys(&site, &["list", "--json"]))));
@@ -72,10 +71,10 @@ fn a_list_shows_ids_and_never_secrets() {
         .unwrap()
         .map(Result::unwrap)
         .collect();
-    for (mac, key) in macs.iter().zip(&made) {
+    for mac in macs {
         let hex: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(!stdout(&table).contains(&hex[8..]), "nor what it is checked by");
-        assert!(!hex.contains(parts(key).1), "the store never has the secret");
+        assert!(made.iter().all(|key| !hex.contains(parts(key).1)), "the store never has the secret");
     }
 }
 

@@ -211,7 +211,7 @@ fn a_server_that_nobody_can_reach_says_so() {
 async fn dev_tells_how_the_example_goes_and_goes_on() {
     let site = site();
     let server = site.start(&["--run", "quick"]);
-    while !site.said().contains("the server goes on") {}
+    site.await_said("the server goes on");
     let (_, list) = server.get("/v1/runs").await;
     assert_eq!(list["runs"][0]["status"], "completed");
     assert_eq!(server.get("/healthz").await.0, 200);
@@ -222,7 +222,7 @@ async fn dev_goes_on_when_the_example_fails_or_is_not_there() {
     for example in ["sad", "nowhere"] {
         let site = site();
         let server = site.start(&["--run", example]);
-        while !site.said().contains("the server goes on") {}
+        site.await_said("the server goes on");
         assert!(site.said().contains("the example did not end well"), "{}", site.said());
         assert_eq!(server.get("/healthz").await.0, 200);
     }

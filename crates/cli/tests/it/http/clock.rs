@@ -81,6 +81,15 @@ async fn serve_refuses_a_directory_with_a_test_clock() {
 }
 
 #[tokio::test]
+async fn dev_takes_a_directory_with_a_test_clock_only_by_it() {
+    let site = site();
+    assert!(site.start(&["--test-clock"]).stop().success());
+    assert_eq!(site.try_start(&[]).err().unwrap().code(), Some(1));
+    assert!(site.said().contains("add --test-clock"), "{}", site.said());
+    assert!(site.start(&["--test-clock"]).stop().success());
+}
+
+#[tokio::test]
 async fn a_delay_ends_at_its_time_and_not_a_millisecond_early() {
     let site = site();
     let server = site.start(&["--test-clock"]);
@@ -202,8 +211,11 @@ async fn time_in_a_journal_never_goes_back() {
     server.advance(30 * 24 * HOUR_MS).await;
     let run = server.start_run("parked", json!({})).await;
     assert!(server.stop().success());
-    // The machine's clock is a month behind what this run has seen.
-    let server = site.start(&[]);
+    let back =
+        format!("UPDATE settings SET value = value - {} WHERE name = 'test_clock_ms'", 30 * 24 * HOUR_MS);
+    assert_eq!(site.database().execute(&back, []).unwrap(), 1);
+    // The clock is now a month behind what this run has seen.
+    let server = site.start(&["--test-clock"]);
     let (status, _) = server.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await;
     assert_eq!(status, StatusCode::OK);
     let events = server.events(&run).await;

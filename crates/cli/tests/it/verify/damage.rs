@@ -120,6 +120,21 @@ async fn a_run_whose_last_event_is_gone_is_not_shown() {
 }
 
 #[tokio::test]
+async fn a_poll_for_an_event_that_is_gone_ends_at_once() {
+    let data = Data::new().await;
+    data.damage(&data.waiting, "DELETE FROM events WHERE id = ?1 AND seq = 3");
+    data.damage(&data.done, "DELETE FROM events WHERE id = ?1 AND seq = 7");
+    let server = data.site.start(&["--test-clock"]);
+    let began = std::time::Instant::now();
+    for (run, last) in [(&data.waiting, 2), (&data.done, 6)] {
+        let path = format!("/v1/runs/{run}/events/poll?timeout=60&lastSequence={last}");
+        let (status, body) = server.get(&path).await;
+        assert_eq!((status, &body["error"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("internal_error")));
+    }
+    assert!(began.elapsed().as_secs() < 30, "it does not look again and again until the timeout");
+}
+
+#[tokio::test]
 async fn the_last_event_of_an_ended_run_is_gone() {
     let data = Data::new().await;
     data.damage(&data.done, "DELETE FROM events WHERE id = ?1 AND seq = 7");
@@ -234,8 +249,7 @@ async fn a_task_is_gone() {
     let start = json!({ "workflowId": "work" });
     // The answer may be lost: the server dies once the task is performed, before its outcome is recorded.
     let _ = crate::support::answer(server.request(reqwest::Method::POST, "/v1/runs").json(&start)).await;
-    while !server.has_died() {}
-    drop(server);
+    assert!(server.exit_within(PATIENCE).await.is_some(), "the failpoint fires");
     assert_eq!(data.verify(), (0, json!([])), "a task left undone is no damage");
     let id: [u8; 16] = data.site.database().query_row("SELECT id FROM tasks", [], |row| row.get(0)).unwrap();
     let run = RunId::from_bytes(id).to_string();
@@ -274,6 +288,34 @@ async fn the_status_is_none() {
     let output = data.verifier(&["--json"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert_eq!(data.answers(&data.waiting).await.0, StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[tokio::test]
+#[ignore = "verify stops at the first row that can't be read, and names no run"]
+async fn what_can_not_be_read_is_named_and_the_rest_is_checked() {
+    for unreadable in [
+        "UPDATE aggregates SET status = 99 WHERE id = ?1",
+        "UPDATE events SET payload = NULL WHERE id = ?1 AND seq = 1",
+    ] {
+        let data = Data::new().await;
+        data.damage(&data.kept, unreadable);
+        data.damage(&data.other, "UPDATE events SET chain = zeroblob(32) WHERE id = ?1 AND seq = 2");
+        let (code, findings) = data.verify();
+        let runs: Vec<&Value> =
+            findings.as_array().unwrap().iter().map(|finding| &finding["runId"]).collect();
+        assert_eq!((code, runs), (5, vec![&json!(data.kept), &json!(data.other)]), "{unreadable}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "a list reads all its rows or none"]
+async fn one_row_that_can_not_be_read_leaves_the_others_in_the_list() {
+    let data = Data::new().await;
+    data.damage(&data.waiting, "UPDATE aggregates SET status = 99 WHERE id = ?1");
+    let server = data.site.start(&["--test-clock"]);
+    let (status, list) = server.get("/v1/runs").await;
+    assert_eq!(status, StatusCode::OK, "{list}");
+    assert!(list["runs"].as_array().unwrap().len() >= 3, "{list}");
 }
 
 #[tokio::test]
