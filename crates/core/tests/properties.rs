@@ -19,7 +19,7 @@ use tale::{SALT, Tale, Turn, key, plans};
 
 /// Failing cases are printed in full and shrunk, so nothing is written to disk.
 fn config() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) }
 }
 
 proptest! {

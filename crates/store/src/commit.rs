@@ -54,6 +54,6 @@ pub enum Lane {
     Background,
 }
 
-/// Called once, when the commit is durable or refused. Commits of one aggregate are answered in the order
-/// they were submitted. It must not block.
+/// Called once, when the commit is durable or refused, from a thread of the store. Commits of one aggregate in
+/// one lane are answered in the order they were submitted. It must not block.
 pub type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;

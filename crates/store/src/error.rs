@@ -24,7 +24,8 @@ pub enum Error {
     /// The data directory is in use, or was made for something else.
     #[error("{0}")]
     Refused(String),
-    /// The disk or the database engine failed. A commit that met this did not happen.
+    /// The disk or the database engine failed. A commit that met this may or may not have happened: look before
+    /// you repeat it.
     #[error("the store failed: {0}")]
     Failed(String),
     /// The store is shutting down.

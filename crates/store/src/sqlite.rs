@@ -71,21 +71,26 @@ impl Sqlite {
         Box::pin(async move { answered.await.unwrap_or(Err(Error::Closed)) })
     }
 
-    /// Writes what is queued, then joins the threads.
-    fn shut(&self) {
+    /// Takes in no more, and gives the threads that write and answer what is queued.
+    fn shut(&self) -> Vec<std::thread::JoinHandle<()>> {
         self.queue.close();
-        let threads = std::mem::take(&mut *self.threads.lock().expect("no thread panics holding this"));
-        for thread in threads {
-            if thread.join().is_err() {
-                tracing::error!("a store thread panicked");
-            }
+        std::mem::take(&mut *self.threads.lock().expect("no thread panics holding this"))
+    }
+}
+
+/// Waits for the store's threads. One that drops the store itself, in an answer, can't wait for itself.
+fn join(threads: Vec<std::thread::JoinHandle<()>>) {
+    let this = std::thread::current().id();
+    for thread in threads.into_iter().filter(|thread| thread.thread().id() != this) {
+        if thread.join().is_err() {
+            tracing::error!("a store thread panicked");
         }
     }
 }
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        self.shut();
+        join(self.shut());
     }
 }
 
@@ -191,8 +196,9 @@ impl Store for Sqlite {
 
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async {
-            tokio::task::block_in_place(|| self.shut());
-            Ok(())
+            let threads = self.shut();
+            let joined = tokio::task::spawn_blocking(|| join(threads)).await;
+            joined.map_err(|error| Error::Failed(format!("the shutdown was cut off: {error}")))
         })
     }
 }

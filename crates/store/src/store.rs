@@ -18,7 +18,7 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 
 ///
 /// Reads see every commit that was answered before they were asked, and nothing of one that is not durable.
 pub trait Store: Send + Sync + 'static {
-    /// Hands in a commit. It never blocks; `done` gets the answer, from another thread, after this returned.
+    /// Hands in a commit. It never blocks; `done` gets the answer, from another thread.
     /// A store that is closed gives `done` back uncalled.
     ///
     /// `Ok` means that a power cut can't take it back. `Stale` and `Fenced` mean that nothing of it was

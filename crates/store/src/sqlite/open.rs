@@ -98,6 +98,9 @@ impl Sqlite {
     }
 
     /// Opens a data directory to look at it as of now, beside a server that may be running and going on.
+    ///
+    /// The server must be another process: opening and closing the file here drops the locks that this process
+    /// holds on it, as POSIX has it, and SQLite in a third process would then believe that nobody uses the log.
     pub fn open_for_reading(dir: &Path) -> Result<Self, Error> {
         let options = SqliteOptions { readers: 1, ..SqliteOptions::new(dir) };
         let file = dir.join(FILE_NAME);

@@ -61,6 +61,8 @@ impl Writer {
         while let Some(batch) = self.queue.take() {
             self.write(batch);
         }
+        // A reader that is held at one moment keeps the log; that is no reason to hold up the shutdown.
+        let _ = self.connection.busy_timeout(std::time::Duration::from_millis(100));
         if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
             tracing::warn!(%error, "the log was not folded into the file; the next start will do it");
         }
