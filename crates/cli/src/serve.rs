@@ -84,6 +84,12 @@ pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
             config.data.display()
         );
     }
+    if args.test_clock && store.test_clock().await?.is_none() && !store.scan(None, 1).await?.is_empty() {
+        let dir = config.data.display();
+        anyhow::bail!(
+            "{dir} has runs in real time; a test clock needs a directory of its own: use another --data"
+        );
+    }
     let key = dev_key(&config, &*store).await?;
     let server = prepare(&config, store, DevOptions { test_clock: args.test_clock, failpoints }).await?;
     print_welcome(&server, &key);

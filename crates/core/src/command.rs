@@ -90,6 +90,7 @@ impl Run {
     /// Refuses anything asked of a run whose journal has ended.
     fn check_open(&self) -> Result<(), Rejection> {
         match self.state.lifecycle {
+            Lifecycle::Pending => Err(Rejection::NotStarted),
             ended if ended.is_terminal() => Err(Rejection::Ended(ended)),
             _ => Ok(()),
         }

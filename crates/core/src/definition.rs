@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::object::{Object, present};
 use crate::{Json, JsonMap};
 
 /// One thing wrong with a definition: where, and what to change.
@@ -32,10 +33,10 @@ pub struct Definition {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
-    pub(crate) nodes: Vec<NodeDefinition>,
-    pub(crate) edges: Vec<EdgeDefinition>,
+    pub(crate) nodes: Vec<Object<NodeDefinition>>,
+    pub(crate) edges: Vec<Object<EdgeDefinition>>,
     triggers: Vec<Json>,
-    pub(crate) variables: Vec<VariableDefinition>,
+    pub(crate) variables: Vec<Object<VariableDefinition>>,
     metadata: JsonMap,
     settings: JsonMap,
     description: Option<String>,
@@ -64,10 +65,10 @@ pub(crate) struct NodeDefinition {
     name: String,
     position: Json,
     pub(crate) config: JsonMap,
-    pub(crate) inputs: BTreeMap<String, PortDefinition>,
+    pub(crate) inputs: BTreeMap<String, Object<PortDefinition>>,
     credentials_ref: Option<Json>,
     #[serde(default)]
-    pub(crate) settings: NodeSettings,
+    pub(crate) settings: Object<NodeSettings>,
     output_role: Option<Json>,
     pub(crate) disabled: Option<bool>,
     notes: Option<Json>,
@@ -83,7 +84,7 @@ pub(crate) struct NodeDefinition {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct NodeSettings {
     #[serde(default)]
-    pub(crate) abide: AbideSettings,
+    pub(crate) abide: Object<AbideSettings>,
 }
 
 /// What Abide itself reads from a node's settings.
@@ -95,27 +96,19 @@ pub(crate) struct AbideSettings {
     pub(crate) durable: bool,
 }
 
-/// Where a node's input comes from.
+/// Where a node's input comes from: `type` says which of the other keys belong to it.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub(crate) enum PortDefinition {
-    Static {
-        value: serde_json::Value,
-    },
-    Expression {
-        expression: String,
-    },
-    Connection {
-        node_id: String,
-        output_key: String,
-        #[serde(default)]
-        optional: bool,
-    },
-    Variable {
-        variable_name: String,
-        #[serde(default)]
-        optional: bool,
-    },
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PortDefinition {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) value: Option<Json>,
+    pub(crate) expression: Option<String>,
+    pub(crate) node_id: Option<String>,
+    pub(crate) output_key: Option<String>,
+    pub(crate) variable_name: Option<String>,
+    pub(crate) optional: Option<bool>,
 }
 
 /// An edge as it is written.

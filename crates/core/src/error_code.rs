@@ -77,6 +77,9 @@ table! {
     "input_missing" 0
         "A node's input points at a variable or an output that is not set."
         "Pass the variable as an input, give it a default, or mark the port optional.";
+    "input_too_large" 0
+        "A node's inputs are larger than a journal should hold."
+        "Pass a reference to large data instead of the data.";
     "invalid_delay" 0
         "A core.delay got no usable duration."
         "Give a whole number of milliseconds in `inputs.delayMs`, `config.ms` or `config.durationMs`.";

@@ -170,6 +170,8 @@ pub struct Yielded {}
 pub struct ChildReported {
     /// The child.
     pub child: RunId,
+    /// The node that the child stands for.
+    pub node: String,
     /// The child's sequence at that state.
     pub sequence: u64,
     /// How it stands.

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::definition::{Definition, NodeDefinition, PortDefinition, Problem};
+use crate::object::Object;
 use crate::{Hash, Json, JsonMap, Rejection, limits, sha256};
 
 /// A node's place in its graph.
@@ -84,6 +85,14 @@ const GATED_KINDS: &[(&str, &str)] = &[
     ("core.dispatch", "dispatch.supported"),
 ];
 
+/// The types of ports, and the keys that each needs.
+const PORT_KINDS: &[(&str, &[&str])] = &[
+    ("static", &["value"]),
+    ("expression", &["expression"]),
+    ("connection", &["nodeId", "outputKey"]),
+    ("variable", &["variableName"]),
+];
+
 const VARIABLE_KINDS: &[&str] = &["string", "number", "boolean", "object", "array"];
 
 impl Kind {
@@ -107,13 +116,19 @@ impl Graph {
             return Err(vec![Problem { place: "definition".into(), message }]);
         }
         let mut reader = serde_json::Deserializer::from_slice(source);
-        let definition: Definition = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            vec![Problem { place: error.path().to_string(), message: error.inner().to_string() }]
-        })?;
+        let Object(definition): Object<Definition> =
+            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+                vec![Problem { place: error.path().to_string(), message: error.inner().to_string() }]
+            })?;
         reader
             .end()
             .map_err(|error| vec![Problem { place: "definition".into(), message: error.to_string() }])?;
         Builder::default().build(definition, source)
+    }
+
+    /// The hash as text, the form it has in events.
+    pub fn hash_hex(&self) -> String {
+        self.hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The node with this id.
@@ -165,7 +180,7 @@ impl Builder {
         self.check_head(&definition);
         self.index_nodes(&definition.nodes);
         let variables = self.variables(&definition);
-        let mut nodes: Vec<GraphNode> = definition.nodes.iter().map(|node| self.node(node)).collect();
+        let mut nodes: Vec<GraphNode> = definition.nodes.iter().map(|Object(node)| self.node(node)).collect();
         self.edges(&definition, &mut nodes);
         if self.problems.is_empty() {
             self.check_cycles(&nodes);
@@ -213,10 +228,13 @@ impl Builder {
         }
     }
 
-    fn index_nodes(&mut self, nodes: &[NodeDefinition]) {
-        for (ix, node) in nodes.iter().enumerate() {
-            if node.id.is_empty() || node.id.chars().count() > limits::NODE_ID_CHARS_MAX {
-                let message = format!("a node id has 1 to {} characters", limits::NODE_ID_CHARS_MAX);
+    fn index_nodes(&mut self, nodes: &[Object<NodeDefinition>]) {
+        for (ix, Object(node)) in nodes.iter().enumerate() {
+            if !is_node_id(&node.id) {
+                let message = format!(
+                    "a node id has 1 to {} characters, and no control characters",
+                    limits::NODE_ID_CHARS_MAX
+                );
                 self.problem(format!("nodes[{ix}].id"), message);
             }
             if self.index.insert(node.id.as_str().into(), ix as NodeIx).is_some() {
@@ -228,7 +246,7 @@ impl Builder {
     fn variables(&mut self, definition: &Definition) -> Vec<Variable> {
         let mut variables: Vec<Variable> = Vec::new();
         let mut names = std::collections::HashSet::new();
-        for (ix, variable) in definition.variables.iter().enumerate() {
+        for (ix, Object(variable)) in definition.variables.iter().enumerate() {
             let place = format!("variables[{ix}]");
             if !names.insert(variable.name.as_str()) {
                 self.problem(format!("{place}.name"), format!("'{}' is declared twice", variable.name));
@@ -273,7 +291,7 @@ impl Builder {
             );
         }
         let mut inputs = Vec::with_capacity(node.inputs.len());
-        for (name, port) in &node.inputs {
+        for (name, Object(port)) in &node.inputs {
             if let Some(port) = self.port(&format!("{place}.inputs.{name}"), port) {
                 inputs.push((name.clone(), port));
             }
@@ -282,7 +300,7 @@ impl Builder {
             id: node.id.as_str().into(),
             type_id: node.type_id.as_str().into(),
             kind: Kind::of(&node.type_id),
-            durable: node.settings.abide.durable,
+            durable: node.settings.0.abide.0.durable,
             config: node.config.clone(),
             inputs,
             next: Vec::new(),
@@ -291,19 +309,21 @@ impl Builder {
     }
 
     fn port(&mut self, place: &str, port: &PortDefinition) -> Option<Port> {
-        match port {
-            PortDefinition::Static { value } => Some(Port::Static(Json::of(value))),
-            PortDefinition::Variable { variable_name, optional } => {
-                Some(Port::Variable { name: variable_name.clone(), optional: *optional })
-            }
-            PortDefinition::Connection { node_id, output_key, optional } => {
-                let Some(&node) = self.index.get(node_id.as_str()) else {
-                    self.problem(place, format!("there is no node '{node_id}'"));
+        self.check_port_keys(place, port)?;
+        let optional = port.optional.unwrap_or(false);
+        match port.kind.as_str() {
+            "static" => port.value.clone().map(Port::Static),
+            "variable" => port.variable_name.clone().map(|name| Port::Variable { name, optional }),
+            "connection" => {
+                let id = port.node_id.as_deref()?;
+                let Some(&node) = self.index.get(id) else {
+                    self.problem(place, format!("there is no node '{id}'"));
                     return None;
                 };
-                Some(Port::Connection { node, key: output_key.clone(), optional: *optional })
+                port.output_key.clone().map(|key| Port::Connection { node, key, optional })
             }
-            PortDefinition::Expression { expression } => {
+            _ => {
+                let expression = port.expression.as_deref()?;
                 let message = format!("expressions are not supported by this version yet ('{expression}')");
                 self.problem(place, message);
                 None
@@ -311,9 +331,37 @@ impl Builder {
         }
     }
 
+    /// Each type of port has keys of its own: all of them must be there, and no others.
+    fn check_port_keys(&mut self, place: &str, port: &PortDefinition) -> Option<()> {
+        let Some((_, needed)) = PORT_KINDS.iter().find(|(kind, _)| *kind == port.kind) else {
+            self.problem(format!("{place}.type"), "use static, expression, connection or variable");
+            return None;
+        };
+        let given = [
+            ("value", port.value.is_some()),
+            ("expression", port.expression.is_some()),
+            ("nodeId", port.node_id.is_some()),
+            ("outputKey", port.output_key.is_some()),
+            ("variableName", port.variable_name.is_some()),
+        ];
+        for (key, given) in given {
+            match (given, needed.contains(&key)) {
+                (true, false) => {
+                    self.problem(place, format!("'{key}' does not belong to type {}", port.kind));
+                }
+                (false, true) => self.problem(place, format!("type {} needs '{key}'", port.kind)),
+                _ => {}
+            }
+        }
+        if port.optional.is_some() && !matches!(port.kind.as_str(), "connection" | "variable") {
+            self.problem(place, format!("'optional' does not belong to type {}", port.kind));
+        }
+        Some(())
+    }
+
     fn edges(&mut self, definition: &Definition, nodes: &mut [GraphNode]) {
         let mut ids = std::collections::HashSet::new();
-        for (ix, edge) in definition.edges.iter().enumerate() {
+        for (ix, Object(edge)) in definition.edges.iter().enumerate() {
             let place = format!("edges[{ix}]");
             if !ids.insert(edge.id.as_str()) {
                 self.problem(format!("{place}.id"), format!("'{}' is used twice; rename one", edge.id));
@@ -365,6 +413,9 @@ impl Builder {
     }
 }
 
+/// Names of a cycle that are shown; nobody reads more.
+const CYCLE_NAMES_MAX: usize = 20;
+
 /// Walks backwards among the nodes left over until one repeats.
 fn name_cycle(nodes: &[GraphNode], unmet: &[u32]) -> Option<String> {
     let start = unmet.iter().position(|&count| count > 0)?;
@@ -386,12 +437,21 @@ fn name_cycle(nodes: &[GraphNode], unmet: &[u32]) -> Option<String> {
     }
     names.push(&nodes[at].id);
     names.reverse();
+    if names.len() > CYCLE_NAMES_MAX {
+        let more = names.len() - CYCLE_NAMES_MAX;
+        names.truncate(CYCLE_NAMES_MAX);
+        return Some(format!("{} → … ({more} more)", names.join(" → ")));
+    }
     Some(names.join(" → "))
 }
 
 fn is_workflow_id(id: &str) -> bool {
     let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     id.len() <= 128 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
+}
+
+fn is_node_id(id: &str) -> bool {
+    !id.is_empty() && id.chars().count() <= limits::NODE_ID_CHARS_MAX && !id.contains(char::is_control)
 }
 
 fn is_type_id(id: &str) -> bool {

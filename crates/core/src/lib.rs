@@ -29,6 +29,7 @@ mod json;
 mod lifecycle;
 pub mod limits;
 mod node;
+mod object;
 mod ports;
 mod rejection;
 mod run;

@@ -19,6 +19,9 @@ pub const SNAPSHOT_EVENTS_MAX: u64 = 256;
 /// The longest `core.delay`: ten years. A longer one is a unit mistake (seconds given as milliseconds).
 pub const DELAY_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 
+/// Bytes of one node's inputs together. They may repeat one large value, so a bound on requests is not enough.
+pub const NODE_INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Nodes in one definition.
 pub const NODES_MAX: usize = 20_000;
 

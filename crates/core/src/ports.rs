@@ -46,7 +46,21 @@ pub(crate) fn resolve(run: &Run, node: &GraphNode) -> Result<JsonMap, Failure> {
             None => return Err(missing(run, node, name, port)),
         }
     }
+    check_size(node, &resolved)?;
     Ok(resolved)
+}
+
+fn check_size(node: &GraphNode, inputs: &JsonMap) -> Result<(), Failure> {
+    let bytes: usize = inputs.values().map(|value| value.text().len()).sum();
+    if bytes <= limits::NODE_INPUT_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "the inputs of node '{}' have {bytes} bytes together; {} are allowed",
+        node.id,
+        limits::NODE_INPUT_BYTES_MAX
+    );
+    Err(Failure::new("input_too_large", message))
 }
 
 fn look_up(run: &Run, port: &Port) -> (Option<Json>, bool) {
@@ -85,7 +99,7 @@ pub(crate) fn delay_ms(node: &GraphNode, inputs: &JsonMap) -> Result<Millis, Fai
             .then_some(number as Millis)
     });
     whole.ok_or_else(|| {
-        let given = given.map_or("nothing", |value| value.text());
+        let given: String = given.map_or("nothing", |value| value.text()).chars().take(80).collect();
         let message = format!(
             "node '{}' needs a whole number of milliseconds from 0 to {} in inputs.delayMs, config.ms or \
              config.durationMs; it got {given}",

@@ -5,6 +5,9 @@ use crate::{Lifecycle, Millis};
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
+    /// Nothing has been recorded of the run yet.
+    #[error("the run has not started")]
+    NotStarted,
     /// The journal has ended.
     #[error("the run has already {}", ended_as(*.0))]
     Ended(Lifecycle),

@@ -137,7 +137,7 @@ impl Run {
         let hold = state.hold.after(event).ok_or_else(illegal)?;
         (state.lifecycle, state.hold) = (lifecycle, hold);
         match event {
-            RunEvent::Started(started) => self.begin(started, at, sequence),
+            RunEvent::Started(started) => self.begin(started, at, sequence)?,
             RunEvent::Completed(_) => self.end(sequence, at, None, effects),
             RunEvent::Failed(failed) => self.end(sequence, at, Some(failed.error.clone()), effects),
             RunEvent::Cancelled(_) => self.end(sequence, at, None, effects),
@@ -156,7 +156,13 @@ impl Run {
         Ok(())
     }
 
-    fn begin(&mut self, started: &Started, at: Millis, sequence: u64) {
+    fn begin(&mut self, started: &Started, at: Millis, sequence: u64) -> Result<(), String> {
+        if started.definition != self.graph.hash_hex() {
+            return Err(format!(
+                "the run is pinned to definition {}, not to the one given",
+                started.definition
+            ));
+        }
         let state = &mut self.state;
         state.started_at = at;
         state.variables = ports::initial_variables(&self.graph, &started.inputs);
@@ -166,6 +172,7 @@ impl Run {
         state.parent = started.parent.clone();
         let roots = self.graph.nodes.iter().enumerate().filter(|(_, node)| node.incoming == 0);
         state.ready.extend(roots.map(|(ix, _)| (ix as NodeIx, sequence)));
+        Ok(())
     }
 
     /// The journal ends here: nothing is left armed, and the parent hears of it.

@@ -6,7 +6,7 @@ mod story;
 #[path = "domain/workflow.rs"]
 mod workflow;
 
-use abide_core::{Command, Lifecycle, NodePhase, Rejection, Run, Status, limits};
+use abide_core::{Command, Lifecycle, NodePhase, Rejection, Run, Status, TimerId, limits};
 use serde_json::json;
 use story::{BEGIN, Story, hours, key, notice, run_id};
 use workflow::{Workflow, delay, fail, noop, of_kind, task, workflow};
@@ -544,7 +544,8 @@ mod hear {
             .refused(&Rejection::HeardBefore)
             .hear(said(8), Some(7))
             .expect(["child.reported"]);
-        let expected = format!(r#"{{"child":"{child}","sequence":8,"lifecycle":"completed"}}"#);
+        let expected =
+            format!(r#"{{"child":"{child}","node":"child","sequence":8,"lifecycle":"completed"}}"#);
         assert_eq!(story.payload("child.reported"), expected);
     }
 
@@ -603,5 +604,29 @@ mod parking {
         let working = Story::of(&workflow([task("work"), delay("gate", hours(1))])).start();
         assert!(!parked(&working));
         assert!(parked(&working.report("work")));
+    }
+}
+
+/// A run before its first event takes no command: it has nothing to cancel, pause or hear with.
+mod before_the_start {
+    use super::*;
+
+    #[test]
+    fn every_command_is_refused() {
+        let graph = one_delay().graph();
+        let mut run = Run::empty(key(), [7; 16], graph);
+        let before = run.snapshot();
+        let hear = Command::Hear { notice: notice(run_id(2), 1, Lifecycle::Completed), heard: None };
+        let commands = [
+            Command::Cancel { reason: None, by: None },
+            Command::Pause { reason: None, by: None },
+            Command::Resume { by: None },
+            Command::Fire(TimerId::Stretch),
+            hear,
+        ];
+        for command in commands {
+            assert_eq!(run.decide(command.clone(), 5), Err(Rejection::NotStarted), "{command:?}");
+            assert_eq!(run.snapshot(), before);
+        }
     }
 }

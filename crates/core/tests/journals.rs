@@ -304,15 +304,20 @@ mod chain {
     }
 
     /// A journal of any events whatever, each `type`, node and payload, under a sound chain.
-    fn forged(events: &[(&str, Option<&str>, &str)]) -> Vec<Record> {
-        forged_with(events, |_| {})
+    fn forged(graph: &Graph, events: &[(&str, Option<&str>, &str)]) -> Vec<Record> {
+        forged_with(graph, events, |_| {})
     }
 
     /// The same, with each record changed before it is sealed.
-    fn forged_with(events: &[(&str, Option<&str>, &str)], change: impl Fn(&mut Record)) -> Vec<Record> {
+    fn forged_with(
+        graph: &Graph,
+        events: &[(&str, Option<&str>, &str)],
+        change: impl Fn(&mut Record),
+    ) -> Vec<Record> {
         let mut before = first_link(key());
         let mut journal = Vec::new();
         for (sequence, (name, node, payload)) in (0..).zip(events) {
+            let payload = payload.replace("PINNED", &graph.hash_hex());
             let kind = event_types().iter().find(|kind| kind.name == *name);
             let EventType { code, version, .. } = *kind.expect("the type is declared");
             let mut record = Record {
@@ -345,7 +350,7 @@ mod chain {
     }
 
     const STARTED: (&str, Option<&str>, &str) =
-        ("run.started", None, r#"{"workflowId":"w","definition":"00"}"#);
+        ("run.started", None, r#"{"workflowId":"w","definition":"PINNED"}"#);
     const PAUSED: (&str, Option<&str>, &str) = ("run.paused", None, "{}");
 
     fn node_started(node: &str) -> (&str, Option<&str>, &str) {
@@ -355,8 +360,9 @@ mod chain {
     /// Folds a forged journal of a workflow with the nodes `first` and `second`: only its last event is bad.
     #[track_caller]
     fn refuses(events: &[(&str, Option<&str>, &str)], reason: &str) {
-        let mut run = Run::empty(key(), SALT, workflow([noop("first"), noop("second")]).graph());
-        let journal = forged(events);
+        let graph = workflow([noop("first"), noop("second")]).graph();
+        let mut run = Run::empty(key(), SALT, graph.clone());
+        let journal = forged(&graph, events);
         let (last, good) = journal.split_last().expect("there are events");
         for record in good {
             run.apply(record).expect("the events before are legal");
@@ -372,6 +378,8 @@ mod chain {
         let completed = ("node.completed", Some("first"), "{}");
         refuses(&[PAUSED], "for a run that is Pending, None");
         refuses(&[node_started("first")], "a node event in a run that is Pending");
+        let unpinned = ("run.started", None, r#"{"workflowId":"w","definition":"00"}"#);
+        refuses(&[unpinned], "the run is pinned to definition 00");
         refuses(&[STARTED, STARTED], "for a run that is Running, None");
         refuses(&[STARTED, PAUSED, PAUSED], "for a run that is Running, Paused");
         refuses(&[STARTED, PAUSED, ("run.yielded", None, "{}")], "for a run that is Running, Paused");
@@ -387,8 +395,9 @@ mod chain {
     #[test]
     fn under_a_sound_chain_time_and_sequence_still_have_to_follow() {
         let fold = |change: fn(&mut Record)| {
-            let mut run = Run::empty(key(), SALT, workflow([noop("first")]).graph());
-            let journal = forged_with(&[STARTED, PAUSED], change);
+            let graph = workflow([noop("first")]).graph();
+            let mut run = Run::empty(key(), SALT, graph.clone());
+            let journal = forged_with(&graph, &[STARTED, PAUSED], change);
             run.apply(&journal[0]).expect("the first event is in place");
             run.apply(&journal[1]).map_err(|corrupt| corrupt.to_string())
         };

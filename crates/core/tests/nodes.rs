@@ -7,7 +7,7 @@ mod story;
 #[path = "domain/workflow.rs"]
 mod workflow;
 
-use abide_core::{Kind, Millis, NodePhase, Record, Rejection, Status, TaskId, limits};
+use abide_core::{Graph, Kind, Millis, NodePhase, Record, Rejection, Status, TaskId, limits};
 use serde_json::{Value, json};
 use story::{BEGIN, Story, hours, type_name};
 use workflow::{
@@ -136,6 +136,29 @@ mod inputs {
             identity("echo").input("x", variable("v")),
             "input 'x' of node 'echo' needs variable 'v', which is not set",
         );
+    }
+
+    #[test]
+    fn inputs_that_repeat_a_large_value_fail_the_node() {
+        let large = json!("x".repeat(limits::NODE_INPUT_BYTES_MAX / 4));
+        let echo = |ports: usize| {
+            (0..ports).fold(identity("echo"), |node, ix| node.input(&format!("x{ix}"), variable("v")))
+        };
+        let run =
+            |ports| Story::of(&workflow([echo(ports)]).variable("v", "string")).input("v", &large).start();
+        run(3).node_is("echo", NodePhase::Completed);
+        let failed = run(4).node_is("echo", NodePhase::Failed);
+        assert_eq!(failed.run().error().map(|error| error.code.as_str()), Some("input_too_large"));
+    }
+
+    #[test]
+    fn a_fixed_value_is_given_as_it_was_written() {
+        let text = workflow([identity("echo").input("x", fixed(&json!("HERE")))]).text();
+        let exact = text.replace(r#""HERE""#, r#"{"b":12345678901234567890123,"a":1.50}"#);
+        let graph = Graph::parse(exact.as_bytes()).expect("the definition is sound");
+        Story::following(graph.into())
+            .start()
+            .outputs("echo", Some(r#"{"x":{"b":12345678901234567890123,"a":1.50}}"#));
     }
 
     #[test]

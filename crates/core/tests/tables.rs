@@ -40,7 +40,7 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     (
         "child.reported",
         "",
-        r#"{"child":"run-00000000-0000-0000-0000-000000000000","sequence":1,"lifecycle":"completed"}"#,
+        r#"{"child":"run-00000000-0000-0000-0000-000000000000","node":"n","sequence":1,"lifecycle":"completed"}"#,
     ),
     ("node.started", "", r#"{"typeId":"core.noop","execution":1}"#),
     ("node.started", " with `until`", r#"{"typeId":"core.delay","execution":1,"until":5}"#),

@@ -40,6 +40,8 @@ impl Clock for SystemClock {
 pub struct TestClock {
     store: Arc<dyn Store>,
     now: watch::Sender<Millis>,
+    /// Steps are taken one after the other, so that none is lost.
+    stepping: tokio::sync::Mutex<()>,
 }
 
 impl TestClock {
@@ -49,11 +51,12 @@ impl TestClock {
             Some(now) => now,
             None => store.set_test_clock(first).await?,
         };
-        Ok(Self { store, now: watch::Sender::new(now) })
+        Ok(Self { store, now: watch::Sender::new(now), stepping: tokio::sync::Mutex::new(()) })
     }
 
     /// Moves the clock forward, durably, and wakes whoever waits for a time that has come.
     pub async fn advance(&self, ms: Millis) -> Result<Millis, abide_store::Error> {
+        let _step = self.stepping.lock().await;
         let now = self.store.set_test_clock(self.now().saturating_add(ms.max(0))).await?;
         self.now.send_modify(|shown| *shown = now.max(*shown));
         Ok(self.now())

@@ -225,6 +225,7 @@ impl Shell {
         let snapshot =
             loaded.snapshot.and_then(|(_, bytes)| Run::from_snapshot(key, salt, graph.clone(), &bytes));
         let (mut run, tail) = match snapshot {
+            Some(run) if run.head().next != kept => return Err(damaged(misfiled(run.head().next, kept))),
             Some(run) => (run, loaded.tail),
             None if kept == 0 => (Run::empty(key, salt, graph), loaded.tail),
             // Another version wrote the snapshot: fold the whole journal instead.
@@ -232,6 +233,9 @@ impl Shell {
         };
         for record in &tail {
             run.apply(record).map_err(damaged)?;
+        }
+        if run.head().next != loaded.next {
+            return Err(damaged(cut_short(run.head().next, loaded.next)));
         }
         Ok((run, kept))
     }
@@ -264,6 +268,16 @@ enum Attempt<T> {
 fn cell_of(run: Run, snapshot_at: u64) -> Arc<Cell> {
     let durable = run.head().next;
     Cell::new(run, durable, snapshot_at)
+}
+
+fn cut_short(sequence: u64, counted: u64) -> abide_core::Corrupt {
+    let reason = format!("the journal ends before it, but {counted} events are counted");
+    abide_core::Corrupt { sequence, reason }
+}
+
+fn misfiled(sequence: u64, filed: u64) -> abide_core::Corrupt {
+    let reason = format!("the snapshot before it is filed as one of {filed} events");
+    abide_core::Corrupt { sequence, reason }
 }
 
 fn erased() -> abide_core::Corrupt {

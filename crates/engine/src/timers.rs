@@ -163,6 +163,10 @@ async fn fire(shell: Arc<Shell>, row: TimerRow) {
         Ok(()) => {}
         // Somebody ended the wait first; the row left the store with that commit.
         Err(Error::Rejected(Rejection::NoSuchTimer | Rejection::Ended(_))) => {}
+        // The row says earlier than the journal, which is damage: left alone until the next look at the disk.
+        Err(Error::Rejected(Rejection::NotDue { due })) if due != row.due => {
+            tracing::error!(run = %row.key.id, timer = %row.timer, "a timer's row differs from its journal");
+        }
         // The clock was set back between the look and the decision.
         Err(Error::Rejected(_)) => shell.timers.add(vec![row]),
         // Trying again would not help; the row stays, and the next look at the disk says so again.

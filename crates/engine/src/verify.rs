@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use abide_core::{ChildReported, Event, Key, Payload, Record, Run, RunEvent, RunId, Salt, TaskId};
+use abide_core::{
+    ChildReported, Event, Key, Millis, Payload, Record, Run, RunEvent, RunId, Salt, Summary, TaskId,
+};
 use abide_store::{Beside, Listed, Loaded, Store, TimerRow, Totals};
 
 use crate::Error;
@@ -57,7 +59,7 @@ pub async fn verify(store: &dyn Store, mut progress: impl FnMut(u64)) -> Result<
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         for (key, listed) in page {
-            verifier.run(key, &listed).await?;
+            verifier.run(key, listed).await?;
             progress(verifier.report.runs);
         }
     }
@@ -80,23 +82,31 @@ struct Folded {
 }
 
 impl Verifier<'_> {
-    async fn run(&mut self, key: Key, listed: &Listed) -> Result<(), Error> {
+    async fn run(&mut self, key: Key, listed: Result<Listed, String>) -> Result<(), Error> {
         self.report.runs += 1;
         let before = self.report.findings.len();
-        let loaded = match self.store.load(key).await {
-            Ok(Some(loaded)) => Some(loaded),
-            Ok(None) => None,
-            Err(abide_store::Error::Damaged { reason, .. }) => {
-                self.find(Some(key), None, reason);
-                None
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if let Some(loaded) = loaded {
-            self.journal(key, listed, loaded).await?;
+        match listed {
+            Ok(listed) => self.look(key, &listed).await?,
+            Err(reason) => self.find(Some(key), None, format!("its columns can't be read: {reason}")),
         }
         self.report.bad_runs += u64::from(self.report.findings.len() > before);
         Ok(())
+    }
+
+    /// Looks at one run. What can't be read of it is a finding; anything else that fails ends the check.
+    async fn look(&mut self, key: Key, listed: &Listed) -> Result<(), Error> {
+        let looked = match self.store.load(key).await {
+            Ok(Some(loaded)) => self.journal(key, listed, loaded).await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        match looked {
+            Err(Error::Store(abide_store::Error::Damaged { reason, .. })) => {
+                self.find(Some(key), None, reason);
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     async fn journal(&mut self, key: Key, listed: &Listed, loaded: Loaded) -> Result<(), Error> {
@@ -130,6 +140,9 @@ impl Verifier<'_> {
                     self.snapshot(&folded.run, salt, bytes);
                 }
             }
+        }
+        if let Some((at, _)) = snapshot.filter(|(at, _)| *at > folded.run.head().next) {
+            self.find(Some(key), None, format!("there is a snapshot of {at} events, which are not there"));
         }
         self.columns(key, listed, &folded.run);
         self.beside(key, &folded).await
@@ -181,8 +194,8 @@ impl Verifier<'_> {
             return self.find(Some(key), Some(head.next), what);
         }
         if run.summary() != listed.summary || head.at != listed.at {
-            let what = format!("the columns say {:?}, the journal {:?}", listed.summary, run.summary());
-            self.find(Some(key), None, what);
+            let (told, folded) = (described(&listed.summary, listed.at), described(&run.summary(), head.at));
+            self.find(Some(key), None, format!("the columns say {told}; the journal says {folded}"));
         }
     }
 
@@ -281,6 +294,12 @@ fn check_erased(head: &mut abide_core::Head, record: &Record) -> Result<(), Stri
         Payload::Erased(_) => head.accept(record, None),
         Payload::Present(_) => Err("the salt is gone, but the payload is not".to_owned()),
     }
+}
+
+fn described(summary: &Summary, at: Millis) -> String {
+    let hash: String = summary.definition.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let (status, workflow, started) = (summary.status.name(), &summary.workflow_id, summary.started_at);
+    format!("{status}, workflow {workflow} ({hash}…), started {started}, last event {at}")
 }
 
 fn sorted(mut tasks: Vec<TaskId>) -> Vec<TaskId> {

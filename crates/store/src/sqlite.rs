@@ -118,7 +118,7 @@ impl Store for Sqlite {
         self.read(move |connection| reader::list(connection, &query))
     }
 
-    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Listed)>> {
+    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Result<Listed, String>)>> {
         self.read(move |connection| audit::scan(connection, after, limit))
     }
 

@@ -34,11 +34,12 @@ pub trait Store: Send + Sync + 'static {
     /// Reads events from sequence `from` on, at most `limit`.
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
 
-    /// Lists runs of a tenant, newest first.
+    /// Lists runs of a tenant, newest first. One that can't be read is left out and logged.
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>>;
 
-    /// Goes through the aggregates of all tenants behind `after`, in order of their keys.
-    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Listed)>>;
+    /// Goes through the aggregates of all tenants behind `after`, in order of their keys. Columns that can't be
+    /// read are given as the reason why.
+    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Result<Listed, String>)>>;
 
     /// Reads what lies beside an aggregate's journal. Of its timers, those that are `expected`.
     fn beside(&self, key: Key, expected: Vec<TimerRow>) -> Answer<'_, Beside>;
@@ -51,6 +52,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads timers due up to `until` that lie behind `after`, earliest first, at most `limit`. Nothing is claimed:
     /// a timer leaves the table with the commit that it causes.
+    /// A row that can't be read is left out and logged, so that it holds up no other.
     fn timers(&self, after: Option<TimerRow>, until: Millis, limit: usize) -> Answer<'_, Vec<TimerRow>>;
 
     /// Takes the lease on up to `limit` tasks that no living server holds, durably, each under a new fence.

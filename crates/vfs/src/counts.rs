@@ -115,11 +115,7 @@ impl Counters {
     }
 
     pub(crate) fn read(&self) -> Counts {
-        Counts {
-            main: self.main.read(),
-            wal: self.wal.read(),
-            other: self.other.read(),
-        }
+        Counts { main: self.main.read(), wal: self.wal.read(), other: self.other.read() }
     }
 }
 

@@ -101,9 +101,7 @@ impl Disk {
         if !self.files.contains_key(path) {
             self.files.insert(path.to_owned(), Unsynced::default());
         }
-        self.files
-            .get_mut(path)
-            .expect("it was there or has just been inserted")
+        self.files.get_mut(path).expect("it was there or has just been inserted")
     }
 }
 
@@ -129,20 +127,11 @@ impl Unsynced {
 impl Change {
     fn undo(&self, file: &File) -> io::Result<()> {
         match self {
-            Self::Write {
-                offset,
-                before,
-                len_before,
-                ..
-            } => {
+            Self::Write { offset, before, len_before, .. } => {
                 file.write_all_at(before, *offset)?;
                 file.set_len(*len_before)
             }
-            Self::Truncate {
-                len,
-                tail,
-                len_before,
-            } => {
+            Self::Truncate { len, tail, len_before } => {
                 file.set_len(*len_before)?;
                 file.write_all_at(tail, *len)
             }
@@ -250,11 +239,7 @@ mod tests {
             fs::write(&path, content).unwrap();
             let mut disk = Disk::default();
             disk.opened(&path, false);
-            Self {
-                disk,
-                path,
-                _dir: dir,
-            }
+            Self { disk, path, _dir: dir }
         }
 
         fn write(mut self, offset: usize, after: &[u8]) -> Self {
@@ -265,15 +250,7 @@ mod tests {
             content[offset..offset + after.len()].copy_from_slice(after);
             fs::write(&self.path, content).unwrap();
             let (offset, after, len_before) = (offset as u64, after.to_vec(), len_before as u64);
-            self.disk.changed(
-                &self.path,
-                Change::Write {
-                    offset,
-                    after,
-                    before,
-                    len_before,
-                },
-            );
+            self.disk.changed(&self.path, Change::Write { offset, after, before, len_before });
             self
         }
 
@@ -281,14 +258,7 @@ mod tests {
             let content = fs::read(&self.path).unwrap();
             fs::write(&self.path, &content[..len]).unwrap();
             let (tail, len_before) = (content[len..].to_vec(), content.len() as u64);
-            self.disk.changed(
-                &self.path,
-                Change::Truncate {
-                    len: len as u64,
-                    tail,
-                    len_before,
-                },
-            );
+            self.disk.changed(&self.path, Change::Truncate { len: len as u64, tail, len_before });
             self
         }
 
@@ -304,11 +274,7 @@ mod tests {
     }
 
     fn tangled() -> OneFile {
-        OneFile::holding(b"0123456789")
-            .write(2, b"aaaa")
-            .write(4, b"bbbbbbbbbb")
-            .truncate(3)
-            .write(6, b"cc")
+        OneFile::holding(b"0123456789").write(2, b"aaaa").write(4, b"bbbbbbbbbb").truncate(3).write(6, b"cc")
     }
 
     #[test]
@@ -346,25 +312,14 @@ mod tests {
     fn writes_tear_at_sectors_and_half_of_the_bytes_survive() {
         let left: Vec<Vec<u8>> = (0..200)
             .map(|seed| {
-                OneFile::holding(&[0; 4096])
-                    .write(0, &[1; 4096])
-                    .after_losing_power(Keep::Random(seed))
+                OneFile::holding(&[0; 4096]).write(0, &[1; 4096]).after_losing_power(Keep::Random(seed))
             })
             .collect();
         let sectors = || left.iter().flat_map(|file| file.chunks(SECTOR_BYTES as usize));
-        assert!(
-            sectors().all(|sector| sector.iter().all(|byte| *byte == sector[0])),
-            "torn inside a sector"
-        );
+        assert!(sectors().all(|sector| sector.iter().all(|byte| *byte == sector[0])), "torn inside a sector");
         let survived = sectors().filter(|sector| sector[0] == 1).count();
-        assert!(
-            (600..1000).contains(&survived),
-            "{survived} of 1600 sectors survived"
-        );
-        let torn = left
-            .iter()
-            .filter(|file| file.contains(&0) && file.contains(&1))
-            .count();
+        assert!((600..1000).contains(&survived), "{survived} of 1600 sectors survived");
+        let torn = left.iter().filter(|file| file.contains(&0) && file.contains(&1)).count();
         assert!((25..80).contains(&torn), "{torn} of 200 writes were torn");
     }
 

@@ -60,15 +60,8 @@ impl ShimFile {
     ) {
         // SAFETY: by this function's contract; the unix VFS's tables are constants.
         unsafe {
-            let base = sqlite3_file {
-                pMethods: table_for(&*(*real(file)).pMethods),
-            };
-            file.cast::<Self>().write(Self {
-                base,
-                state,
-                kind,
-                path: path.map(Path::to_owned),
-            });
+            let base = sqlite3_file { pMethods: table_for(&*(*real(file)).pMethods) };
+            file.cast::<Self>().write(Self { base, state, kind, path: path.map(Path::to_owned) });
         }
     }
 
@@ -92,11 +85,7 @@ impl ShimFile {
 /// The table for a file whose real table is `real`. The unix VFS has tables with and without shared memory,
 /// and SQLite takes a method that is present for one that works.
 fn table_for(real: &sqlite3_io_methods) -> &'static sqlite3_io_methods {
-    if real.iVersion >= 2 && real.xShmMap.is_some() {
-        &WITH_SHARED_MEMORY
-    } else {
-        &PLAIN
-    }
+    if real.iVersion >= 2 && real.xShmMap.is_some() { &WITH_SHARED_MEMORY } else { &PLAIN }
 }
 
 static PLAIN: sqlite3_io_methods = sqlite3_io_methods {
@@ -246,9 +235,9 @@ unsafe extern "C" fn shm_map(
 ) -> c_int {
     // SAFETY: SQLite calls with an open file of ours and a place for the address.
     unsafe {
-        ShimFile::of(file).state.powered(ffi::SQLITE_IOERR_SHMMAP, |_| {
-            unix!(file, xShmMap, region, size, extend, memory)
-        })
+        ShimFile::of(file)
+            .state
+            .powered(ffi::SQLITE_IOERR_SHMMAP, |_| unix!(file, xShmMap, region, size, extend, memory))
     }
 }
 
@@ -271,12 +260,7 @@ unsafe fn write_to_come(file: *mut sqlite3_file, after: &[u8], offset: i64) -> R
         let len_before = size_of_file(file)?;
         let before = read_up_to(file, offset, (offset + after.len() as i64).min(len_before))?;
         let (offset, len_before) = (offset as u64, len_before as u64);
-        Ok(Change::Write {
-            offset,
-            after: after.to_vec(),
-            before,
-            len_before,
-        })
+        Ok(Change::Write { offset, after: after.to_vec(), before, len_before })
     }
 }
 
@@ -289,11 +273,7 @@ unsafe fn truncate_to_come(file: *mut sqlite3_file, len: i64) -> Result<Change, 
     unsafe {
         let len_before = size_of_file(file)?;
         let tail = read_up_to(file, len, len_before)?;
-        Ok(Change::Truncate {
-            len: len as u64,
-            tail,
-            len_before: len_before as u64,
-        })
+        Ok(Change::Truncate { len: len as u64, tail, len_before: len_before as u64 })
     }
 }
 

@@ -63,11 +63,7 @@ impl State {
     pub(crate) fn powered(&self, code_if_dead: c_int, act: impl FnOnce(Option<&mut Disk>) -> c_int) -> c_int {
         let Some(disk) = &self.disk else { return act(None) };
         let mut disk = lock(disk);
-        if disk.is_dead() {
-            code_if_dead
-        } else {
-            act(Some(&mut disk))
-        }
+        if disk.is_dead() { code_if_dead } else { act(Some(&mut disk)) }
     }
 }
 
@@ -88,12 +84,8 @@ pub(crate) fn register(name: &str, disk: Option<Disk>) -> Result<&'static State,
         return Err(Error::NameTaken(name.to_string_lossy().into_owned()));
     }
     let counters = Counters::default();
-    let state: &'static State = Box::leak(Box::new(State {
-        name,
-        unix,
-        counters,
-        disk: disk.map(Mutex::new),
-    }));
+    let state: &'static State =
+        Box::leak(Box::new(State { name, unix, counters, disk: disk.map(Mutex::new) }));
     // SAFETY: the table and all it points to are leaked, and its functions keep SQLite's contracts.
     match unsafe { ffi::sqlite3_vfs_register(Box::leak(Box::new(table(state))), 0) } {
         ffi::SQLITE_OK => Ok(state),
@@ -193,11 +185,7 @@ unsafe extern "C" fn open(
         // SQLite closes a file whose opening failed unless it has no methods.
         (*file).pMethods = ptr::null();
         let state = state_of(vfs);
-        let path = if state.loses_power() {
-            durable_path(name, flags)
-        } else {
-            None
-        };
+        let path = if state.loses_power() { durable_path(name, flags) } else { None };
         state.powered(ffi::SQLITE_IOERR, |disk| {
             let created = path.is_some_and(|path| !path.exists());
             let real = file::real(file);

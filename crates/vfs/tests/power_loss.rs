@@ -2,10 +2,7 @@
 //!
 //! The tests that lose commits are as important as those that keep them: they show that the shim would
 //! notice a store that runs with the wrong settings.
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers are part of the tests, which clippy can't tell"
-)]
+#![expect(clippy::unwrap_used, reason = "the helpers are part of the tests, which clippy can't tell")]
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,19 +28,9 @@ struct Settings {
     wal_autocheckpoint: u32,
 }
 
-const FULL: Settings = Settings {
-    journal_mode: "WAL",
-    synchronous: "FULL",
-    wal_autocheckpoint: 0,
-};
-const NORMAL: Settings = Settings {
-    synchronous: "NORMAL",
-    ..FULL
-};
-const OFF: Settings = Settings {
-    synchronous: "OFF",
-    ..FULL
-};
+const FULL: Settings = Settings { journal_mode: "WAL", synchronous: "FULL", wal_autocheckpoint: 0 };
+const NORMAL: Settings = Settings { synchronous: "NORMAL", ..FULL };
+const OFF: Settings = Settings { synchronous: "OFF", ..FULL };
 
 impl Machine {
     /// A machine with an empty table, everything so far synced. `name` is the VFS's and must be unique.
@@ -52,14 +39,8 @@ impl Machine {
     }
 
     fn with(shim: Shim) -> Self {
-        let machine = Self {
-            dir: tempfile::tempdir().unwrap(),
-            shim,
-        };
-        machine
-            .open(FULL)
-            .execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, body BLOB)")
-            .unwrap();
+        let machine = Self { dir: tempfile::tempdir().unwrap(), shim };
+        machine.open(FULL).execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, body BLOB)").unwrap();
         machine
     }
 
@@ -77,21 +58,16 @@ impl Machine {
 
     fn open(&self, settings: Settings) -> Connection {
         let db = self.try_open().unwrap();
-        db.pragma_update(None, "journal_mode", settings.journal_mode)
-            .unwrap();
-        db.pragma_update(None, "synchronous", settings.synchronous)
-            .unwrap();
-        db.pragma_update(None, "wal_autocheckpoint", settings.wal_autocheckpoint)
-            .unwrap();
+        db.pragma_update(None, "journal_mode", settings.journal_mode).unwrap();
+        db.pragma_update(None, "synchronous", settings.synchronous).unwrap();
+        db.pragma_update(None, "wal_autocheckpoint", settings.wal_autocheckpoint).unwrap();
         db
     }
 
     /// The ids found after a restart, through SQLite's own VFS. The database must be sound.
     fn survivors(&self) -> BTreeSet<i64> {
         let db = Connection::open(self.path()).unwrap();
-        let verdict: String = db
-            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-            .unwrap();
+        let verdict: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(verdict, "ok");
         ids(&db)
     }
@@ -99,22 +75,16 @@ impl Machine {
 
 fn insert(db: &Connection, id: i64) -> rusqlite::Result<()> {
     // Larger than a page, so that one commit is several frames that can go missing independently.
-    db.execute("INSERT INTO t VALUES (?1, randomblob(6000))", [id])
-        .map(drop)
+    db.execute("INSERT INTO t VALUES (?1, randomblob(6000))", [id]).map(drop)
 }
 
 fn checkpoint(db: &Connection, mode: &str) {
-    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
-        .unwrap();
+    db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())).unwrap();
 }
 
 fn ids(db: &Connection) -> BTreeSet<i64> {
     let mut query = db.prepare("SELECT id FROM t").unwrap();
-    query
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect()
+    query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
 /// Ways to cut the power: one that drops all that was not synced, and 50 that drop some of it.
@@ -129,8 +99,7 @@ fn survivors_of_ten(name: &str, settings: Settings, keep: Keep) -> BTreeSet<i64>
     for id in 0..10 {
         insert(&db, id).unwrap();
     }
-    db.execute_batch("PRAGMA cache_size = 2; BEGIN; UPDATE t SET body = randomblob(6000)")
-        .unwrap();
+    db.execute_batch("PRAGMA cache_size = 2; BEGIN; UPDATE t SET body = randomblob(6000)").unwrap();
     insert(&db, 99).unwrap();
     machine.shim.lose_power(keep).unwrap();
     drop(db);
@@ -144,26 +113,15 @@ fn ten() -> BTreeSet<i64> {
 #[test]
 fn full_keeps_every_commit_and_nothing_else() {
     for keep in cuts() {
-        assert_eq!(
-            survivors_of_ten(&format!("full {keep:?}"), FULL, keep),
-            ten(),
-            "{keep:?}"
-        );
+        assert_eq!(survivors_of_ten(&format!("full {keep:?}"), FULL, keep), ten(), "{keep:?}");
     }
 }
 
 #[test]
 fn a_rollback_journal_keeps_every_commit_too() {
-    let journal = Settings {
-        journal_mode: "DELETE",
-        ..FULL
-    };
+    let journal = Settings { journal_mode: "DELETE", ..FULL };
     for keep in cuts() {
-        assert_eq!(
-            survivors_of_ten(&format!("journal {keep:?}"), journal, keep),
-            ten(),
-            "{keep:?}"
-        );
+        assert_eq!(survivors_of_ten(&format!("journal {keep:?}"), journal, keep), ten(), "{keep:?}");
     }
 }
 
@@ -173,11 +131,7 @@ fn normal_loses_commits_but_stays_sound() {
     for keep in cuts() {
         let left = survivors_of_ten(&format!("normal {keep:?}"), NORMAL, keep);
         assert!(left.len() < 10, "{keep:?} lost nothing");
-        assert_eq!(
-            left,
-            (0..left.len() as i64).collect(),
-            "a WAL loses its end, never its middle"
-        );
+        assert_eq!(left, (0..left.len() as i64).collect(), "a WAL loses its end, never its middle");
     }
 }
 
@@ -189,13 +143,9 @@ fn off_loses_commits() {
 #[test]
 fn a_database_that_was_never_synced_is_gone() {
     let shim = Shim::power_loss("never synced").unwrap();
-    let machine = Machine {
-        dir: tempfile::tempdir().unwrap(),
-        shim,
-    };
+    let machine = Machine { dir: tempfile::tempdir().unwrap(), shim };
     let db = machine.try_open().unwrap();
-    db.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; CREATE TABLE t (id)")
-        .unwrap();
+    db.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; CREATE TABLE t (id)").unwrap();
     assert!(machine.path().exists() && machine.file("-wal").exists() && machine.file("-shm").exists());
     shim.lose_power(Keep::Nothing).unwrap();
     drop(db);
@@ -260,17 +210,12 @@ fn a_cut_at_any_moment_keeps_what_was_acknowledged() {
     for keep in cuts() {
         let machine = Machine::boot(&format!("any moment {keep:?}"));
         // Nearly every commit checkpoints, so that cuts fall into checkpoints too.
-        let db = machine.open(Settings {
-            wal_autocheckpoint: 4,
-            ..FULL
-        });
+        let db = machine.open(Settings { wal_autocheckpoint: 4, ..FULL });
         let (acknowledge, acknowledged) = mpsc::channel();
         let writer = thread::spawn(move || {
             let outcome: rusqlite::Result<()> = (0..100_000).try_for_each(|id| {
                 insert(&db, id)?;
-                acknowledge
-                    .send(id)
-                    .expect("the receiver waits for this thread to end");
+                acknowledge.send(id).expect("the receiver waits for this thread to end");
                 Ok(())
             });
             assert!(outcome.is_err(), "the writer never noticed the cut");
@@ -281,10 +226,7 @@ fn a_cut_at_any_moment_keeps_what_was_acknowledged() {
         safe.extend(acknowledged);
         let survivors = machine.survivors();
         // The commit during which the power went may have been made without being acknowledged.
-        assert!(
-            survivors.is_superset(&safe) && survivors.len() <= safe.len() + 1,
-            "{keep:?}"
-        );
+        assert!(survivors.is_superset(&safe) && survivors.len() <= safe.len() + 1, "{keep:?}");
     }
 }
 
@@ -338,10 +280,7 @@ fn a_machine_reboots_on_a_new_shim_and_can_lose_power_again() {
 
 #[test]
 fn a_reader_in_another_thread_sees_commits_as_they_are_made() {
-    for shim in [
-        Shim::counting("reader, counting").unwrap(),
-        Shim::power_loss("reader, power").unwrap(),
-    ] {
+    for shim in [Shim::counting("reader, counting").unwrap(), Shim::power_loss("reader, power").unwrap()] {
         let machine = Machine::with(shim);
         let (writer, reader) = (machine.open(FULL), machine.open(FULL));
         let (commit, committed) = mpsc::channel();
@@ -434,10 +373,7 @@ fn temporary_files_and_memory_maps_do_no_harm() {
     .unwrap();
     insert(&db, 1).unwrap();
     machine.shim.lose_power(Keep::Random(3)).unwrap();
-    assert!(
-        db.execute("INSERT INTO spilled SELECT randomblob(99999) FROM spilled", [])
-            .is_err()
-    );
+    assert!(db.execute("INSERT INTO spilled SELECT randomblob(99999) FROM spilled", []).is_err());
     drop(db);
     assert_eq!(machine.survivors(), [1].into());
 }

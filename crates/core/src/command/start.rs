@@ -36,7 +36,7 @@ impl Run {
         let mut turn = Turn { step: Step::default(), now: now.max(run.head.at) };
         let started = Started {
             workflow_id: start.graph.workflow_id.to_string(),
-            definition: hex(&start.graph.hash),
+            definition: start.graph.hash_hex(),
             inputs: start.inputs,
             tags: start.tags,
             metadata: start.metadata,
@@ -63,8 +63,4 @@ fn check(start: &Start) -> Result<(), Rejection> {
         return Err(Rejection::invalid("metadata", "'metadata' must be an object"));
     }
     Ok(())
-}
-
-fn hex(hash: &[u8]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

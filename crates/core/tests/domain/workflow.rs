@@ -56,6 +56,12 @@ impl Workflow {
     }
 
     pub(crate) fn graph(&self) -> Arc<Graph> {
+        let parsed = Graph::parse(self.text().as_bytes());
+        Arc::new(parsed.unwrap_or_else(|problems| panic!("the test's own definition is wrong: {problems:?}")))
+    }
+
+    /// The definition as it is written.
+    pub(crate) fn text(&self) -> String {
         let edges: Vec<Value> = (0..)
             .zip(&self.edges)
             .map(|(n, (from, to)): (u32, _)| {
@@ -67,8 +73,7 @@ impl Workflow {
             "id": "story", "name": "Story", "version": "1", "nodes": nodes, "edges": edges,
             "triggers": [], "variables": self.variables, "metadata": {}, "settings": {},
         });
-        let parsed = Graph::parse(definition.to_string().as_bytes());
-        Arc::new(parsed.unwrap_or_else(|problems| panic!("the test's own definition is wrong: {problems:?}")))
+        definition.to_string()
     }
 }
 

@@ -91,7 +91,7 @@ impl Store for Tapped {
         self.inner.list(query)
     }
 
-    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Listed)>> {
+    fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Result<Listed, String>)>> {
         self.inner.scan(after, limit)
     }
 

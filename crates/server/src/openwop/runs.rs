@@ -8,7 +8,7 @@ use abide_store::{ListQuery, Listed};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,8 +39,10 @@ pub(crate) struct Create {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     principal: Principal,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<Create>,
 ) -> Result<(StatusCode, Json<Value>)> {
+    refuse_later_headers(&headers)?;
     check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
     let later = [
         ("scopeId", &body.scope_id),
@@ -70,6 +72,18 @@ pub(crate) async fn create(
         "statusUrl": format!("/v1/runs/{run}"),
     });
     Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// A client that sends one of these relies on it: taking the request without keeping the promise could start
+/// the run twice.
+fn refuse_later_headers(headers: &HeaderMap) -> Result<()> {
+    match ["idempotency-key", "x-dedup"].into_iter().find(|name| headers.contains_key(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("the header {name} is not supported by this version yet; leave it out");
+            Err(ApiError::invalid(name, message))
+        }
+    }
 }
 
 /// A tenant may be named, but only the key's own.

@@ -10,13 +10,14 @@ pub(super) fn scan(
     connection: &Connection,
     after: Option<Key>,
     limit: usize,
-) -> rusqlite::Result<Vec<(Key, Listed)>> {
+) -> rusqlite::Result<Vec<(Key, Result<Listed, String>)>> {
     let mut statement = connection.prepare_cached(
         "SELECT next, at, status, workflow, definition, started_at, id, tenant, id FROM aggregates \
          WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
     )?;
     let (tenant, id) = after.map_or((0, [0; 16]), |key| (key.tenant.0, *key.id.as_bytes()));
-    statement.query_map((tenant, id, limit as i64), |row| Ok((key(row, 7)?, listed(row)?)))?.collect()
+    let row = |row: &rusqlite::Row<'_>| Ok((key(row, 7)?, listed(row).map_err(|error| error.to_string())));
+    statement.query_map((tenant, id, limit as i64), row)?.collect()
 }
 
 pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>) -> rusqlite::Result<Beside> {

@@ -117,7 +117,7 @@ pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Resu
     let before = query.before.map_or([0xff; 16], |run| *run.as_bytes());
     let status = query.status.map(Status::code);
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    statement.query_map((query.tenant.0, before, status, limit), listed)?.collect()
+    readable(statement.query_map((query.tenant.0, before, status, limit), listed)?)
 }
 
 pub(super) fn head(connection: &Connection, key: Key) -> rusqlite::Result<Option<Listed>> {
@@ -169,12 +169,11 @@ pub(super) fn timers(
         Some(row) => (row.due, row.key.tenant.0, *row.key.id.as_bytes(), row.timer.to_string()),
         None => (Millis::MIN, 0, [0; 16], String::new()),
     };
-    statement
-        .query_map((due, tenant, id, timer, until, limit as i64), |row| {
-            let timer: String = row.get(3)?;
-            Ok(TimerRow { due: row.get(0)?, key: key(row, 1)?, timer: checked(3, timer.parse())? })
-        })?
-        .collect()
+    let rows = statement.query_map((due, tenant, id, timer, until, limit as i64), |row| {
+        let timer: String = row.get(3)?;
+        Ok(TimerRow { due: row.get(0)?, key: key(row, 1)?, timer: checked(3, timer.parse())? })
+    })?;
+    readable(rows)
 }
 
 pub(super) fn outbox(
@@ -191,14 +190,13 @@ pub(super) fn outbox(
         Some(at) => (at.sender.tenant.0, *at.sender.id.as_bytes(), at.sequence, *at.receiver.as_bytes()),
         None => (0, [0; 16], 0, [0; 16]),
     };
-    statement
-        .query_map((tenant, sender, sequence, receiver, limit as i64), |row| {
-            let at = MessageRef { sender: key(row, 0)?, sequence: row.get(2)?, receiver: run_id(row, 3)? };
-            let message: Vec<u8> = row.get(4)?;
-            let notice = serde_json::from_slice(&message).map_err(|error| error.to_string());
-            Ok(MessageRow { at, notice: checked(4, notice)? })
-        })?
-        .collect()
+    let rows = statement.query_map((tenant, sender, sequence, receiver, limit as i64), |row| {
+        let at = MessageRef { sender: key(row, 0)?, sequence: row.get(2)?, receiver: run_id(row, 3)? };
+        let message: Vec<u8> = row.get(4)?;
+        let notice = serde_json::from_slice(&message).map_err(|error| error.to_string());
+        Ok(MessageRow { at, notice: checked(4, notice)? })
+    })?;
+    readable(rows)
 }
 
 pub(super) fn heard(connection: &Connection, receiver: Key, sender: RunId) -> rusqlite::Result<Option<u64>> {
@@ -207,6 +205,26 @@ pub(super) fn heard(connection: &Connection, receiver: Key, sender: RunId) -> ru
     statement
         .query_row((receiver.tenant.0, receiver.id.as_bytes(), sender.as_bytes()), |row| row.get(0))
         .optional()
+}
+
+/// The rows that can be read. The others are logged: in a queue or a list, one bad row must not hide the rest.
+fn readable<T>(rows: impl Iterator<Item = rusqlite::Result<T>>) -> rusqlite::Result<Vec<T>> {
+    let mut read = Vec::new();
+    for row in rows {
+        match row {
+            Ok(row) => read.push(row),
+            Err(error) if is_conversion(&error) => {
+                tracing::error!(%error, "a row can't be read and is left out; run `abide verify`");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+fn is_conversion(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..))
 }
 
 /// The columns tenant and id, from `at` on.

@@ -81,6 +81,27 @@ async fn serve_refuses_a_directory_with_a_test_clock() {
 }
 
 #[tokio::test]
+async fn a_directory_with_runs_in_real_time_takes_no_test_clock() {
+    let site = Site::new();
+    site.workflow(&chain("quick", "core.noop", 1, &json!({})));
+    let server = site.start(&[]);
+    server.start_run("quick", json!({})).await;
+    assert!(server.stop().success());
+    assert_eq!(site.try_start(&["--test-clock"]).err().unwrap().code(), Some(1));
+    assert!(site.said().contains("use another --data"), "{}", site.said());
+    assert!(site.start(&[]).stop().success(), "it still runs in real time");
+}
+
+#[tokio::test]
+async fn steps_of_the_clock_taken_at_once_all_count() {
+    let site = Site::new();
+    let server = site.start(&["--test-clock"]);
+    let before = server.get("/v1/dev/clock").await.1["nowMs"].as_i64().unwrap();
+    futures_util::future::join_all((0..50).map(|_| server.advance(10))).await;
+    assert_eq!(server.get("/v1/dev/clock").await.1["nowMs"], before + 500);
+}
+
+#[tokio::test]
 async fn dev_takes_a_directory_with_a_test_clock_only_by_it() {
     let site = site();
     assert!(site.start(&["--test-clock"]).stop().success());

@@ -421,3 +421,16 @@ async fn a_kind_that_nobody_knows_fails_the_run() {
     assert_eq!(snapshot["error"]["code"], "capability_not_provided");
     assert_eq!(events[3]["payload"]["error"], snapshot["error"]);
 }
+
+#[tokio::test]
+async fn a_promise_that_is_not_kept_yet_is_not_taken() {
+    let site = Site::new();
+    site.workflow(&chain("quick", "core.noop", 1, &json!({})));
+    let server = site.start(&[]);
+    for header in ["Idempotency-Key", "X-Dedup"] {
+        let request = server.request(Method::POST, "/v1/runs").header(header, "enforce");
+        let (status, body) = answer(request.json(&json!({ "workflowId": "quick" }))).await.unwrap();
+        assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &json!("validation_error")), "{body}");
+    }
+    assert_eq!(server.get("/v1/runs").await.1["runs"], json!([]));
+}

@@ -250,7 +250,7 @@ async fn the_status_was_changed() {
     let data = Data::new().await;
     data.damage(&data.waiting, "UPDATE aggregates SET status = 4 WHERE id = ?1");
     let what = data.finds(&data.waiting, None);
-    assert!(what.contains("Completed") && what.contains("Running"), "{what}");
+    assert!(what.contains("say completed") && what.contains("says running"), "{what}");
     data.answers(&data.waiting).await;
 }
 
@@ -286,4 +286,54 @@ async fn the_definition_was_changed() {
     );
     let what = data.finds(&data.kept, None);
     assert!(what.contains("hash"), "{what}");
+}
+
+#[tokio::test]
+async fn a_run_whose_last_event_is_gone_is_not_shown() {
+    let data = Data::new().await;
+    data.damage(&data.waiting, "DELETE FROM events WHERE id = ?1 AND seq = 3");
+    data.is_refused(&data.waiting).await;
+}
+
+#[tokio::test]
+async fn a_snapshot_claims_to_be_of_a_later_event() {
+    let data = Data::new().await;
+    data.damage(&data.kept, "UPDATE aggregates SET snapshot_at = snapshot_at + 5 WHERE id = ?1");
+    let (code, findings) = data.verify();
+    assert_eq!((code, &findings[0]["runId"]), (5, &json!(data.kept)), "{findings}");
+    data.answers(&data.kept).await;
+}
+
+#[tokio::test]
+async fn a_timer_that_can_not_be_read_holds_up_no_other() {
+    let data = Data::new().await;
+    data.damage(&data.done, "INSERT INTO timers (due, tenant, id, timer) VALUES (0, 1, ?1, 'bogus')");
+    assert_eq!(data.verify().0, 5);
+    data.answers(&data.done).await;
+}
+
+#[tokio::test]
+async fn what_can_not_be_read_is_named_and_the_rest_is_checked() {
+    for unreadable in [
+        "UPDATE aggregates SET status = 99 WHERE id = ?1",
+        "UPDATE events SET payload = NULL WHERE id = ?1 AND seq = 1",
+    ] {
+        let data = Data::new().await;
+        data.damage(&data.kept, unreadable);
+        data.damage(&data.other, "UPDATE events SET chain = zeroblob(32) WHERE id = ?1 AND seq = 2");
+        let (code, findings) = data.verify();
+        let runs: Vec<&Value> =
+            findings.as_array().unwrap().iter().map(|finding| &finding["runId"]).collect();
+        assert_eq!((code, runs), (5, vec![&json!(data.kept), &json!(data.other)]), "{unreadable}");
+    }
+}
+
+#[tokio::test]
+async fn one_row_that_can_not_be_read_leaves_the_others_in_the_list() {
+    let data = Data::new().await;
+    data.damage(&data.waiting, "UPDATE aggregates SET status = 99 WHERE id = ?1");
+    let server = data.site.start(&["--test-clock"]);
+    let (status, list) = server.get("/v1/runs").await;
+    assert_eq!(status, StatusCode::OK, "{list}");
+    assert!(list["runs"].as_array().unwrap().len() >= 3, "{list}");
 }

@@ -30,7 +30,7 @@ async fn a_scan_passes_every_run_of_every_tenant_once() {
                 if page.is_empty() {
                     break;
                 }
-                scanned.extend(page);
+                scanned.extend(page.into_iter().map(|(key, listed)| (key, listed.unwrap())));
             }
             let found: Vec<Key> = scanned.iter().map(|(key, _)| *key).collect();
             assert_eq!(found, keys, "in pages of {limit}");
