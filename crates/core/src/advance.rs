@@ -4,7 +4,7 @@
 
 use crate::command::Turn;
 use crate::event::{
-    Cancelled, Completed, Event, Failed, Failure, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed,
+    Cancellation, Completed, Event, Failed, Failure, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed,
     NodeStarted, RunEvent, Yielded,
 };
 use crate::run::Ending;
@@ -114,7 +114,7 @@ impl Run {
                 RunEvent::Failed(Failed { error, failed_node_id: Some(node) })
             }
             Some(Ending::Cancelled { reason, by }) => {
-                RunEvent::Cancelled(Cancelled { reason, cancelled_by: by })
+                RunEvent::Cancelled(Cancellation { reason, cancelled_by: by })
             }
             None if self.state.unsettled == 0 => {
                 RunEvent::Completed(Completed { duration_ms: turn.now - self.state.started_at })

@@ -34,9 +34,9 @@ pub enum RunEvent {
     /// Accepted by a running run; terminal.
     Failed(Failed),
     /// Accepted by a running run with work in flight.
-    Cancelling(Cancelling),
+    Cancelling(Cancellation),
     /// Accepted by a running or cancelling run; terminal.
-    Cancelled(Cancelled),
+    Cancelled(Cancellation),
     /// Accepted by a running run that is not held.
     Paused(Paused),
     /// Accepted by a paused run.
@@ -114,22 +114,10 @@ pub struct Failed {
     pub failed_node_id: Option<String>,
 }
 
-/// A cancellation waits for work in flight.
+/// Somebody cancelled the run: asked for, while work is in flight, or done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Cancelling {
-    /// Why, in the caller's words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Who asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cancelled_by: Option<String>,
-}
-
-/// The run was cancelled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Cancelled {
+pub struct Cancellation {
     /// Why, in the caller's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

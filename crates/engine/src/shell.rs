@@ -66,7 +66,7 @@ impl Shell {
         let cell = Cell::new(run, 0, 0);
         let answered = {
             let ahead = cell.lock().ok_or(Error::Contended)?;
-            let mut commit = commit_of(&ahead, 0, step, Basis::default());
+            let mut commit = commit_of(&ahead, step, Basis::default());
             commit.salt = Some(salt);
             if !self.graphs.is_stored(tenant, graph.hash) {
                 commit.blobs.push((graph.hash, graph.source.clone()));
@@ -128,7 +128,7 @@ impl Shell {
         match ahead.run.decide(command.clone(), self.clock.now()) {
             Err(rejection) => Attempt::Rejected(rejection, expected),
             Ok(step) => {
-                let commit = commit_of(&ahead, expected, step, basis);
+                let commit = commit_of(&ahead, step, basis);
                 let seen = see(&ahead.run);
                 Attempt::Submitted(self.submit(cell, ahead, commit, lane, permit), seen)
             }
@@ -284,19 +284,12 @@ fn erased() -> abide_core::Corrupt {
     abide_core::Corrupt { sequence: 0, reason: "its payloads were erased".to_owned() }
 }
 
-fn commit_of(ahead: &Ahead, expected: u64, step: Step, basis: Basis) -> Commit {
+fn commit_of(ahead: &Ahead, step: Step, basis: Basis) -> Commit {
     Commit {
-        key: ahead.run.key(),
-        expected,
-        records: step.records,
-        salt: None,
-        summary: ahead.run.summary(),
         snapshot: wants_snapshot(ahead).then(|| ahead.run.snapshot()),
-        effects: step.effects,
-        boot: 0,
         fence: basis.fence,
         consumed: basis.consumed,
-        blobs: Vec::new(),
+        ..Commit::of(&ahead.run, step)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{Effect, Hash, Key, Record, RunId, Salt, Summary};
+use abide_core::{Effect, Hash, Key, Record, Run, RunId, Salt, Step, Summary};
 
 use crate::Error;
 
@@ -32,6 +32,26 @@ pub struct Commit {
     pub consumed: Option<MessageRef>,
     /// Content-addressed bytes that the events refer to.
     pub blobs: Vec<(Hash, Arc<[u8]>)>,
+}
+
+impl Commit {
+    /// What `step` brought about in `run`, which stands as it is afterwards. A step has at least one event.
+    pub fn of(run: &Run, step: Step) -> Self {
+        let first = step.records.first().expect("every accepted command leaves an event");
+        Self {
+            key: run.key(),
+            expected: first.sequence,
+            records: step.records,
+            salt: None,
+            summary: run.summary(),
+            snapshot: None,
+            effects: step.effects,
+            boot: 0,
+            fence: None,
+            consumed: None,
+            blobs: Vec::new(),
+        }
+    }
 }
 
 /// A message in the outbox.

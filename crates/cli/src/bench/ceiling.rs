@@ -46,8 +46,7 @@ fn start(graph: &Arc<Graph>, number: u128) -> anyhow::Result<(Run, Commit)> {
         by: None,
     };
     let (run, step) = Run::start(start, 1)?;
-    let mut commit = commit(&run, 0, step);
-    commit.salt = Some([1; 16]);
+    let commit = Commit { boot: 1, salt: Some([1; 16]), ..Commit::of(&run, step) };
     Ok((run, commit))
 }
 
@@ -55,25 +54,8 @@ fn step(run: &mut Run) -> anyhow::Result<Option<Commit>> {
     let Some(task) = run.tasks().next() else {
         return Ok(None);
     };
-    let expected = run.head().next;
     let step = run.decide(Command::Report(Report { task, outcome: Ok(None) }), 1)?;
-    Ok(Some(commit(run, expected, step)))
-}
-
-fn commit(run: &Run, expected: u64, step: abide_core::Step) -> Commit {
-    Commit {
-        key: run.key(),
-        expected,
-        records: step.records,
-        salt: None,
-        summary: run.summary(),
-        snapshot: None,
-        effects: step.effects,
-        boot: 1,
-        fence: Some(1),
-        consumed: None,
-        blobs: Vec::new(),
-    }
+    Ok(Some(Commit { boot: 1, fence: Some(1), ..Commit::of(run, step) }))
 }
 
 /// Writes the commits in transactions of `batch`, and tells how long it took.

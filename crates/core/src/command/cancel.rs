@@ -1,7 +1,7 @@
 //! Cancel: the run ends, as soon as no outcome is unknown.
 
 use crate::command::{Turn, check_reason};
-use crate::event::{Cancelling, RunEvent};
+use crate::event::{Cancellation, RunEvent};
 use crate::run::Ending;
 use crate::{Rejection, Run};
 
@@ -14,7 +14,7 @@ pub(super) fn decide(
     run.check_running()?;
     check_reason(reason.as_ref())?;
     if run.state.in_flight > 0 {
-        let asked = Cancelling { reason, cancelled_by: by };
+        let asked = Cancellation { reason, cancelled_by: by };
         turn.emit_run(run, RunEvent::Cancelling(asked), None);
         run.advance(turn);
     } else {

@@ -60,21 +60,8 @@ async fn finish_without_an_engine(store: &dyn Store, key: Key) {
     let graph = std::sync::Arc::new(abide_core::Graph::parse(&source).unwrap());
     let mut run = abide_core::Run::empty(key, loaded.salt.unwrap(), graph);
     loaded.tail.iter().for_each(|record| drop(run.apply(record).unwrap()));
-    let expected = run.head().next;
     let step = run.decide(abide_core::Command::Cancel { reason: None, by: None }, 0).unwrap();
-    let commit = abide_store::Commit {
-        key,
-        expected,
-        records: step.records,
-        salt: None,
-        summary: run.summary(),
-        snapshot: None,
-        effects: step.effects,
-        boot: 0,
-        fence: None,
-        consumed: None,
-        blobs: Vec::new(),
-    };
+    let commit = abide_store::Commit::of(&run, step);
     let (told, hears) = tokio::sync::oneshot::channel();
     let done = Box::new(move |result| drop(told.send(result)));
     assert!(store.submit(commit, abide_store::Lane::Background, done).is_ok());

@@ -122,19 +122,6 @@ impl Live {
     }
 
     fn commit(&self, step: Step) -> Commit {
-        let expected = step.records.first().expect("a decision has events").sequence;
-        Commit {
-            key: self.run.key(),
-            expected,
-            records: step.records,
-            salt: None,
-            summary: self.run.summary(),
-            snapshot: None,
-            effects: step.effects,
-            boot: 0,
-            fence: None,
-            consumed: None,
-            blobs: Vec::new(),
-        }
+        Commit::of(&self.run, step)
     }
 }
