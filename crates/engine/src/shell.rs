@@ -178,7 +178,7 @@ impl Shell {
                 if pending.ended {
                     self.hot.remove(&cell);
                 }
-                self.watchers.tell(cell.key, pending.next);
+                self.watchers.tell(cell.key, pending.next, pending.ended);
                 let (effects, places) = (std::mem::take(&mut pending.effects), pending.places.take());
                 self.carry_out(cell.key, effects, places);
             }

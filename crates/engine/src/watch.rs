@@ -10,27 +10,34 @@ use tokio::sync::watch;
 
 #[derive(Default)]
 pub(crate) struct Watchers {
-    by_run: Mutex<HashMap<Key, watch::Sender<u64>>>,
+    by_run: Mutex<HashMap<Key, watch::Sender<News>>>,
+}
+
+/// How far a run is known to be on disk.
+#[derive(Clone, Copy, Default)]
+struct News {
+    next: u64,
+    ended: bool,
 }
 
 /// One subscriber's view of a run.
 pub struct Subscription {
     key: Key,
-    next: watch::Receiver<u64>,
+    news: watch::Receiver<News>,
     watchers: Arc<Watchers>,
 }
 
 impl Watchers {
     pub(crate) fn subscribe(self: &Arc<Self>, key: Key) -> Subscription {
         let mut by_run = self.by_run.lock().expect("no thread panics holding this");
-        let next = by_run.entry(key).or_insert_with(|| watch::Sender::new(0)).subscribe();
-        Subscription { key, next, watchers: self.clone() }
+        let news = by_run.entry(key).or_default().subscribe();
+        Subscription { key, news, watchers: self.clone() }
     }
 
-    /// Tells whoever listens that events up to `next` are durable.
-    pub(crate) fn tell(&self, key: Key, next: u64) {
+    /// Tells whoever listens that events up to `next` are durable, and whether the last of them is the end.
+    pub(crate) fn tell(&self, key: Key, next: u64, ended: bool) {
         if let Some(sender) = self.by_run.lock().expect("no thread panics holding this").get(&key) {
-            sender.send_modify(|shown| *shown = next.max(*shown));
+            sender.send_modify(|news| *news = News { next: next.max(news.next), ended: ended || news.ended });
         }
     }
 }
@@ -39,7 +46,12 @@ impl Subscription {
     /// Waits until something was committed after the last call, or since the subscription began.
     pub async fn changed(&mut self) {
         // The sender stays in the table for as long as this receiver lives.
-        let _ = self.next.changed().await;
+        let _ = self.news.changed().await;
+    }
+
+    /// Waits until a commit after the subscription began has ended the run.
+    pub async fn ended(&mut self) {
+        let _ = self.news.wait_for(|news| news.ended).await;
     }
 }
 
