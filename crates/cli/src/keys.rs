@@ -1,5 +1,7 @@
 //! `abide keys`: API keys of a data directory.
 
+use std::path::Path;
+
 use abide_core::{Millis, TenantId};
 use abide_engine::{Clock, SystemClock};
 use abide_server::{ApiSecret, Keyring};
@@ -21,12 +23,24 @@ pub(crate) async fn dispatch(args: KeysArgs) -> anyhow::Result<()> {
 async fn create(data: &DataArgs, tenant: &str, principal: &str) -> anyhow::Result<()> {
     let path = data.keyring.clone().unwrap_or_else(|| Keyring::default_path(&data.data));
     let store = Sqlite::open(&SqliteOptions::new(&data.data))?;
-    let keyring = Keyring::open_or_create(&path).map_err(anyhow::Error::msg)?;
+    let keyring = open_keyring(&path, &store).await?;
     let tenant = make_tenant(&store, tenant).await?;
     let secret = ApiSecret::generate();
     store.put_api_key(secret.row(&keyring, tenant, principal, SystemClock.now())).await?;
     output::say("this key is shown once; keep it safe:");
     output::line(&secret.text())
+}
+
+/// The keyring of a store. A new one is made only where nothing depends on an old one.
+pub(crate) async fn open_keyring(path: &Path, store: &dyn Store) -> anyhow::Result<Keyring> {
+    if !path.exists() && !store.api_keys().await?.is_empty() {
+        anyhow::bail!(
+            "the keyring {} is missing, and without it no API key of this data can be checked; \
+             put it back, or name it with --keyring",
+            path.display()
+        );
+    }
+    Keyring::open_or_create(path).map_err(anyhow::Error::msg)
 }
 
 /// The tenant with this name, made if need be.

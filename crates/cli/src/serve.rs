@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_core::{Graph, TenantId};
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Keyring, Keys};
+use abide_server::{ApiSecret, App, AppOptions, Keys};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -131,7 +131,7 @@ fn open_store(config: &Config, failpoints: Option<Arc<Failpoints>>) -> anyhow::R
 
 /// The key that `abide dev` prints: the same at each start, as long as the keyring is.
 async fn dev_key(config: &Config, store: &dyn Store) -> anyhow::Result<String> {
-    let keyring = Keyring::open_or_create(&config.keyring).map_err(anyhow::Error::msg)?;
+    let keyring = crate::keys::open_keyring(&config.keyring, store).await?;
     let secret = ApiSecret::for_dev(&keyring);
     store.put_api_key(secret.row(&keyring, TenantId(1), "dev", SystemClock.now())).await?;
     Ok(secret.text())
@@ -147,7 +147,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         Some(clock) => clock.clone(),
         None => Arc::new(SystemClock),
     };
-    let keyring = Keyring::open_or_create(&config.keyring).map_err(anyhow::Error::msg)?;
+    let keyring = crate::keys::open_keyring(&config.keyring, &*store).await?;
     let keys = Keys::load(&*store, keyring).await?;
     if keys.is_empty() {
         tracing::warn!(

@@ -28,7 +28,7 @@ impl Run {
             let Some(&(ix, cause)) = self.state.ready.front() else {
                 break;
             };
-            if budget == 0 {
+            if budget == 0 || turn.bytes > limits::STRETCH_BYTES_MAX {
                 return turn.emit_run(self, RunEvent::Yielded(Yielded {}), None);
             }
             budget -= 1;

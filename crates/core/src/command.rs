@@ -14,7 +14,7 @@ pub use start::Start;
 
 use crate::effect::{Effect, Notice, TaskId, TimerId};
 use crate::event::{Event, Failure, RunEvent};
-use crate::journal::Record;
+use crate::journal::{Head, Record};
 use crate::{Json, Lifecycle, Millis, Rejection, Run, limits};
 
 /// What may be asked of a run that exists.
@@ -62,8 +62,10 @@ pub struct Report {
 }
 
 /// What a decision brought about: durable together, or not at all.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step {
+    /// The end of the journal that the decision was made on; it holds only if that is still the end.
+    pub base: Head,
     /// The new events, in order.
     pub records: Vec<Record>,
     /// What must happen once they are durable.
@@ -75,7 +77,7 @@ impl Run {
     ///
     /// On `Err` the run is exactly as it was.
     pub fn decide(&mut self, command: Command, now: Millis) -> Result<Step, Rejection> {
-        let mut turn = Turn { step: Step::default(), now: now.max(self.head.at) };
+        let mut turn = Turn::new(self.head, now);
         match command {
             Command::Cancel { reason, by } => cancel::decide(self, &mut turn, reason, by)?,
             Command::Pause { reason, by } => hold::pause(self, &mut turn, reason, by)?,
@@ -118,14 +120,26 @@ fn check_reason(reason: Option<&String>) -> Result<(), Rejection> {
 pub(crate) struct Turn {
     pub(crate) step: Step,
     pub(crate) now: Millis,
+    /// The payloads so far, so that a stretch can yield before a commit gets too large.
+    pub(crate) bytes: usize,
 }
 
 impl Turn {
+    /// A decision at `now`, or at the time of the last event if that is later.
+    pub(crate) fn new(base: Head, now: Millis) -> Self {
+        Self {
+            step: Step { base, records: Vec::new(), effects: Vec::new() },
+            now: now.max(base.at),
+            bytes: 0,
+        }
+    }
+
     /// Records an event: gives it its place in the journal and folds it into the run.
     pub(crate) fn emit(&mut self, run: &mut Run, event: &Event, cause: Option<u64>) {
         let record = run.head.seal(&run.salt, event, cause, self.now);
         run.fold(event, record.sequence, record.at, &mut self.step.effects)
             .unwrap_or_else(|illegal| panic!("a decision made an illegal event, which is a bug: {illegal}"));
+        self.bytes += record.payload.len();
         self.step.records.push(record);
     }
 

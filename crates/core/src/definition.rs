@@ -66,7 +66,7 @@ pub(crate) struct NodeDefinition {
     position: Json,
     pub(crate) config: JsonMap,
     pub(crate) inputs: BTreeMap<String, Object<PortDefinition>>,
-    credentials_ref: Option<Json>,
+    pub(crate) credentials_ref: Option<Json>,
     #[serde(default)]
     pub(crate) settings: Object<NodeSettings>,
     output_role: Option<Json>,
@@ -77,7 +77,7 @@ pub(crate) struct NodeDefinition {
     envelope_contract: Option<Json>,
     artifact_type: Option<Json>,
     card_type: Option<Json>,
-    output_sensitivity: Option<Json>,
+    pub(crate) output_sensitivity: Option<Json>,
 }
 
 /// A node's settings: OpenWOP leaves them open, ours are closed.

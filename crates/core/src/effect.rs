@@ -28,7 +28,12 @@ pub enum Effect {
         due: Millis,
     },
     /// Have a node executed and reported.
-    Dispatch(TaskId),
+    Dispatch {
+        /// Which task.
+        task: TaskId,
+        /// The first fencing token of its lease: higher for every later dispatch of the same run.
+        fence: u64,
+    },
     /// The node's outcome is recorded: its task is over.
     FinishTask(TaskId),
     /// Tell another run how this one stands.

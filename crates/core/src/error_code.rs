@@ -57,7 +57,7 @@ table! {
         "The path exists, but not with this method."
         "Check the method against the guide.";
     "payload_too_large" 413
-        "The request body is larger than the server takes. Nothing was read of it."
+        "The request body is larger than the server takes. Nothing was changed."
         "Send less: pass a reference to large data instead of the data.";
     "capability_required" 422
         "The workflow uses a node kind behind a capability that this server does not offer."
@@ -66,7 +66,7 @@ table! {
         "Something failed inside the server. A commit that was not acknowledged may or may not have happened."
         "Look for `details.correlationId` in the server's log. Ask for the state before you repeat the request.";
     "unavailable" 503
-        "The server is starting, draining or unable to write, and took nothing in."
+        "The server is shutting down, or the run changes too quickly, and nothing was taken in."
         "Try again after the seconds in `Retry-After`.";
     "capability_not_provided" 0
         "A node's kind is known to nobody here, so the run failed when it came to that node."

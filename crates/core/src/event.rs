@@ -231,7 +231,7 @@ pub struct EventType {
     pub code: u16,
     /// Its name in journals and on the wire.
     pub name: &'static str,
-    /// The version this build writes. Older ones are brought up to date when read.
+    /// The version this build writes and reads. When it is raised, older ones will be brought up to date in `decode`.
     pub version: u16,
     /// Whether OpenWOP knows the name; others are ours alone.
     pub canonical: bool,
@@ -255,11 +255,14 @@ declare! {
     RUN_RESUMED = 7 "run.resumed" v 1 true;
     RUN_YIELDED = 8 "run.yielded" v 1 false;
     CHILD_REPORTED = 9 "child.reported" v 1 false;
-    NODE_STARTED = 20 "node.started" v 1 true;
-    NODE_COMPLETED = 21 "node.completed" v 1 true;
-    NODE_FAILED = 22 "node.failed" v 1 true;
-    NODE_CANCELLED = 23 "node.cancelled" v 1 true;
+    NODE_STARTED = 100 "node.started" v 1 true;
+    NODE_COMPLETED = 101 "node.completed" v 1 true;
+    NODE_FAILED = 102 "node.failed" v 1 true;
+    NODE_CANCELLED = 103 "node.cancelled" v 1 true;
 }
+
+/// Types from this number on are about one node; those below are about the run.
+const FIRST_NODE_CODE: u16 = 100;
 
 /// Every event type this build knows.
 pub fn event_types() -> &'static [EventType] {
@@ -305,15 +308,15 @@ impl Event {
             .ok_or_else(|| format!("event type {code} is unknown to this version of abide; upgrade it"))?;
         if version != kind.version {
             return Err(format!(
-                "{} has version {version}, this version of abide reads {}; upgrade it",
+                "{} has version {version}, and this version of abide reads {}",
                 kind.name, kind.version
             ));
         }
         match (node, code) {
-            (Some(node), 20..) => {
+            (Some(node), FIRST_NODE_CODE..) => {
                 NodeEvent::decode(kind, payload).map(|event| Self::Node { node: node.clone(), event })
             }
-            (None, ..20) => RunEvent::decode(kind, payload).map(Self::Run),
+            (None, ..FIRST_NODE_CODE) => RunEvent::decode(kind, payload).map(Self::Run),
             (Some(_), _) => Err(format!("{} names a node, but it is about the run", kind.name)),
             (None, _) => Err(format!("{} names no node", kind.name)),
         }

@@ -290,6 +290,13 @@ impl Builder {
                 "disabled nodes are not supported by this version yet; remove it",
             );
         }
+        for (key, given) in
+            [("credentialsRef", &node.credentials_ref), ("outputSensitivity", &node.output_sensitivity)]
+        {
+            if given.is_some() {
+                self.problem(format!("{place}.{key}"), "it is not supported by this version yet; remove it");
+            }
+        }
         let mut inputs = Vec::with_capacity(node.inputs.len());
         for (name, Object(port)) in &node.inputs {
             if let Some(port) = self.port(&format!("{place}.inputs.{name}"), port) {

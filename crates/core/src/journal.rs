@@ -51,6 +51,21 @@ pub enum Payload {
     Erased(Hash),
 }
 
+impl Payload {
+    /// How many bytes it has; none once it was erased.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Present(bytes) => bytes.len(),
+            Self::Erased(_) => 0,
+        }
+    }
+
+    /// Whether there is nothing (left) of it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// The end of a journal, where the next record goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
@@ -130,12 +145,20 @@ impl Record {
             Payload::Erased(digest) => Some(*digest),
             Payload::Present(bytes) => {
                 let mut context = Context::new(&SHA256);
-                context.update(salt?);
-                context.update(&self.sequence.to_be_bytes());
+                context.update(&self.own_salt(salt?));
                 context.update(bytes);
                 Some(to_hash(context.finish()))
             }
         }
+    }
+
+    /// The salt of this record alone. Were one payload erased and the run's salt with it, the salts of the other
+    /// records could be kept, and nothing could be guessed about the erased one.
+    fn own_salt(&self, salt: &Salt) -> Hash {
+        let mut context = Context::new(&SHA256);
+        context.update(salt);
+        context.update(&self.sequence.to_be_bytes());
+        to_hash(context.finish())
     }
 
     fn link(&self, before: &Hash, salt: Option<&Salt>) -> Option<Hash> {

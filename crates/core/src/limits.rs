@@ -6,6 +6,9 @@
 /// writer for seconds. After this many the run commits and goes on in a command of its own.
 pub const STRETCH_NODES_MAX: usize = 512;
 
+/// Bytes of payload after which a stretch yields as well: a commit has to fit into memory and into a transaction.
+pub const STRETCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Events since the last snapshot that make a parking run write one.
 ///
 /// Folding a handful of events is as quick as reading a snapshot, and a short run that parks would

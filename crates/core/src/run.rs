@@ -61,6 +61,9 @@ pub(crate) enum Ending {
     Cancelled { reason: Option<String>, by: Option<String> },
 }
 
+/// A lease can be claimed anew so many times, in bits, before its fence reaches that of the next event.
+const FENCES_PER_EVENT_BITS: u32 = 16;
+
 /// A journal that does not fold: the data was damaged, or a bug wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event {sequence}: {reason}")]
@@ -208,7 +211,7 @@ impl Run {
         node.phase =
             was.after(event).ok_or_else(|| format!("{event:?} is illegal for a node that is {was:?}"))?;
         match event {
-            NodeEvent::Started(started) => self.start_node(ix, started, at, effects)?,
+            NodeEvent::Started(started) => self.start_node(ix, started, sequence, at, effects)?,
             NodeEvent::Completed(done) => {
                 node.outputs = done.outputs.clone();
                 self.settle(ix, was, at, effects);
@@ -231,6 +234,7 @@ impl Run {
         &mut self,
         ix: NodeIx,
         started: &NodeStarted,
+        sequence: u64,
         at: Millis,
         effects: &mut Vec<Effect>,
     ) -> Result<(), String> {
@@ -247,7 +251,8 @@ impl Run {
         node.dispatched = started.dispatched;
         if started.dispatched {
             self.state.in_flight += 1;
-            effects.push(Effect::Dispatch(TaskId { node: id, execution: started.execution }));
+            let task = TaskId { node: id, execution: started.execution };
+            effects.push(Effect::Dispatch { task, fence: sequence << FENCES_PER_EVENT_BITS });
         } else if let Some(due) = started.until {
             self.arm(TimerId::Delay { node: id, execution: started.execution }, due, effects);
         }

@@ -94,9 +94,9 @@ mod shape {
             "triggers": [{"id": "manual"}],
         })));
         parsed(&with_node(json!({
-            "credentialsRef": "c", "outputRole": "o", "disabled": false, "notes": "n", "groupId": "g",
+            "credentialsRef": null, "outputRole": "o", "disabled": false, "notes": "n", "groupId": "g",
             "agent": {}, "envelopeContract": {}, "artifactType": "a", "cardType": "c",
-            "outputSensitivity": "o", "settings": {"timeout": 5, "abide": {"durable": true}},
+            "outputSensitivity": null, "settings": {"timeout": 5, "abide": {"durable": true}},
         })));
     }
 
@@ -394,6 +394,17 @@ mod unsupported {
         check!(
             with_variables(json!([{"name": "v", "type": "string", "sensitive": true}])),
             @"variables[0].sensitive: sensitive variables are not supported by this version yet"
+        );
+    }
+
+    #[test]
+    fn credentials_and_sensitive_outputs() {
+        check!(
+            with_node(json!({"credentialsRef": "vault", "outputSensitivity": {"token": true}})),
+            @r"
+        nodes['a'].credentialsRef: it is not supported by this version yet; remove it
+        nodes['a'].outputSensitivity: it is not supported by this version yet; remove it
+        "
         );
     }
 

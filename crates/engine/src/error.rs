@@ -44,6 +44,20 @@ pub enum Error {
     Store(#[from] abide_store::Error),
 }
 
+impl Error {
+    /// Whether trying again can't help: the run is gone, or what is on disk of it can't be read.
+    pub(crate) fn is_lasting(&self) -> bool {
+        use abide_store::Error::Damaged;
+        matches!(
+            self,
+            Self::Damaged { .. }
+                | Self::DefinitionLost { .. }
+                | Self::RunNotFound(_)
+                | Self::Store(Damaged { .. })
+        )
+    }
+}
+
 fn list(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -31,7 +31,7 @@ impl Executor {
 
     /// Places for all tasks that these effects begin, or none.
     pub(crate) fn reserve(&self, effects: &[Effect]) -> Option<OwnedSemaphorePermit> {
-        let tasks = effects.iter().filter(|effect| matches!(effect, Effect::Dispatch(_))).count();
+        let tasks = effects.iter().filter(|effect| matches!(effect, Effect::Dispatch { .. })).count();
         self.places.clone().try_acquire_many_owned(u32::try_from(tasks).ok()?).ok()
     }
 
@@ -75,9 +75,8 @@ impl Shell {
                     return tracing::warn!(run = %row.key.id, node = %row.task.node, "the lease was lost before the report");
                 }
                 Err(Error::Draining | Error::Store(abide_store::Error::Closed)) => return,
-                Err(
-                    error @ (Error::Damaged { .. } | Error::DefinitionLost { .. } | Error::RunNotFound(_)),
-                ) => {
+                Err(Error::Contended) => tokio::task::yield_now().await,
+                Err(error) if error.is_lasting() => {
                     return tracing::error!(run = %row.key.id, node = %row.task.node, %error, "a task can't be executed");
                 }
                 Err(error) => {
@@ -92,6 +91,7 @@ impl Shell {
         let cell = self.cell(row.key).await?;
         let performed = cell.lock().map(|ahead| ahead.run.perform_task(&row.task));
         let Some(performed) = performed else {
+            // A commit failed meanwhile; the next try reads the run again.
             self.hot.remove(&cell);
             return Err(Error::Contended);
         };

@@ -158,9 +158,10 @@ fn make_room(slots: &mut HashMap<Key, Arc<Slot>>) {
     });
 }
 
+/// A slot whose load was given up holds nothing, and whoever is loading holds the slot.
 fn is_idle(slot: &Arc<Slot>) -> bool {
     Arc::strong_count(slot) == 1
-        && slot.cell.get().is_some_and(|cell| {
+        && slot.cell.get().is_none_or(|cell| {
             Arc::strong_count(cell) == 1 && cell.state.try_lock().is_ok_and(|ahead| ahead.in_flight == 0)
         })
 }

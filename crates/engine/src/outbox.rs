@@ -85,9 +85,11 @@ async fn deliver(shell: &Arc<Shell>, message: MessageRow) -> Delivered {
     let basis = Basis { consumed: Some(at), ..Basis::default() };
     match shell.decide(receiver, &command, Lane::Background, basis, |_| ()).await {
         Ok(()) => Delivered::Recorded,
-        Err(Error::RunNotFound(_) | Error::Rejected(Rejection::Ended(_) | Rejection::HeardBefore)) => {
-            Delivered::Moot(at)
-        }
+        Err(
+            Error::RunNotFound(_)
+            | Error::Rejected(Rejection::Ended(_) | Rejection::HeardBefore)
+            | Error::Store(abide_store::Error::Delivered),
+        ) => Delivered::Moot(at),
         Err(error) => {
             tracing::warn!(run = %receiver.id, %error, "a message could not be delivered yet");
             Delivered::Not

@@ -200,10 +200,12 @@ impl Shell {
             match effect {
                 Effect::ArmTimer { timer, due } => self.timers.arm(TimerRow { due, key, timer }),
                 Effect::DropTimer { timer, due } => self.timers.disarm(&TimerRow { due, key, timer }),
-                Effect::Dispatch(task) => match places.as_mut().and_then(|places| places.split(1)) {
-                    Some(place) => self.execute(TaskRow { key, task, fence: 1 }, place),
-                    None => self.executor.note_backlog(),
-                },
+                Effect::Dispatch { task, fence } => {
+                    match places.as_mut().and_then(|places| places.split(1)) {
+                        Some(place) => self.execute(TaskRow { key, task, fence }, place),
+                        None => self.executor.note_backlog(),
+                    }
+                }
                 Effect::Send { .. } => self.outbox.wake(),
                 Effect::FinishTask(_) | Effect::Hear { .. } => {}
             }
@@ -224,18 +226,21 @@ impl Shell {
         let kept = loaded.snapshot.as_ref().map_or(0, |(folded, _)| *folded);
         let snapshot =
             loaded.snapshot.and_then(|(_, bytes)| Run::from_snapshot(key, salt, graph.clone(), &bytes));
-        let (mut run, tail) = match snapshot {
-            Some(run) if run.head().next != kept => return Err(damaged(misfiled(run.head().next, kept))),
-            Some(run) => (run, loaded.tail),
-            None if kept == 0 => (Run::empty(key, salt, graph), loaded.tail),
-            // Another version wrote the snapshot: fold the whole journal instead.
-            None => (Run::empty(key, salt, graph), self.store.journal(key, 0, usize::MAX).await?),
+        let (mut run, kept, tail) = match snapshot.filter(|run| run.head().next == kept) {
+            Some(run) => (run, kept, loaded.tail),
+            None if kept == 0 => (Run::empty(key, salt, graph), 0, loaded.tail),
+            // The snapshot is damaged or another version's: fold the whole journal instead, as it was then.
+            None => {
+                let mut journal = self.store.journal(key, 0, usize::MAX).await?;
+                journal.retain(|record| record.sequence < loaded.head.next);
+                (Run::empty(key, salt, graph), 0, journal)
+            }
         };
         for record in &tail {
             run.apply(record).map_err(damaged)?;
         }
-        if run.head().next != loaded.next {
-            return Err(damaged(cut_short(run.head().next, loaded.next)));
+        if run.head() != loaded.head {
+            return Err(damaged(cut_short(run.head().next, loaded.head.next)));
         }
         Ok((run, kept))
     }
@@ -271,12 +276,7 @@ fn cell_of(run: Run, snapshot_at: u64) -> Arc<Cell> {
 }
 
 fn cut_short(sequence: u64, counted: u64) -> abide_core::Corrupt {
-    let reason = format!("the journal ends before it, but {counted} events are counted");
-    abide_core::Corrupt { sequence, reason }
-}
-
-fn misfiled(sequence: u64, filed: u64) -> abide_core::Corrupt {
-    let reason = format!("the snapshot before it is filed as one of {filed} events");
+    let reason = format!("the journal ends before it, and not as its columns say ({counted} events)");
     abide_core::Corrupt { sequence, reason }
 }
 

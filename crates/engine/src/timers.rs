@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Command, Millis, Rejection};
+use abide_core::{Command, Millis, Rejection, RunId, TenantId, TimerId};
 use abide_store::{Lane, TimerRow};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -62,15 +62,16 @@ impl Timers {
         (near.horizon, near.full) = (horizon, full);
     }
 
-    /// The horizon, if it is time to move it: half of the look-ahead, or most of a full memory, is used up.
-    fn worn_horizon(&self, now: Millis) -> Option<Millis> {
+    /// The horizon, if it is time to move it: half of the look-ahead, or most of a full memory, is used up. With it,
+    /// where to read from: behind what is known if there was more, else from the start, for what was left behind.
+    fn worn_horizon(&self, now: Millis) -> Option<(Millis, Option<TimerRow>)> {
         let near = self.near.lock().expect("no thread panics holding this");
         let worn = if near.full {
             near.rows.len() < limits::NEAR_TIMERS_MAX / 4
         } else {
             near.horizon < now.saturating_add(limits::NEAR_TIMERS_MS / 2)
         };
-        worn.then_some(near.horizon)
+        worn.then(|| (near.horizon, near.full.then(|| end_of(near.horizon))))
     }
 
     fn add(&self, rows: Vec<TimerRow>) {
@@ -107,6 +108,12 @@ impl Near {
     }
 }
 
+/// A place behind every timer that is due at `horizon`.
+fn end_of(horizon: Millis) -> TimerRow {
+    let key = RunId::from_bytes([0xff; 16]).of(TenantId(u32::MAX));
+    TimerRow { due: horizon, key, timer: TimerId::Stretch }
+}
+
 /// Fires timers for as long as the engine lives.
 pub(crate) async fn run(shell: Arc<Shell>) {
     let mut firing = JoinSet::new();
@@ -134,12 +141,12 @@ pub(crate) async fn run(shell: Arc<Shell>) {
 
 /// Reads the timers of the next minute once the last reading is used up.
 async fn refill(shell: &Arc<Shell>, now: Millis) -> Result<(), Error> {
-    let Some(horizon) = shell.timers.worn_horizon(now) else {
+    let Some((horizon, after)) = shell.timers.worn_horizon(now) else {
         return Ok(());
     };
     let until = now.saturating_add(limits::NEAR_TIMERS_MS);
     shell.timers.set_horizon(until, false);
-    match shell.store.timers(None, until, limits::NEAR_TIMERS_MAX).await {
+    match shell.store.timers(after, until, limits::NEAR_TIMERS_MAX).await {
         Ok(rows) => {
             if let Some(last) = rows.get(limits::NEAR_TIMERS_MAX - 1) {
                 // More are due than fit, and those at the last row's time may not all be here.
@@ -155,7 +162,7 @@ async fn refill(shell: &Arc<Shell>, now: Millis) -> Result<(), Error> {
     }
 }
 
-/// Fires one timer. Whatever happens, it is gone from the store or in memory again.
+/// Fires one timer. Unless its run is beyond reading, it is gone from the store then, or in memory again.
 async fn fire(shell: Arc<Shell>, row: TimerRow) {
     shell.pass(Window::EffectReport);
     let command = Command::Fire(row.timer.clone());
@@ -170,7 +177,7 @@ async fn fire(shell: Arc<Shell>, row: TimerRow) {
         // The clock was set back between the look and the decision.
         Err(Error::Rejected(_)) => shell.timers.add(vec![row]),
         // Trying again would not help; the row stays, and the next look at the disk says so again.
-        Err(error @ (Error::Damaged { .. } | Error::DefinitionLost { .. } | Error::RunNotFound(_))) => {
+        Err(error) if error.is_lasting() => {
             tracing::error!(run = %row.key.id, timer = %row.timer, %error, "a timer can't be fired");
         }
         Err(Error::Draining | Error::Store(abide_store::Error::Closed)) => {}

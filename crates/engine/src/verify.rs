@@ -2,15 +2,17 @@
 //!
 //! Nothing is mended here. The first bad event of a run is named, and the run's other findings with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use abide_core::{
-    ChildReported, Event, Key, Millis, Payload, Record, Run, RunEvent, RunId, Salt, Summary, TaskId,
+    ChildReported, Event, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunEvent, RunId,
+    Salt, Summary, TaskId, TenantId,
 };
 use abide_store::{Beside, Listed, Loaded, Store, TimerRow, Totals};
 
-use crate::Error;
-use crate::graphs::Graphs;
+use crate::graphs::read_pinned;
+use crate::{Error, limits};
 
 /// Findings kept in a report; the rest are only counted.
 const FINDINGS_MAX: usize = 1000;
@@ -27,6 +29,8 @@ pub struct Report {
     pub events: u64,
     /// Runs with at least one finding.
     pub bad_runs: u64,
+    /// How many things are wrong.
+    pub found: u64,
     /// What is wrong, the first thousand.
     pub findings: Vec<Finding>,
 }
@@ -45,14 +49,14 @@ pub struct Finding {
 impl Report {
     /// Whether everything is as it should be.
     pub fn is_clean(&self) -> bool {
-        self.findings.is_empty()
+        self.found == 0
     }
 }
 
 /// Verifies a whole store. `progress` hears the number of runs done.
 pub async fn verify(store: &dyn Store, mut progress: impl FnMut(u64)) -> Result<Report, Error> {
     let mut verifier =
-        Verifier { store, graphs: Graphs::default(), report: Report::default(), seen: Totals::default() };
+        Verifier { store, graphs: HashMap::new(), report: Report::default(), seen: Totals::default() };
     let mut after = None;
     loop {
         let page = store.scan(after, 256).await?;
@@ -69,7 +73,7 @@ pub async fn verify(store: &dyn Store, mut progress: impl FnMut(u64)) -> Result<
 
 struct Verifier<'a> {
     store: &'a dyn Store,
-    graphs: Graphs,
+    graphs: HashMap<(TenantId, Hash), Arc<Graph>>,
     report: Report,
     /// Rows accounted for; more than these in a table belong to nobody.
     seen: Totals,
@@ -84,12 +88,12 @@ struct Folded {
 impl Verifier<'_> {
     async fn run(&mut self, key: Key, listed: Result<Listed, String>) -> Result<(), Error> {
         self.report.runs += 1;
-        let before = self.report.findings.len();
+        let before = self.report.found;
         match listed {
             Ok(listed) => self.look(key, &listed).await?,
             Err(reason) => self.find(Some(key), None, format!("its columns can't be read: {reason}")),
         }
-        self.report.bad_runs += u64::from(self.report.findings.len() > before);
+        self.report.bad_runs += u64::from(self.report.found > before);
         Ok(())
     }
 
@@ -111,9 +115,9 @@ impl Verifier<'_> {
 
     async fn journal(&mut self, key: Key, listed: &Listed, loaded: Loaded) -> Result<(), Error> {
         let Some(salt) = loaded.salt else {
-            return self.erased(key, listed).await;
+            return self.erased(key, loaded.head).await;
         };
-        let graph = match self.graphs.pinned(self.store, key, listed.summary.definition).await {
+        let graph = match self.definition(key, listed.summary.definition).await {
             Ok(graph) => graph,
             Err(error @ Error::DefinitionLost { .. }) => {
                 self.find(Some(key), None, error.to_string());
@@ -144,13 +148,26 @@ impl Verifier<'_> {
         if let Some((at, _)) = snapshot.filter(|(at, _)| *at > folded.run.head().next) {
             self.find(Some(key), None, format!("there is a snapshot of {at} events, which are not there"));
         }
-        self.columns(key, listed, &folded.run);
+        self.columns(key, listed, loaded.head, &folded.run);
         self.beside(key, &folded).await
     }
 
+    /// The definition of a run, from its own tenant's blobs.
+    async fn definition(&mut self, key: Key, hash: Hash) -> Result<Arc<Graph>, Error> {
+        if let Some(graph) = self.graphs.get(&(key.tenant, hash)) {
+            return Ok(graph.clone());
+        }
+        let graph = read_pinned(self.store, key, hash).await?;
+        if self.graphs.len() >= limits::GRAPHS_MAX {
+            self.graphs.clear();
+        }
+        self.graphs.insert((key.tenant, hash), graph.clone());
+        Ok(graph)
+    }
+
     /// An erased journal can't be folded, but its chain still binds.
-    async fn erased(&mut self, key: Key, listed: &Listed) -> Result<(), Error> {
-        let mut head = abide_core::Head::new(key);
+    async fn erased(&mut self, key: Key, counted: Head) -> Result<(), Error> {
+        let mut head = Head::new(key);
         loop {
             let page = self.store.journal(key, head.next, PAGE_EVENTS).await?;
             if page.is_empty() {
@@ -164,19 +181,17 @@ impl Verifier<'_> {
                 self.report.events += 1;
             }
         }
-        if head.next != listed.next {
-            self.find(
-                Some(key),
-                Some(head.next),
-                format!("the journal ends here, but {} events are counted", listed.next),
-            );
+        if head != counted {
+            let what = format!("the journal ends here, and not as its columns say ({} events)", counted.next);
+            self.find(Some(key), Some(head.next), what);
         }
         Ok(())
     }
 
     fn snapshot(&mut self, run: &Run, salt: Salt, bytes: &[u8]) {
-        let same = Run::from_snapshot(run.key(), salt, run.graph().clone(), bytes)
-            .is_none_or(|kept| kept.snapshot() == run.snapshot());
+        let same = Run::is_intact(bytes)
+            && Run::from_snapshot(run.key(), salt, run.graph().clone(), bytes)
+                .is_none_or(|kept| kept.snapshot() == run.snapshot());
         if !same {
             let sequence = Some(run.head().next - 1);
             self.find(
@@ -187,10 +202,10 @@ impl Verifier<'_> {
         }
     }
 
-    fn columns(&mut self, key: Key, listed: &Listed, run: &Run) {
+    fn columns(&mut self, key: Key, listed: &Listed, counted: Head, run: &Run) {
         let head = run.head();
-        if head.next != listed.next {
-            let what = format!("the journal ends here, but {} events are counted", listed.next);
+        if head != counted {
+            let what = format!("the journal ends here, and not as its columns say ({} events)", counted.next);
             return self.find(Some(key), Some(head.next), what);
         }
         if run.summary() != listed.summary || head.at != listed.at {
@@ -229,19 +244,17 @@ impl Verifier<'_> {
     }
 
     /// A message lies in the outbox until its receiver has recorded it or can't any more.
-    async fn messages(&mut self, key: Key, run: &Run, sent: &[(RunId, u64)]) -> Result<(), Error> {
-        let due = run
-            .parent()
-            .filter(|_| run.status().is_terminal())
-            .map(|parent| (parent.run, run.head().next - 1));
-        if let Some(stray) = sent.iter().find(|message| Some(**message) != due) {
-            self.find(
-                Some(key),
-                None,
-                format!("the outbox holds a message to {} that was never sent", stray.0),
-            );
+    async fn messages(&mut self, key: Key, run: &Run, sent: &[(RunId, Notice)]) -> Result<(), Error> {
+        let sequence = run.head().next - 1;
+        let due = run.parent().filter(|_| run.status().is_terminal()).map(|parent| {
+            let (from, lifecycle) = (key.id, run.lifecycle());
+            (parent.run, Notice { from, sequence, node: parent.node.clone(), lifecycle })
+        });
+        if let Some(stray) = sent.iter().find(|message| Some(*message) != due.as_ref()) {
+            let what = format!("the outbox holds a message to {} that was never sent so", stray.0);
+            self.find(Some(key), None, what);
         }
-        let Some((receiver, sequence)) = due.filter(|_| sent.is_empty()) else {
+        let Some((receiver, _)) = due.filter(|_| sent.is_empty()) else {
             return Ok(());
         };
         let receiver = receiver.of(key.tenant);
@@ -272,6 +285,7 @@ impl Verifier<'_> {
     }
 
     fn find(&mut self, run: Option<Key>, sequence: Option<u64>, what: String) {
+        self.report.found += 1;
         if self.report.findings.len() < FINDINGS_MAX {
             self.report.findings.push(Finding { run, sequence, what });
         }
@@ -289,7 +303,7 @@ impl Folded {
     }
 }
 
-fn check_erased(head: &mut abide_core::Head, record: &Record) -> Result<(), String> {
+fn check_erased(head: &mut Head, record: &Record) -> Result<(), String> {
     match record.payload {
         Payload::Erased(_) => head.accept(record, None),
         Payload::Present(_) => Err("the salt is gone, but the payload is not".to_owned()),

@@ -23,7 +23,8 @@ struct News {
 /// One subscriber's view of a run.
 pub struct Subscription {
     key: Key,
-    news: watch::Receiver<News>,
+    /// Taken away when the subscriber goes, before it is counted who is left.
+    news: Option<watch::Receiver<News>>,
     watchers: Arc<Watchers>,
 }
 
@@ -31,7 +32,7 @@ impl Watchers {
     pub(crate) fn subscribe(self: &Arc<Self>, key: Key) -> Subscription {
         let mut by_run = self.by_run.lock().expect("no thread panics holding this");
         let news = by_run.entry(key).or_default().subscribe();
-        Subscription { key, news, watchers: self.clone() }
+        Subscription { key, news: Some(news), watchers: self.clone() }
     }
 
     /// Tells whoever listens that events up to `next` are durable, and whether the last of them is the end.
@@ -46,19 +47,24 @@ impl Subscription {
     /// Waits until something was committed after the last call, or since the subscription began.
     pub async fn changed(&mut self) {
         // The sender stays in the table for as long as this receiver lives.
-        let _ = self.news.changed().await;
+        if let Some(news) = &mut self.news {
+            let _ = news.changed().await;
+        }
     }
 
     /// Waits until a commit after the subscription began has ended the run.
     pub async fn ended(&mut self) {
-        let _ = self.news.wait_for(|news| news.ended).await;
+        if let Some(news) = &mut self.news {
+            let _ = news.wait_for(|news| news.ended).await;
+        }
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut by_run = self.watchers.by_run.lock().expect("no thread panics holding this");
-        if by_run.get(&self.key).is_some_and(|sender| sender.receiver_count() <= 1) {
+        self.news = None;
+        if by_run.get(&self.key).is_some_and(|sender| sender.receiver_count() == 0) {
             by_run.remove(&self.key);
         }
     }

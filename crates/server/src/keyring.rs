@@ -30,6 +30,9 @@ struct Entry {
 impl Keyring {
     /// Where the keyring of a data directory lies unless told otherwise: beside it, never inside.
     pub fn default_path(data: &Path) -> PathBuf {
+        // `.` and `..` have no name to put the keyring beside, so the directory's real one is looked up.
+        let data =
+            &data.canonicalize().or_else(|_| std::path::absolute(data)).unwrap_or_else(|_| data.to_owned());
         let name =
             data.file_name().map_or_else(|| "abide".into(), |name| name.to_string_lossy().into_owned());
         data.with_file_name(format!("{name}.keyring"))
@@ -113,9 +116,14 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         std::fs::create_dir_all(dir)?;
     }
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    // Written whole under another name first: a keyring that was cut short would lock everybody out.
+    let draft = path.with_extension("keyring-draft");
+    let mut file: File =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    File::open(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// So many random bytes, in hex.

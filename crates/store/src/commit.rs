@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{Effect, Hash, Key, Record, Run, RunId, Salt, Step, Summary};
+use abide_core::{Effect, Hash, Head, Key, Record, Run, RunId, Salt, Step, Summary};
 
 use crate::Error;
 
@@ -11,9 +11,10 @@ use crate::Error;
 pub struct Commit {
     /// Which aggregate.
     pub key: Key,
-    /// The sequence its next event had when the decision was made. If another commit came first, this one
-    /// is refused as stale. Zero creates the aggregate.
-    pub expected: u64,
+    /// The end of the journal that the decision was made on. If it is not the end any more, the commit is refused
+    /// as stale; its hash is compared too, so that a commit decided on top of one that failed can't land on
+    /// another that happens to be as long. An empty one creates the aggregate.
+    pub base: Head,
     /// The new events. Never empty.
     pub records: Vec<Record>,
     /// The aggregate's secret, with its first event.
@@ -35,12 +36,11 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// What `step` brought about in `run`, which stands as it is afterwards. A step has at least one event.
+    /// What `step` brought about in `run`, which stands as it is afterwards.
     pub fn of(run: &Run, step: Step) -> Self {
-        let first = step.records.first().expect("every accepted command leaves an event");
         Self {
             key: run.key(),
-            expected: first.sequence,
+            base: step.base,
             records: step.records,
             salt: None,
             summary: run.summary(),

@@ -11,6 +11,9 @@ pub enum Error {
     /// The lease on a task has passed to somebody else.
     #[error("the lease on the task was lost")]
     Fenced,
+    /// The message was delivered before, by somebody else.
+    #[error("the message has been delivered")]
+    Delivered,
     /// The data can't be trusted as it is.
     #[error("{}: {reason}. {way_out}", file.display())]
     Damaged {

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use abide_core::{Hash, Key, Millis, Notice, Record, RunId, Salt, Summary, TaskId, TenantId, TimerId};
+use abide_core::{Hash, Head, Key, Millis, Notice, Record, RunId, Salt, Summary, TaskId, TenantId, TimerId};
 
 /// An aggregate as it lies on disk.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// Its columns.
     pub summary: Summary,
-    /// The sequence its next event gets.
-    pub next: u64,
-    /// The time of its last event.
-    pub at: Millis,
+    /// The end of its journal, as its columns have it.
+    pub head: Head,
     /// Its secret, unless it was erased.
     pub salt: Option<Salt>,
     /// The latest snapshot, and how many events it has folded.
@@ -74,8 +72,8 @@ pub struct Beside {
     pub tasks: Vec<TaskId>,
     /// How far it has heard others.
     pub heard: Vec<(RunId, u64)>,
-    /// Its messages that are not delivered yet: to whom, and at which sequence.
-    pub sent: Vec<(RunId, u64)>,
+    /// Its messages that are not delivered yet, and to whom they go.
+    pub sent: Vec<(RunId, Notice)>,
 }
 
 /// How many rows the derived tables have.

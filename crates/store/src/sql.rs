@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use abide_core::{Effect, Payload, Record, sha256};
+use abide_core::{Effect, Payload, Record};
 
 use crate::Commit;
 
@@ -45,33 +45,35 @@ pub enum Otherwise {
     Stale,
     /// The lease was lost.
     Fenced,
+    /// The message has been delivered before.
+    Delivered,
 }
 
 pub(crate) const CREATE: &str = "INSERT INTO aggregates \
-    (tenant, id, next, at, status, workflow, definition, started_at, snapshot_at, snapshot) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING";
-pub(crate) const MOVE: &str =
-    "UPDATE aggregates SET next = $1, at = $2, status = $3 WHERE tenant = $4 AND id = $5 AND next = $6";
-pub(crate) const MOVE_WITH_SNAPSHOT: &str = "UPDATE aggregates SET next = $1, at = $2, status = $3, \
-    snapshot_at = $4, snapshot = $5 WHERE tenant = $6 AND id = $7 AND next = $8";
+    (tenant, id, kind, next, chain, at, status, workflow, definition, started_at, snapshot_at, snapshot) \
+    VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING";
+pub(crate) const MOVE: &str = "UPDATE aggregates SET next = $1, chain = $2, at = $3, status = $4 \
+    WHERE tenant = $5 AND id = $6 AND next = $7 AND chain = $8";
+pub(crate) const MOVE_WITH_SNAPSHOT: &str = "UPDATE aggregates SET next = $1, chain = $2, at = $3, status = $4, \
+    snapshot_at = $5, snapshot = $6 WHERE tenant = $7 AND id = $8 AND next = $9 AND chain = $10";
 pub(crate) const APPEND: &str = "INSERT INTO events \
-    (tenant, id, seq, at, type, version, cause, node, salt, chain, payload, blob) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    (tenant, id, seq, at, type, version, cause, node, salt, chain, payload) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 pub(crate) const PUT_BLOB: &str =
     "INSERT INTO blobs (tenant, hash, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 pub(crate) const ARM: &str = "INSERT INTO timers (due, tenant, id, timer) VALUES ($1, $2, $3, $4)";
 pub(crate) const DISARM: &str =
     "DELETE FROM timers WHERE due = $1 AND tenant = $2 AND id = $3 AND timer = $4";
 pub(crate) const DISPATCH: &str =
-    "INSERT INTO tasks (tenant, id, node, execution, boot, fence) VALUES ($1, $2, $3, $4, $5, 1)";
+    "INSERT INTO tasks (tenant, id, node, execution, boot, fence) VALUES ($1, $2, $3, $4, $5, $6)";
 pub(crate) const FINISH: &str =
     "DELETE FROM tasks WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5";
-pub(crate) const SEND: &str =
-    "INSERT INTO outbox (tenant, sender, seq, receiver, message) VALUES ($1, $2, $3, $4, $5)";
+pub(crate) const SEND: &str = "INSERT INTO outbox (tenant, sender, seq, receiver, type, version, message) \
+    VALUES ($1, $2, $3, $4, 1, 1, $5)";
 pub(crate) const CONSUME: &str =
     "DELETE FROM outbox WHERE tenant = $1 AND sender = $2 AND seq = $3 AND receiver = $4";
 pub(crate) const HEAR: &str = "INSERT INTO heard (tenant, receiver, sender, seq) VALUES ($1, $2, $3, $4) \
-    ON CONFLICT (tenant, receiver, sender) DO UPDATE SET seq = excluded.seq";
+    ON CONFLICT (tenant, receiver, sender) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > heard.seq";
 
 /// The statements of a commit. The first decides whether it is stale, so a stale commit writes nothing.
 pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
@@ -88,7 +90,7 @@ pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
             int(message.sequence as i64),
             owned(message.receiver.as_bytes()),
         ];
-        plan.push(Statement { sql: CONSUME, values, otherwise: Otherwise::Fine });
+        plan.push(Statement { sql: CONSUME, values, otherwise: Otherwise::Delivered });
     }
     for (hash, bytes) in &commit.blobs {
         plan.push(put_blob(commit, Cow::Borrowed(hash), bytes));
@@ -97,38 +99,25 @@ pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
 }
 
 fn head(commit: &Commit) -> Statement<'_> {
-    let next = commit.expected as i64 + commit.records.len() as i64;
-    let at = commit.records.last().map_or(0, |record| record.at);
+    let next = Value::Int(commit.base.next as i64 + commit.records.len() as i64);
+    let last = commit.records.last();
+    let at = Value::Int(last.map_or(0, |record| record.at));
+    let chain = last.map_or(Value::Null, |record| blob(&record.chain));
     let status = int(commit.summary.status.code());
     let [tenant, id] = key(commit);
-    let (sql, values) = match (commit.expected, &commit.snapshot) {
+    let (base_next, base_chain) = (Value::Int(commit.base.next as i64), blob(&commit.base.chain));
+    let snapshot = commit.snapshot.as_deref().map(|bytes| (next.clone(), blob(bytes)));
+    let (sql, values) = match (commit.base.next, snapshot) {
         (0, snapshot) => {
             let summary = &commit.summary;
-            let kept = snapshot.as_ref().map_or(Value::Null, |_| Value::Int(next));
-            let bytes = snapshot.as_ref().map_or(Value::Null, |bytes| blob(bytes));
             let (workflow, definition) = (text(&summary.workflow_id), blob(&summary.definition));
             let started = Value::Int(summary.started_at);
-            let values = vec![
-                tenant,
-                id,
-                Value::Int(next),
-                Value::Int(at),
-                status,
-                workflow,
-                definition,
-                started,
-                kept,
-                bytes,
-            ];
-            (CREATE, values)
+            let (kept, bytes) = snapshot.unwrap_or((Value::Null, Value::Null));
+            (CREATE, vec![tenant, id, next, chain, at, status, workflow, definition, started, kept, bytes])
         }
-        (expected, None) => {
-            (MOVE, vec![Value::Int(next), Value::Int(at), status, tenant, id, Value::Int(expected as i64)])
-        }
-        (expected, Some(bytes)) => {
-            let (kept, expected) = (Value::Int(next), Value::Int(expected as i64));
-            let values =
-                vec![Value::Int(next), Value::Int(at), status, kept, blob(bytes), tenant, id, expected];
+        (_, None) => (MOVE, vec![next, chain, at, status, tenant, id, base_next, base_chain]),
+        (_, Some((kept, bytes))) => {
+            let values = vec![next, chain, at, status, kept, bytes, tenant, id, base_next, base_chain];
             (MOVE_WITH_SNAPSHOT, values)
         }
     };
@@ -138,14 +127,15 @@ fn head(commit: &Commit) -> Statement<'_> {
 fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'a>>) {
     let [tenant, id] = key(commit);
     let salt = commit.salt.as_ref().filter(|_| record.sequence == 0).map_or(Value::Null, |salt| blob(salt));
-    let (payload, large) = match &record.payload {
-        Payload::Present(bytes) if bytes.len() <= INLINE_PAYLOAD_BYTES_MAX => (blob(bytes), Value::Null),
+    let payload = match &record.payload {
+        Payload::Present(bytes) if bytes.len() <= INLINE_PAYLOAD_BYTES_MAX => blob(bytes),
         Payload::Present(bytes) => {
-            let hash = sha256(bytes);
-            plan.push(put_blob(commit, Cow::Owned(hash.to_vec()), bytes));
-            (Value::Null, Value::Blob(Cow::Owned(hash.to_vec())))
+            // Filed under the record's own link of the chain: that is salted, so it tells nothing of the bytes,
+            // and no other record shares it, so that one can be erased without the other.
+            plan.push(put_blob(commit, Cow::Borrowed(&record.chain), bytes));
+            Value::Null
         }
-        Payload::Erased(_) => (Value::Null, Value::Null),
+        Payload::Erased(_) => Value::Null,
     };
     let values = vec![
         tenant,
@@ -159,7 +149,6 @@ fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'
         salt,
         blob(&record.chain),
         payload,
-        large,
     ];
     plan.push(Statement { sql: APPEND, values, otherwise: Otherwise::Fine });
 }
@@ -175,9 +164,10 @@ fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect) -> Statement<'a> {
             vec![Value::Int(*due), tenant, id, Value::Text(timer.to_string().into())],
             Otherwise::Fine,
         ),
-        Effect::Dispatch(task) => {
+        Effect::Dispatch { task, fence } => {
             let (node, execution) = (text(&task.node), int(task.execution));
-            (DISPATCH, vec![tenant, id, node, execution, Value::Int(commit.boot as i64)], Otherwise::Fine)
+            let (boot, fence) = (Value::Int(commit.boot as i64), Value::Int(*fence as i64));
+            (DISPATCH, vec![tenant, id, node, execution, boot, fence], Otherwise::Fine)
         }
         Effect::FinishTask(task) => {
             let fence = Value::Int(commit.fence.map_or(-1, |fence| fence as i64));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_core::{Command, Graph, Report, Run, RunId, Start};
+use abide_core::{Command, Effect, Graph, Report, Run, RunId, Start, Step};
 use abide_store::{Commit, Sqlite, SqliteOptions, plan};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params_from_iter};
 
@@ -17,21 +17,21 @@ pub(super) fn commits_of(graph: &Arc<Graph>, concurrency: usize, runs: usize) ->
         let size = concurrency.min(runs - wave * concurrency);
         let mut under_way = Vec::new();
         for ix in 0..size {
-            let (run, commit) = start(graph, (wave * concurrency + ix) as u128)?;
+            let (run, fence, commit) = start(graph, (wave * concurrency + ix) as u128)?;
             commits.push(commit);
-            under_way.push(run);
+            under_way.push((run, fence));
         }
         while !under_way.is_empty() {
-            for run in &mut under_way {
-                commits.extend(step(run)?);
+            for (run, fence) in &mut under_way {
+                commits.extend(step(run, fence)?);
             }
-            under_way.retain(|run| !run.lifecycle().is_terminal());
+            under_way.retain(|(run, _)| !run.lifecycle().is_terminal());
         }
     }
     Ok(commits)
 }
 
-fn start(graph: &Arc<Graph>, number: u128) -> anyhow::Result<(Run, Commit)> {
+fn start(graph: &Arc<Graph>, number: u128) -> anyhow::Result<(Run, u64, Commit)> {
     // Spread like the ids of a server: rising in time, random below.
     let id = (number << 80) | (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF_FFFF);
     let key = RunId::from_bytes(id.to_be_bytes()).of(TENANT);
@@ -46,16 +46,25 @@ fn start(graph: &Arc<Graph>, number: u128) -> anyhow::Result<(Run, Commit)> {
         by: None,
     };
     let (run, step) = Run::start(start, 1)?;
+    let fence = fence_of(&step);
     let commit = Commit { boot: 1, salt: Some([1; 16]), ..Commit::of(&run, step) };
-    Ok((run, commit))
+    Ok((run, fence, commit))
 }
 
-fn step(run: &mut Run) -> anyhow::Result<Option<Commit>> {
-    let Some(task) = run.tasks().next() else {
-        return Ok(None);
-    };
+fn step(run: &mut Run, fence: &mut u64) -> anyhow::Result<Option<Commit>> {
+    let Some(task) = run.tasks().next() else { return Ok(None) };
     let step = run.decide(Command::Report(Report { task, outcome: Ok(None) }), 1)?;
-    Ok(Some(Commit { boot: 1, fence: Some(1), ..Commit::of(run, step) }))
+    let held = std::mem::replace(fence, fence_of(&step));
+    Ok(Some(Commit { boot: 1, fence: Some(held), ..Commit::of(run, step) }))
+}
+
+/// The fence of the task that a step dispatches, if any.
+fn fence_of(step: &Step) -> u64 {
+    let fence = |effect: &Effect| match effect {
+        Effect::Dispatch { fence, .. } => Some(*fence),
+        _ => None,
+    };
+    step.effects.iter().find_map(fence).unwrap_or(0)
 }
 
 /// Writes the commits in transactions of `batch`, and tells how long it took.

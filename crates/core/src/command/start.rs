@@ -33,7 +33,7 @@ impl Run {
     pub fn start(start: Start, now: Millis) -> Result<(Self, Step), Rejection> {
         check(&start)?;
         let mut run = Self::empty(start.key, start.salt, start.graph.clone());
-        let mut turn = Turn { step: Step::default(), now: now.max(run.head.at) };
+        let mut turn = Turn::new(run.head, now);
         let started = Started {
             workflow_id: start.graph.workflow_id.to_string(),
             definition: start.graph.hash_hex(),

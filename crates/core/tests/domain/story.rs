@@ -106,9 +106,8 @@ impl Opening {
     pub(crate) fn start(self) -> Story {
         let twin = Run::empty(self.0.key, self.0.salt, self.0.graph.clone());
         let (run, step) = Run::start(self.0, BEGIN).expect("the start is accepted");
-        let mut story = Story { run, twin, now: BEGIN, journal: Vec::new(), last: Ok(Step::default()) };
+        let mut story = Story { run, twin, now: BEGIN, journal: Vec::new(), last: Ok(step.clone()) };
         story.take_in(&step);
-        story.last = Ok(step);
         story
     }
 
@@ -318,7 +317,7 @@ fn describe(effect: &Effect) -> String {
     match effect {
         Effect::ArmTimer { timer, due } => format!("arm {timer} +{}", due - BEGIN),
         Effect::DropTimer { timer, due } => format!("drop {timer} +{}", due - BEGIN),
-        Effect::Dispatch(id) => format!("dispatch {}", task(id)),
+        Effect::Dispatch { task: id, .. } => format!("dispatch {}", task(id)),
         Effect::FinishTask(id) => format!("finish {}", task(id)),
         Effect::Send { to, notice } => {
             format!("tell {to} node {}: {:?} at {}", notice.node, notice.lifecycle, notice.sequence)

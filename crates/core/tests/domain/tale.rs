@@ -190,7 +190,7 @@ impl Kept {
         let fits = match effect {
             Effect::ArmTimer { timer, due } => self.timers.insert(timer.clone(), *due).is_none(),
             Effect::DropTimer { timer, due } => self.timers.remove(timer) == Some(*due),
-            Effect::Dispatch(task) => self.tasks.insert(task.clone()),
+            Effect::Dispatch { task, .. } => self.tasks.insert(task.clone()),
             Effect::FinishTask(task) => self.tasks.remove(task),
             Effect::Send { notice, .. } => {
                 self.sent.push(notice.clone());

@@ -3,16 +3,20 @@
 CREATE TABLE aggregates (
     tenant      INTEGER NOT NULL,
     id          BLOB    NOT NULL,
+    kind        INTEGER NOT NULL,  -- 1 = a run
     next        INTEGER NOT NULL,  -- the sequence that the next event gets; commits compare and set it
+    chain       BLOB    NOT NULL,  -- the hash of the last event, compared with it: a commit fits one journal
     at          INTEGER NOT NULL,  -- the time of the last event
     status      INTEGER NOT NULL,
-    workflow    TEXT    NOT NULL,
-    definition  BLOB    NOT NULL,
+    workflow    TEXT,
+    definition  BLOB,
     started_at  INTEGER NOT NULL,
     snapshot_at INTEGER,           -- how many events the snapshot has folded
     snapshot    BLOB,
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
+
+CREATE INDEX aggregates_by_status ON aggregates (tenant, kind, status, id);
 
 CREATE TABLE events (
     tenant  INTEGER NOT NULL,
@@ -25,8 +29,7 @@ CREATE TABLE events (
     node    TEXT,
     salt    BLOB,                  -- the run's secret, beside event 0 only; erased with the payloads
     chain   BLOB    NOT NULL,
-    payload BLOB,                  -- the event, or NULL if it lies in a blob or was erased
-    blob    BLOB,                  -- the hash of a large payload
+    payload BLOB,                  -- the event; NULL if it was erased, or is large and lies in a blob under its chain
     erased  BLOB,                  -- what is left of an erased payload
     PRIMARY KEY (tenant, id, seq)
 ) WITHOUT ROWID;
@@ -62,6 +65,8 @@ CREATE TABLE outbox (
     sender   BLOB    NOT NULL,
     seq      INTEGER NOT NULL,
     receiver BLOB    NOT NULL,
+    type     INTEGER NOT NULL,     -- 1 = how a run stands
+    version  INTEGER NOT NULL,
     message  BLOB    NOT NULL,
     PRIMARY KEY (tenant, sender, seq, receiver)
 ) WITHOUT ROWID;
@@ -110,6 +115,6 @@ SELECT e.tenant,
        CASE WHEN e.erased IS NOT NULL THEN '(erased)' ELSE CAST(coalesce(e.payload, b.bytes) AS TEXT) END AS payload
 FROM events e
 LEFT JOIN event_types t ON t.code = e.type
-LEFT JOIN blobs b ON b.tenant = e.tenant AND b.hash = e.blob;
+LEFT JOIN blobs b ON b.tenant = e.tenant AND b.hash = e.chain AND e.payload IS NULL;
 
 INSERT INTO tenants (id, name) VALUES (1, 'default');

@@ -45,13 +45,13 @@ pub(super) fn claim_tasks(
          (SELECT tenant, id, node, execution FROM tasks WHERE boot <> $1 ORDER BY tenant, id LIMIT $2) \
          RETURNING tenant, id, node, execution, fence",
     )?;
-    statement
-        .query_map((boot, limit as i64), |row| {
-            let node: String = row.get(2)?;
-            let task = TaskId { node: node.into(), execution: row.get(3)? };
-            Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)? })
-        })?
-        .collect()
+    let rows = statement.query_map((boot, limit as i64), |row| {
+        let node: String = row.get(2)?;
+        let task = TaskId { node: node.into(), execution: row.get(3)? };
+        Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)? })
+    })?;
+    // All rows are read, so that all are updated: one that can't be read is claimed and left alone.
+    reader::readable(rows, usize::MAX)
 }
 
 pub(super) fn discard(transaction: &Transaction<'_>, messages: &[MessageRef]) -> rusqlite::Result<()> {

@@ -3,7 +3,7 @@
 use abide_core::{Key, TaskId};
 use rusqlite::Connection;
 
-use super::reader::{key, listed, run_id};
+use super::reader::{key, listed, notice, run_id};
 use crate::{Beside, Listed, TimerRow, Totals};
 
 pub(super) fn scan(
@@ -13,7 +13,7 @@ pub(super) fn scan(
 ) -> rusqlite::Result<Vec<(Key, Result<Listed, String>)>> {
     let mut statement = connection.prepare_cached(
         "SELECT next, at, status, workflow, definition, started_at, id, tenant, id FROM aggregates \
-         WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
+         WHERE kind = 1 AND (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
     )?;
     let (tenant, id) = after.map_or((0, [0; 16]), |key| (key.tenant.0, *key.id.as_bytes()));
     let row = |row: &rusqlite::Row<'_>| Ok((key(row, 7)?, listed(row).map_err(|error| error.to_string())));
@@ -42,8 +42,10 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>)
         .query_map(named, |row| Ok((run_id(row, 0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     let sent = connection
-        .prepare_cached("SELECT receiver, seq FROM outbox WHERE tenant = $1 AND sender = $2 ORDER BY seq")?
-        .query_map(named, |row| Ok((run_id(row, 0)?, row.get(1)?)))?
+        .prepare_cached(
+            "SELECT receiver, message FROM outbox WHERE tenant = $1 AND sender = $2 ORDER BY seq",
+        )?
+        .query_map(named, |row| Ok((run_id(row, 0)?, notice(row, 1)?)))?
         .collect::<Result<_, _>>()?;
     Ok(Beside { timers, tasks, heard, sent })
 }

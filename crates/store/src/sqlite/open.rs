@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -79,7 +80,11 @@ impl SqliteOptions {
 impl Sqlite {
     /// Opens a data directory for one server.
     pub fn open(options: &SqliteOptions) -> Result<Self, Error> {
-        std::fs::create_dir_all(&options.dir).map_err(|error| io(&options.dir, &error))?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&options.dir)
+            .map_err(|error| io(&options.dir, &error))?;
         let lock = lock(&options.dir)?;
         let file = options.dir.join(FILE_NAME);
         check_file(&file)?;
@@ -151,10 +156,18 @@ impl Sqlite {
     }
 }
 
+/// A thread that the store can't be without. Should it panic, nothing would ever be answered again and nobody
+/// would know: the process ends instead, and the next start goes on from the disk.
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
+    let guarded = move || {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+            tracing::error!("a thread of the store panicked; ending the process");
+            std::process::abort();
+        }
+    };
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(run)
+        .spawn(guarded)
         .expect("the system can start a thread at start-up")
 }
 

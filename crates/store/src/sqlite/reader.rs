@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Hash, Key, Millis, Payload, Record, RunId, Status, Summary, TenantId};
+use abide_core::{Hash, Head, Key, Millis, Notice, Payload, Record, RunId, Status, Summary, TenantId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use tokio::sync::Semaphore;
@@ -13,16 +13,19 @@ use crate::rows::hash;
 use crate::store::ListQuery;
 use crate::{Error, Listed, Loaded, MessageRef, MessageRow, TimerRow};
 
+/// Bytes of payload after which a page of events ends, however many were asked for.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Connections that only read, and the right to use one.
 pub(super) struct Readers {
     idle: Mutex<Vec<Connection>>,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     file: PathBuf,
 }
 
 impl Readers {
     pub(super) fn new(connections: Vec<Connection>, file: PathBuf) -> Arc<Self> {
-        let permits = Semaphore::new(connections.len());
+        let permits = Arc::new(Semaphore::new(connections.len()));
         Arc::new(Self { idle: Mutex::new(connections), permits, file })
     }
 
@@ -31,8 +34,10 @@ impl Readers {
         job: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
         let readers = self.clone();
-        let _permit = self.permits.acquire().await.map_err(|_| Error::Closed)?;
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
         let read = tokio::task::spawn_blocking(move || {
+            // The permit goes back with the connection, even if whoever asked is gone by then.
+            let _permit = permit;
             let connection = readers.idle.lock().expect("no thread panics holding this").pop();
             let connection = connection.expect("there is a connection for every permit");
             let result = job(&connection).map_err(|error| explain(&readers.file, &error));
@@ -45,18 +50,19 @@ impl Readers {
 
 pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option<Loaded>> {
     let _moment = one_moment(connection)?;
-    let mut head = connection.prepare_cached(
-        "SELECT next, at, status, workflow, definition, started_at, snapshot_at, snapshot \
+    let mut columns = connection.prepare_cached(
+        "SELECT next, at, status, workflow, definition, started_at, snapshot_at, snapshot, chain \
          FROM aggregates WHERE tenant = $1 AND id = $2",
     )?;
-    let found = head
+    let found = columns
         .query_row((key.tenant.0, key.id.as_bytes()), |row| {
             let snapshot: Option<Vec<u8>> = row.get(7)?;
             let snapshot = row.get::<_, Option<u64>>(6)?.zip(snapshot);
-            Ok((row.get(0)?, row.get(1)?, summary(row, 2)?, snapshot))
+            let chain = checked(8, hash(&row.get::<_, Vec<u8>>(8)?))?;
+            Ok((Head { next: row.get(0)?, chain, at: row.get(1)? }, summary(row, 2)?, snapshot))
         })
         .optional()?;
-    let Some((next, at, summary, snapshot)) = found else {
+    let Some((head, summary, snapshot)) = found else {
         return Ok(None);
     };
     let from = snapshot.as_ref().map_or(0, |(folded, _)| *folded);
@@ -66,7 +72,7 @@ pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option
         .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
         .optional()?;
     let salt = checked(0, salt.ok_or_else(|| "the first event is missing".to_owned()))?;
-    Ok(Some(Loaded { summary, next, at, salt, snapshot, tail }))
+    Ok(Some(Loaded { summary, head, salt, snapshot, tail }))
 }
 
 /// Makes the reads that follow see one moment, unless the connection is held at one already.
@@ -82,11 +88,21 @@ pub(super) fn journal(
 ) -> rusqlite::Result<Vec<Record>> {
     let mut statement = connection.prepare_cached(
         "SELECT e.seq, e.at, e.type, e.version, e.cause, e.node, e.chain, coalesce(e.payload, b.bytes), e.erased \
-         FROM events e LEFT JOIN blobs b ON e.blob IS NOT NULL AND b.tenant = e.tenant AND b.hash = e.blob \
+         FROM events e LEFT JOIN blobs b ON e.payload IS NULL AND b.tenant = e.tenant AND b.hash = e.chain \
          WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 ORDER BY e.seq LIMIT $4",
     )?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    statement.query_map((key.tenant.0, key.id.as_bytes(), from, limit), record)?.collect()
+    let mut records = Vec::new();
+    let mut bytes = 0;
+    for record in statement.query_map((key.tenant.0, key.id.as_bytes(), from, limit), record)? {
+        let record = record?;
+        bytes += record.payload.len();
+        records.push(record);
+        if bytes > PAGE_BYTES_MAX && limit < i64::MAX {
+            break;
+        }
+    }
+    Ok(records)
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
@@ -110,14 +126,23 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
 }
 
 pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<Listed>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT next, at, status, workflow, definition, started_at, id FROM aggregates \
-         WHERE tenant = $1 AND id < $2 AND ($3 IS NULL OR status = $3) ORDER BY id DESC LIMIT $4",
-    )?;
     let before = query.before.map_or([0xff; 16], |run| *run.as_bytes());
-    let status = query.status.map(Status::code);
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    readable(statement.query_map((query.tenant.0, before, status, limit), listed)?)
+    match query.status {
+        None => {
+            let mut statement = connection.prepare_cached(
+                "SELECT next, at, status, workflow, definition, started_at, id FROM aggregates \
+                 WHERE tenant = $1 AND id < $2 AND kind = 1 ORDER BY id DESC",
+            )?;
+            readable(statement.query_map((query.tenant.0, before), listed)?, query.limit)
+        }
+        Some(status) => {
+            let mut statement = connection.prepare_cached(
+                "SELECT next, at, status, workflow, definition, started_at, id FROM aggregates \
+                 WHERE tenant = $1 AND kind = 1 AND status = $2 AND id < $3 ORDER BY id DESC",
+            )?;
+            readable(statement.query_map((query.tenant.0, status.code(), before), listed)?, query.limit)
+        }
+    }
 }
 
 pub(super) fn head(connection: &Connection, key: Key) -> rusqlite::Result<Option<Listed>> {
@@ -163,17 +188,17 @@ pub(super) fn timers(
     let mut statement = connection.prepare_cached(
         "SELECT due, tenant, id, timer FROM timers \
          WHERE (due, tenant, id, timer) > ($1, $2, $3, $4) AND due <= $5 \
-         ORDER BY due, tenant, id, timer LIMIT $6",
+         ORDER BY due, tenant, id, timer",
     )?;
     let (due, tenant, id, timer) = match after {
         Some(row) => (row.due, row.key.tenant.0, *row.key.id.as_bytes(), row.timer.to_string()),
         None => (Millis::MIN, 0, [0; 16], String::new()),
     };
-    let rows = statement.query_map((due, tenant, id, timer, until, limit as i64), |row| {
+    let rows = statement.query_map((due, tenant, id, timer, until), |row| {
         let timer: String = row.get(3)?;
         Ok(TimerRow { due: row.get(0)?, key: key(row, 1)?, timer: checked(3, timer.parse())? })
     })?;
-    readable(rows)
+    readable(rows, limit)
 }
 
 pub(super) fn outbox(
@@ -184,19 +209,22 @@ pub(super) fn outbox(
     let mut statement = connection.prepare_cached(
         "SELECT tenant, sender, seq, receiver, message FROM outbox \
          WHERE (tenant, sender, seq, receiver) > ($1, $2, $3, $4) \
-         ORDER BY tenant, sender, seq, receiver LIMIT $5",
+         ORDER BY tenant, sender, seq, receiver",
     )?;
     let (tenant, sender, sequence, receiver) = match after {
         Some(at) => (at.sender.tenant.0, *at.sender.id.as_bytes(), at.sequence, *at.receiver.as_bytes()),
         None => (0, [0; 16], 0, [0; 16]),
     };
-    let rows = statement.query_map((tenant, sender, sequence, receiver, limit as i64), |row| {
+    let rows = statement.query_map((tenant, sender, sequence, receiver), |row| {
         let at = MessageRef { sender: key(row, 0)?, sequence: row.get(2)?, receiver: run_id(row, 3)? };
-        let message: Vec<u8> = row.get(4)?;
-        let notice = serde_json::from_slice(&message).map_err(|error| error.to_string());
-        Ok(MessageRow { at, notice: checked(4, notice)? })
+        Ok(MessageRow { at, notice: notice(row, 4)? })
     })?;
-    readable(rows)
+    readable(rows, limit)
+}
+
+pub(super) fn notice(row: &Row<'_>, at: usize) -> rusqlite::Result<Notice> {
+    let message: Vec<u8> = row.get(at)?;
+    checked(at, serde_json::from_slice(&message).map_err(|error| error.to_string()))
 }
 
 pub(super) fn heard(connection: &Connection, receiver: Key, sender: RunId) -> rusqlite::Result<Option<u64>> {
@@ -207,10 +235,17 @@ pub(super) fn heard(connection: &Connection, receiver: Key, sender: RunId) -> ru
         .optional()
 }
 
-/// The rows that can be read. The others are logged: in a queue or a list, one bad row must not hide the rest.
-fn readable<T>(rows: impl Iterator<Item = rusqlite::Result<T>>) -> rusqlite::Result<Vec<T>> {
+/// The first so many rows that can be read. The others are logged: in a queue or a list, one bad row must not
+/// hide the rest, nor make a page look like the last.
+pub(super) fn readable<T>(
+    rows: impl Iterator<Item = rusqlite::Result<T>>,
+    limit: usize,
+) -> rusqlite::Result<Vec<T>> {
     let mut read = Vec::new();
     for row in rows {
+        if read.len() == limit {
+            break;
+        }
         match row {
             Ok(row) => read.push(row),
             Err(error) if is_conversion(&error) => {

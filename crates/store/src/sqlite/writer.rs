@@ -148,16 +148,19 @@ fn write_one(transaction: &Transaction<'_>, commit: &Commit, file: &std::path::P
         match (written, statement.otherwise) {
             (0, Otherwise::Stale) => return Ok(0),
             (0, Otherwise::Fenced) => return Err(Undo::Isolate(Error::Fenced)),
+            (0, Otherwise::Delivered) => return Err(Undo::Isolate(Error::Delivered)),
             _ => rows += written as u64,
         }
     }
     Ok(rows)
 }
 
-/// A broken constraint is one commit's fault; anything else is everybody's.
+/// A broken constraint or a value that is too big is one commit's fault; anything else is everybody's.
 fn undo(file: &std::path::Path, error: &rusqlite::Error) -> Undo {
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::ConstraintViolation) => Undo::Isolate(explain(file, error)),
+        Some(rusqlite::ErrorCode::ConstraintViolation | rusqlite::ErrorCode::TooBig) => {
+            Undo::Isolate(explain(file, error))
+        }
         _ => Undo::Fail(explain(file, error)),
     }
 }

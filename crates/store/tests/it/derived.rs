@@ -25,7 +25,7 @@ impl Derived {
         let (new, message) = match effect {
             Effect::ArmTimer { timer, due } => (self.timers.insert(TimerRow { due, key, timer }), None),
             Effect::DropTimer { timer, due } => (self.timers.remove(&TimerRow { due, key, timer }), None),
-            Effect::Dispatch(id) => (self.tasks.insert(task(id)), None),
+            Effect::Dispatch { task: id, .. } => (self.tasks.insert(task(id)), None),
             Effect::FinishTask(id) => (self.tasks.remove(&task(id)), None),
             Effect::Hear { from, sequence } => {
                 let before = self.heard.insert((key.id, from), sequence);
@@ -62,9 +62,12 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
             let effects = run.apply(&record).unwrap();
             effects.into_iter().for_each(|effect| expected.take(key, effect));
         }
-        assert_eq!((loaded.next, loaded.at), (run.head().next, run.head().at), "{key:?}");
+        assert_eq!((loaded.head.next, loaded.head.at), (run.head().next, run.head().at), "{key:?}");
         assert_eq!(loaded.summary, run.summary());
-        assert_eq!((listed.next, listed.at, listed.summary), (loaded.next, loaded.at, loaded.summary));
+        assert_eq!(
+            (listed.next, listed.at, listed.summary),
+            (loaded.head.next, loaded.head.at, loaded.summary)
+        );
         let mut woken = match &loaded.snapshot {
             Some((_, bytes)) => Run::from_snapshot(key, salt, graph.clone(), bytes).unwrap(),
             None => Run::empty(key, salt, graph.clone()),

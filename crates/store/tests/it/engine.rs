@@ -234,6 +234,7 @@ pub(crate) fn word<T>(answer: &Result<T, Error>) -> &'static str {
         Ok(_) => "ok",
         Err(Error::Stale) => "stale",
         Err(Error::Fenced) => "fenced",
+        Err(Error::Delivered) => "delivered",
         Err(Error::Damaged { .. }) => "damaged",
         Err(Error::Refused(_)) => "refused",
         Err(Error::Failed(_)) => "failed",

@@ -1,10 +1,11 @@
 //! Runs as a server holds them in memory: decided by the core, and turned into commits.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Command, Graph, Json, JsonMap, Key, Millis, Notice, Parent, Report, Run, RunId, Start, Step, TaskId,
-    TenantId, TimerId,
+    Command, Effect, Graph, Json, JsonMap, Key, Millis, Notice, Parent, Report, Run, RunId, Start, Step,
+    TaskId, TenantId, TimerId,
 };
 use abide_store::{Commit, MessageRef};
 
@@ -50,6 +51,8 @@ pub(crate) fn text_input(text: &str) -> JsonMap {
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub(crate) run: Run,
+    /// The first fence of each task that was dispatched.
+    fences: HashMap<TaskId, u64>,
 }
 
 impl Live {
@@ -66,7 +69,7 @@ impl Live {
     pub(crate) fn start_with(start: Start, now: Millis) -> (Self, Commit) {
         let salt = start.salt;
         let (run, step) = Run::start(start, now).expect("the start is accepted");
-        let live = Self { run };
+        let mut live = Self { run, fences: HashMap::new() };
         let commit = Commit { salt: Some(salt), ..live.commit(step) };
         (live, commit)
     }
@@ -95,8 +98,19 @@ impl Live {
         self.decide(Command::Fire(timer), due)
     }
 
+    /// The fence of the first task's n-th lease: 1 is the one it was dispatched with, 2 that of the first claim.
+    pub(crate) fn fence(&self, lease: u64) -> u64 {
+        self.fences[&self.first_task()] + lease - 1
+    }
+
+    /// The first task that is under way has ended well; its executor held this lease.
+    pub(crate) fn report(&mut self, lease: u64) -> Commit {
+        let fence = self.fence(lease);
+        self.report_under(fence)
+    }
+
     /// The first task that is under way has ended well; its executor held this fence.
-    pub(crate) fn report(&mut self, fence: u64) -> Commit {
+    pub(crate) fn report_under(&mut self, fence: u64) -> Commit {
         let task = self.first_task();
         let report = Report { task, outcome: Ok(None) };
         Commit { fence: Some(fence), ..self.decide(Command::Report(report), BEGIN) }
@@ -121,7 +135,12 @@ impl Live {
         self.run.tasks().next().expect("it has a task")
     }
 
-    fn commit(&self, step: Step) -> Commit {
+    fn commit(&mut self, step: Step) -> Commit {
+        for effect in &step.effects {
+            if let Effect::Dispatch { task, fence } = effect {
+                self.fences.insert(task.clone(), *fence);
+            }
+        }
         Commit::of(&self.run, step)
     }
 }

@@ -78,7 +78,7 @@ impl Shift {
     async fn commit(&mut self, store: &Sqlite, commits: Vec<Commit>) -> Result<(), Error> {
         let (answers, mut answered) = mpsc::unbounded_channel();
         for commit in commits {
-            let next = commit.expected + commit.records.len() as u64;
+            let next = commit.base.next + commit.records.len() as u64;
             let (answers, at) = (answers.clone(), self.submitted.len());
             self.submitted.push((commit.key.id, next));
             let done = move |result| answers.send((at, result)).expect("the test waits for it");

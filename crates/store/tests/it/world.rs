@@ -114,7 +114,10 @@ impl World {
             1 | 2 if !paused && !cancelling => live.pause(),
             _ if live.run.tasks().next().is_some() => {
                 let task = (live.key(), live.first_task());
-                live.report(self.fences.get(&task).copied().unwrap_or(1))
+                match self.fences.get(&task) {
+                    Some(fence) => live.report_under(*fence),
+                    None => live.report(1),
+                }
             }
             _ => live.fire(),
         }

@@ -104,11 +104,23 @@ fn the_keyring_lies_beside_the_data_and_is_nobody_elses() {
 
 #[tokio::test]
 async fn a_key_of_another_keyring_opens_nothing() {
-    let site = site();
+    let (site, other) = (site(), Site::new());
     let key = site.new_key("default");
-    std::fs::remove_file(site.path("data.keyring")).unwrap();
+    other.new_key("default");
+    std::fs::copy(other.path("data.keyring"), site.path("data.keyring")).unwrap();
     let server = site.serve(&key, &[]);
     assert_eq!(server.get("/v1/runs").await.0, 401);
+}
+
+#[tokio::test]
+async fn a_lost_keyring_is_not_replaced_behind_the_back_of_its_keys() {
+    let site = site();
+    site.new_key("default");
+    std::fs::remove_file(site.path("data.keyring")).unwrap();
+    let output = keys(&site, &["create"]);
+    assert_eq!(code(&output), 1, "{output:?}");
+    assert!(stderr(&output).contains("put it back, or name it with --keyring"), "{output:?}");
+    assert!(!site.path("data.keyring").exists());
 }
 
 #[tokio::test]

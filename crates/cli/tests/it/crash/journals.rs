@@ -89,7 +89,7 @@ fn read_runs(db: &Connection) -> rusqlite::Result<BTreeMap<String, Journal>> {
     let mut events = db.prepare(
         "SELECT e.id, e.seq, e.at, t.name, e.node, coalesce(e.payload, b.bytes) FROM events e \
          JOIN event_types t ON t.code = e.type \
-         LEFT JOIN blobs b ON b.tenant = e.tenant AND b.hash = e.blob ORDER BY e.tenant, e.id, e.seq",
+         LEFT JOIN blobs b ON b.tenant = e.tenant AND b.hash = e.chain ORDER BY e.tenant, e.id, e.seq",
     )?;
     let mut rows = events.query([])?;
     while let Some(row) = rows.next()? {

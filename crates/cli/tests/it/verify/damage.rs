@@ -57,7 +57,7 @@ async fn a_payload_in_a_blob_was_changed() {
     data.damage(
         &large,
         "UPDATE blobs SET bytes = CAST(replace(CAST(bytes AS TEXT), 'xx', 'xy') AS BLOB)
-         WHERE hash = (SELECT blob FROM events WHERE id = ?1 AND seq = 0)",
+         WHERE hash = (SELECT chain FROM events WHERE id = ?1 AND seq = 0)",
     );
     data.finds(&large, Some(0));
     data.is_refused(&large).await;
@@ -69,7 +69,10 @@ async fn a_payload_in_a_blob_is_gone() {
     let server = data.site.start(&["--test-clock"]);
     let large = server.start_run("waits", json!({ "v": "x".repeat(10_000) })).await;
     assert!(server.stop().success());
-    data.damage(&large, "DELETE FROM blobs WHERE hash = (SELECT blob FROM events WHERE id = ?1 AND seq = 0)");
+    data.damage(
+        &large,
+        "DELETE FROM blobs WHERE hash = (SELECT chain FROM events WHERE id = ?1 AND seq = 0)",
+    );
     let (code, findings) = data.verify();
     assert_eq!((code, &findings[0]["runId"]), (5, &json!(large)), "{findings}");
     assert_eq!(data.answers(&large).await.0, StatusCode::INTERNAL_SERVER_ERROR);

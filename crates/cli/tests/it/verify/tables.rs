@@ -6,6 +6,8 @@ use super::*;
 const CHANGES: &[&str] = &[
     "UPDATE aggregates SET next = next + 1 WHERE id = ?1",
     "UPDATE aggregates SET next = next - 1 WHERE id = ?1",
+    "UPDATE aggregates SET chain = zeroblob(32) WHERE id = ?1",
+    "UPDATE aggregates SET kind = 2 WHERE id = ?1",
     "UPDATE aggregates SET at = at + 1 WHERE id = ?1",
     "UPDATE aggregates SET status = 2 WHERE id = ?1",
     "UPDATE aggregates SET workflow = 'waits' WHERE id = ?1",
@@ -14,7 +16,7 @@ const CHANGES: &[&str] = &[
         AND definition <> (SELECT hash FROM blobs ORDER BY hash LIMIT 1)",
     "UPDATE aggregates SET snapshot_at = snapshot_at - 1 WHERE id = ?1",
     "DELETE FROM aggregates WHERE id = ?1",
-    "UPDATE events SET type = 21 WHERE id = ?1 AND seq = 1",
+    "UPDATE events SET type = 101 WHERE id = ?1 AND seq = 1",
     "UPDATE events SET version = 2 WHERE id = ?1 AND seq = 1",
     "UPDATE events SET cause = NULL WHERE id = ?1 AND seq = 1",
     "UPDATE events SET cause = 9223372036854775807 WHERE id = ?1 AND seq = 1",
@@ -26,7 +28,7 @@ const CHANGES: &[&str] = &[
     "UPDATE events SET payload = NULL WHERE id = ?1 AND seq = 1",
     "UPDATE events SET seq = 1000 WHERE id = ?1 AND seq = 21",
     "INSERT INTO events SELECT tenant, randomblob(16), seq, at, type, version, cause, node, salt, chain, payload,
-        blob, erased FROM events WHERE id = ?1 AND seq = 0",
+        erased FROM events WHERE id = ?1 AND seq = 0",
     "UPDATE timers SET timer = 'delay/2/wait' WHERE id = ?1",
     "UPDATE timers SET timer = 'stretch' WHERE id = ?1",
     "UPDATE timers SET tenant = 2 WHERE id = ?1",
@@ -34,8 +36,8 @@ const CHANGES: &[&str] = &[
     "INSERT INTO tasks VALUES (1, ?1, 'wait', 1, 0, 1)",
     "INSERT INTO heard VALUES (1, ?1, randomblob(16), 3)",
     "INSERT INTO heard VALUES (2, ?1, randomblob(16), 3)",
-    "INSERT INTO outbox VALUES (1, ?1, 21, randomblob(16), '{}')",
-    "INSERT INTO outbox VALUES (1, randomblob(16), 21, ?1, '{}')",
+    "INSERT INTO outbox VALUES (1, ?1, 21, randomblob(16), 1, 1, '{}')",
+    "INSERT INTO outbox VALUES (1, randomblob(16), 21, ?1, 1, 1, '{}')",
 ];
 
 #[tokio::test]

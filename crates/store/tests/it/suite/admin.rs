@@ -208,7 +208,7 @@ async fn a_reader_beside_a_running_store_sees_the_moment_at_which_it_was_opened(
         assert!(before.load(key(1)).await.unwrap().is_none());
         for (reader, next) in [(between, 2), (after, 3)] {
             assert_eq!(reader.head(key(1)).await.unwrap().unwrap().next, next);
-            assert_eq!(reader.load(key(1)).await.unwrap().unwrap().next, next);
+            assert_eq!(reader.load(key(1)).await.unwrap().unwrap().head.next, next);
             assert_eq!(reader.totals().await.unwrap().events, next);
         }
     }

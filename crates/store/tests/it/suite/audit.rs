@@ -66,7 +66,9 @@ async fn what_lies_beside_a_journal_is_its_own() {
 
         assert_eq!(store.beside(key(3), Vec::new()).await.unwrap(), Beside::default());
         let beside = store.beside(key(4), Vec::new()).await.unwrap();
-        assert_eq!(beside, Beside { sent: vec![(run_id(1), 3)], ..Beside::default() });
+        let [(receiver, notice)] = &beside.sent[..] else { panic!("one message: {beside:?}") };
+        assert_eq!((*receiver, notice.from, notice.sequence), (run_id(1), run_id(4), 3));
+        assert_eq!(beside, Beside { sent: beside.sent.clone(), ..Beside::default() });
 
         let totals = Totals { timers: 2, tasks: 4, heard: 1, outbox: 1, events: 4 + 3 + 3 + 4 + 4 };
         assert_eq!(store.totals().await.unwrap(), totals);

@@ -19,7 +19,7 @@ async fn a_commit_can_be_read_once_it_is_answered() {
             let loaded = store.load(key(1)).await.unwrap().unwrap();
             assert_eq!(loaded.summary, live.run.summary());
             assert_eq!(
-                (loaded.next, loaded.at, loaded.salt),
+                (loaded.head.next, loaded.head.at, loaded.salt),
                 (2, BEGIN, created.salt),
                 "run.started and node.started"
             );

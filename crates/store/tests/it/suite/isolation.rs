@@ -4,7 +4,7 @@ use abide_core::Effect;
 use abide_store::Commit;
 
 use crate::engine::{Engine, commit, engines, submit, word, words};
-use crate::live::{Live, key};
+use crate::live::{BEGIN, Live, key};
 use crate::workflow::{instant, waiting, working, working_twice};
 
 /// A commit that arms the same timer twice, which no table takes.
@@ -28,7 +28,8 @@ async fn a_wrong_fence_refuses_the_commit_and_writes_nothing() {
         let (live, created) = Live::start(key(1), &working());
         commit(&*store, created).await.unwrap();
         let before = engine.dump();
-        for fence in [Some(0), Some(2), Some(u64::MAX), None] {
+        let right = live.fence(1);
+        for fence in [Some(0), Some(1), Some(right - 1), Some(right + 1), Some(u64::MAX), None] {
             let report = Commit { fence, ..live.clone().report(1) };
             assert_eq!(word(&commit(&*store, report).await), "fenced", "{fence:?}");
             assert_eq!(engine.dump(), before, "{fence:?}");
@@ -126,5 +127,24 @@ async fn what_follows_a_refused_commit_of_the_same_run_is_stale() {
         assert_eq!(words(pending).await, ["ok", "fenced", "stale"]);
         let head = store.head(key(1)).await.unwrap().unwrap();
         assert_eq!((head.next, head.summary.status.name()), (4, "paused"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_decided_on_one_that_failed_does_not_land_on_another_as_long() {
+    for engine in engines() {
+        let store = engine.open();
+        let (live, created) = Live::start(key(1), &waiting());
+        commit(&*store, created).await.unwrap();
+        // Two deciders have the same run. One's pause is never written, but its resume is still on the way.
+        let (mut orphaned, mut other) = (live.clone(), live);
+        orphaned.pause();
+        let orphan = orphaned.resume();
+        let reason = Some("somebody else's pause, which is as long".to_owned());
+        let winner = other.decide(abide_core::Command::Pause { reason, by: None }, BEGIN);
+        commit(&*store, winner).await.unwrap();
+        let before = engine.dump();
+        assert_eq!(word(&commit(&*store, orphan).await), "stale");
+        assert_eq!(engine.dump(), before);
     }
 }

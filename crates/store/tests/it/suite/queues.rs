@@ -127,11 +127,11 @@ async fn a_claim_raises_the_fence_and_the_older_one_is_refused() {
         let (live, created) = Live::start(key(1), &working());
         commit(&*store, created).await.unwrap();
         let task = live.first_task();
-        for (boot, fence) in [(1, 2), (2, 3), (1, 4)] {
+        for (boot, lease) in [(1, 2), (2, 3), (1, 4)] {
             let claimed = store.claim_tasks(boot, 10).await.unwrap();
-            let row = TaskRow { key: key(1), task: task.clone(), fence };
+            let row = TaskRow { key: key(1), task: task.clone(), fence: live.fence(lease) };
             assert_eq!(claimed, [row]);
-            let late = live.clone().report(fence - 1);
+            let late = live.clone().report(lease - 1);
             assert_eq!(word(&commit(&*store, late).await), "fenced");
         }
         commit(&*store, live.clone().report(4)).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_claim_takes_no_more_than_it_asked_for() {
         for expected in [3, 3, 2, 0] {
             let rows = store.claim_tasks(1, 3).await.unwrap();
             assert_eq!(rows.len(), expected);
-            assert!(rows.iter().all(|row| row.fence == 2), "each was claimed for the first time");
+            assert!(rows.iter().all(|row| row.fence % 2 == 1), "each was claimed for the first time");
             claimed.extend(rows.into_iter().map(|row| (row.key, row.task)));
         }
         claimed.sort_by(|a, b| (a.0, &a.1.node).cmp(&(b.0, &b.1.node)));
@@ -185,7 +185,7 @@ async fn a_claim_outlives_the_server_that_made_it() {
         assert_eq!(word(&commit(&*store, live.clone().report(1)).await), "fenced");
         assert!(store.claim_tasks(boot, 10).await.unwrap().is_empty());
         let again = store.claim_tasks(store.boot(), 10).await.unwrap();
-        assert_eq!(again[0].fence, 3);
+        assert_eq!(again[0].fence, live.fence(3));
     }
 }
 
@@ -253,14 +253,31 @@ async fn only_the_last_that_was_heard_of_each_sender_is_kept() {
         commit(&*store, created).await.unwrap();
         let MessageRow { at, notice } = ended_children(&*store, &[key(20)]).await.remove(0);
         let mut heard = None;
-        for sequence in [at.sequence, at.sequence + 5] {
+        for (ix, sequence) in [at.sequence, at.sequence + 5].into_iter().enumerate() {
             let notice = abide_core::Notice { sequence, ..notice.clone() };
-            commit(&*store, parent.hear(at, notice, heard)).await.unwrap();
+            let consumed = Some(at).filter(|_| ix == 0);
+            commit(&*store, Commit { consumed, ..parent.hear(at, notice, heard) }).await.unwrap();
             heard = store.heard(key(9), run_id(20)).await.unwrap();
             assert_eq!(heard, Some(sequence));
         }
         assert_eq!(store.heard(key(20), run_id(9)).await.unwrap(), None, "hearing has a direction");
         assert_eq!(engine.dump()["heard"].len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_delivered_once_whoever_delivers_it() {
+    for engine in engines() {
+        let store = engine.open();
+        let (mut parent, created) = Live::start(key(9), &waiting());
+        commit(&*store, created).await.unwrap();
+        let MessageRow { at, notice } = ended_children(&*store, &[key(20)]).await.remove(0);
+        commit(&*store, parent.hear(at, notice.clone(), None)).await.unwrap();
+        let before = engine.dump();
+        // Another server read the message before it was gone, and decides on the run as it is now.
+        let again = parent.clone().hear(at, notice, None);
+        assert_eq!(word(&commit(&*store, again).await), "delivered");
+        assert_eq!(engine.dump(), before);
     }
 }
 
