@@ -33,10 +33,10 @@ async fn create(data: &DataArgs, tenant: &str, principal: &str) -> anyhow::Resul
 
 /// The keyring of a store. A new one is made only where nothing depends on an old one.
 pub(crate) async fn open_keyring(path: &Path, store: &dyn Store) -> anyhow::Result<Keyring> {
-    if !path.exists() && !store.api_keys().await?.is_empty() {
+    if !path.exists() && store.api_keys().await?.iter().any(|key| key.revoked_at.is_none()) {
         anyhow::bail!(
             "the keyring {} is missing, and without it no API key of this data can be checked; \
-             put it back, or name it with --keyring",
+             put it back, or name it with --keyring (if it is lost: revoke every key, then make new ones)",
             path.display()
         );
     }

@@ -4,6 +4,7 @@
 
 mod cli;
 mod crash;
+mod examples;
 mod golden;
 mod http;
 mod support;

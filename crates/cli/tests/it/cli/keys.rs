@@ -115,12 +115,14 @@ async fn a_key_of_another_keyring_opens_nothing() {
 #[tokio::test]
 async fn a_lost_keyring_is_not_replaced_behind_the_back_of_its_keys() {
     let site = site();
-    site.new_key("default");
+    let lost = site.new_key("default");
     std::fs::remove_file(site.path("data.keyring")).unwrap();
     let output = keys(&site, &["create"]);
     assert_eq!(code(&output), 1, "{output:?}");
     assert!(stderr(&output).contains("put it back, or name it with --keyring"), "{output:?}");
     assert!(!site.path("data.keyring").exists());
+    assert_eq!(code(&keys(&site, &["revoke", parts(&lost).0])), 0);
+    assert_eq!(code(&keys(&site, &["create"])), 0, "nothing depends on it any more");
 }
 
 #[tokio::test]
