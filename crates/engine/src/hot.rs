@@ -165,3 +165,31 @@ fn is_idle(slot: &Arc<Slot>) -> bool {
             Arc::strong_count(cell) == 1 && cell.state.try_lock().is_ok_and(|ahead| ahead.in_flight == 0)
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use abide_core::{RunId, TenantId};
+
+    use super::*;
+
+    #[test]
+    fn slots_whose_load_was_given_up_make_room() {
+        let hot = Hot::default();
+        for number in 0..2 * limits::HOT_RUNS_MAX as u128 {
+            // As when a client asks for a run and hangs up before it is read.
+            drop(hot.slot(RunId::from_bytes(number.to_be_bytes()).of(TenantId(1))));
+        }
+        assert!(hot.slots.lock().unwrap().len() <= limits::HOT_RUNS_MAX);
+    }
+
+    #[test]
+    fn a_slot_that_somebody_is_loading_stays() {
+        let hot = Hot::default();
+        let key = RunId::from_bytes([7; 16]).of(TenantId(1));
+        let held = hot.slot(key);
+        for number in 0..2 * limits::HOT_RUNS_MAX as u128 {
+            drop(hot.slot(RunId::from_bytes(number.to_be_bytes()).of(TenantId(2))));
+        }
+        assert!(Arc::ptr_eq(&held, &hot.slot(key)));
+    }
+}

@@ -69,3 +69,21 @@ impl Drop for Subscription {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use abide_core::{RunId, TenantId};
+
+    use super::*;
+
+    #[test]
+    fn subscribers_that_leave_together_leave_nothing_behind() {
+        let watchers: Arc<Watchers> = Arc::default();
+        let key = RunId::from_bytes([7; 16]).of(TenantId(1));
+        for _ in 0..2000 {
+            let both = [watchers.subscribe(key), watchers.subscribe(key)];
+            std::thread::scope(|scope| both.into_iter().for_each(|one| drop(scope.spawn(move || drop(one)))));
+        }
+        assert!(watchers.by_run.lock().unwrap().is_empty());
+    }
+}

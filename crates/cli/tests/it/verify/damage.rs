@@ -340,3 +340,25 @@ async fn one_row_that_can_not_be_read_leaves_the_others_in_the_list() {
     assert_eq!(status, StatusCode::OK, "{list}");
     assert!(list["runs"].as_array().unwrap().len() >= 3, "{list}");
 }
+
+#[tokio::test]
+async fn timers_of_runs_that_can_not_be_read_hold_up_no_others() {
+    let site = Site::new();
+    let delay = json!({ "delayMs": { "type": "variable", "variableName": "delayMs" } });
+    let wait = node("wait", "core.delay", json!({}), delay, json!({}));
+    site.workflow(&workflow("waits", &[wait], &[], json!([{ "name": "delayMs", "type": "number" }])));
+    let server = site.start(&["--test-clock"]);
+    // More than are fired at once, and all of them before the sound one.
+    for _ in 0..300 {
+        server.start_run("waits", json!({ "delayMs": 1000 })).await;
+    }
+    let sound = server.start_run("waits", json!({ "delayMs": 2000 })).await;
+    assert!(server.stop().success());
+    let id = sound.trim_start_matches("run-").replace('-', "");
+    let damage = format!("UPDATE events SET payload = NULL WHERE seq = 0 AND id <> x'{id}'");
+    assert_eq!(site.database().execute(&damage, []).unwrap(), 300);
+    let server = site.start(&["--test-clock"]);
+    server.advance(10_000).await;
+    let (_, page) = server.get(&format!("/v1/runs/{sound}/events/poll?timeout=30&lastSequence=1")).await;
+    assert_eq!(page["isComplete"], true, "{page}");
+}
