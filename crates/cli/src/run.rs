@@ -37,7 +37,7 @@ async fn start(
     }
     output::say(&format!("{run} started; waiting for its end (Ctrl-C leaves it running)"));
     wait_for_end(client, &run, |_| Ok(())).await?;
-    let snapshot = client.get(&format!("/v1/runs/{run}")).await?;
+    let snapshot = snapshot(client, &run).await?;
     print_run(args, &snapshot)?;
     match snapshot["status"].as_str() {
         Some("completed") => Ok(()),
@@ -73,8 +73,12 @@ async fn list(client: &Client, args: &ClientArgs, status: Option<&str>, limit: u
 }
 
 async fn show(client: &Client, args: &ClientArgs, run: &str) -> anyhow::Result<()> {
-    let snapshot = client.get(&format!("/v1/runs/{}", encoded(run))).await?;
-    print_run(args, &snapshot)
+    print_run(args, &snapshot(client, run).await?)
+}
+
+/// A run as it stands.
+async fn snapshot(client: &Client, run: &str) -> anyhow::Result<Value> {
+    client.get(&format!("/v1/runs/{}", encoded(run))).await
 }
 
 fn print_run(args: &ClientArgs, snapshot: &Value) -> anyhow::Result<()> {
@@ -125,15 +129,17 @@ async fn events(
     if follow {
         return follow_events(client, run, after, 60, &print).await.map(|_| ());
     }
+    // What is there now, and no more: a wait is only met if the last events are of kinds that OpenWOP has no name for.
+    let end = snapshot(client, run).await?["sequence"].as_u64();
     let mut after = after;
-    loop {
-        // The shortest wait there is: an idle run's history is complete without one.
+    while after < end {
         let (last, complete) = poll(client, run, after, 1, &print).await?;
         if complete || last == after {
-            return Ok(());
+            break;
         }
         after = last;
     }
+    Ok(())
 }
 
 fn event_line(event: &Value) -> String {
