@@ -290,6 +290,7 @@ impl Run {
     }
 
     fn arm(&mut self, timer: TimerId, due: Millis, effects: &mut Vec<Effect>) {
+        self.disarm(&timer, effects);
         self.state.timers.insert(timer.clone(), due);
         effects.push(Effect::ArmTimer { timer, due });
     }

@@ -183,7 +183,8 @@ impl Shell {
                 self.carry_out(cell.key, effects, places);
             }
             Err(error) => {
-                if !matches!(error, abide_store::Error::Stale | abide_store::Error::Fenced) {
+                use abide_store::Error::{Delivered, Fenced, Stale};
+                if !matches!(error, Stale | Fenced | Delivered) {
                     tracing::error!(run = %cell.key.id, %error, "a commit failed; the run is read again");
                 }
                 cell.kill();

@@ -62,6 +62,12 @@ impl Timers {
         (near.horizon, near.full) = (horizon, full);
     }
 
+    /// There is more within the horizon than was read. It may have been lowered meanwhile, and stays so.
+    fn lower_horizon(&self, horizon: Millis) {
+        let mut near = self.near.lock().expect("no thread panics holding this");
+        (near.horizon, near.full) = (near.horizon.min(horizon), true);
+    }
+
     /// The horizon, if it is time to move it: half of the look-ahead, or most of a full memory, is used up. With it,
     /// where to read from: behind what is known if there was more, else from the start, for what was left behind.
     fn worn_horizon(&self, now: Millis) -> Option<(Millis, Option<TimerRow>)> {
@@ -150,7 +156,7 @@ async fn refill(shell: &Arc<Shell>, now: Millis) -> Result<(), Error> {
         Ok(rows) => {
             if let Some(last) = rows.get(limits::NEAR_TIMERS_MAX - 1) {
                 // More are due than fit, and those at the last row's time may not all be here.
-                shell.timers.set_horizon(last.due - 1, true);
+                shell.timers.lower_horizon(last.due - 1);
             }
             shell.timers.add(rows);
             Ok(())

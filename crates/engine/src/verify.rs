@@ -297,7 +297,8 @@ impl Folded {
         self.run.apply(record)?;
         if let Ok(Event::Run(RunEvent::ChildReported(ChildReported { child, sequence, .. }))) = record.event()
         {
-            self.heard.insert(child, sequence);
+            let heard = self.heard.entry(child).or_default();
+            *heard = sequence.max(*heard);
         }
         Ok(())
     }

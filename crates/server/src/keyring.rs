@@ -118,11 +118,16 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     }
     // Written whole under another name first: a keyring that was cut short would lock everybody out.
     let draft = path.with_extension("keyring-draft");
-    let mut file: File =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    match std::fs::remove_file(&draft) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    std::fs::rename(&draft, path)?;
+    // A link, unlike a rename, never replaces a keyring that somebody else put there meanwhile.
+    std::fs::hard_link(&draft, path)?;
+    std::fs::remove_file(&draft)?;
     File::open(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
 }
 

@@ -45,13 +45,24 @@ pub(super) fn claim_tasks(
          (SELECT tenant, id, node, execution FROM tasks WHERE boot <> $1 ORDER BY tenant, id LIMIT $2) \
          RETURNING tenant, id, node, execution, fence",
     )?;
-    let rows = statement.query_map((boot, limit as i64), |row| {
-        let node: String = row.get(2)?;
-        let task = TaskId { node: node.into(), execution: row.get(3)? };
-        Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)? })
-    })?;
-    // All rows are read, so that all are updated: one that can't be read is claimed and left alone.
-    reader::readable(rows, usize::MAX)
+    let mut claimed = Vec::new();
+    // A row that can't be read is claimed and left alone. Others take its place, or the claim would look like the
+    // last one there is.
+    while claimed.len() < limit {
+        let mut touched = 0;
+        let room = (limit - claimed.len()) as i64;
+        let rows = statement.query_map((boot, room), |row| {
+            touched += 1;
+            let node: String = row.get(2)?;
+            let task = TaskId { node: node.into(), execution: row.get(3)? };
+            Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)? })
+        })?;
+        claimed.extend(reader::readable(rows, usize::MAX)?);
+        if touched == 0 {
+            break;
+        }
+    }
+    Ok(claimed)
 }
 
 pub(super) fn discard(transaction: &Transaction<'_>, messages: &[MessageRef]) -> rusqlite::Result<()> {

@@ -155,13 +155,16 @@ fn write_one(transaction: &Transaction<'_>, commit: &Commit, file: &std::path::P
     Ok(rows)
 }
 
-/// A broken constraint or a value that is too big is one commit's fault; anything else is everybody's.
+/// What is one commit's fault alone: a broken constraint, a value that is too big, a page of its run that can't be
+/// read. Anything else (a full disk, a failed sync) is everybody's.
 fn undo(file: &std::path::Path, error: &rusqlite::Error) -> Undo {
-    match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::ConstraintViolation | rusqlite::ErrorCode::TooBig) => {
-            Undo::Isolate(explain(file, error))
-        }
-        _ => Undo::Fail(explain(file, error)),
+    use rusqlite::ErrorCode::{ConstraintViolation, DatabaseCorrupt, TooBig};
+    let explained = explain(file, error);
+    let own = matches!(error.sqlite_error_code(), Some(ConstraintViolation | DatabaseCorrupt | TooBig));
+    if own || matches!(explained, Error::Damaged { .. }) {
+        Undo::Isolate(explained)
+    } else {
+        Undo::Fail(explained)
     }
 }
 

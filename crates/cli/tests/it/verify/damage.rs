@@ -362,3 +362,35 @@ async fn timers_of_runs_that_can_not_be_read_hold_up_no_others() {
     let (_, page) = server.get(&format!("/v1/runs/{sound}/events/poll?timeout=30&lastSequence=1")).await;
     assert_eq!(page["isComplete"], true, "{page}");
 }
+
+#[tokio::test]
+async fn bytes_that_are_no_text_hold_up_no_other_timer_or_task() {
+    let site = Site::new();
+    let wait = node("wait", "core.delay", json!({ "ms": 1000 }), json!({}), json!({}));
+    site.workflow(&workflow("waits", &[wait], &[], json!([])));
+    site.workflow(&chain("steps", "core.noop", 3, &json!({ "abide": { "durable": true } })));
+    let server = site.start(&["--test-clock"]);
+    let waiting = server.start_run("waits", json!({})).await;
+    let working = server.start_run("steps", json!({})).await;
+    assert_eq!(server.events(&working).await.last().unwrap()["type"], "run.completed");
+    assert!(server.stop().success());
+    // Left by a process that died: 200 tasks of which none can be read, before one that can.
+    let database = site.database();
+    let stray = "INSERT INTO timers VALUES (0, 0, zeroblob(16), CAST(x'ff' AS TEXT));
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+        INSERT INTO tasks SELECT 0, zeroblob(16), CAST(x'ff' AS TEXT), i, 0, 0 FROM n";
+    database.execute_batch(stray).unwrap();
+    drop(database);
+    let mut server = site.start(&["--test-clock", "--failpoint", "effect-report=1"]);
+    let body = json!({ "workflowId": "steps" });
+    let _ = crate::support::answer(server.request(reqwest::Method::POST, "/v1/runs").json(&body)).await;
+    assert!(server.exit_within(std::time::Duration::from_secs(30)).await.is_some());
+    let server = site.start(&["--test-clock"]);
+    server.advance(10_000).await;
+    let poll = format!("/v1/runs/{waiting}/events/poll?timeout=30&lastSequence=1");
+    assert_eq!(server.get(&poll).await.1["isComplete"], true, "the one that waited");
+    let runs = server.get("/v1/runs").await.1["runs"].clone();
+    let killed = runs[0]["runId"].as_str().unwrap().to_owned();
+    let poll = format!("/v1/runs/{killed}/events/poll?timeout=30&lastSequence=6");
+    assert_eq!(server.get(&poll).await.1["isComplete"], true, "the one whose task was left over");
+}
