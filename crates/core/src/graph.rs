@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::definition::{Definition, NodeDefinition, PortDefinition, Problem};
 use crate::object::Object;
-use crate::{Hash, Json, JsonMap, Rejection, limits, sha256};
+use crate::{Hash, Json, JsonMap, Rejection, hex, limits, sha256};
 
 /// A node's place in its graph.
 pub type NodeIx = u32;
@@ -128,7 +128,7 @@ impl Graph {
 
     /// The hash as text, the form it has in events.
     pub fn hash_hex(&self) -> String {
-        self.hash.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.hash)
     }
 
     /// The node with this id.

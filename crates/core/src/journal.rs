@@ -21,6 +21,11 @@ pub fn sha256(bytes: &[u8]) -> Hash {
     to_hash(digest(&SHA256, bytes))
 }
 
+/// Bytes as lower-case hex, the form that hashes have in text.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// An event with its place in a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {

@@ -43,7 +43,7 @@ pub use error_code::{ErrorCode, error_codes};
 pub use event::{ChildReported, Event, EventType, Failure, NodeEvent, Parent, RunEvent, event_types};
 pub use graph::{Graph, Kind, NodeIx};
 pub use id::{EventId, Key, RunId, TenantId};
-pub use journal::{Hash, Head, Payload, Record, Salt, sha256};
+pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
 pub use lifecycle::{Hold, Lifecycle};
 pub use node::{Node, NodePhase};

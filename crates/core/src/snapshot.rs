@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::journal::{Head, Salt, sha256};
+use crate::journal::{Head, Salt, hex, sha256};
 use crate::run::State;
 use crate::{Graph, Key, Run};
 
@@ -65,5 +65,5 @@ fn unseal(bytes: &[u8]) -> Option<&RawValue> {
 }
 
 fn checksum(run: &RawValue) -> String {
-    sha256(run.get().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&sha256(run.get().as_bytes()))
 }

@@ -312,7 +312,7 @@ fn check_erased(head: &mut Head, record: &Record) -> Result<(), String> {
 }
 
 fn described(summary: &Summary, at: Millis) -> String {
-    let hash: String = summary.definition.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let hash = abide_core::hex(&summary.definition[..6]);
     let (status, workflow, started) = (summary.status.name(), &summary.workflow_id, summary.started_at);
     format!("{status}, workflow {workflow} ({hash}…), started {started}, last event {at}")
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use abide_core::hex;
 use aws_lc_rs::{constant_time, hmac, rand};
 use serde::{Deserialize, Serialize};
 
@@ -136,10 +137,6 @@ pub fn random_hex(bytes: usize) -> String {
     let mut secret = vec![0; bytes];
     rand::fill(&mut secret).expect("the system has randomness");
     hex(&secret)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {

@@ -174,12 +174,8 @@ impl Store for Sqlite {
         self.write(move |transaction| admin::put_api_key(transaction, &key))
     }
 
-    fn api_key(&self, id: String) -> Answer<'_, Option<ApiKey>> {
-        self.read(move |connection| Ok(admin::api_keys(connection, Some(&id))?.pop()))
-    }
-
     fn api_keys(&self) -> Answer<'_, Vec<ApiKey>> {
-        self.read(|connection| admin::api_keys(connection, None))
+        self.read(admin::api_keys)
     }
 
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool> {

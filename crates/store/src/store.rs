@@ -79,10 +79,7 @@ pub trait Store: Send + Sync + 'static {
     /// Durably adds an API key, or replaces the one with the same id.
     fn put_api_key(&self, key: ApiKey) -> Answer<'_, ()>;
 
-    /// The API key with this id, revoked or not.
-    fn api_key(&self, id: String) -> Answer<'_, Option<ApiKey>>;
-
-    /// Every API key.
+    /// Every API key, revoked or not.
     fn api_keys(&self) -> Answer<'_, Vec<ApiKey>>;
 
     /// Durably revokes an API key. `false` if there is none.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use abide_core::{Command, Effect, Graph, Report, Run, RunId, Start, Step};
 use abide_store::{Commit, Sqlite, SqliteOptions, plan};
-use rusqlite::{Connection, Transaction, TransactionBehavior, params_from_iter};
+use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
 
 use super::rig::TENANT;
 
@@ -69,12 +69,7 @@ fn fence_of(step: &Step) -> u64 {
 
 /// Writes the commits in transactions of `batch`, and tells how long it took.
 pub(super) fn measure(dir: &Path, commits: &[Commit], batch: usize) -> anyhow::Result<Duration> {
-    drop(Sqlite::open(&SqliteOptions::new(dir))?);
-    let connection = Connection::open(dir.join("abide.db"))?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
-    connection.pragma_update(None, "cache_size", -32_768)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    let connection = Sqlite::bare_writer(&SqliteOptions::new(dir))?;
     let planned: Vec<_> = commits.iter().map(plan).collect();
     let began = Instant::now();
     for batch in planned.chunks(batch) {

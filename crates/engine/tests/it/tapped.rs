@@ -143,10 +143,6 @@ impl Store for Tapped {
         self.inner.put_api_key(key)
     }
 
-    fn api_key(&self, id: String) -> Answer<'_, Option<ApiKey>> {
-        self.inner.api_key(id)
-    }
-
     fn api_keys(&self) -> Answer<'_, Vec<ApiKey>> {
         self.inner.api_keys()
     }

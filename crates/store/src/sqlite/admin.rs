@@ -95,13 +95,13 @@ pub(super) fn put_api_key(transaction: &Transaction<'_>, key: &ApiKey) -> rusqli
     Ok(())
 }
 
-pub(super) fn api_keys(connection: &Connection, id: Option<&str>) -> rusqlite::Result<Vec<ApiKey>> {
+pub(super) fn api_keys(connection: &Connection) -> rusqlite::Result<Vec<ApiKey>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, tenant, principal, mac, created_at, revoked_at FROM api_keys \
-         WHERE $1 IS NULL OR id = $1 ORDER BY created_at, id",
+         ORDER BY created_at, id",
     )?;
     statement
-        .query_map([id], |row| {
+        .query_map([], |row| {
             Ok(ApiKey {
                 id: row.get(0)?,
                 tenant: TenantId(row.get(1)?),

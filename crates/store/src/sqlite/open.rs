@@ -88,11 +88,7 @@ impl Sqlite {
         let lock = lock(&options.dir)?;
         let file = options.dir.join(FILE_NAME);
         check_file(&file)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let mut connection = options.connect(&file, flags)?;
-        migrate::check_before(&connection, &file)?;
-        prepare_writer(&mut connection, options).map_err(|error| explain(&file, &error))?;
-        migrate::run(&mut connection, &file)?;
+        let mut connection = connect_writer(options, &file)?;
         let boot = admin::begin_boot(&mut connection).map_err(|error| explain(&file, &error))?;
         let readers = connect_readers(options, &file)?;
         for connection in readers.iter().chain([&connection]) {
@@ -100,6 +96,13 @@ impl Sqlite {
         }
         let readers = Readers::new(readers, file.clone());
         Ok(Self::start(connection, file, boot, readers, lock, options))
+    }
+
+    /// The writer's connection to a data directory, with nothing around it: for a bench that wants to know what
+    /// SQLite alone can do.
+    pub fn bare_writer(options: &SqliteOptions) -> Result<Connection, Error> {
+        drop(Self::open(options)?);
+        connect_writer(options, &options.dir.join(FILE_NAME))
     }
 
     /// Opens a data directory to look at it as of now, beside a server that may be running and going on.
@@ -239,6 +242,16 @@ fn log_bytes(file: &Path) -> u64 {
 /// Whether the last connection to close folds the log into the file and removes it.
 fn fold_at_close(connection: &Connection, fold: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !fold).map(drop)
+}
+
+/// Connects as the writer does, and brings the schema up to date.
+fn connect_writer(options: &SqliteOptions, file: &Path) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut connection = options.connect(file, flags)?;
+    migrate::check_before(&connection, file)?;
+    prepare_writer(&mut connection, options).map_err(|error| explain(file, &error))?;
+    migrate::run(&mut connection, file)?;
+    Ok(connection)
 }
 
 fn prepare_writer(connection: &mut Connection, options: &SqliteOptions) -> rusqlite::Result<()> {

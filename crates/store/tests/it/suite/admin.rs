@@ -61,7 +61,6 @@ async fn api_keys_are_kept_replaced_and_revoked() {
         for key in [&second, &first] {
             store.put_api_key(key.clone()).await.unwrap();
         }
-        assert_eq!(store.api_key("a".to_owned()).await.unwrap(), Some(first.clone()));
         assert_eq!(store.api_keys().await.unwrap(), [first.clone(), second.clone()]);
 
         assert!(store.revoke_api_key("a".to_owned(), 77).await.unwrap());
@@ -69,8 +68,8 @@ async fn api_keys_are_kept_replaced_and_revoked() {
         let revoked = ApiKey { revoked_at: Some(77), ..first };
         assert_eq!(store.api_keys().await.unwrap(), [revoked.clone(), second.clone()]);
         assert!(store.revoke_api_key("a".to_owned(), 99).await.unwrap());
-        let kept = store.api_key("a".to_owned()).await.unwrap();
-        assert_eq!(kept, Some(revoked.clone()), "it was revoked when it was revoked first");
+        let kept = store.api_keys().await.unwrap().remove(0);
+        assert_eq!(kept, revoked, "it was revoked when it was revoked first");
 
         let renewed = ApiKey { principal: "another".to_owned(), ..second };
         store.put_api_key(renewed.clone()).await.unwrap();
