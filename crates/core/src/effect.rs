@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Lifecycle, Millis, RunId};
+use crate::event::{Failure, Parent};
+use crate::{JsonMap, Lifecycle, Millis, RunId};
 
 /// One thing to do. The store writes it in the transaction that holds its event.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,10 @@ pub enum Effect {
         /// What it is told.
         notice: Notice,
     },
+    /// Start a child. The store keeps it among the run's children, and files the message that starts it.
+    Spawn(Spawn),
+    /// Cancel the run's children that have not ended and go with it: one message to each.
+    Cascade(Cascade),
     /// Remember how far a sender has been heard, so that repeats are known.
     Hear {
         /// The sender.
@@ -71,6 +76,15 @@ pub enum TimerId {
         /// Which execution of it.
         execution: u32,
     },
+    /// A failed attempt is made again.
+    Retry {
+        /// The waiting node.
+        node: std::sync::Arc<str>,
+        /// Which execution of it.
+        execution: u32,
+    },
+    /// The run has lasted as long as it may.
+    RunTimeout,
     /// A long stretch of pure nodes goes on after it yielded.
     Stretch,
 }
@@ -79,6 +93,8 @@ impl fmt::Display for TimerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Delay { node, execution } => write!(f, "delay/{execution}/{node}"),
+            Self::Retry { node, execution } => write!(f, "retry/{execution}/{node}"),
+            Self::RunTimeout => f.write_str("run-timeout"),
             Self::Stretch => f.write_str("stretch"),
         }
     }
@@ -88,19 +104,28 @@ impl FromStr for TimerId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "stretch" {
-            return Ok(Self::Stretch);
-        }
-        let parsed = text.strip_prefix("delay/").and_then(|rest| rest.split_once('/')).and_then(
-            |(execution, node)| Some(Self::Delay { node: node.into(), execution: execution.parse().ok()? }),
-        );
+        let node_timer = |rest: &str| {
+            let (execution, node) = rest.split_once('/')?;
+            Some((std::sync::Arc::from(node), execution.parse().ok()?))
+        };
+        let parsed = match (text, text.split_once('/')) {
+            ("stretch", _) => Some(Self::Stretch),
+            ("run-timeout", _) => Some(Self::RunTimeout),
+            (_, Some(("delay", rest))) => {
+                node_timer(rest).map(|(node, execution)| Self::Delay { node, execution })
+            }
+            (_, Some(("retry", rest))) => {
+                node_timer(rest).map(|(node, execution)| Self::Retry { node, execution })
+            }
+            _ => None,
+        };
         parsed.ok_or_else(|| format!("'{text}' is no timer of this version"))
     }
 }
 
 /// How a run stands, told to another run. It carries state and sequence, never a difference: the receiver
 /// keeps the highest it saw, so order and repeats do not matter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Notice {
     /// The run that speaks.
@@ -111,6 +136,55 @@ pub struct Notice {
     pub node: String,
     /// How the sender stands.
     pub lifecycle: Lifecycle,
+    /// Which execution of that node the sender was started by.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub execution: u32,
+    /// Those of the sender's variables that the receiver asked for when it started the sender.
+    #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
+    pub outputs: JsonMap,
+    /// Which of them are sensitive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensitive: Vec<String>,
+    /// Why the sender failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+}
+
+/// A child to be started, with everything that fixes what it will do but its definition: that is looked up, and
+/// pinned, when it starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Spawn {
+    /// The child's id, drawn from the parent's journal so that a repeat starts no second child.
+    pub child: RunId,
+    /// The workflow it runs.
+    pub workflow_id: String,
+    /// What goes in.
+    #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
+    pub inputs: JsonMap,
+    /// Which of the inputs are sensitive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensitive: Vec<String>,
+    /// The run and node it stands for.
+    pub parent: Parent,
+    /// Whether it is cancelled when its parent ends before it.
+    pub cascade: bool,
+}
+
+/// Why the children of a run are cancelled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Cascade {
+    /// The parent, which has ended.
+    pub from: RunId,
+    /// The sequence of its last event.
+    pub sequence: u64,
+    /// `parent-cancelled` or `parent-failed`.
+    pub reason: String,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]
@@ -120,7 +194,8 @@ mod tests {
     #[test]
     fn timer_ids_survive_a_round_trip_through_text() {
         let delay = TimerId::Delay { node: "a/b".into(), execution: 3 };
-        for timer in [delay, TimerId::Stretch] {
+        let retry = TimerId::Retry { node: "a/b".into(), execution: 3 };
+        for timer in [delay, retry, TimerId::RunTimeout, TimerId::Stretch] {
             assert_eq!(timer.to_string().parse::<TimerId>(), Ok(timer));
         }
         assert!("alarm".parse::<TimerId>().is_err());

@@ -93,6 +93,25 @@ pub struct Parent {
     pub run: RunId,
     /// Its node.
     pub node: String,
+    /// Which execution of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<u32>,
+    /// The run at the top of the tree; the parent itself if that has no parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<RunId>,
+    /// How many runs lie above this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// The variables that the parent wants to hear at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub harvest: Vec<String>,
+}
+
+impl Parent {
+    /// A node of a run, and nothing more.
+    pub fn of(run: RunId, node: &str) -> Self {
+        Self { run, node: node.to_owned(), execution: None, root: None, depth: None, harvest: Vec::new() }
+    }
 }
 
 /// Every node is done.

@@ -38,7 +38,7 @@ mod summary;
 
 pub use command::{Command, Report, Start, Step};
 pub use definition::{Definition, Problem};
-pub use effect::{Effect, Notice, TaskId, TimerId};
+pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{ChildReported, Event, EventType, Failure, NodeEvent, Parent, RunEvent, event_types};
 pub use graph::{Graph, Kind, NodeIx};

@@ -188,9 +188,18 @@ impl Run {
         for (timer, due) in std::mem::take(&mut state.timers) {
             effects.push(Effect::DropTimer { timer, due });
         }
-        if let Some(Parent { run, node }) = state.parent.clone() {
-            let notice = Notice { from: self.key.id, sequence, node, lifecycle: state.lifecycle };
-            effects.push(Effect::Send { to: run, notice });
+        if let Some(parent) = state.parent.clone() {
+            let notice = Notice {
+                from: self.key.id,
+                sequence,
+                node: parent.node,
+                lifecycle: state.lifecycle,
+                execution: parent.execution.unwrap_or(0),
+                outputs: JsonMap::new(),
+                sensitive: Vec::new(),
+                error: None,
+            };
+            effects.push(Effect::Send { to: parent.run, notice });
         }
     }
 

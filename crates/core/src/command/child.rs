@@ -17,7 +17,7 @@ pub(super) fn decide(
     if heard.is_some_and(|heard| heard >= notice.sequence) {
         return Err(Rejection::HeardBefore);
     }
-    let Notice { from: child, sequence, lifecycle, ref node } = *notice;
+    let Notice { from: child, sequence, lifecycle, ref node, .. } = *notice;
     let report = ChildReported { child, node: node.clone(), sequence, lifecycle };
     turn.emit_run(run, RunEvent::ChildReported(report), None);
     Ok(())

@@ -93,7 +93,7 @@ impl Opening {
 
     pub(crate) fn child_of(mut self, run: RunId, node: &str) -> Self {
         let node = node.to_owned();
-        self.0.parent = Some(Parent { run, node });
+        self.0.parent = Some(Parent::of(run, &node));
         self
     }
 

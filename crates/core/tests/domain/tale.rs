@@ -325,9 +325,7 @@ struct Teller {
 impl Teller {
     fn begin(plan: &Plan) -> Self {
         let graph = plan.workflow().graph();
-        let parent = plan
-            .is_child
-            .then(|| abide_core::Parent { run: RunId::from_bytes([8; 16]), node: "child".to_owned() });
+        let parent = plan.is_child.then(|| abide_core::Parent::of(RunId::from_bytes([8; 16]), "child"));
         let start = Start {
             key: key(),
             salt: SALT,

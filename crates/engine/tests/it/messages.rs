@@ -7,7 +7,7 @@ use abide_store::Store;
 use crate::support::{Rig, TENANT, nobody, within};
 
 async fn start_child(rig: &Rig, parent: Key, workflow: &str) -> Key {
-    let parent = Some(Parent { run: parent.id, node: "n".into() });
+    let parent = Some(Parent::of(parent.id, "n"));
     let new = NewRun { parent, ..NewRun::of(TENANT, workflow) };
     rig.engine.start_run(new).await.unwrap().0.of(TENANT)
 }

@@ -62,7 +62,7 @@ impl Live {
 
     /// Starts a run that will tell `parent` how it ended.
     pub(crate) fn start_child(key: Key, graph: &Arc<Graph>, parent: RunId) -> (Self, Commit) {
-        let parent = Some(Parent { run: parent, node: "child".to_owned() });
+        let parent = Some(Parent::of(parent, "child"));
         Self::start_with(Start { parent, ..start(key, graph) }, BEGIN)
     }
 

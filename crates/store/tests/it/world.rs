@@ -87,7 +87,7 @@ impl World {
         let adopts = !self.runs.is_empty() && self.dice.one_in(2);
         let parent = adopts.then(|| {
             let parent = self.dice.below(self.runs.len());
-            Parent { run: self.runs[parent].key().id, node: "child".to_owned() }
+            Parent::of(self.runs[parent].key().id, "child")
         });
         let text = format!("{:length$}", self.born);
         let start = Start {
