@@ -1,13 +1,10 @@
 //! A workflow definition as it is written: OpenWOP's closed schema.
 //!
 //! This file only knows the shape. Whether the parts fit together, and what this build can run, is checked
-//! in `graph.rs`.
+//! in `graph/`.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-
-use crate::object::{Object, present};
+use crate::fields::{Fields, Findings, ROOT};
+use crate::retry::RetryPolicy;
 use crate::{Json, JsonMap};
 
 /// One thing wrong with a definition: where, and what to change.
@@ -26,83 +23,61 @@ impl std::fmt::Display for Problem {
 }
 
 /// A workflow definition. Unknown keys are refused at every level that is ours to read.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, reason = "the schema is closed: a key that may stand there has to be named")]
-pub struct Definition {
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
-    pub(crate) nodes: Vec<Object<NodeDefinition>>,
-    pub(crate) edges: Vec<Object<EdgeDefinition>>,
-    triggers: Vec<Json>,
-    pub(crate) variables: Vec<Object<VariableDefinition>>,
-    metadata: JsonMap,
-    settings: JsonMap,
-    description: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    is_active: Option<bool>,
-    status: Option<String>,
-    tenant_id: Option<String>,
-    scope_id: Option<String>,
-    slug: Option<String>,
-    groups: Option<Json>,
-    pub(crate) channels: Option<JsonMap>,
+    pub(crate) nodes: Vec<NodeDefinition>,
+    pub(crate) edges: Vec<EdgeDefinition>,
+    pub(crate) variables: Vec<VariableDefinition>,
+    pub(crate) channels: JsonMap,
     pub(crate) configurable_schema: Option<Json>,
-    defaults: Option<Json>,
-    created_at: Option<Json>,
-    updated_at: Option<Json>,
+    pub(crate) settings: Settings,
+    pub(crate) status: Option<String>,
+    /// New runs may be started: neither `isActive` nor `status` says otherwise.
+    pub(crate) active: bool,
+}
+
+/// What the definition says about its runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) timeout_ms: Option<i64>,
+    pub(crate) max_retries: Option<u32>,
+    pub(crate) loopbacks_max: Option<u32>,
 }
 
 /// A node as it is written.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, reason = "the schema is closed: a key that may stand there has to be named")]
+#[derive(Clone, Debug)]
 pub(crate) struct NodeDefinition {
+    pub(crate) place: String,
     pub(crate) id: String,
     pub(crate) type_id: String,
-    name: String,
-    position: Json,
     pub(crate) config: JsonMap,
-    pub(crate) inputs: BTreeMap<String, Object<PortDefinition>>,
-    pub(crate) credentials_ref: Option<Json>,
-    #[serde(default)]
-    pub(crate) settings: Object<NodeSettings>,
-    output_role: Option<Json>,
-    pub(crate) disabled: Option<bool>,
-    notes: Option<Json>,
-    group_id: Option<Json>,
-    agent: Option<Json>,
-    envelope_contract: Option<Json>,
-    artifact_type: Option<Json>,
-    card_type: Option<Json>,
-    pub(crate) output_sensitivity: Option<Json>,
-}
-
-/// A node's settings: OpenWOP leaves them open, ours are closed.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct NodeSettings {
-    #[serde(default)]
-    pub(crate) abide: Object<AbideSettings>,
+    pub(crate) inputs: Vec<(String, PortDefinition)>,
+    pub(crate) credentials_ref: Option<String>,
+    pub(crate) abide: AbideSettings,
+    pub(crate) disabled: bool,
+    pub(crate) output_sensitivity: Vec<(String, bool)>,
 }
 
 /// What Abide itself reads from a node's settings.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct AbideSettings {
     /// The node's start is on disk before it runs, and its end before anything after it starts.
-    #[serde(default)]
     pub(crate) durable: bool,
+    /// Whether doing it twice is as good as once. Left out, the kind decides.
+    pub(crate) idempotent: Option<bool>,
+    /// How failed attempts are made again.
+    pub(crate) retry: Option<RetryPolicy>,
+    /// The node closes a loop, which may go back so many times.
+    pub(crate) loop_max: Option<u32>,
 }
 
-/// Where a node's input comes from: `type` says which of the other keys belong to it.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// Where a node's input comes from: `kind` says which of the other keys belong to it.
+#[derive(Clone, Debug)]
 pub(crate) struct PortDefinition {
-    #[serde(rename = "type")]
     pub(crate) kind: String,
-    #[serde(default, deserialize_with = "present")]
     pub(crate) value: Option<Json>,
     pub(crate) expression: Option<String>,
     pub(crate) node_id: Option<String>,
@@ -112,33 +87,312 @@ pub(crate) struct PortDefinition {
 }
 
 /// An edge as it is written.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, reason = "the schema is closed: a key that may stand there has to be named")]
+#[derive(Clone, Debug)]
 pub(crate) struct EdgeDefinition {
     pub(crate) id: String,
-    pub(crate) source_node_id: String,
-    pub(crate) target_node_id: String,
-    source_output: Option<String>,
-    target_input: Option<String>,
-    label: Option<String>,
+    pub(crate) source: String,
+    pub(crate) target: String,
+    pub(crate) source_output: Option<String>,
+    pub(crate) target_input: Option<String>,
     pub(crate) trigger_rule: Option<String>,
-    pub(crate) condition: Option<Json>,
+    pub(crate) condition: Option<ConditionDefinition>,
+}
+
+/// A condition as it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct ConditionDefinition {
+    pub(crate) kind: Option<String>,
+    pub(crate) left: Option<String>,
+    pub(crate) right: Option<Json>,
+    pub(crate) expression: Option<String>,
 }
 
 /// A variable as it is declared.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, reason = "the schema is closed: a key that may stand there has to be named")]
+#[derive(Clone, Debug)]
 pub(crate) struct VariableDefinition {
     pub(crate) name: String,
-    #[serde(rename = "type")]
     pub(crate) kind: String,
-    #[serde(default)]
     pub(crate) required: bool,
     pub(crate) default_value: Option<Json>,
-    #[serde(default)]
     pub(crate) sensitive: bool,
-    description: Option<String>,
-    format: Option<String>,
+}
+
+const TRIGGER_KINDS: &[&str] = &[
+    "manual",
+    "schedule",
+    "webhook",
+    "event",
+    "artifact",
+    "canvas",
+    "envelope",
+    "command",
+    "chat-message",
+    "channel-write",
+];
+
+impl Definition {
+    /// Reads a definition. What is missing or misshapen is noted, and the rest is read all the same.
+    pub(crate) fn read(json: &Json, findings: &mut Findings) -> Option<Self> {
+        let mut fields = Fields::of(json, ROOT, findings)?;
+        let (id, name, version) = (fields.text("id"), fields.text("name"), fields.text("version"));
+        let nodes = fields.list("nodes");
+        let edges = fields.list("edges");
+        let triggers = fields.list("triggers");
+        let variables = fields.list("variables");
+        fields.map("metadata");
+        let settings = Settings::read(&mut fields);
+        let channels = fields.optional_map("channels").unwrap_or_default();
+        let configurable_schema = fields.optional("configurableSchema");
+        let active = fields.optional_flag("isActive") != Some(false);
+        let status = fields.optional_text("status");
+        for key in ["description", "type", "tenantId", "scopeId", "slug"] {
+            fields.optional_text(key);
+        }
+        for key in ["groups", "defaults", "acceptsInheritedArtifacts", "createdAt", "updatedAt"] {
+            fields.optional(key);
+        }
+        fields.finish();
+        let numbered = |list: &[Json], name: &str| -> Vec<(String, Json)> {
+            list.iter().enumerate().map(|(ix, json)| (format!("{name}[{ix}]"), json.clone())).collect()
+        };
+        let nodes = numbered(&nodes, "nodes")
+            .iter()
+            .filter_map(|(place, json)| NodeDefinition::read(json, place, findings))
+            .collect();
+        let edges = numbered(&edges, "edges")
+            .iter()
+            .filter_map(|(place, json)| EdgeDefinition::read(json, place, findings))
+            .collect();
+        let variables = numbered(&variables, "variables")
+            .iter()
+            .filter_map(|(place, json)| VariableDefinition::read(json, place, findings))
+            .collect();
+        numbered(&triggers, "triggers").iter().for_each(|(place, json)| check_trigger(json, place, findings));
+        let active = active && matches!(status.as_deref(), None | Some("active"));
+        let (id, name, version) = (id?, name?, version?);
+        Some(Self {
+            id,
+            name,
+            version,
+            nodes,
+            edges,
+            variables,
+            channels,
+            configurable_schema,
+            settings,
+            status,
+            active,
+        })
+    }
+}
+
+impl Settings {
+    fn read(fields: &mut Fields<'_>) -> Self {
+        let Some(json) = fields.required("settings") else {
+            return Self::default();
+        };
+        let place = fields.place("settings");
+        let Some(mut settings) = Fields::of(&json, place, fields.findings()) else {
+            return Self::default();
+        };
+        // OpenWOP leaves the settings open, so unknown keys are none of our business.
+        let small = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
+        Self {
+            timeout_ms: settings.optional_whole("timeout", 0..=i64::MAX).filter(|&ms| ms > 0),
+            max_retries: small(settings.optional_whole("maxRetries", 0..=100)),
+            loopbacks_max: small(settings.optional_whole("maxLoopbackIterations", 1..=i64::from(u32::MAX))),
+        }
+    }
+}
+
+impl NodeDefinition {
+    fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
+        let mut fields = Fields::of(json, place, findings)?;
+        let id = fields.text("id");
+        if let Some(id) = id.as_deref().filter(|id| id.len() <= 64) {
+            fields.rename(format!("nodes['{id}']"));
+        }
+        let type_id = fields.text("typeId");
+        fields.text("name");
+        fields.required("position");
+        let config = fields.map("config");
+        let inputs = fields.map("inputs");
+        let credentials_ref = fields.optional_text("credentialsRef");
+        let settings = fields.optional("settings");
+        let disabled = fields.optional_flag("disabled").unwrap_or(false);
+        let sensitivity = fields.optional_map("outputSensitivity").unwrap_or_default();
+        let later = ["outputRole", "notes", "groupId", "agent", "envelopeContract", "artifactType", "cardType"];
+        for key in later {
+            fields.optional(key);
+        }
+        let place = fields.place("inputs");
+        let inputs = inputs
+            .iter()
+            .filter_map(|(name, json)| {
+                let port = PortDefinition::read(json, &format!("{place}.{name}"), fields.findings())?;
+                Some((name.clone(), port))
+            })
+            .collect();
+        let place = fields.place("settings");
+        let abide = settings.map(|json| AbideSettings::read(&json, &place, fields.findings()));
+        let place = fields.place("outputSensitivity");
+        let output_sensitivity = read_flags(&sensitivity, &place, fields.findings());
+        let place = id.as_ref().map_or(place, |id| format!("nodes['{id}']"));
+        fields.finish();
+        Some(Self {
+            place,
+            id: id?,
+            type_id: type_id?,
+            config,
+            inputs,
+            credentials_ref,
+            abide: abide.unwrap_or_default(),
+            disabled,
+            output_sensitivity,
+        })
+    }
+}
+
+fn read_flags(map: &JsonMap, place: &str, findings: &mut Findings) -> Vec<(String, bool)> {
+    let mut flags = Vec::new();
+    for (name, value) in map {
+        match value.parse() {
+            Ok(flag) => flags.push((name.clone(), flag)),
+            Err(_) => findings.problem(format!("{place}.{name}"), "true or false is expected"),
+        }
+    }
+    flags
+}
+
+impl AbideSettings {
+    fn read(json: &Json, place: &str, findings: &mut Findings) -> Self {
+        let Some(mut open) = Fields::of(json, place, findings) else {
+            return Self::default();
+        };
+        let Some(json) = open.optional("abide") else {
+            return Self::default();
+        };
+        let place = open.place("abide");
+        let Some(mut fields) = Fields::of(&json, place, findings) else {
+            return Self::default();
+        };
+        let durable = fields.optional_flag("durable").unwrap_or(false);
+        let idempotent = fields.optional_flag("idempotent");
+        let retry = fields.optional("retry");
+        let looping = fields.optional("loop");
+        let place = fields.place("retry");
+        let retry = retry.and_then(|json| RetryPolicy::read(&json, &place, fields.findings()));
+        let place = fields.place("loop");
+        let loop_max = looping.and_then(|json| {
+            let mut looping = Fields::of(&json, place, fields.findings())?;
+            let most = looping.optional_whole("maxIterations", 1..=1_000_000);
+            looping.finish();
+            Some(most.and_then(|most| u32::try_from(most).ok()).unwrap_or(DEFAULT_LOOP_MAX))
+        });
+        fields.finish();
+        Self { durable, idempotent, retry, loop_max }
+    }
+}
+
+/// OpenWOP's own default for `settings.maxLoopbackIterations`.
+pub(crate) const DEFAULT_LOOP_MAX: u32 = 5;
+
+impl PortDefinition {
+    fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
+        let mut fields = Fields::of(json, place, findings)?;
+        let kind = fields.text("type");
+        let port = Self {
+            kind: kind.clone().unwrap_or_default(),
+            value: fields.any("value"),
+            expression: fields.optional_text("expression"),
+            node_id: fields.optional_text("nodeId"),
+            output_key: fields.optional_text("outputKey"),
+            variable_name: fields.optional_text("variableName"),
+            optional: fields.optional_flag("optional"),
+        };
+        fields.finish();
+        kind.map(|_| port)
+    }
+}
+
+impl EdgeDefinition {
+    fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
+        let mut fields = Fields::of(json, place, findings)?;
+        let (id, source, target) =
+            (fields.text("id"), fields.text("sourceNodeId"), fields.text("targetNodeId"));
+        let source_output = fields.optional_text("sourceOutput");
+        let target_input = fields.optional_text("targetInput");
+        fields.optional_text("label");
+        let trigger_rule = fields.optional_text("triggerRule");
+        let condition = fields.optional("condition");
+        let place = fields.place("condition");
+        let condition =
+            condition.and_then(|json| ConditionDefinition::read(&json, &place, fields.findings()));
+        fields.finish();
+        Some(Self {
+            id: id?,
+            source: source?,
+            target: target?,
+            source_output,
+            target_input,
+            trigger_rule,
+            condition,
+        })
+    }
+}
+
+impl ConditionDefinition {
+    fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
+        let mut fields = Fields::of(json, place, findings)?;
+        let condition = Self {
+            kind: fields.optional_text("type"),
+            left: fields.optional_text("left"),
+            right: fields.any("right"),
+            expression: fields.optional_text("expression"),
+        };
+        fields.finish();
+        Some(condition)
+    }
+}
+
+impl VariableDefinition {
+    fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
+        let mut fields = Fields::of(json, place, findings)?;
+        let (name, kind) = (fields.text("name"), fields.text("type"));
+        let required = fields.optional_flag("required").unwrap_or(false);
+        let default_value = fields.optional("defaultValue");
+        let sensitive = fields.optional_flag("sensitive").unwrap_or(false);
+        fields.optional_text("description");
+        fields.optional_text("format");
+        fields.finish();
+        Some(Self { name: name?, kind: kind?, required, default_value, sensitive })
+    }
+}
+
+/// Only manual triggers do anything yet, and one that would never fire must not be taken in as if it did.
+fn check_trigger(json: &Json, place: &str, findings: &mut Findings) {
+    // What stands here was not looked at by the first release, so all of it is an objection at most.
+    let mut shape = Findings::default();
+    if let Some(mut fields) = Fields::of(json, place, &mut shape) {
+        fields.text("id");
+        let kind = fields.text("type");
+        let enabled = fields.optional_flag("enabled").unwrap_or(true);
+        for key in ["name", "description", "config", "nodeId", "eventType"] {
+            fields.optional(key);
+        }
+        let place = fields.place("type");
+        match kind.as_deref() {
+            Some(kind) if !TRIGGER_KINDS.contains(&kind) => {
+                fields.findings().objection(place, format!("use one of {}", TRIGGER_KINDS.join(", ")));
+            }
+            Some(kind) if kind != "manual" && enabled => {
+                let message =
+                    format!("'{kind}' triggers don't fire in this version yet; add \"enabled\": false");
+                fields.findings().objection(place, message);
+            }
+            _ => {}
+        }
+        fields.finish();
+    }
+    shape.all().into_iter().for_each(|Problem { place, message }| findings.objection(place, message));
 }

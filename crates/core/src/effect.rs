@@ -142,7 +142,7 @@ pub struct Notice {
     /// Those of the sender's variables that the receiver asked for when it started the sender.
     #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
     pub outputs: JsonMap,
-    /// Which of them are sensitive.
+    /// Which of them are never shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitive: Vec<String>,
     /// Why the sender failed.
@@ -162,9 +162,12 @@ pub struct Spawn {
     /// What goes in.
     #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
     pub inputs: JsonMap,
-    /// Which of the inputs are sensitive.
+    /// Which of the inputs are never shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitive: Vec<String>,
+    /// Variables that are passed on although they have no value, so that their defaults don't apply.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<String>,
     /// The run and node it stands for.
     pub parent: Parent,
     /// Whether it is cancelled when its parent ends before it.

@@ -1,17 +1,38 @@
 //! A workflow definition, checked and indexed: what a run follows for life.
 //!
 //! All problems are reported at once, each with its place. Parts of OpenWOP that this build can't run yet
-//! are refused here, never ignored.
+//! are refused, never ignored. Building lies in `graph/build.rs`.
 
-use std::collections::HashMap;
+mod build;
+mod loops;
+mod work;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::definition::{Definition, NodeDefinition, PortDefinition, Problem};
-use crate::object::Object;
-use crate::{Hash, Json, JsonMap, Rejection, hex, limits, sha256};
+use crate::channel::Channel;
+use crate::condition::Condition;
+use crate::definition::{Definition, Problem};
+use crate::expression::Expression;
+use crate::fields::Findings;
+use crate::retry::RetryPolicy;
+use crate::rule::Rule;
+use crate::schema::Schema;
+use crate::{Hash, Json, Rejection, hex, limits};
+
+pub(crate) use loops::Loop;
+pub(crate) use work::{
+    Branch, ChannelWrite, Dispatch, Http, HttpBody, Mapping, SubWorkflow, Supervisor, Transform, Work,
+};
 
 /// A node's place in its graph.
 pub type NodeIx = u32;
+
+/// An edge's place in its graph.
+pub(crate) type EdgeIx = u32;
+
+/// A loop's place in its graph.
+pub(crate) type LoopIx = u32;
 
 /// A checked definition. Cheap to share: runs hold it behind an `Arc`.
 #[derive(Debug)]
@@ -27,7 +48,14 @@ pub struct Graph {
     /// The bytes themselves.
     pub source: Arc<[u8]>,
     pub(crate) nodes: Vec<GraphNode>,
+    pub(crate) edges: Vec<GraphEdge>,
+    pub(crate) loops: Vec<Loop>,
     pub(crate) variables: Vec<Variable>,
+    pub(crate) channels: BTreeMap<String, Channel>,
+    pub(crate) configurable_schema: Option<Schema>,
+    pub(crate) settings: crate::definition::Settings,
+    active: bool,
+    mocks: bool,
     index: HashMap<Arc<str>, NodeIx>,
 }
 
@@ -37,13 +65,42 @@ pub(crate) struct GraphNode {
     pub(crate) id: Arc<str>,
     pub(crate) type_id: Arc<str>,
     pub(crate) kind: Kind,
+    pub(crate) work: Work,
+    pub(crate) config: crate::JsonMap,
     pub(crate) durable: bool,
-    pub(crate) config: JsonMap,
+    /// Whether doing it twice is as good as once.
+    pub(crate) idempotent: bool,
+    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) loop_max: Option<u32>,
+    pub(crate) disabled: bool,
+    pub(crate) credentials: Option<String>,
     pub(crate) inputs: Vec<(String, Port)>,
-    /// The nodes that wait for this one, once per edge.
-    pub(crate) next: Vec<NodeIx>,
-    /// How many edges it waits for.
-    pub(crate) incoming: u32,
+    /// Outputs that are masked, or shown, whatever went in.
+    pub(crate) output_sensitivity: BTreeMap<String, bool>,
+    /// The edges that lead away.
+    pub(crate) out: Vec<EdgeIx>,
+    /// The rules of the edges that lead here, each with their number. Edges that close a loop don't count.
+    pub(crate) groups: Vec<(Rule, u32)>,
+    /// The loops around it, innermost first.
+    pub(crate) loops: Vec<LoopIx>,
+}
+
+/// An edge with what is needed to follow it.
+#[derive(Debug)]
+pub(crate) struct GraphEdge {
+    pub(crate) id: Arc<str>,
+    pub(crate) source: NodeIx,
+    pub(crate) target: NodeIx,
+    /// Which of the target's groups it counts in.
+    pub(crate) group: u8,
+    pub(crate) rule: Rule,
+    pub(crate) condition: Option<Condition>,
+    /// The case of a branch that it belongs to.
+    pub(crate) case: Option<String>,
+    /// The loop that it starts over.
+    pub(crate) back: Option<LoopIx>,
+    /// The outermost loop that it leaves: it is decided when that is over.
+    pub(crate) leaves: Option<LoopIx>,
 }
 
 /// What a node does.
@@ -57,6 +114,20 @@ pub enum Kind {
     Delay,
     /// Fails.
     Fail,
+    /// Writes to a channel.
+    ChannelWrite,
+    /// Runs another workflow.
+    SubWorkflow,
+    /// Sends an HTTP request.
+    Http,
+    /// Computes outputs and variables.
+    Transform,
+    /// Chooses one way.
+    Branch,
+    /// Decides what a dispatch does next.
+    Supervisor,
+    /// Runs the workflows that a supervisor chose.
+    Dispatch,
     /// Something no executor here provides.
     Unknown,
 }
@@ -67,6 +138,7 @@ pub(crate) enum Port {
     Static(Json),
     Connection { node: NodeIx, key: String, optional: bool },
     Variable { name: String, optional: bool },
+    Expression(Expression),
 }
 
 /// A declared variable.
@@ -76,24 +148,26 @@ pub(crate) struct Variable {
     pub(crate) kind: String,
     pub(crate) required: bool,
     pub(crate) default: Option<Json>,
+    pub(crate) sensitive: bool,
 }
 
-/// Kinds that OpenWOP puts behind a capability, none of which is offered yet.
-const GATED_KINDS: &[(&str, &str)] = &[
-    ("core.conversationGate", "conversationPrimitive"),
-    ("core.orchestrator.supervisor", "orchestrator.supported"),
-    ("core.dispatch", "dispatch.supported"),
+/// Kinds that OpenWOP puts behind a capability. The last two are offered with the mocks of its public fixtures.
+const GATED_KINDS: &[(&str, &str, bool)] = &[
+    ("core.conversationGate", "conversationPrimitive", false),
+    ("core.orchestrator.supervisor", "orchestrator.supported", true),
+    ("core.dispatch", "dispatch.supported", true),
 ];
 
-/// The types of ports, and the keys that each needs.
-const PORT_KINDS: &[(&str, &[&str])] = &[
-    ("static", &["value"]),
-    ("expression", &["expression"]),
-    ("connection", &["nodeId", "outputKey"]),
-    ("variable", &["variableName"]),
+/// Kinds that may close a loop although they declare none: what comes back waits for somebody's decision.
+const GATES: &[&str] = &[
+    "core.approvalGate",
+    "core.clarificationGate",
+    "core.interrupt",
+    "core.conversationGate",
+    "core.chat.approvalGate",
+    "core.openwop.governance.approvalGate",
+    "core.dispatch",
 ];
-
-const VARIABLE_KINDS: &[&str] = &["string", "number", "boolean", "object", "array"];
 
 impl Kind {
     fn of(type_id: &str) -> Self {
@@ -102,28 +176,70 @@ impl Kind {
             "core.identity" => Self::Identity,
             "core.delay" => Self::Delay,
             "core.fail" => Self::Fail,
+            "core.channelWrite" => Self::ChannelWrite,
+            "core.subWorkflow" => Self::SubWorkflow,
+            "core.http.request" => Self::Http,
+            "core.transform" => Self::Transform,
+            "core.branch" => Self::Branch,
+            "core.orchestrator.supervisor" => Self::Supervisor,
+            "core.dispatch" => Self::Dispatch,
             _ => Self::Unknown,
         }
+    }
+
+    /// Whether unknown keys in its config are refused.
+    fn has_closed_config(self) -> bool {
+        !matches!(
+            self,
+            Self::Noop | Self::Identity | Self::Delay | Self::Fail | Self::Supervisor | Self::Unknown
+        )
     }
 }
 
 impl Graph {
-    /// Reads and checks a definition.
-    pub fn parse(source: &[u8]) -> Result<Self, Vec<Problem>> {
+    /// Reads and checks a definition that is new here.
+    pub fn admit(source: &[u8]) -> Result<Self, Vec<Problem>> {
+        let mut findings = Findings::default();
+        let graph = Self::build(source, &mut findings);
+        let wrong = findings.all();
+        graph.filter(|_| wrong.is_empty()).ok_or(wrong)
+    }
+
+    /// Reads a definition that was admitted before, perhaps by an older version with fewer rules.
+    pub fn read(source: &[u8]) -> Result<Self, Vec<Problem>> {
+        let mut findings = Findings::default();
+        let graph = Self::build(source, &mut findings);
+        graph.filter(|_| findings.problems.is_empty()).ok_or_else(|| findings.all())
+    }
+
+    fn build(source: &[u8], findings: &mut Findings) -> Option<Self> {
         if source.len() > limits::DEFINITION_BYTES_MAX {
             let message =
                 format!("it has {} bytes; {} are allowed", source.len(), limits::DEFINITION_BYTES_MAX);
-            return Err(vec![Problem { place: "definition".into(), message }]);
+            findings.problem("definition", message);
+            return None;
         }
-        let mut reader = serde_json::Deserializer::from_slice(source);
-        let Object(definition): Object<Definition> =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-                vec![Problem { place: error.path().to_string(), message: error.inner().to_string() }]
-            })?;
-        reader
-            .end()
-            .map_err(|error| vec![Problem { place: "definition".into(), message: error.to_string() }])?;
-        Builder::default().build(definition, source)
+        let json = match serde_json::from_slice::<Json>(source) {
+            Ok(json) => json,
+            Err(error) => {
+                findings.problem("definition", format!("it is not JSON: {error}"));
+                return None;
+            }
+        };
+        let definition = Definition::read(&json, findings)?;
+        build::build(definition, source, findings)
+    }
+
+    /// Lets its nodes play the mocks that the public fixtures ask for.
+    #[must_use]
+    pub fn with_mocks(mut self, mocks: bool) -> Self {
+        self.mocks = mocks;
+        self
+    }
+
+    /// Whether its nodes play the mocks of the public fixtures.
+    pub(crate) fn plays_mocks(&self) -> bool {
+        self.mocks
     }
 
     /// The hash as text, the form it has in events.
@@ -156,312 +272,34 @@ impl Graph {
         &self.nodes[ix as usize]
     }
 
-    /// Refuses kinds behind a capability that is not offered.
-    pub(crate) fn check_capabilities(&self) -> Result<(), Rejection> {
+    pub(crate) fn edge(&self, ix: EdgeIx) -> &GraphEdge {
+        &self.edges[ix as usize]
+    }
+
+    pub(crate) fn loop_at(&self, ix: LoopIx) -> &Loop {
+        &self.loops[ix as usize]
+    }
+
+    /// The declared variable of this name.
+    pub(crate) fn variable(&self, name: &str) -> Option<&Variable> {
+        self.variables.iter().find(|variable| variable.name == name)
+    }
+
+    /// Refuses kinds behind a capability that is not offered, and definitions that are switched off.
+    pub(crate) fn check_startable(&self) -> Result<(), Rejection> {
+        if !self.active {
+            let message = format!("workflow '{}' is not active; set isActive and status in it", self.workflow_id);
+            return Err(Rejection::invalid("workflowId", message));
+        }
         for node in &self.nodes {
-            if let Some((_, capability)) = GATED_KINDS.iter().find(|(kind, _)| *kind == &*node.type_id) {
+            let gate = GATED_KINDS.iter().find(|(kind, _, mocked)| {
+                *kind == &*node.type_id && !(*mocked && self.mocks)
+            });
+            if let Some((_, capability, _)) = gate {
                 let (node, type_id) = (node.id.to_string(), node.type_id.to_string());
                 return Err(Rejection::CapabilityRequired { node, type_id, capability });
             }
         }
         Ok(())
     }
-}
-
-/// Collects problems while a graph is put together.
-#[derive(Default)]
-struct Builder {
-    problems: Vec<Problem>,
-    index: HashMap<Arc<str>, NodeIx>,
-}
-
-impl Builder {
-    fn build(mut self, definition: Definition, source: &[u8]) -> Result<Graph, Vec<Problem>> {
-        self.check_head(&definition);
-        self.index_nodes(&definition.nodes);
-        let variables = self.variables(&definition);
-        let mut nodes: Vec<GraphNode> = definition.nodes.iter().map(|Object(node)| self.node(node)).collect();
-        self.edges(&definition, &mut nodes);
-        if self.problems.is_empty() {
-            self.check_cycles(&nodes);
-        }
-        if !self.problems.is_empty() {
-            return Err(self.problems);
-        }
-        Ok(Graph {
-            workflow_id: definition.id.into(),
-            version: definition.version,
-            name: definition.name,
-            hash: sha256(source),
-            source: source.into(),
-            nodes,
-            variables,
-            index: self.index,
-        })
-    }
-
-    fn problem(&mut self, place: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem { place: place.into(), message: message.into() });
-    }
-
-    fn check_head(&mut self, definition: &Definition) {
-        if !is_workflow_id(&definition.id) {
-            self.problem(
-                "id",
-                "use lower-case letters, digits, '-' and '_', starting with a letter, at most 128",
-            );
-        }
-        if definition.nodes.is_empty() {
-            self.problem("nodes", "a workflow needs at least one node");
-        }
-        if definition.nodes.len() > limits::NODES_MAX {
-            self.problem("nodes", format!("at most {} nodes", limits::NODES_MAX));
-        }
-        if definition.edges.len() > limits::EDGES_MAX {
-            self.problem("edges", format!("at most {} edges", limits::EDGES_MAX));
-        }
-        if definition.channels.as_ref().is_some_and(|channels| !channels.is_empty()) {
-            self.problem("channels", "channels are not supported by this version yet");
-        }
-        if definition.configurable_schema.is_some() {
-            self.problem("configurableSchema", "configurable runs are not supported by this version yet");
-        }
-    }
-
-    fn index_nodes(&mut self, nodes: &[Object<NodeDefinition>]) {
-        for (ix, Object(node)) in nodes.iter().enumerate() {
-            if !is_node_id(&node.id) {
-                let message = format!(
-                    "a node id has 1 to {} characters, and no control characters",
-                    limits::NODE_ID_CHARS_MAX
-                );
-                self.problem(format!("nodes[{ix}].id"), message);
-            }
-            if self.index.insert(node.id.as_str().into(), ix as NodeIx).is_some() {
-                self.problem(format!("nodes[{ix}].id"), format!("'{}' is used twice; rename one", node.id));
-            }
-        }
-    }
-
-    fn variables(&mut self, definition: &Definition) -> Vec<Variable> {
-        let mut variables: Vec<Variable> = Vec::new();
-        let mut names = std::collections::HashSet::new();
-        for (ix, Object(variable)) in definition.variables.iter().enumerate() {
-            let place = format!("variables[{ix}]");
-            if !names.insert(variable.name.as_str()) {
-                self.problem(format!("{place}.name"), format!("'{}' is declared twice", variable.name));
-            }
-            if !VARIABLE_KINDS.contains(&variable.kind.as_str()) {
-                self.problem(format!("{place}.type"), format!("use one of {}", VARIABLE_KINDS.join(", ")));
-            }
-            if variable.sensitive {
-                self.problem(
-                    format!("{place}.sensitive"),
-                    "sensitive variables are not supported by this version yet",
-                );
-            }
-            if variable.default_value.as_ref().is_some_and(|value| value.type_name() != variable.kind) {
-                self.problem(
-                    format!("{place}.defaultValue"),
-                    format!("it must be of type {}", variable.kind),
-                );
-            }
-            variables.push(Variable {
-                name: variable.name.clone(),
-                kind: variable.kind.clone(),
-                required: variable.required,
-                default: variable.default_value.clone(),
-            });
-        }
-        variables
-    }
-
-    fn node(&mut self, node: &NodeDefinition) -> GraphNode {
-        let place = format!("nodes['{}']", node.id);
-        if !is_type_id(&node.type_id) {
-            self.problem(
-                format!("{place}.typeId"),
-                "a kind looks like core.noop: letters, digits, '.', '_' and '-'",
-            );
-        }
-        if node.disabled == Some(true) {
-            self.problem(
-                format!("{place}.disabled"),
-                "disabled nodes are not supported by this version yet; remove it",
-            );
-        }
-        for (key, given) in
-            [("credentialsRef", &node.credentials_ref), ("outputSensitivity", &node.output_sensitivity)]
-        {
-            if given.is_some() {
-                self.problem(format!("{place}.{key}"), "it is not supported by this version yet; remove it");
-            }
-        }
-        let mut inputs = Vec::with_capacity(node.inputs.len());
-        for (name, Object(port)) in &node.inputs {
-            if let Some(port) = self.port(&format!("{place}.inputs.{name}"), port) {
-                inputs.push((name.clone(), port));
-            }
-        }
-        GraphNode {
-            id: node.id.as_str().into(),
-            type_id: node.type_id.as_str().into(),
-            kind: Kind::of(&node.type_id),
-            durable: node.settings.0.abide.0.durable,
-            config: node.config.clone(),
-            inputs,
-            next: Vec::new(),
-            incoming: 0,
-        }
-    }
-
-    fn port(&mut self, place: &str, port: &PortDefinition) -> Option<Port> {
-        self.check_port_keys(place, port)?;
-        let optional = port.optional.unwrap_or(false);
-        match port.kind.as_str() {
-            "static" => port.value.clone().map(Port::Static),
-            "variable" => port.variable_name.clone().map(|name| Port::Variable { name, optional }),
-            "connection" => {
-                let id = port.node_id.as_deref()?;
-                let Some(&node) = self.index.get(id) else {
-                    self.problem(place, format!("there is no node '{id}'"));
-                    return None;
-                };
-                port.output_key.clone().map(|key| Port::Connection { node, key, optional })
-            }
-            _ => {
-                let expression = port.expression.as_deref()?;
-                let message = format!("expressions are not supported by this version yet ('{expression}')");
-                self.problem(place, message);
-                None
-            }
-        }
-    }
-
-    /// Each type of port has keys of its own: all of them must be there, and no others.
-    fn check_port_keys(&mut self, place: &str, port: &PortDefinition) -> Option<()> {
-        let Some((_, needed)) = PORT_KINDS.iter().find(|(kind, _)| *kind == port.kind) else {
-            self.problem(format!("{place}.type"), "use static, expression, connection or variable");
-            return None;
-        };
-        let given = [
-            ("value", port.value.is_some()),
-            ("expression", port.expression.is_some()),
-            ("nodeId", port.node_id.is_some()),
-            ("outputKey", port.output_key.is_some()),
-            ("variableName", port.variable_name.is_some()),
-        ];
-        for (key, given) in given {
-            match (given, needed.contains(&key)) {
-                (true, false) => {
-                    self.problem(place, format!("'{key}' does not belong to type {}", port.kind));
-                }
-                (false, true) => self.problem(place, format!("type {} needs '{key}'", port.kind)),
-                _ => {}
-            }
-        }
-        if port.optional.is_some() && !matches!(port.kind.as_str(), "connection" | "variable") {
-            self.problem(place, format!("'optional' does not belong to type {}", port.kind));
-        }
-        Some(())
-    }
-
-    fn edges(&mut self, definition: &Definition, nodes: &mut [GraphNode]) {
-        let mut ids = std::collections::HashSet::new();
-        for (ix, Object(edge)) in definition.edges.iter().enumerate() {
-            let place = format!("edges[{ix}]");
-            if !ids.insert(edge.id.as_str()) {
-                self.problem(format!("{place}.id"), format!("'{}' is used twice; rename one", edge.id));
-            }
-            if edge.trigger_rule.as_deref().is_some_and(|rule| rule != "all_success") {
-                self.problem(
-                    format!("{place}.triggerRule"),
-                    "only all_success is supported by this version yet",
-                );
-            }
-            if edge.condition.is_some() {
-                self.problem(
-                    format!("{place}.condition"),
-                    "conditions are not supported by this version yet",
-                );
-            }
-            let source = self.end(&place, "sourceNodeId", &edge.source_node_id);
-            let target = self.end(&place, "targetNodeId", &edge.target_node_id);
-            if let (Some(source), Some(target)) = (source, target) {
-                nodes[source as usize].next.push(target);
-                nodes[target as usize].incoming += 1;
-            }
-        }
-    }
-
-    fn end(&mut self, place: &str, key: &str, id: &str) -> Option<NodeIx> {
-        let found = self.index.get(id).copied();
-        if found.is_none() {
-            self.problem(format!("{place}.{key}"), format!("there is no node '{id}'"));
-        }
-        found
-    }
-
-    /// Kahn's algorithm; whatever is left over lies on a cycle or behind one.
-    fn check_cycles(&mut self, nodes: &[GraphNode]) {
-        let mut unmet: Vec<u32> = nodes.iter().map(|node| node.incoming).collect();
-        let mut ready: Vec<usize> = (0..nodes.len()).filter(|&ix| unmet[ix] == 0).collect();
-        while let Some(ix) = ready.pop() {
-            for &next in &nodes[ix].next {
-                unmet[next as usize] -= 1;
-                if unmet[next as usize] == 0 {
-                    ready.push(next as usize);
-                }
-            }
-        }
-        if let Some(cycle) = name_cycle(nodes, &unmet) {
-            self.problem("edges", format!("{cycle} is a cycle; remove one of its edges"));
-        }
-    }
-}
-
-/// Names of a cycle that are shown; nobody reads more.
-const CYCLE_NAMES_MAX: usize = 20;
-
-/// Walks backwards among the nodes left over until one repeats.
-fn name_cycle(nodes: &[GraphNode], unmet: &[u32]) -> Option<String> {
-    let start = unmet.iter().position(|&count| count > 0)?;
-    let mut before = vec![None; nodes.len()];
-    for (ix, node) in nodes.iter().enumerate().filter(|&(ix, _)| unmet[ix] > 0) {
-        for &next in &node.next {
-            before[next as usize] = Some(ix);
-        }
-    }
-    let mut at = start;
-    for _ in 0..nodes.len() {
-        at = before[at]?;
-    }
-    let mut names = vec![&*nodes[at].id];
-    let mut walk = before[at]?;
-    while walk != at {
-        names.push(&nodes[walk].id);
-        walk = before[walk]?;
-    }
-    names.push(&nodes[at].id);
-    names.reverse();
-    if names.len() > CYCLE_NAMES_MAX {
-        let more = names.len() - CYCLE_NAMES_MAX;
-        names.truncate(CYCLE_NAMES_MAX);
-        return Some(format!("{} → … ({more} more)", names.join(" → ")));
-    }
-    Some(names.join(" → "))
-}
-
-fn is_workflow_id(id: &str) -> bool {
-    let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-    id.len() <= 128 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
-}
-
-fn is_node_id(id: &str) -> bool {
-    !id.is_empty() && id.chars().count() <= limits::NODE_ID_CHARS_MAX && !id.contains(char::is_control)
-}
-
-fn is_type_id(id: &str) -> bool {
-    let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    id.len() <= 256 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
 }

@@ -46,7 +46,14 @@ impl Lifecycle {
             (Running, RunEvent::Cancelling(_)) => Some(Cancelling),
             (Running | Cancelling, RunEvent::Cancelled(_)) => Some(Cancelled),
             (Running, RunEvent::Paused(_) | RunEvent::Resumed(_) | RunEvent::Yielded(_)) => Some(Running),
-            (Running | Cancelling, RunEvent::ChildReported(_)) => Some(self),
+            (
+                Running,
+                RunEvent::CapBreached(_)
+                | RunEvent::VariableChanged(_)
+                | RunEvent::LoopbackLimit(_)
+                | RunEvent::LoopRestarted(_),
+            ) => Some(Running),
+            (Running | Cancelling, RunEvent::ChildReported(_) | RunEvent::ChildRefused(_)) => Some(self),
             _ => None,
         }
     }
@@ -70,7 +77,7 @@ impl Hold {
             (_, RunEvent::Paused(_) | RunEvent::Resumed(_)) => None,
             (_, RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_)) => Some(Self::None),
             // A yield means that nodes wait to be started, which a hold forbids.
-            (Self::Paused, RunEvent::Yielded(_)) => None,
+            (Self::Paused, RunEvent::Yielded(_) | RunEvent::LoopRestarted(_)) => None,
             (hold, _) => Some(hold),
         }
     }

@@ -44,3 +44,38 @@ pub const REASON_CHARS_MAX: usize = 4_096;
 pub const TAGS_MAX: usize = 100;
 /// Characters of one tag.
 pub const TAG_CHARS_MAX: usize = 256;
+
+/// Problems that are told of one definition. Whoever has more mends these first.
+pub const PROBLEMS_MAX: usize = 100;
+
+/// Edges followed while checking that inputs come from nodes before: a hostile graph would make it quadratic.
+pub const ANCESTOR_STEPS_MAX: usize = 20_000_000;
+
+/// Bytes of a compiled regular expression: counted repetitions multiply.
+pub const REGEX_BYTES_MAX: usize = 256 * 1024;
+
+/// Node executions of one run, unless it asks for fewer. A run that does more is not going anywhere.
+pub const NODE_EXECUTIONS_MAX: u64 = 1_000_000;
+
+/// The longest a run may ask to last: ten years, as a delay.
+pub const RUN_TIMEOUT_MS_MAX: i64 = DELAY_MS_MAX;
+
+/// Times that one loop may go back, whatever a definition says.
+pub const LOOPBACKS_MAX: u32 = 1_000_000;
+
+/// Runs above a run. A workflow that calls itself without end stops here.
+pub const CHILD_DEPTH_MAX: u32 = 2_000;
+
+/// Bytes of a run's `configurable`: it is kept in the first event.
+pub const CONFIGURABLE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of all variables of a run, and of all its channels: they are written with each snapshot.
+pub const VARIABLES_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How long one HTTP attempt may take, at most and unless told.
+pub const HTTP_TIMEOUT_MS_MAX: i64 = 10 * 60_000;
+/// How long one HTTP attempt may take unless told.
+pub const HTTP_TIMEOUT_MS_DEFAULT: i64 = 30_000;
+
+/// Bytes of an HTTP response: it becomes a node's outputs, which stand in the journal.
+pub const HTTP_RESPONSE_BYTES_MAX: usize = 1024 * 1024;

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Failure, NodeEvent};
-use crate::{Json, Millis};
+use crate::event::{Failure, Mask, NodeEvent};
+use crate::rule::Tally;
+use crate::{Json, JsonMap, Millis, RunId};
 
 /// Where one execution of a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,7 +14,7 @@ pub enum NodePhase {
     Pending,
     /// Handed to an executor under a lease; the outcome is unknown until it reports.
     Running,
-    /// Parked on a durable timer.
+    /// Parked: on a durable timer, or until a child ends.
     Waiting,
     /// Done, with outputs.
     Completed,
@@ -21,6 +22,8 @@ pub enum NodePhase {
     Failed,
     /// Ended with its run, before it was done.
     Cancelled,
+    /// Nothing led to it.
+    Skipped,
 }
 
 impl NodePhase {
@@ -28,10 +31,18 @@ impl NodePhase {
     pub fn after(self, event: &NodeEvent) -> Option<Self> {
         use NodePhase::*;
         match (self, event) {
-            (Pending, NodeEvent::Started(started)) if started.until.is_some() => Some(Waiting),
+            (Pending, NodeEvent::Started(started)) if started.until.is_some() || started.for_child => {
+                Some(Waiting)
+            }
             (Pending, NodeEvent::Started(_)) => Some(Running),
+            (Pending, NodeEvent::Skipped(_)) => Some(Skipped),
             (Running | Waiting, NodeEvent::Completed(_)) => Some(Completed),
-            (Running, NodeEvent::Failed(_)) => Some(Failed),
+            // A waiting node fails with the child that it waits for.
+            (Running | Waiting, NodeEvent::Failed(_)) => Some(Failed),
+            (Running, NodeEvent::Retried(_)) => Some(Waiting),
+            (Waiting, NodeEvent::Due(_)) => Some(Pending),
+            (Running | Waiting, NodeEvent::Spawned(_)) => Some(self),
+            (Running, NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_)) => Some(Running),
             // A running node is never cancelled under its executor: its outcome is recorded first.
             (Pending | Waiting, NodeEvent::Cancelled(_)) => Some(Cancelled),
             _ => None,
@@ -40,12 +51,32 @@ impl NodePhase {
 
     /// Whether nothing more can happen to this execution.
     pub fn is_settled(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Skipped)
     }
 
     /// Every phase, for tables and tests.
-    pub const ALL: [Self; 6] =
-        [Self::Pending, Self::Running, Self::Waiting, Self::Completed, Self::Failed, Self::Cancelled];
+    pub const ALL: [Self; 7] = [
+        Self::Pending,
+        Self::Running,
+        Self::Waiting,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Skipped,
+    ];
+
+    /// The name, as expressions and the API have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 /// A node's state within its run.
@@ -55,8 +86,33 @@ pub struct Node {
     pub phase: NodePhase,
     /// Which execution this is: 0 before the first, then 1. A retry or a recovery keeps the number.
     pub execution: u32,
-    /// Incoming edges that are not satisfied yet. The node is ready at zero.
-    pub unmet: u32,
+    /// How the edges that lead here turned out, by their rules.
+    #[serde(default, skip_serializing_if = "is_untouched")]
+    pub tally: Vec<Tally>,
+    /// It stands in line, to start or to be skipped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
+    /// It stands in line to be skipped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doomed: bool,
+    /// How many attempts of this execution have failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+    /// What an executor gets, recorded when the execution began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<JsonMap>,
+    /// Something that is never shown went in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sensitive: bool,
+    /// Which of its outputs are never shown.
+    #[serde(default, skip_serializing_if = "is_open")]
+    pub masked: Mask,
+    /// The child that it waits for, or started last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<RunId>,
+    /// How many children this execution has started.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub children: u32,
     /// The execution was handed to an executor. A node whose inputs are missing fails before it is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dispatched: bool,
@@ -78,12 +134,20 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that waits for `unmet` incoming edges.
-    pub(crate) fn pending(unmet: u32) -> Self {
+    /// A node that nothing has led to yet.
+    pub(crate) fn pending() -> Self {
         Self {
             phase: NodePhase::Pending,
             execution: 0,
-            unmet,
+            tally: Vec::new(),
+            queued: false,
+            doomed: false,
+            attempt: 0,
+            inputs: None,
+            sensitive: false,
+            masked: Mask::Nothing,
+            child: None,
+            children: 0,
             dispatched: false,
             until: None,
             started_at: None,
@@ -92,4 +156,26 @@ impl Node {
             error: None,
         }
     }
+
+    /// Whether anything of it is never shown.
+    pub fn hides_something(&self) -> bool {
+        self.sensitive || self.masked != Mask::Nothing
+    }
+
+    /// One of its outputs.
+    pub(crate) fn output(&self, key: &str) -> Option<Json> {
+        self.outputs.as_ref()?.parse::<JsonMap>().ok()?.remove(key)
+    }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_untouched(tally: &[Tally]) -> bool {
+    tally.iter().all(|tally| *tally == Tally::default())
+}
+
+fn is_open(mask: &Mask) -> bool {
+    *mask == Mask::Nothing
 }

@@ -1,23 +1,35 @@
 //! What goes into a node: its inputs resolved, its variables checked.
 
-use crate::event::Failure;
+use crate::event::{Failure, Started};
 use crate::graph::{GraphNode, Port};
+use crate::scope::RunScope;
 use crate::{Graph, Json, JsonMap, Millis, Rejection, Run, limits};
 
 /// The variables a run starts with: declared defaults, overlaid by the inputs.
-pub(crate) fn initial_variables(graph: &Graph, inputs: &JsonMap) -> JsonMap {
+pub(crate) fn initial_variables(graph: &Graph, started: &Started) -> JsonMap {
     let defaults = graph
         .variables
         .iter()
+        .filter(|variable| !started.unset.contains(&variable.name))
         .filter_map(|variable| Some((variable.name.clone(), variable.default.clone()?)));
     let mut variables: JsonMap = defaults.collect();
-    variables.extend(inputs.iter().map(|(name, value)| (name.clone(), value.clone())));
+    variables.extend(started.inputs.iter().map(|(name, value)| (name.clone(), value.clone())));
     variables
 }
 
+/// The channels a run starts with: those that declare a default.
+pub(crate) fn initial_channels(graph: &Graph) -> JsonMap {
+    let declared = graph.channels.iter();
+    declared.filter_map(|(name, channel)| Some((name.clone(), channel.initial()?.clone()))).collect()
+}
+
 /// Checks the inputs of a new run against the declared variables.
-pub(crate) fn check_inputs(graph: &Graph, inputs: &JsonMap) -> Result<(), Rejection> {
-    for variable in &graph.variables {
+pub(crate) fn check_inputs(graph: &Graph, inputs: &JsonMap, unset: &[String]) -> Result<(), Rejection> {
+    if let Some(name) = inputs.keys().find(|name| graph.channels.contains_key(*name)) {
+        let message = format!("'{name}' is a channel of workflow '{}', not an input; leave it out", graph.workflow_id);
+        return Err(Rejection::invalid(format!("inputs.{name}"), message));
+    }
+    for variable in graph.variables.iter().filter(|variable| !unset.contains(&variable.name)) {
         let field = format!("inputs.{}", variable.name);
         match inputs.get(&variable.name) {
             Some(value) if value.type_name() != variable.kind => {
@@ -35,19 +47,38 @@ pub(crate) fn check_inputs(graph: &Graph, inputs: &JsonMap) -> Result<(), Reject
     Ok(())
 }
 
+/// What goes into a node.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    pub(crate) values: JsonMap,
+    /// Something among them is never shown.
+    pub(crate) sensitive: bool,
+}
+
 /// A node's inputs, each taken from where its port points.
-pub(crate) fn resolve(run: &Run, node: &GraphNode) -> Result<JsonMap, Failure> {
-    let mut resolved = JsonMap::new();
+pub(crate) fn resolve(run: &Run, node: &GraphNode) -> Result<Inputs, Failure> {
+    let mut inputs = Inputs::default();
     for (name, port) in &node.inputs {
-        let (value, optional) = look_up(run, port);
+        let (value, optional) = look_up(run, node, name, port)?;
         match value {
-            Some(value) => drop(resolved.insert(name.clone(), value)),
+            Some(value) => drop(inputs.values.insert(name.clone(), value)),
             None if optional => {}
             None => return Err(missing(run, node, name, port)),
         }
+        inputs.sensitive |= hides(run, port);
     }
-    check_size(node, &resolved)?;
-    Ok(resolved)
+    check_size(node, &inputs.values)?;
+    Ok(inputs)
+}
+
+/// Whether a port takes in something that is never shown.
+fn hides(run: &Run, port: &Port) -> bool {
+    match port {
+        Port::Static(_) => false,
+        Port::Variable { name, .. } => run.hides_variable(name),
+        Port::Connection { node, key, .. } => run.node(*node).masked.hides(key),
+        Port::Expression(expression) => RunScope::port(run).hides(expression.reads(), false),
+    }
 }
 
 fn check_size(node: &GraphNode, inputs: &JsonMap) -> Result<(), Failure> {
@@ -63,21 +94,22 @@ fn check_size(node: &GraphNode, inputs: &JsonMap) -> Result<(), Failure> {
     Err(Failure::new("input_too_large", message))
 }
 
-fn look_up(run: &Run, port: &Port) -> (Option<Json>, bool) {
+fn look_up(run: &Run, node: &GraphNode, name: &str, port: &Port) -> Result<(Option<Json>, bool), Failure> {
     match port {
-        Port::Static(value) => (Some(value.clone()), false),
-        Port::Variable { name, optional } => (run.variables().get(name).cloned(), *optional),
-        Port::Connection { node, key, optional } => {
-            let outputs = run.node(*node).outputs.as_ref();
-            let value = outputs.and_then(|outputs| outputs.parse::<JsonMap>().ok()?.remove(key));
-            (value, *optional)
+        Port::Static(value) => Ok((Some(value.clone()), false)),
+        Port::Variable { name, optional } => Ok((run.variables().get(name).cloned(), *optional)),
+        Port::Connection { node, key, optional } => Ok((run.node(*node).output(key), *optional)),
+        Port::Expression(expression) => {
+            let value = expression.evaluate(&RunScope::port(run));
+            let value = value.map_err(|fault| fault.at(&format!("input '{name}' of node '{}'", node.id)))?;
+            Ok((Some(value), false))
         }
     }
 }
 
 fn missing(run: &Run, node: &GraphNode, name: &str, port: &Port) -> Failure {
     let source = match port {
-        Port::Static(_) => "its value".to_owned(),
+        Port::Static(_) | Port::Expression(_) => "its value".to_owned(),
         Port::Variable { name, .. } => format!("variable '{name}'"),
         Port::Connection { node, key, .. } => {
             format!("output '{key}' of node '{}'", run.graph().at(*node).id)

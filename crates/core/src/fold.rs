@@ -1,0 +1,392 @@
+//! Folding events: the one place where a run's state changes.
+//!
+//! Effects come only from here, so whatever a journal says has happened implies the same timers, tasks and messages
+//! live, in recovery and in `abide verify`. What follows along the edges of the graph lies in `route.rs`.
+
+use std::sync::Arc;
+
+use crate::channel::Channel;
+use crate::effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
+use crate::event::{
+    Cancellation, ChannelWritten, Event, Failure, NodeCompleted, NodeEvent, NodeFailed, NodeSpawned,
+    NodeStarted, Parent, RunEvent, Started, VariableChanged,
+};
+use crate::journal::Record;
+use crate::node::NodePhase;
+use crate::run::{Corrupt, Ending, Run};
+use crate::{Lifecycle, Millis, NodeIx, ports};
+
+/// A lease can be claimed anew so many times, in bits, before its fence reaches that of the next event.
+const FENCES_PER_EVENT_BITS: u32 = 16;
+
+/// When and where an event happened, and what it brings about.
+pub(crate) struct Folding<'a> {
+    pub(crate) sequence: u64,
+    pub(crate) at: Millis,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl Run {
+    /// Folds the next record of the journal: its place, its chain and its meaning are all checked.
+    pub fn apply(&mut self, record: &Record) -> Result<Vec<Effect>, Corrupt> {
+        let corrupt = |reason| Corrupt { sequence: record.sequence, reason };
+        let event = record.event().map_err(corrupt)?;
+        let mut head = self.head;
+        head.accept(record, Some(&self.salt)).map_err(corrupt)?;
+        self.head = head;
+        let mut effects = Vec::new();
+        self.fold(&event, record.sequence, record.at, &mut effects).map_err(corrupt)?;
+        Ok(effects)
+    }
+
+    /// The one place where state changes.
+    pub(crate) fn fold(
+        &mut self,
+        event: &Event,
+        sequence: u64,
+        at: Millis,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), String> {
+        let mut folding = Folding { sequence, at, effects };
+        match event {
+            Event::Run(event) => self.fold_run(event, &mut folding),
+            Event::Node { node, event } => self.fold_node(node, event, &mut folding),
+        }
+    }
+
+    fn fold_run(&mut self, event: &RunEvent, folding: &mut Folding<'_>) -> Result<(), String> {
+        let state = &mut self.state;
+        let illegal =
+            || format!("{event:?} is illegal for a run that is {:?}, {:?}", state.lifecycle, state.hold);
+        let lifecycle = state.lifecycle.after(event).ok_or_else(illegal)?;
+        let hold = state.hold.after(event).ok_or_else(illegal)?;
+        (state.lifecycle, state.hold) = (lifecycle, hold);
+        match event {
+            RunEvent::Started(started) => self.begin(started, folding)?,
+            RunEvent::Completed(_) => self.end(None, None, folding),
+            RunEvent::Failed(failed) => self.end(Some(failed.error.clone()), Some("parent-failed"), folding),
+            RunEvent::Cancelled(_) => self.end(None, Some("parent-cancelled"), folding),
+            RunEvent::Cancelling(asked) => {
+                state.ending = Some(Ending::cancelled(asked));
+                self.disarm(&TimerId::Stretch, folding);
+            }
+            RunEvent::Paused(_) => self.stop_clock(folding),
+            RunEvent::Resumed(_) => self.start_clock(folding),
+            RunEvent::Yielded(_) => self.arm(TimerId::Stretch, folding.at, folding),
+            RunEvent::ChildReported(report) => {
+                folding.effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
+            }
+            RunEvent::ChildRefused(_) | RunEvent::LoopbackLimit(_) => {}
+            RunEvent::CapBreached(breach) => {
+                let error = breach.failure();
+                self.fail_run(Ending::Failed { node: breach.node_id.clone(), error }, folding);
+            }
+            RunEvent::VariableChanged(changed) => self.set_variable(changed),
+            RunEvent::LoopRestarted(restarted) => self.restart_loop(restarted, folding)?,
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, started: &Started, folding: &mut Folding<'_>) -> Result<(), String> {
+        if started.definition != self.graph.hash_hex() {
+            return Err(format!(
+                "the run is pinned to definition {}, not to the one given",
+                started.definition
+            ));
+        }
+        let state = &mut self.state;
+        state.started_at = folding.at;
+        state.variables = ports::initial_variables(&self.graph, started);
+        state.sensitive = started.sensitive.clone();
+        state.channels = ports::initial_channels(&self.graph);
+        state.inputs = started.inputs.clone();
+        state.tags = started.tags.clone();
+        state.metadata = started.metadata.clone();
+        state.configurable = started.configurable.clone();
+        state.caps = started.caps;
+        state.parent = started.parent.clone();
+        if let Some(ms) = started.caps.duration_ms {
+            self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
+        }
+        let graph = self.graph.clone();
+        let roots = graph.nodes.iter().enumerate().filter(|(_, node)| node.groups.is_empty());
+        for (ix, _) in roots {
+            self.state.nodes[ix].queued = true;
+            self.state.ready.push_back((ix as NodeIx, folding.sequence));
+        }
+        Ok(())
+    }
+
+    /// The journal ends here: nothing is left armed, the parent hears of it, and children go along.
+    fn end(&mut self, error: Option<Failure>, cascade: Option<&str>, folding: &mut Folding<'_>) {
+        let state = &mut self.state;
+        state.ended_at = Some(folding.at);
+        state.error = error;
+        state.ending = None;
+        state.ready.clear();
+        state.doomed.clear();
+        state.restarts.clear();
+        state.time_left = None;
+        for (timer, due) in std::mem::take(&mut state.timers) {
+            folding.effects.push(Effect::DropTimer { timer, due });
+        }
+        if let Some(parent) = self.state.parent.clone() {
+            let notice = self.notice(&parent, folding.sequence);
+            folding.effects.push(Effect::Send { to: parent.run, notice });
+        }
+        if let (Some(reason), true) = (cascade, self.state.cascades) {
+            let (from, sequence) = (self.key.id, folding.sequence);
+            folding.effects.push(Effect::Cascade(Cascade { from, sequence, reason: reason.to_owned() }));
+        }
+    }
+
+    /// What the parent is told at the end.
+    fn notice(&self, parent: &Parent, sequence: u64) -> Notice {
+        let state = &self.state;
+        let wanted = parent.harvest.iter().filter_map(|name| Some((name.clone(), state.variables.get(name)?.clone())));
+        let done = state.lifecycle == Lifecycle::Completed;
+        let outputs: crate::JsonMap = if done { wanted.collect() } else { crate::JsonMap::new() };
+        let sensitive = outputs.keys().filter(|name| state.sensitive.contains(*name)).cloned().collect();
+        Notice {
+            from: self.key.id,
+            sequence,
+            node: parent.node.clone(),
+            lifecycle: state.lifecycle,
+            execution: parent.execution.unwrap_or(0),
+            outputs,
+            sensitive,
+            error: state.error.clone(),
+        }
+    }
+
+    /// Human time is not machine time: a paused run's own time stands still.
+    fn stop_clock(&mut self, folding: &mut Folding<'_>) {
+        self.disarm(&TimerId::Stretch, folding);
+        if let Some(due) = self.state.timers.get(&TimerId::RunTimeout).copied() {
+            self.state.time_left = Some(due.saturating_sub(folding.at));
+            self.disarm(&TimerId::RunTimeout, folding);
+        }
+    }
+
+    fn start_clock(&mut self, folding: &mut Folding<'_>) {
+        if let Some(left) = self.state.time_left.take() {
+            self.arm(TimerId::RunTimeout, folding.at.saturating_add(left), folding);
+        }
+    }
+
+    fn set_variable(&mut self, changed: &VariableChanged) {
+        let state = &mut self.state;
+        state.variables.insert(changed.name.clone(), changed.next.clone());
+        if changed.sensitive {
+            state.sensitive.insert(changed.name.clone());
+        }
+    }
+
+    fn fold_node(
+        &mut self,
+        id: &Arc<str>,
+        event: &NodeEvent,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
+        if !matches!(self.state.lifecycle, Lifecycle::Running | Lifecycle::Cancelling) {
+            return Err(format!("a node event in a run that is {:?}", self.state.lifecycle));
+        }
+        let ix = self.graph.node(id).ok_or_else(|| format!("the definition has no node '{id}'"))?;
+        let node = &mut self.state.nodes[ix as usize];
+        let was = node.phase;
+        node.phase =
+            was.after(event).ok_or_else(|| format!("{event:?} is illegal for a node that is {was:?}"))?;
+        match event {
+            NodeEvent::Started(started) => self.start_node(ix, started, folding)?,
+            NodeEvent::Completed(done) => self.complete_node(ix, was, done, folding),
+            NodeEvent::Failed(failed) => self.fail_node(ix, was, failed, folding),
+            NodeEvent::Cancelled(_) => self.settle(ix, was, folding),
+            NodeEvent::Skipped(_) => self.skip_node(ix, was, folding)?,
+            NodeEvent::Retried(retried) => {
+                (node.attempt, node.error) = (retried.attempt, Some(retried.error.clone()));
+                node.until = Some(retried.until);
+                self.leave_executor(ix, folding);
+                let execution = self.node(ix).execution;
+                self.arm(TimerId::Retry { node: id.clone(), execution }, retried.until, folding);
+            }
+            NodeEvent::Due(_) => {
+                node.until = None;
+                let execution = node.execution;
+                self.disarm(&TimerId::Retry { node: id.clone(), execution }, folding);
+                self.enqueue(ix, folding.sequence);
+            }
+            NodeEvent::Spawned(spawned) => self.spawn(ix, spawned, folding),
+            NodeEvent::ChannelWritten(written) => self.write_channel(written, folding.at)?,
+            NodeEvent::Decided(_) => {}
+        }
+        Ok(())
+    }
+
+    fn start_node(
+        &mut self,
+        ix: NodeIx,
+        started: &NodeStarted,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
+        match self.state.ready.pop_front() {
+            Some((next, _)) if next == ix => {}
+            _ => return Err("the node was not next in line".to_owned()),
+        }
+        self.disarm(&TimerId::Stretch, folding);
+        let id = self.graph.at(ix).id.clone();
+        let node = &mut self.state.nodes[ix as usize];
+        node.queued = false;
+        node.dispatched = started.dispatched;
+        node.until = started.until;
+        if started.attempt == 0 {
+            node.execution = started.execution;
+            node.started_at = Some(folding.at);
+            node.ended_at = None;
+            (node.attempt, node.error, node.child, node.children) = (0, None, None, 0);
+            node.inputs = (!started.inputs.is_empty()).then(|| started.inputs.clone());
+            node.sensitive = started.sensitive;
+            self.state.executions += 1;
+        }
+        if started.dispatched {
+            self.state.in_flight += 1;
+            let task = TaskId { node: id, execution: started.execution };
+            folding.effects.push(Effect::Dispatch { task, fence: folding.sequence << FENCES_PER_EVENT_BITS });
+        } else if let Some(due) = started.until {
+            self.arm(TimerId::Delay { node: id, execution: started.execution }, due, folding);
+        }
+        Ok(())
+    }
+
+    fn complete_node(&mut self, ix: NodeIx, was: NodePhase, done: &NodeCompleted, folding: &mut Folding<'_>) {
+        let node = &mut self.state.nodes[ix as usize];
+        node.outputs = done.outputs.clone();
+        node.masked = done.masked.clone();
+        node.error = None;
+        self.settle(ix, was, folding);
+        if let Some(fault) = &done.fault {
+            let node = Some(self.graph.at(ix).id.to_string());
+            self.fail_run(Ending::Failed { node, error: fault.clone() }, folding);
+        }
+        self.follow_success(ix, &done.untaken, folding);
+    }
+
+    fn fail_node(&mut self, ix: NodeIx, was: NodePhase, failed: &NodeFailed, folding: &mut Folding<'_>) {
+        self.state.nodes[ix as usize].error = Some(failed.error.clone());
+        self.settle(ix, was, folding);
+        self.follow_failure(ix, &failed.untaken, folding);
+    }
+
+    fn skip_node(&mut self, ix: NodeIx, was: NodePhase, folding: &mut Folding<'_>) -> Result<(), String> {
+        // A node that may start but is disabled is skipped from the other line.
+        let lines = [&mut self.state.doomed, &mut self.state.ready];
+        let found = lines.into_iter().any(|line| line.pop_front_if(|(next, _)| *next == ix).is_some());
+        if !found {
+            return Err("the node was not next in line".to_owned());
+        }
+        self.disarm(&TimerId::Stretch, folding);
+        let node = &mut self.state.nodes[ix as usize];
+        (node.queued, node.doomed) = (false, false);
+        self.settle(ix, was, folding);
+        self.follow_skip(ix, folding);
+        Ok(())
+    }
+
+    /// An execution is over: its timer or its task goes with it.
+    fn settle(&mut self, ix: NodeIx, was: NodePhase, folding: &mut Folding<'_>) {
+        let id = self.graph.at(ix).id.clone();
+        let node = &mut self.state.nodes[ix as usize];
+        node.ended_at = Some(folding.at);
+        node.until = None;
+        node.inputs = None;
+        let execution = node.execution;
+        self.state.unsettled -= 1;
+        if was == NodePhase::Waiting {
+            self.disarm(&TimerId::Delay { node: id.clone(), execution }, folding);
+            self.disarm(&TimerId::Retry { node: id, execution }, folding);
+        }
+        self.leave_executor(ix, folding);
+    }
+
+    /// The executor's outcome is recorded: its task is over.
+    fn leave_executor(&mut self, ix: NodeIx, folding: &mut Folding<'_>) {
+        let node = &mut self.state.nodes[ix as usize];
+        if std::mem::take(&mut node.dispatched) {
+            let execution = node.execution;
+            self.state.in_flight -= 1;
+            let task = TaskId { node: self.graph.at(ix).id.clone(), execution };
+            folding.effects.push(Effect::FinishTask(task));
+        }
+    }
+
+    fn spawn(&mut self, ix: NodeIx, spawned: &NodeSpawned, folding: &mut Folding<'_>) {
+        let node = &mut self.state.nodes[ix as usize];
+        node.child = Some(spawned.child);
+        node.children += 1;
+        let parent = Parent {
+            run: self.key.id,
+            node: self.graph.at(ix).id.to_string(),
+            execution: Some(node.execution),
+            root: Some(self.root()),
+            depth: Some(self.depth() + 1),
+            harvest: spawned.harvest.clone(),
+        };
+        self.state.cascades |= spawned.cascade;
+        folding.effects.push(Effect::Spawn(Spawn {
+            child: spawned.child,
+            workflow_id: spawned.workflow_id.clone(),
+            inputs: spawned.inputs.clone(),
+            sensitive: spawned.sensitive.clone(),
+            unset: spawned.unset.clone(),
+            parent,
+            cascade: spawned.cascade,
+        }));
+    }
+
+    /// The reducer was tried when the event was decided, so it can't fail here.
+    fn write_channel(&mut self, written: &ChannelWritten, at: Millis) -> Result<(), String> {
+        let undeclared;
+        let channel = match self.graph.channels.get(&written.channel) {
+            Some(channel) => channel,
+            None => {
+                undeclared = Channel::undeclared(&written.reducer, written.ttl_ms)?;
+                &undeclared
+            }
+        };
+        let current = self.state.channels.get(&written.channel);
+        let next = channel.reduce(current, &written.value, at).map_err(|(_, message)| message)?;
+        self.state.channels.insert(written.channel.clone(), next);
+        if written.sensitive {
+            self.state.sensitive_channels.insert(written.channel.clone());
+        }
+        Ok(())
+    }
+
+    /// The run is going to fail: nothing starts any more.
+    pub(crate) fn fail_run(&mut self, ending: Ending, folding: &mut Folding<'_>) {
+        self.state.ending.get_or_insert(ending);
+        // Nothing starts any more, so nothing would ever take the timer away.
+        self.disarm(&TimerId::Stretch, folding);
+    }
+
+    pub(crate) fn arm(&mut self, timer: TimerId, due: Millis, folding: &mut Folding<'_>) {
+        self.disarm(&timer, folding);
+        self.state.timers.insert(timer.clone(), due);
+        folding.effects.push(Effect::ArmTimer { timer, due });
+    }
+
+    pub(crate) fn disarm(&mut self, timer: &TimerId, folding: &mut Folding<'_>) {
+        if let Some((timer, due)) = self.state.timers.remove_entry(timer) {
+            folding.effects.push(Effect::DropTimer { timer, due });
+        }
+    }
+}
+
+impl Ending {
+    pub(crate) fn cancelled(asked: &Cancellation) -> Self {
+        Self::Cancelled {
+            reason: asked.reason.clone(),
+            by: asked.cancelled_by.clone(),
+            parent: asked.parent_run_id,
+        }
+    }
+}

@@ -1,0 +1,603 @@
+//! Putting a graph together from its definition, and everything that can be wrong with that.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::loops::{self, BadCycle};
+use super::{GATES, Graph, GraphEdge, GraphNode, Kind, NodeIx, Port, Variable, Work};
+use crate::channel::Channel;
+use crate::condition::Condition;
+use crate::definition::{Definition, EdgeDefinition, NodeDefinition, PortDefinition};
+use crate::expression::Expression;
+use crate::fields::Findings;
+use crate::retry::RetryPolicy;
+use crate::rule::Rule;
+use crate::schema::Schema;
+use crate::{Json, limits, sha256};
+
+/// The types of ports, and the keys that each needs.
+const PORT_KINDS: &[(&str, &[&str])] = &[
+    ("static", &["value"]),
+    ("expression", &["expression"]),
+    ("connection", &["nodeId", "outputKey"]),
+    ("variable", &["variableName"]),
+];
+
+const VARIABLE_KINDS: &[&str] = &["string", "number", "boolean", "object", "array"];
+
+/// Names of a cycle that are shown; nobody reads more.
+const CYCLE_NAMES_MAX: usize = 20;
+
+/// Builds a graph. It is whole only if no problem was found.
+pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findings) -> Option<Graph> {
+    let mut builder = Builder { findings, index: HashMap::new(), channels: BTreeMap::new() };
+    builder.check_head(&definition);
+    builder.index_nodes(&definition.nodes);
+    builder.read_channels(&definition);
+    let variables = builder.variables(&definition);
+    let default_retry = definition.settings.max_retries.map(RetryPolicy::of_retries);
+    let mut nodes: Vec<GraphNode> =
+        definition.nodes.iter().map(|node| builder.node(node, default_retry.as_ref())).collect();
+    let mut edges = builder.edges(&definition, &mut nodes);
+    let configurable_schema = builder.configurable_schema(&definition);
+    if !builder.findings.problems.is_empty() {
+        return None;
+    }
+    let loops = builder.loops(&mut nodes, &mut edges)?;
+    builder.group(&mut nodes, &mut edges);
+    builder.check_ancestors(&nodes, &edges);
+    let channels = builder.channels;
+    let index = builder.index;
+    Some(Graph {
+        workflow_id: definition.id.into(),
+        version: definition.version,
+        name: definition.name,
+        hash: sha256(source),
+        source: source.into(),
+        nodes,
+        edges,
+        loops,
+        variables,
+        channels,
+        configurable_schema,
+        settings: definition.settings,
+        active: definition.active,
+        mocks: false,
+        index,
+    })
+}
+
+struct Builder<'a> {
+    findings: &'a mut Findings,
+    index: HashMap<Arc<str>, NodeIx>,
+    channels: BTreeMap<String, Channel>,
+}
+
+impl Builder<'_> {
+    fn check_head(&mut self, definition: &Definition) {
+        if !is_workflow_id(&definition.id) {
+            self.findings.problem(
+                "id",
+                "use lower-case letters, digits, '-' and '_', starting with a letter, at most 128",
+            );
+        }
+        if definition.nodes.is_empty() && self.findings.problems.is_empty() {
+            self.findings.problem("nodes", "a workflow needs at least one node");
+        }
+        if definition.nodes.len() > limits::NODES_MAX {
+            self.findings.problem("nodes", format!("at most {} nodes", limits::NODES_MAX));
+        }
+        if definition.edges.len() > limits::EDGES_MAX {
+            self.findings.problem("edges", format!("at most {} edges", limits::EDGES_MAX));
+        }
+        if let Some(status) = definition.status.as_deref()
+            && !["active", "inactive", "draft", "archived"].contains(&status)
+        {
+            self.findings.objection("status", "use active, inactive, draft or archived");
+        }
+    }
+
+    fn index_nodes(&mut self, nodes: &[NodeDefinition]) {
+        for (ix, node) in nodes.iter().enumerate() {
+            if !is_node_id(&node.id) {
+                let message = format!(
+                    "a node id has 1 to {} characters, and no control characters",
+                    limits::NODE_ID_CHARS_MAX
+                );
+                self.findings.problem(format!("nodes[{ix}].id"), message);
+            }
+            if self.index.insert(node.id.as_str().into(), ix as NodeIx).is_some() {
+                let message = format!("'{}' is used twice; rename one", node.id);
+                self.findings.problem(format!("nodes[{ix}].id"), message);
+            }
+        }
+    }
+
+    fn read_channels(&mut self, definition: &Definition) {
+        for (name, json) in &definition.channels {
+            let place = format!("channels.{name}");
+            let mut wrong = Vec::new();
+            let channel = Channel::parse(&place, json, &mut wrong);
+            wrong.into_iter().for_each(|problem| self.findings.objection(problem.place, problem.message));
+            self.channels.extend(channel.map(|channel| (name.clone(), channel)));
+            if definition.variables.iter().any(|variable| variable.name == *name) {
+                self.findings.objection(place, format!("'{name}' is a variable too; rename one"));
+            }
+        }
+    }
+
+    fn variables(&mut self, definition: &Definition) -> Vec<Variable> {
+        let mut names = HashSet::new();
+        let mut variables = Vec::with_capacity(definition.variables.len());
+        for (ix, variable) in definition.variables.iter().enumerate() {
+            let place = format!("variables[{ix}]");
+            if !names.insert(variable.name.as_str()) {
+                let message = format!("'{}' is declared twice", variable.name);
+                self.findings.problem(format!("{place}.name"), message);
+            }
+            if !VARIABLE_KINDS.contains(&variable.kind.as_str()) {
+                let message = format!("use one of {}", VARIABLE_KINDS.join(", "));
+                self.findings.problem(format!("{place}.type"), message);
+            }
+            if variable.default_value.as_ref().is_some_and(|value| value.type_name() != variable.kind) {
+                let message = format!("it must be of type {}", variable.kind);
+                self.findings.problem(format!("{place}.defaultValue"), message);
+            }
+            variables.push(Variable {
+                name: variable.name.clone(),
+                kind: variable.kind.clone(),
+                required: variable.required,
+                default: variable.default_value.clone(),
+                sensitive: variable.sensitive,
+            });
+        }
+        variables
+    }
+
+    fn configurable_schema(&mut self, definition: &Definition) -> Option<Schema> {
+        let compiled = Schema::compile(definition.configurable_schema.as_ref()?);
+        compiled.map_err(|message| self.findings.objection("configurableSchema", message)).ok()
+    }
+
+    fn node(&mut self, node: &NodeDefinition, default_retry: Option<&RetryPolicy>) -> GraphNode {
+        let place = &node.place;
+        if !is_type_id(&node.type_id) {
+            let message = "a kind looks like core.noop: letters, digits, '.', '_' and '-'";
+            self.findings.problem(format!("{place}.typeId"), message);
+        }
+        let kind = Kind::of(&node.type_id);
+        let work = Work::read(kind, &node.config, place, self.findings);
+        self.check_settings(node, kind, &work);
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for (name, port) in &node.inputs {
+            let port = self.port(node, &format!("{place}.inputs.{name}"), port);
+            inputs.extend(port.map(|port| (name.clone(), port)));
+        }
+        let idempotent = node.abide.idempotent.unwrap_or_else(|| is_idempotent(&work));
+        GraphNode {
+            id: node.id.as_str().into(),
+            type_id: node.type_id.as_str().into(),
+            kind,
+            work,
+            config: node.config.clone(),
+            durable: node.abide.durable,
+            idempotent,
+            retry: node.abide.retry.clone().or_else(|| default_retry.cloned()),
+            loop_max: node.abide.loop_max,
+            disabled: node.disabled,
+            credentials: node.credentials_ref.clone(),
+            inputs,
+            output_sensitivity: node.output_sensitivity.iter().cloned().collect(),
+            out: Vec::new(),
+            groups: Vec::new(),
+            loops: Vec::new(),
+        }
+    }
+
+    /// Settings that would do nothing, and expressions that read what they can't.
+    fn check_settings(&mut self, node: &NodeDefinition, kind: Kind, work: &Work) {
+        let place = &node.place;
+        if node.credentials_ref.is_some() && kind != Kind::Http {
+            let message = "only core.http.request takes credentials; remove it";
+            self.findings.objection(format!("{place}.credentialsRef"), message);
+        }
+        if node.abide.retry.is_some() && kind != Kind::Http {
+            let message = "only core.http.request is ever tried again; remove it";
+            self.findings.objection(format!("{place}.settings.abide.retry"), message);
+        }
+        if let Work::ChannelWrite(write) = work {
+            self.check_channel_write(node, write);
+        }
+        if let Work::Transform(transform) = work {
+            for (name, _) in transform.assign.iter().filter(|(name, _)| self.channels.contains_key(name)) {
+                let message = format!("'{name}' is a channel; write to it with core.channelWrite");
+                self.findings.objection(format!("{place}.config.assign.{name}"), message);
+            }
+        }
+        // What runs later, in an executor, sees the inputs that were recorded and what never changes.
+        let later = kind == Kind::Http || node.abide.durable;
+        let roots: &[&str] = if later { FIXED_ROOTS } else { NODE_ROOTS };
+        for (below, reads) in work.expressions() {
+            self.check_reads(node, &format!("{place}.config.{below}"), &reads, roots);
+        }
+    }
+
+    fn check_channel_write(&mut self, node: &NodeDefinition, write: &super::ChannelWrite) {
+        let place = &node.place;
+        match self.channels.get(&write.channel) {
+            Some(channel) if !channel.may_write(&node.id, &node.type_id) => {
+                let message = format!("channel '{}' does not let this node write; see its access", write.channel);
+                self.findings.objection(format!("{place}.config.channelName"), message);
+            }
+            Some(_) => {}
+            None => {
+                let undeclared = Channel::undeclared(write.reducer.as_deref().unwrap_or("replace"), write.ttl_ms);
+                if let Err(message) = undeclared {
+                    self.findings.objection(format!("{place}.config.reducer"), message);
+                }
+            }
+        }
+        if write.value.is_none() && !node.inputs.iter().any(|(name, _)| name == "value") {
+            let message = "what is written is missing; give config.value or an input named value";
+            self.findings.objection(format!("{place}.config"), message);
+        }
+    }
+
+    /// Names in an expression must exist where it stands.
+    fn check_reads(
+        &mut self,
+        node: &NodeDefinition,
+        place: &str,
+        reads: &[(String, Option<String>)],
+        roots: &[&str],
+    ) {
+        for (root, field) in reads {
+            let message = match (root.as_str(), field) {
+                (root, _) if !roots.contains(&root) => {
+                    format!("there is no '{root}' here; the names are {}", roots.join(", "))
+                }
+                ("nodes", None) => "name the node: nodes.ID or nodes[\"ID\"]".to_owned(),
+                ("nodes", Some(id)) if !self.index.contains_key(id.as_str()) => {
+                    format!("there is no node '{id}'")
+                }
+                ("channels", None) => "name the channel: channels.NAME".to_owned(),
+                ("channels", Some(name)) => {
+                    match self.channels.get(name).map(|channel| channel.may_read(&node.id, &node.type_id)) {
+                        Some(false) => format!("channel '{name}' does not let this node read; see its access"),
+                        _ => continue,
+                    }
+                }
+                _ => continue,
+            };
+            self.findings.objection(place, message);
+        }
+    }
+
+    fn port(&mut self, node: &NodeDefinition, place: &str, port: &PortDefinition) -> Option<Port> {
+        self.check_port_keys(place, port)?;
+        let optional = port.optional.unwrap_or(false);
+        match port.kind.as_str() {
+            "static" => port.value.clone().map(Port::Static),
+            "variable" => port.variable_name.clone().map(|name| Port::Variable { name, optional }),
+            "connection" => {
+                let id = port.node_id.as_deref()?;
+                let Some(&node) = self.index.get(id) else {
+                    self.findings.problem(place, format!("there is no node '{id}'"));
+                    return None;
+                };
+                port.output_key.clone().map(|key| Port::Connection { node, key, optional })
+            }
+            _ => match Expression::parse(port.expression.as_deref()?) {
+                Ok(expression) => {
+                    self.check_reads(node, place, expression.reads(), PORT_ROOTS);
+                    Some(Port::Expression(expression))
+                }
+                Err(message) => {
+                    self.findings.problem(place, message);
+                    None
+                }
+            },
+        }
+    }
+
+    /// Each type of port has keys of its own: all of them must be there, and no others.
+    fn check_port_keys(&mut self, place: &str, port: &PortDefinition) -> Option<()> {
+        let Some((_, needed)) = PORT_KINDS.iter().find(|(kind, _)| *kind == port.kind) else {
+            let message = "use static, expression, connection or variable";
+            self.findings.problem(format!("{place}.type"), message);
+            return None;
+        };
+        let given = [
+            ("value", port.value.is_some()),
+            ("expression", port.expression.is_some()),
+            ("nodeId", port.node_id.is_some()),
+            ("outputKey", port.output_key.is_some()),
+            ("variableName", port.variable_name.is_some()),
+        ];
+        for (key, given) in given {
+            match (given, needed.contains(&key)) {
+                (true, false) => {
+                    self.findings.problem(place, format!("'{key}' does not belong to type {}", port.kind));
+                }
+                (false, true) => self.findings.problem(place, format!("type {} needs '{key}'", port.kind)),
+                _ => {}
+            }
+        }
+        if port.optional.is_some() && !matches!(port.kind.as_str(), "connection" | "variable") {
+            self.findings.problem(place, format!("'optional' does not belong to type {}", port.kind));
+        }
+        Some(())
+    }
+
+    fn edges(&mut self, definition: &Definition, nodes: &mut [GraphNode]) -> Vec<GraphEdge> {
+        let mut ids = HashSet::new();
+        let mut edges = Vec::with_capacity(definition.edges.len());
+        for (ix, written) in definition.edges.iter().enumerate() {
+            let place = format!("edges[{ix}]");
+            if !ids.insert(written.id.as_str()) {
+                let message = format!("'{}' is used twice; rename one", written.id);
+                self.findings.problem(format!("{place}.id"), message);
+            }
+            let source = self.end(&place, "sourceNodeId", &written.source);
+            let target = self.end(&place, "targetNodeId", &written.target);
+            let (Some(source), Some(target)) = (source, target) else { continue };
+            let edge = self.edge(&place, written, source, target, &definition.nodes[source as usize], nodes);
+            nodes[source as usize].out.push(edges.len() as u32);
+            edges.push(edge);
+        }
+        edges
+    }
+
+    fn edge(
+        &mut self,
+        place: &str,
+        written: &EdgeDefinition,
+        source: NodeIx,
+        target: NodeIx,
+        from: &NodeDefinition,
+        nodes: &mut [GraphNode],
+    ) -> GraphEdge {
+        let rule = written.trigger_rule.as_deref().map_or(Some(Rule::AllSuccess), Rule::named);
+        if rule.is_none() {
+            let known: Vec<_> = Rule::ALL.iter().map(|(_, name)| *name).collect();
+            self.findings.problem(format!("{place}.triggerRule"), format!("use one of {}", known.join(", ")));
+        }
+        let condition = written.condition.as_ref().and_then(|written| {
+            let place = format!("{place}.condition");
+            match Condition::read(written) {
+                Ok(condition) => {
+                    if let Condition::Expression(expression) = &condition {
+                        self.check_reads(from, &place, expression.reads(), EDGE_ROOTS);
+                    }
+                    Some(condition)
+                }
+                Err(message) => {
+                    self.findings.problem(place, message);
+                    None
+                }
+            }
+        });
+        let case = self.case(place, written, &nodes[source as usize].work);
+        if case.is_none() {
+            self.carry(place, written, source, &mut nodes[target as usize]);
+        }
+        GraphEdge {
+            id: written.id.as_str().into(),
+            source,
+            target,
+            group: 0,
+            rule: rule.unwrap_or(Rule::AllSuccess),
+            condition,
+            case,
+            back: None,
+            leaves: None,
+        }
+    }
+
+    /// An edge that leaves a branch by a case is followed only if that case was chosen.
+    fn case(&mut self, place: &str, written: &EdgeDefinition, work: &Work) -> Option<String> {
+        let (Work::Branch(branch), Some(name)) = (work, &written.source_output) else {
+            return None;
+        };
+        if !branch.offers(name) {
+            let message = format!("the branch has no case '{name}'; add it, or leave sourceOutput out");
+            self.findings.objection(format!("{place}.sourceOutput"), message);
+        }
+        if written.target_input.is_some() {
+            let message = "an edge that leaves a branch by a case carries no value; take it in with a port";
+            self.findings.objection(format!("{place}.targetInput"), message);
+        }
+        Some(name.clone())
+    }
+
+    /// An edge that names a `targetInput` carries the source's output there.
+    fn carry(&mut self, place: &str, written: &EdgeDefinition, source: NodeIx, target: &mut GraphNode) {
+        let Some(input) = &written.target_input else { return };
+        if target.inputs.iter().any(|(name, _)| name == input) {
+            let message = format!("node '{}' has an input '{input}' already; remove one of them", target.id);
+            return self.findings.objection(format!("{place}.targetInput"), message);
+        }
+        let key = written.source_output.clone().unwrap_or_else(|| "output".to_owned());
+        target.inputs.push((input.clone(), Port::Connection { node: source, key, optional: true }));
+    }
+
+    fn end(&mut self, place: &str, key: &str, id: &str) -> Option<NodeIx> {
+        let found = self.index.get(id).copied();
+        if found.is_none() {
+            self.findings.problem(format!("{place}.{key}"), format!("there is no node '{id}'"));
+        }
+        found
+    }
+
+    /// Finds the loops and marks the edges that close or leave them.
+    fn loops(&mut self, nodes: &mut [GraphNode], edges: &mut [GraphEdge]) -> Option<Vec<loops::Loop>> {
+        let pairs: Vec<_> = edges.iter().map(|edge| (edge.source, edge.target)).collect();
+        let may_loop: Vec<bool> =
+            nodes.iter().map(|node| node.loop_max.is_some() || GATES.contains(&&*node.type_id)).collect();
+        let found = match loops::find(&pairs, &may_loop) {
+            Ok(found) => found,
+            Err(bad) => {
+                self.findings.problem("edges", explain(&bad, nodes));
+                return None;
+            }
+        };
+        for (ix, found) in found.iter().enumerate().rev() {
+            for &member in &found.members {
+                nodes[member as usize].loops.push(ix as u32);
+            }
+            for &back in &found.back {
+                edges[back as usize].back = Some(ix as u32);
+            }
+        }
+        for edge in edges.iter_mut() {
+            let (around, inside) = (&nodes[edge.source as usize].loops, &nodes[edge.target as usize].loops);
+            edge.leaves = around.iter().rev().find(|&ix| !inside.contains(ix)).copied();
+        }
+        Some(found)
+    }
+
+    /// Counts the edges that lead to each node by their rules.
+    fn group(&mut self, nodes: &mut [GraphNode], edges: &mut [GraphEdge]) {
+        for edge in edges.iter_mut().filter(|edge| edge.back.is_none()) {
+            let groups = &mut nodes[edge.target as usize].groups;
+            let at = groups.iter().position(|(rule, _)| *rule == edge.rule).unwrap_or_else(|| {
+                groups.push((edge.rule, 0));
+                groups.len() - 1
+            });
+            groups[at].1 += 1;
+            edge.group = at as u8;
+        }
+    }
+
+    /// A value may only be taken from a node that comes before: from any other it would depend on who is quicker.
+    fn check_ancestors(&mut self, nodes: &[GraphNode], edges: &[GraphEdge]) {
+        let mut wanted: BTreeMap<NodeIx, Vec<(NodeIx, String)>> = BTreeMap::new();
+        for (ix, node) in nodes.iter().enumerate() {
+            let place = |name: &str| format!("nodes['{}'].inputs.{name}", node.id);
+            for (name, port) in &node.inputs {
+                match port {
+                    Port::Connection { node: from, .. } => {
+                        wanted.entry(*from).or_default().push((ix as NodeIx, place(name)));
+                    }
+                    Port::Expression(expression) => {
+                        for from in self.nodes_read(expression.reads()) {
+                            wanted.entry(from).or_default().push((ix as NodeIx, place(name)));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            for (below, reads) in node.work.expressions() {
+                for from in self.nodes_read(&reads) {
+                    let place = format!("nodes['{}'].config.{below}", node.id);
+                    wanted.entry(from).or_default().push((ix as NodeIx, place));
+                }
+            }
+        }
+        let mut steps = limits::ANCESTOR_STEPS_MAX;
+        for (from, readers) in wanted {
+            let after = reachable(from, nodes, edges, &readers, &mut steps);
+            if steps == 0 {
+                let message = "the nodes take their inputs from too far away to check; split the workflow";
+                return self.findings.objection("nodes", message);
+            }
+            for (reader, place) in readers.into_iter().filter(|(reader, _)| !after.contains(reader)) {
+                let (reader, from) = (&nodes[reader as usize].id, &nodes[from as usize].id);
+                let message = format!("'{from}' does not come before '{reader}'; add an edge from it");
+                self.findings.objection(place, message);
+            }
+        }
+    }
+
+    fn nodes_read(&self, reads: &[(String, Option<String>)]) -> Vec<NodeIx> {
+        let ids = reads.iter().filter(|(root, _)| root == "nodes").filter_map(|(_, id)| id.as_deref());
+        ids.filter_map(|id| self.index.get(id).copied()).collect()
+    }
+}
+
+/// Names in scope, by the place of the expression.
+const FIXED_ROOTS: &[&str] = &["inputs", "configurable", "run"];
+const NODE_ROOTS: &[&str] = &["inputs", "variables", "nodes", "channels", "configurable", "run"];
+const PORT_ROOTS: &[&str] = &["variables", "nodes", "channels", "configurable", "run"];
+const EDGE_ROOTS: &[&str] = &["output", "status", "error", "variables", "nodes", "channels", "configurable", "run"];
+
+/// The nodes that come after `from`. Stops early once every reader was met, since most are next to it.
+fn reachable(
+    from: NodeIx,
+    nodes: &[GraphNode],
+    edges: &[GraphEdge],
+    readers: &[(NodeIx, String)],
+    steps: &mut usize,
+) -> HashSet<NodeIx> {
+    let mut wanted: HashSet<NodeIx> = readers.iter().map(|(reader, _)| *reader).collect();
+    let mut after = HashSet::new();
+    let mut line = std::collections::VecDeque::from([from]);
+    while let Some(at) = line.pop_front() {
+        for &edge in &nodes[at as usize].out {
+            let next = edges[edge as usize].target;
+            *steps = steps.saturating_sub(1);
+            if *steps == 0 {
+                return after;
+            }
+            if after.insert(next) {
+                wanted.remove(&next);
+                if wanted.is_empty() {
+                    return after;
+                }
+                line.push_back(next);
+            }
+        }
+    }
+    after
+}
+
+/// What a kind is taken for if its definition does not say: only what HTTP itself calls idempotent, and what has no
+/// effect at all.
+fn is_idempotent(work: &Work) -> bool {
+    match work {
+        Work::Http(http) => !matches!(http.method.as_str(), "POST" | "PATCH"),
+        _ => true,
+    }
+}
+
+fn explain(bad: &BadCycle, nodes: &[GraphNode]) -> String {
+    let name = |ix: &NodeIx| &*nodes[*ix as usize].id;
+    match bad {
+        BadCycle::Undeclared(cycle) => {
+            let mut names: Vec<&str> = cycle.iter().take(CYCLE_NAMES_MAX).map(name).collect();
+            let more = cycle.len().saturating_sub(CYCLE_NAMES_MAX);
+            let rest = format!("… ({more} more)");
+            if more > 0 {
+                names.push(&rest);
+            }
+            format!(
+                "{} is a cycle that nothing bounds; remove one of its edges, or declare the loop with \
+                 settings.abide.loop on one of its nodes",
+                names.join(" → ")
+            )
+        }
+        BadCycle::TwoEntries(a, b) => {
+            format!("a loop is entered at '{}' and at '{}'; let it have one entry", name(a), name(b))
+        }
+        BadCycle::TooMany(at) => format!(
+            "there are more than {} loops, or more than {} within each other, at '{}'; split the workflow",
+            loops::LOOPS_MAX,
+            loops::DEPTH_MAX,
+            name(at)
+        ),
+    }
+}
+
+fn is_workflow_id(id: &str) -> bool {
+    let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    id.len() <= 128 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
+}
+
+fn is_node_id(id: &str) -> bool {
+    !id.is_empty() && id.chars().count() <= limits::NODE_ID_CHARS_MAX && !id.contains(char::is_control)
+}
+
+fn is_type_id(id: &str) -> bool {
+    let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    id.len() <= 256 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
+}

@@ -1,0 +1,418 @@
+//! What each kind of node does, read from its config.
+
+use std::collections::BTreeMap;
+
+use crate::expression::Expression;
+use crate::fields::{Fields, Findings};
+use crate::graph::Kind;
+use crate::template::{JsonTemplate, Template};
+use crate::{Json, JsonMap, limits};
+
+/// What a node does, with everything its config says.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Noop,
+    Identity(Identity),
+    Delay,
+    Fail { code: Option<String>, message: Option<String> },
+    ChannelWrite(ChannelWrite),
+    SubWorkflow(SubWorkflow),
+    Http(Box<Http>),
+    Transform(Transform),
+    Branch(Branch),
+    Supervisor(Supervisor),
+    Dispatch(Dispatch),
+    /// Nothing here provides it.
+    Unknown,
+    /// Its config makes no sense. Only a definition of an older version can hold one: a new one is refused.
+    Unfit(String),
+}
+
+/// `core.identity`: gives its inputs back.
+#[derive(Debug, Default)]
+pub(crate) struct Identity {
+    /// A mock of the public fixtures: writes one message twice to each message channel.
+    pub(crate) repeats_message: bool,
+}
+
+/// `core.channelWrite`.
+#[derive(Debug)]
+pub(crate) struct ChannelWrite {
+    pub(crate) channel: String,
+    /// How to fold into a channel that the definition does not declare.
+    pub(crate) reducer: Option<String>,
+    pub(crate) ttl_ms: Option<i64>,
+    /// What is written, unless `inputs.value` is given.
+    pub(crate) value: Option<Json>,
+}
+
+/// `core.subWorkflow`.
+#[derive(Debug)]
+pub(crate) struct SubWorkflow {
+    pub(crate) workflow_id: String,
+    pub(crate) wait: bool,
+    /// The node completes although the child did not.
+    pub(crate) absorb: bool,
+    pub(crate) cascade: bool,
+    pub(crate) mapping: Mapping,
+}
+
+/// What goes into a child and what comes back.
+#[derive(Debug, Default)]
+pub(crate) struct Mapping {
+    /// The child's variables, by the parent's.
+    pub(crate) inputs: BTreeMap<String, String>,
+    /// The parent's variables, by the child's.
+    pub(crate) outputs: BTreeMap<String, String>,
+}
+
+/// `core.http.request`.
+#[derive(Debug)]
+pub(crate) struct Http {
+    pub(crate) method: String,
+    pub(crate) url: Template,
+    pub(crate) headers: Vec<(String, Template)>,
+    pub(crate) body: Option<HttpBody>,
+    pub(crate) timeout_ms: i64,
+    pub(crate) response_bytes_max: usize,
+    pub(crate) accept_statuses: Vec<u16>,
+    pub(crate) redirects_max: u8,
+}
+
+/// What is sent.
+#[derive(Debug)]
+pub(crate) enum HttpBody {
+    /// A string: sent as text.
+    Text(Template),
+    /// Anything else: sent as JSON.
+    Json(JsonTemplate),
+}
+
+/// `core.transform`.
+#[derive(Debug)]
+pub(crate) struct Transform {
+    pub(crate) outputs: Vec<(String, Expression)>,
+    pub(crate) assign: Vec<(String, Expression)>,
+}
+
+/// `core.branch`.
+#[derive(Debug)]
+pub(crate) struct Branch {
+    pub(crate) cases: Vec<(String, Expression)>,
+    pub(crate) default: Option<String>,
+}
+
+/// `core.orchestrator.supervisor`, as far as the public fixtures play it.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    pub(crate) plan: Vec<JsonMap>,
+    /// The mock is so unsure that a person would have to be asked.
+    pub(crate) unsure: bool,
+}
+
+/// `core.dispatch`.
+#[derive(Debug)]
+pub(crate) struct Dispatch {
+    pub(crate) mapping: Mapping,
+    /// Several workers at once are refused rather than run one after the other.
+    pub(crate) one_only: bool,
+    pub(crate) iterations_max: Option<u32>,
+}
+
+impl Work {
+    /// Reads the config of a node of this kind. What is wrong with it is an objection, and the work unfit: older
+    /// versions took in any config of kinds they did not know.
+    pub(crate) fn read(kind: Kind, config: &JsonMap, place: &str, findings: &mut Findings) -> Self {
+        let mut own = Findings::default();
+        let json = Json::of(config);
+        let Some(mut fields) = Fields::of(&json, format!("{place}.config"), &mut own) else {
+            return Self::Unknown;
+        };
+        let work = match kind {
+            Kind::Noop => Some(Self::Noop),
+            Kind::Identity => {
+                let repeats_message = config.get("emitDuplicateMessageId").is_some_and(|on| on.text() == "true");
+                Some(Self::Identity(Identity { repeats_message }))
+            }
+            Kind::Delay => Some(Self::Delay),
+            Kind::Fail => Some(read_fail(config)),
+            Kind::ChannelWrite => closed(&mut fields, ChannelWrite::read).map(Self::ChannelWrite),
+            Kind::SubWorkflow => closed(&mut fields, SubWorkflow::read).map(Self::SubWorkflow),
+            Kind::Http => closed(&mut fields, Http::read).map(|http| Self::Http(Box::new(http))),
+            Kind::Transform => closed(&mut fields, Transform::read).map(Self::Transform),
+            Kind::Branch => closed(&mut fields, Branch::read).map(Self::Branch),
+            Kind::Supervisor => Supervisor::read(&mut fields).map(Self::Supervisor),
+            Kind::Dispatch => closed(&mut fields, Dispatch::read).map(Self::Dispatch),
+            Kind::Unknown => Some(Self::Unknown),
+        };
+        if work.is_some() && kind.has_closed_config() {
+            fields.finish();
+        }
+        let wrong = own.all();
+        let reason = wrong.first().map(ToString::to_string);
+        wrong.into_iter().for_each(|problem| findings.objection(problem.place, problem.message));
+        match (work, reason) {
+            (Some(work), None) => work,
+            (_, reason) => Self::Unfit(reason.unwrap_or_default()),
+        }
+    }
+
+    /// Every expression in the config, with its place below the config.
+    pub(crate) fn expressions(&self) -> Vec<(String, Vec<(String, Option<String>)>)> {
+        let of = |name: &str, list: &[(String, Expression)]| -> Vec<_> {
+            list.iter().map(|(key, e)| (format!("{name}.{key}"), e.reads().to_vec())).collect()
+        };
+        match self {
+            Self::Transform(transform) => {
+                let mut all = of("outputs", &transform.outputs);
+                all.extend(of("assign", &transform.assign));
+                all
+            }
+            Self::Branch(branch) => of("cases", &branch.cases),
+            Self::Http(http) => {
+                let mut all = vec![("url".to_owned(), http.url.reads())];
+                all.extend(http.headers.iter().map(|(name, value)| (format!("headers.{name}"), value.reads())));
+                match &http.body {
+                    Some(HttpBody::Text(text)) => all.push(("body".to_owned(), text.reads())),
+                    Some(HttpBody::Json(json)) => all.push(("body".to_owned(), json.reads())),
+                    None => {}
+                }
+                all
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn closed<T>(fields: &mut Fields<'_>, read: impl Fn(&mut Fields<'_>) -> Option<T>) -> Option<T> {
+    read(fields)
+}
+
+/// A code of our own shape is taken over; anything else stays what it was in the first release: unread.
+fn read_fail(config: &JsonMap) -> Work {
+    let text = |key: &str| config.get(key).and_then(|value| value.parse::<String>().ok());
+    let is_code = |code: &String| {
+        (1..=64).contains(&code.len())
+            && code.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    Work::Fail { code: text("code").filter(is_code), message: text("message") }
+}
+
+impl ChannelWrite {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let channel = fields.text("channelName");
+        let reducer = fields.optional_text("reducer");
+        let ttl_ms = fields.optional_whole("ttlMs", 0..=limits::CHANNEL_TTL_MS_MAX).filter(|&ms| ms > 0);
+        let value = fields.any("value");
+        Some(Self { channel: channel?, reducer, ttl_ms, value })
+    }
+}
+
+impl SubWorkflow {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let workflow_id = fields.text("workflowId");
+        let wait = fields.optional_flag("waitForCompletion").unwrap_or(true);
+        let on_failure = fields.optional_text("onChildFailure");
+        let cascade = fields.optional_flag("propagateCancellation").unwrap_or(true);
+        let mapping = Mapping::read(fields);
+        let place = fields.place("onChildFailure");
+        let absorb = match on_failure.as_deref() {
+            None | Some("fail-parent") => false,
+            Some("absorb") => true,
+            Some(_) => {
+                fields.findings().objection(place, "use fail-parent or absorb");
+                false
+            }
+        };
+        if !wait && !mapping.outputs.is_empty() {
+            let place = fields.place("outputMapping");
+            fields.findings().objection(place, "a child that is not waited for gives nothing back; remove it");
+        }
+        Some(Self { workflow_id: workflow_id?, wait, absorb, cascade, mapping })
+    }
+}
+
+impl Mapping {
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self { inputs: texts(fields, "inputMapping"), outputs: texts(fields, "outputMapping") }
+    }
+}
+
+fn texts(fields: &mut Fields<'_>, key: &'static str) -> BTreeMap<String, String> {
+    let map = fields.optional_map(key).unwrap_or_default();
+    let place = fields.place(key);
+    let mut read = BTreeMap::new();
+    for (name, value) in map {
+        match value.parse::<String>() {
+            Ok(text) => drop(read.insert(name, text)),
+            Err(_) => fields.findings().objection(format!("{place}.{name}"), "the name of a variable is expected"),
+        }
+    }
+    read
+}
+
+const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+impl Http {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let method = fields.optional_text("method").unwrap_or_else(|| "GET".to_owned()).to_ascii_uppercase();
+        if !METHODS.contains(&method.as_str()) {
+            let place = fields.place("method");
+            fields.findings().objection(place, format!("use one of {}", METHODS.join(", ")));
+        }
+        let url = fields.text("url");
+        let place = fields.place("url");
+        let url = url.and_then(|text| parsed(Template::parse(&text), &place, fields.findings()));
+        let headers = Self::headers(fields);
+        let body = Self::body(fields);
+        let timeout_ms = fields.optional_whole("timeoutMs", 1..=limits::HTTP_TIMEOUT_MS_MAX);
+        let bytes = fields.optional_whole("maxResponseBytes", 1..=limits::HTTP_RESPONSE_BYTES_MAX as i64);
+        let redirects = fields.optional_whole("maxRedirects", 0..=10);
+        let accept_statuses = Self::statuses(fields);
+        Some(Self {
+            method,
+            url: url?,
+            headers,
+            body,
+            timeout_ms: timeout_ms.unwrap_or(limits::HTTP_TIMEOUT_MS_DEFAULT),
+            response_bytes_max: bytes.map_or(limits::HTTP_RESPONSE_BYTES_MAX, |bytes| bytes as usize),
+            accept_statuses,
+            redirects_max: redirects.map_or(5, |most| most as u8),
+        })
+    }
+
+    fn headers(fields: &mut Fields<'_>) -> Vec<(String, Template)> {
+        let map = fields.optional_map("headers").unwrap_or_default();
+        let place = fields.place("headers");
+        let mut headers = Vec::new();
+        for (name, value) in map {
+            let place = format!("{place}.{name}");
+            match value.parse::<String>() {
+                Ok(text) => {
+                    let template = parsed(Template::parse(&text), &place, fields.findings());
+                    headers.extend(template.map(|template| (name, template)));
+                }
+                Err(_) => fields.findings().objection(place, "a string is expected"),
+            }
+        }
+        headers
+    }
+
+    fn body(fields: &mut Fields<'_>) -> Option<HttpBody> {
+        let json = fields.optional("body")?;
+        let place = fields.place("body");
+        let findings = fields.findings();
+        match json.parse::<String>() {
+            Ok(text) => parsed(Template::parse(&text), &place, findings).map(HttpBody::Text),
+            Err(_) => parsed(JsonTemplate::parse(&json), &place, findings).map(HttpBody::Json),
+        }
+    }
+
+    fn statuses(fields: &mut Fields<'_>) -> Vec<u16> {
+        let list = fields.optional_list("acceptStatuses").unwrap_or_default();
+        let place = fields.place("acceptStatuses");
+        let known = |json: &Json| json.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
+        let statuses: Vec<u16> = list.iter().filter_map(known).collect();
+        if statuses.len() < list.len() {
+            fields.findings().objection(place, "HTTP statuses from 100 to 599 are expected");
+        }
+        statuses
+    }
+}
+
+fn parsed<T>(result: Result<T, String>, place: &str, findings: &mut Findings) -> Option<T> {
+    result.map_err(|message| findings.objection(place, message)).ok()
+}
+
+fn expressions(fields: &mut Fields<'_>, key: &'static str) -> Vec<(String, Expression)> {
+    let map = fields.optional_map(key).unwrap_or_default();
+    let place = fields.place(key);
+    let mut read = Vec::new();
+    for (name, value) in map {
+        let place = format!("{place}.{name}");
+        match value.parse::<String>() {
+            Ok(text) => {
+                let expression = parsed(Expression::parse(&text), &place, fields.findings());
+                read.extend(expression.map(|expression| (name, expression)));
+            }
+            Err(_) => fields.findings().objection(place, "an expression is a string"),
+        }
+    }
+    read
+}
+
+impl Transform {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let single = fields.optional_text("expression");
+        let place = fields.place("expression");
+        let single = single.and_then(|text| parsed(Expression::parse(&text), &place, fields.findings()));
+        let mut outputs = expressions(fields, "outputs");
+        let assign = expressions(fields, "assign");
+        if let Some(expression) = single {
+            outputs.push(("output".to_owned(), expression));
+        }
+        if outputs.is_empty() && assign.is_empty() {
+            let place = fields.place("expression");
+            fields.findings().objection(place, "give an expression, outputs or assign; there is nothing to do");
+        }
+        Some(Self { outputs, assign })
+    }
+}
+
+impl Branch {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let list = fields.list("cases");
+        let default = fields.optional_text("default");
+        let place = fields.place("cases");
+        let mut cases = Vec::new();
+        for (ix, json) in list.iter().enumerate() {
+            let place = format!("{place}[{ix}]");
+            let Some(mut case) = Fields::of(json, place, fields.findings()) else { continue };
+            let (name, when) = (case.text("name"), case.text("when"));
+            let place = case.place("when");
+            let when = when.and_then(|text| parsed(Expression::parse(&text), &place, case.findings()));
+            case.finish();
+            cases.extend(name.zip(when));
+        }
+        Some(Self { cases, default })
+    }
+
+    /// Whether it can choose this name.
+    pub(crate) fn offers(&self, name: &str) -> bool {
+        self.default.as_deref() == Some(name) || self.cases.iter().any(|(case, _)| case == name)
+    }
+}
+
+/// Below this the supervisor would have to ask a person (OpenWOP's default threshold).
+const SURE_ENOUGH: f64 = 0.7;
+
+impl Supervisor {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let decisions = fields.optional_list("mockDecisions");
+        let plan = fields.optional_list("mockDispatchPlan").or(decisions).unwrap_or_default();
+        let confidence = fields.optional("mockConfidence").and_then(|json| json.parse::<f64>().ok());
+        let plan: Vec<JsonMap> = plan.iter().filter_map(|json| json.parse().ok()).collect();
+        Some(Self { plan, unsure: confidence.is_some_and(|confidence| confidence < SURE_ENOUGH) })
+    }
+}
+
+impl Dispatch {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        fields.optional_text("askUserRouting");
+        let model = fields.optional_text("workerDispatchModel");
+        let fan_out = fields.optional_text("fanOutPolicy");
+        let most = fields.optional_whole("iterationCap", 1..=i64::from(u32::MAX));
+        let mapping = Mapping::read(fields);
+        for (key, given, known) in [
+            ("workerDispatchModel", &model, &["child-run"][..]),
+            ("fanOutPolicy", &fan_out, &["sequential", "reject"][..]),
+        ] {
+            if given.as_deref().is_some_and(|given| !known.contains(&given)) {
+                let place = fields.place(key);
+                fields.findings().objection(place, format!("use {}", known.join(" or ")));
+            }
+        }
+        let iterations_max = most.and_then(|most| u32::try_from(most).ok());
+        Some(Self { mapping, one_only: fan_out.as_deref() == Some("reject"), iterations_max })
+    }
+}
