@@ -22,6 +22,7 @@ mod definition;
 mod effect;
 mod error_code;
 mod event;
+mod excerpt;
 mod graph;
 mod id;
 mod journal;
@@ -32,9 +33,11 @@ mod node;
 mod object;
 mod ports;
 mod rejection;
+mod retry;
 mod run;
 mod snapshot;
 mod summary;
+mod yaml;
 
 pub use command::{Command, Report, Start, Step};
 pub use definition::{Definition, Problem};
@@ -48,8 +51,10 @@ pub use json::{Json, JsonMap};
 pub use lifecycle::{Hold, Lifecycle};
 pub use node::{Node, NodePhase};
 pub use rejection::Rejection;
+pub use retry::{RetryPolicy, RetryStrategy};
 pub use run::{Corrupt, Run};
 pub use summary::{Status, Summary};
+pub use yaml::json_from_yaml;
 
 /// Milliseconds since the Unix epoch, UTC. All time inside Abide is of this type.
 pub type Millis = i64;

@@ -44,3 +44,12 @@ pub const REASON_CHARS_MAX: usize = 4_096;
 pub const TAGS_MAX: usize = 100;
 /// Characters of one tag.
 pub const TAG_CHARS_MAX: usize = 256;
+
+/// Levels of nesting in a YAML document. The JSON reader stops at 128; a definition needs about 10.
+pub const YAML_DEPTH_MAX: usize = 64;
+
+/// The most retries of one node. With the longest delay these last for two years.
+pub const RETRIES_MAX: u32 = 100;
+
+/// The longest wait before a retry: seven days. A longer one is a unit mistake.
+pub const RETRY_DELAY_MS_MAX: i64 = 7 * 24 * 3_600_000;
