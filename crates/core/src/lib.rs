@@ -35,6 +35,7 @@ mod ports;
 mod rejection;
 mod retry;
 mod run;
+mod schema;
 mod snapshot;
 mod summary;
 mod yaml;
@@ -53,6 +54,7 @@ pub use node::{Node, NodePhase};
 pub use rejection::Rejection;
 pub use retry::{RetryPolicy, RetryStrategy};
 pub use run::{Corrupt, Run};
+pub use schema::{Schema, SchemaError};
 pub use summary::{Status, Summary};
 pub use yaml::json_from_yaml;
 
