@@ -17,6 +17,7 @@
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
 
 mod advance;
+mod channel;
 mod command;
 mod definition;
 mod effect;
@@ -40,6 +41,7 @@ mod snapshot;
 mod summary;
 mod yaml;
 
+pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Report, Start, Step};
 pub use definition::{Definition, Problem};
 pub use effect::{Effect, Notice, TaskId, TimerId};

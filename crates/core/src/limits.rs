@@ -80,3 +80,9 @@ pub const SCHEMA_ERRORS_MAX: usize = 20;
 
 /// Bytes of one compiled regular expression, and of its cache.
 pub const SCHEMA_PATTERN_BYTES_MAX: usize = 512 * 1024;
+
+/// Bytes of one channel's state. It is read and written as a whole with every write.
+pub const CHANNEL_BYTES_MAX: usize = 1024 * 1024;
+
+/// The longest time that an entry of a channel may live: a year. A longer one is a unit mistake.
+pub const CHANNEL_TTL_MS_MAX: i64 = 31_536_000_000;
