@@ -71,9 +71,9 @@ pub const SCHEMA_CHECK_COST_MAX: usize = 1024 * 1024 * 1024;
 
 /// The cost up to which a failed check says everything that is wrong.
 ///
-/// The validator copies the value into the errors of each alternative; at this cost that stays below some
-/// hundred megabytes. Above it only the first error is named, or that there is one.
-pub const SCHEMA_REPORT_COST_MAX: usize = 8 * 1024 * 1024;
+/// The validator keeps every error and copies the value into those of each alternative; at this cost that
+/// stays below a hundred megabytes. Above it only the first error is named, or that there is one.
+pub const SCHEMA_REPORT_COST_MAX: usize = 1024 * 1024;
 
 /// Errors that one failed check returns. Nobody reads more of them before mending the first.
 pub const SCHEMA_ERRORS_MAX: usize = 20;

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
@@ -118,9 +119,16 @@ fn message(error: &ValidationError<'_>) -> String {
 
 /// An error of a schema, with its place.
 fn described(error: &ValidationError<'_>) -> String {
+    let message = match error.kind() {
+        ValidationErrorKind::Format { .. } | ValidationErrorKind::Pattern { .. } => format!(
+            "{} is not a pattern that is read here: no look-around, no back-reference, no large repetition",
+            excerpt(error.instance())
+        ),
+        _ => message(error),
+    };
     match error.instance_path().as_str() {
-        "" => message(error),
-        path => format!("at {}, {}", excerpt(path), message(error)),
+        "" => message,
+        path => format!("at {}, {message}", excerpt(path)),
     }
 }
 

@@ -142,12 +142,12 @@ impl<'t> Writer<'t> {
         let value = if plain { Scalar::of_plain(&text)? } else { Scalar::Text };
         self.separate();
         match value {
-            Scalar::Null => self.write(&()),
-            Scalar::Bool(value) => self.write(&value),
-            Scalar::Signed(value) => self.write(&value),
-            Scalar::Unsigned(value) => self.write(&value),
-            Scalar::Float(value) => self.write(&value),
-            Scalar::Text => self.write(&text),
+            Scalar::Null => write(&mut self.json, &()),
+            Scalar::Bool(value) => write(&mut self.json, &value),
+            Scalar::Signed(value) => write(&mut self.json, &value),
+            Scalar::Unsigned(value) => write(&mut self.json, &value),
+            Scalar::Float(value) => write(&mut self.json, &value),
+            Scalar::Text => write(&mut self.json, &text),
         }
         Ok(())
     }
@@ -157,18 +157,18 @@ impl<'t> Writer<'t> {
             return Err("merge keys are not read: write the keys out, or quote \"<<\" if it is a name".into());
         }
         if plain && !matches!(Scalar::of_plain(&key), Ok(Scalar::Text)) {
-            return Err(format!("the key {} is not a text: quote it", excerpt(&key)));
+            return Err(format!("the key {} is not a text: quote it", excerpt(key)));
         }
         let Some(Open::Mapping { keys, value_is_next }) = self.open.last_mut() else { return Ok(()) };
-        *value_is_next = true;
-        let first = keys.is_empty();
-        if !keys.insert(key.clone()) {
-            return Err(format!("the key {} stands twice in one mapping: keep one", excerpt(&key)));
+        if keys.contains(&key) {
+            return Err(format!("the key {} stands twice in one mapping: keep one", excerpt(key)));
         }
-        if !first {
+        *value_is_next = true;
+        if !keys.is_empty() {
             self.json.push(b',');
         }
-        self.write(&key);
+        write(&mut self.json, &key);
+        keys.insert(key);
         Ok(())
     }
 
@@ -188,10 +188,10 @@ impl<'t> Writer<'t> {
             None => {}
         }
     }
+}
 
-    fn write<T: Serialize + ?Sized>(&mut self, value: &T) {
-        serde_json::to_writer(&mut self.json, value).expect("a plain value is written into memory");
-    }
+fn write<T: Serialize + ?Sized>(json: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(json, value).expect("a plain value is written into memory");
 }
 
 const NO_ALIASES: &str = "anchors and aliases are not read: write the value out at each place";
@@ -215,12 +215,16 @@ impl Scalar {
             "false" | "False" | "FALSE" => return Ok(Self::Bool(false)),
             _ => {}
         }
+        for (prefix, radix) in [("0x", 16), ("0o", 8)] {
+            if let Some(digits) = text.strip_prefix(prefix) {
+                return Self::of_prefixed(text, digits, radix);
+            }
+        }
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         match unsigned {
             ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => {
                 Err(format!("JSON has no number {text}: quote it if it is text"))
             }
-            _ if text.starts_with("0x") || text.starts_with("0o") => Self::of_prefixed(text),
             _ if is_digits(unsigned) => Self::of_integer(text, unsigned),
             _ if is_decimal(unsigned) => Self::of_decimal(text),
             _ => Ok(Self::Text),
@@ -228,8 +232,7 @@ impl Scalar {
     }
 
     /// `0x1F` and `0o17`; what only begins like one is a text.
-    fn of_prefixed(text: &str) -> Result<Self, String> {
-        let (radix, digits) = if text.starts_with("0x") { (16, &text[2..]) } else { (8, &text[2..]) };
+    fn of_prefixed(text: &str, digits: &str, radix: u32) -> Result<Self, String> {
         if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
             return Ok(Self::Text);
         }

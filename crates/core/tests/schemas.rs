@@ -156,9 +156,9 @@ fn patterns_are_matched_in_linear_time_or_refused() {
     let bomb = schema(&json!({"pattern": "^(a+)+$"}));
     assert_eq!(errors(&bomb, &json!(format!("{}!", "a".repeat(100_000)))).len(), 1);
     for pattern in ["(((a{1,100}){1,100}){1,100})", r"(\w{1,1000}){1,1000}", "(?=a)b", r"(a)\1", "["] {
-        assert!(refused(&json!({"pattern": pattern})).starts_with("the schema is not valid"), "{pattern}");
-        let keys = json!({"patternProperties": {pattern: true}});
-        assert!(refused(&keys).starts_with("the schema is not valid"), "{pattern}");
+        for schema in [json!({"pattern": pattern}), json!({"patternProperties": {pattern: true}})] {
+            assert!(refused(&schema).contains("is not a pattern that is read here"), "{}", refused(&schema));
+        }
     }
 }
 
