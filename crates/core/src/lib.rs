@@ -17,11 +17,13 @@
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
 
 mod advance;
+mod channel;
 mod command;
 mod definition;
 mod effect;
 mod error_code;
 mod event;
+mod excerpt;
 mod graph;
 mod id;
 mod journal;
@@ -32,10 +34,14 @@ mod node;
 mod object;
 mod ports;
 mod rejection;
+mod retry;
 mod run;
+mod schema;
 mod snapshot;
 mod summary;
+mod yaml;
 
+pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Report, Start, Step};
 pub use definition::{Definition, Problem};
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
@@ -48,8 +54,11 @@ pub use json::{Json, JsonMap};
 pub use lifecycle::{Hold, Lifecycle};
 pub use node::{Node, NodePhase};
 pub use rejection::Rejection;
+pub use retry::{RetryPolicy, RetryStrategy};
 pub use run::{Corrupt, Run};
+pub use schema::{Schema, SchemaError};
 pub use summary::{Status, Summary};
+pub use yaml::json_from_yaml;
 
 /// Milliseconds since the Unix epoch, UTC. All time inside Abide is of this type.
 pub type Millis = i64;

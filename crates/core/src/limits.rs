@@ -79,3 +79,44 @@ pub const HTTP_TIMEOUT_MS_DEFAULT: i64 = 30_000;
 
 /// Bytes of an HTTP response: it becomes a node's outputs, which stand in the journal.
 pub const HTTP_RESPONSE_BYTES_MAX: usize = 1024 * 1024;
+/// Levels of nesting in a YAML document. The JSON reader stops at 128; a definition needs about 10.
+pub const YAML_DEPTH_MAX: usize = 64;
+
+/// The most retries of one node. With the longest delay these last for two years.
+pub const RETRIES_MAX: u32 = 100;
+
+/// The longest wait before a retry: seven days. A longer one is a unit mistake.
+pub const RETRY_DELAY_MS_MAX: i64 = 7 * 24 * 3_600_000;
+
+/// Bytes of one JSON Schema. It is compiled whenever its definition is loaded.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+
+/// Values in one JSON Schema after every `$ref` is written out. A chain of definitions that each name the
+/// next one twice is small as text and doubles with every link.
+pub const SCHEMA_SIZE_MAX: usize = 10_000;
+
+/// Levels of schemas inside schemas, `$ref`s followed: compiling and checking recurse once per level.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
+
+/// What one check may cost: bytes of the value times the size of the schema, the worst that can happen.
+///
+/// A value of 4 MiB may be held against a schema of size 250, a value of 100 KiB against any schema.
+pub const SCHEMA_CHECK_COST_MAX: usize = 1024 * 1024 * 1024;
+
+/// The cost up to which a failed check says everything that is wrong.
+///
+/// The validator keeps every error and copies the value into those of each alternative; at this cost that
+/// stays below a hundred megabytes. Above it only the first error is named, or that there is one.
+pub const SCHEMA_REPORT_COST_MAX: usize = 1024 * 1024;
+
+/// Errors that one failed check returns. Nobody reads more of them before mending the first.
+pub const SCHEMA_ERRORS_MAX: usize = 20;
+
+/// Bytes of one compiled regular expression, and of its cache.
+pub const SCHEMA_PATTERN_BYTES_MAX: usize = 512 * 1024;
+
+/// Bytes of one channel's state. It is read and written as a whole with every write.
+pub const CHANNEL_BYTES_MAX: usize = 1024 * 1024;
+
+/// The longest time that an entry of a channel may live: a year. A longer one is a unit mistake.
+pub const CHANNEL_TTL_MS_MAX: i64 = 31_536_000_000;
