@@ -14,6 +14,7 @@
 //! | [`Event`] | `event.rs` | what has happened, and how it is encoded |
 //! | [`Record`], [`Head`] | `journal.rs` | an event with its envelope, chained to the one before |
 //! | [`Effect`] | `effect.rs` | what the shell must do once the events are durable |
+//! | [`HttpRequest`], [`TaskFailure`] | `http.rs` | a request to another system, and how an attempt may fail |
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
 
 mod advance;
@@ -25,7 +26,9 @@ mod error_code;
 mod event;
 mod excerpt;
 mod graph;
+mod http;
 mod id;
+mod invocation;
 mod journal;
 mod json;
 mod lifecycle;
@@ -48,7 +51,9 @@ pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{ChildReported, Event, EventType, Failure, NodeEvent, Parent, RunEvent, event_types};
 pub use graph::{Graph, Kind, NodeIx};
+pub use http::{HttpBody, HttpRequest, Piece, Reached, TaskFailure};
 pub use id::{EventId, Key, RunId, TenantId};
+pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
 pub use lifecycle::{Hold, Lifecycle};

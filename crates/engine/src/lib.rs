@@ -8,6 +8,7 @@
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
 //! | outbox | `outbox.rs` | messages between runs |
+//! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 
@@ -18,6 +19,7 @@ mod executor;
 mod failpoint;
 mod graphs;
 mod hot;
+mod http;
 pub mod limits;
 mod outbox;
 mod shell;
@@ -29,4 +31,5 @@ pub use clock::{Clock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;
 pub use failpoint::{Failpoints, Window};
+pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use watch::Subscription;

@@ -35,3 +35,43 @@ pub const CLOCK_CHECK_MS: i64 = 1000;
 
 /// Workflow definitions kept in memory.
 pub const GRAPHS_MAX: usize = 1024;
+
+/// Bytes of a URL that is requested. Servers and proxies take no longer ones.
+pub const HTTP_URL_BYTES_MAX: usize = 8 * 1024;
+
+/// Bytes of all headers of a request together, and of an answer. Servers take about as much; the answer's
+/// are stored in the journal.
+pub const HTTP_HEADERS_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of an answer's body, whatever the node asks for: it is held in memory and stored in the journal.
+pub const HTTP_RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Nesting of a JSON answer. Deeper ones are carried as text, because whoever looks inside recurses.
+pub const HTTP_JSON_DEPTH_MAX: usize = 100;
+
+/// Bytes of a refusing answer's body that are read, so that its excerpt can be searched for secrets.
+pub const HTTP_REFUSAL_READ_BYTES_MAX: usize = 8 * 1024;
+
+/// Bytes of a refusing answer's body that are told with the failure: enough for a reason, and kept for good.
+pub const HTTP_REFUSAL_TOLD_BYTES_MAX: usize = 2 * 1024;
+
+/// How long a refusing answer's body is waited for. The status is known by then; the body is a courtesy.
+pub const HTTP_REFUSAL_READ_MS: u64 = 2000;
+
+/// How long an attempt may take, whatever the node asks for: it holds a place among the tasks in flight.
+pub const HTTP_TIMEOUT_MS_MAX: i64 = 3_600_000;
+
+/// How long one connection may take to come about, so that a host's second address gets its turn.
+pub const HTTP_CONNECT_MS_MAX: u64 = 10_000;
+
+/// Redirects followed, whatever the node asks for. Browsers stop at about this many.
+pub const HTTP_REDIRECTS_MAX: u8 = 20;
+
+/// Addresses of one host that are tried. A name with more is a mistake or an attack.
+pub const HTTP_ADDRESSES_MAX: usize = 32;
+
+/// The longest `Retry-After` that is passed on: a server that asks for more is asked sooner.
+pub const HTTP_RETRY_AFTER_MS_MAX: u64 = 3_600_000;
+
+/// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
+pub const HTTP_SECRET_CHARS_MIN: usize = 4;

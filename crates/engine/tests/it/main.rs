@@ -4,6 +4,8 @@
 
 mod answers;
 mod clocks;
+mod http;
 mod messages;
+mod peer;
 mod support;
 mod tapped;

@@ -1,0 +1,109 @@
+//! Every way an attempt at a request fails, with its code.
+//!
+//! They all say [`Reached::No`]; whoever made the attempt knows whether a connection stood, and corrects it.
+
+use abide_core::{Failure, Json, Reached, TaskFailure};
+use serde::Serialize;
+
+/// A failure that another attempt would meet again.
+fn lasting(code: &str, message: impl Into<String>) -> TaskFailure {
+    TaskFailure { failure: Failure::new(code, message), retryable: false, reached: Reached::No }
+}
+
+/// A failure that another attempt may not meet.
+fn passing(code: &str, message: impl Into<String>) -> TaskFailure {
+    TaskFailure { retryable: true, ..lasting(code, message) }
+}
+
+pub(super) fn request_invalid(message: impl Into<String>) -> TaskFailure {
+    lasting("http_request_invalid", message)
+}
+
+pub(super) fn secret_missing(name: &str) -> TaskFailure {
+    lasting("secret_missing", format!("there is no secret '{name}': add it, or take it out of the request"))
+}
+
+pub(super) fn address_refused(host: &str) -> TaskFailure {
+    let message = format!(
+        "'{host}' is not an address of the public internet; the operator can allow it in the server's settings"
+    );
+    lasting("http_address_refused", message)
+}
+
+pub(super) fn redirect_refused(message: impl Into<String>) -> TaskFailure {
+    lasting("http_redirect_refused", message)
+}
+
+pub(super) fn redirects_exceeded() -> TaskFailure {
+    let message = "the server redirects more often than the node follows: request the final URL, or allow more redirects";
+    lasting("http_redirects_exceeded", message)
+}
+
+pub(super) fn response_too_large(bytes_max: usize) -> TaskFailure {
+    let message =
+        format!("the answer is larger than {bytes_max} bytes: ask for less, or raise the node's limit");
+    lasting("http_response_too_large", message)
+}
+
+pub(super) fn timed_out() -> TaskFailure {
+    passing("http_timeout", "the server did not answer in time: check it, or give the node more time")
+}
+
+/// What became of a request that was not answered, or not in full.
+pub(super) fn unanswered(error: reqwest::Error) -> TaskFailure {
+    // The URL may hold a secret in a form that nobody searches for.
+    let error = error.without_url();
+    if error.is_timeout() {
+        timed_out()
+    } else if error.is_builder() {
+        request_invalid(format!("the request can't be sent: {}", causes(&error)))
+    } else if error.is_connect() {
+        let message = format!(
+            "the server can't be reached: {}; check the host, the port and its certificate",
+            causes(&error)
+        );
+        passing("http_unreachable", message)
+    } else {
+        let message = format!(
+            "the connection broke before the answer was complete: {}; check what the server did with the request",
+            causes(&error)
+        );
+        passing("http_interrupted", message)
+    }
+}
+
+/// An error with everything that led to it, without saying the same twice.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !told.contains(&more) {
+            told = format!("{told}: {more}");
+        }
+        cause = error.source();
+    }
+    told
+}
+
+/// What is told of an answer whose status is a refusal.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    pub(super) body: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after_ms: Option<u64>,
+}
+
+impl Refusal {
+    pub(super) fn into_failure(self) -> TaskFailure {
+        let message = format!(
+            "the server answered with status {}: correct the request, or list the status as acceptable",
+            self.status
+        );
+        let retryable = matches!(self.status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
+        let failure = Failure { details: Some(Json::of(&self)), ..Failure::new("http_status", message) };
+        TaskFailure { failure, retryable, reached: Reached::Maybe }
+    }
+}

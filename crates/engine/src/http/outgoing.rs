@@ -1,0 +1,343 @@
+//! A request as it goes out: secrets in their places, checked, and changed by redirects.
+
+use abide_core::{HttpRequest, Piece, TaskFailure};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, COOKIE, HeaderMap,
+    HeaderName, HeaderValue,
+};
+use reqwest::{Method, Url};
+
+use super::failure::{redirect_refused, request_invalid, secret_missing};
+use super::scrub::Scrub;
+use crate::limits::{HTTP_HEADERS_BYTES_MAX, HTTP_URL_BYTES_MAX};
+
+const METHODS: [Method; 7] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+
+/// Headers that say how a message is framed or where it goes. They are the client's to set.
+const FRAMING: [&str; 7] =
+    ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// A request with the values of its secrets. It is never printed.
+pub(super) struct Outgoing {
+    method: Method,
+    url: Url,
+    headers: Vec<Header>,
+    body: Option<Text>,
+}
+
+struct Header {
+    name: HeaderName,
+    value: HeaderValue,
+    /// Whether a secret stands in the value.
+    secret: bool,
+}
+
+/// A text put together from its pieces.
+struct Text {
+    text: String,
+    /// Whether a secret stands in it.
+    secret: bool,
+}
+
+/// Looks secrets up and remembers which were used.
+struct Secrets<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    used: Vec<String>,
+}
+
+/// The request to send, and the secrets to look for in the answer.
+///
+/// A failure is clean already: it was made before anything came back, and names no values.
+pub(super) fn prepare(
+    request: &HttpRequest,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Outgoing, Scrub), TaskFailure> {
+    let mut secrets = Secrets { lookup, used: Vec::new() };
+    let method = method(&request.method)?;
+    let url = url(&secrets.put_together(&request.url)?.text)?;
+    let headers = headers(request, &method, &mut secrets)?;
+    let body = request.body.as_ref().map(|body| secrets.put_together(&body.pieces)).transpose()?;
+    Ok((Outgoing { method, url, headers, body }, Scrub::new(&secrets.used)))
+}
+
+impl Secrets<'_> {
+    fn put_together(&mut self, pieces: &[Piece]) -> Result<Text, TaskFailure> {
+        let mut whole = Text { text: String::new(), secret: false };
+        for piece in pieces {
+            whole.secret |= !matches!(piece, Piece::Text(_));
+            match piece {
+                Piece::Text(text) => whole.text.push_str(text),
+                Piece::Secret(name) => whole.text.push_str(&self.value(name)?),
+                Piece::SecretInJson(name) => whole.text.push_str(&escaped(&self.value(name)?)),
+            }
+        }
+        Ok(whole)
+    }
+
+    fn value(&mut self, name: &str) -> Result<String, TaskFailure> {
+        let value = (self.lookup)(name).ok_or_else(|| secret_missing(name))?;
+        self.used.push(value.clone());
+        Ok(value)
+    }
+}
+
+/// The text as it stands between the quotes of a JSON string.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn method(name: &str) -> Result<Method, TaskFailure> {
+    METHODS.into_iter().find(|method| method.as_str() == name).ok_or_else(|| {
+        request_invalid("the method is not one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+    })
+}
+
+fn url(text: &str) -> Result<Url, TaskFailure> {
+    if text.len() > HTTP_URL_BYTES_MAX {
+        return Err(request_invalid(url_too_long()));
+    }
+    let url = Url::parse(text).map_err(|error| request_invalid(format!("the URL is not valid: {error}")))?;
+    match url_problem(&url) {
+        Some(problem) => Err(request_invalid(problem)),
+        None => Ok(url),
+    }
+}
+
+fn url_too_long() -> String {
+    format!("the URL is longer than {HTTP_URL_BYTES_MAX} bytes: put the data into the body")
+}
+
+/// What keeps a URL from being requested.
+fn url_problem(url: &Url) -> Option<String> {
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        Some("the URL does not begin with http:// or https:// and a host".to_owned())
+    } else if !url.username().is_empty() || url.password().is_some() {
+        Some("the URL holds a user name or a password: send an Authorization header instead".to_owned())
+    } else if url.as_str().len() > HTTP_URL_BYTES_MAX {
+        Some(url_too_long())
+    } else {
+        None
+    }
+}
+
+fn headers(
+    request: &HttpRequest,
+    method: &Method,
+    secrets: &mut Secrets<'_>,
+) -> Result<Vec<Header>, TaskFailure> {
+    let mut headers = Vec::new();
+    for (name, pieces) in &request.headers {
+        let value = secrets.put_together(pieces)?;
+        headers.push(header(header_name(name)?, &value)?);
+    }
+    if let Some(body) = &request.body
+        && !headers.iter().any(|header| header.name == CONTENT_TYPE)
+    {
+        headers.push(header(CONTENT_TYPE, &Text { text: body.content_type.clone(), secret: false })?);
+    }
+    if changes_something(method) {
+        headers.retain(|header| header.name != IDEMPOTENCY_KEY);
+        let key = Text { text: request.idempotency_key.clone(), secret: false };
+        headers.push(header(IDEMPOTENCY_KEY, &key)?);
+    }
+    let bytes: usize = headers.iter().map(|header| header.name.as_str().len() + header.value.len()).sum();
+    if bytes > HTTP_HEADERS_BYTES_MAX {
+        let problem =
+            format!("the headers have more than {HTTP_HEADERS_BYTES_MAX} bytes: put the data into the body");
+        return Err(request_invalid(problem));
+    }
+    Ok(headers)
+}
+
+fn changes_something(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+}
+
+fn header_name(text: &str) -> Result<HeaderName, TaskFailure> {
+    let name = HeaderName::from_bytes(text.as_bytes())
+        .map_err(|_| request_invalid(format!("{text:?} is not a header's name")))?;
+    if FRAMING.contains(&name.as_str()) || name.as_str().starts_with("proxy-") {
+        return Err(request_invalid(format!("the header '{name}' is set by the client: take it out")));
+    }
+    Ok(name)
+}
+
+fn header(name: HeaderName, text: &Text) -> Result<Header, TaskFailure> {
+    let mut value = HeaderValue::from_bytes(text.text.as_bytes()).map_err(|_| {
+        request_invalid(format!(
+            "the value of header '{name}' holds a line break or another control character"
+        ))
+    })?;
+    value.set_sensitive(text.secret);
+    Ok(Header { name, value, secret: text.secret })
+}
+
+impl Outgoing {
+    /// The host as it stands in the URL, and the port.
+    pub(super) fn target(&self) -> (&str, u16) {
+        let host = self.url.host_str().unwrap_or_default();
+        (host, self.url.port_or_known_default().unwrap_or_default())
+    }
+
+    /// The request in the client's words.
+    pub(super) fn to_request(&self) -> reqwest::Request {
+        let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
+        let mut headers = HeaderMap::new();
+        for header in &self.headers {
+            headers.append(header.name.clone(), header.value.clone());
+        }
+        *request.headers_mut() = headers;
+        *request.body_mut() = self.body.as_ref().map(|body| body.text.clone().into());
+        request
+    }
+
+    /// The request that follows this one when the server sends it to `location`.
+    pub(super) fn redirected(mut self, status: u16, location: &str) -> Result<Self, TaskFailure> {
+        let url = self.url.join(location).map_err(|error| {
+            redirect_refused(format!("the server redirects to a URL that is not valid: {error}"))
+        })?;
+        if let Some(problem) = url_problem(&url) {
+            return Err(redirect_refused(format!("the server redirects, and {problem}")));
+        }
+        if self.url.scheme() == "https" && url.scheme() == "http" {
+            return Err(redirect_refused(
+                "the server redirects from https to http, where anybody can read: request a URL that stays on https",
+            ));
+        }
+        if becomes_get(status, &self.method) {
+            self.become_get();
+        }
+        if url.origin() != self.url.origin() {
+            self.leave_origin()?;
+        }
+        self.url = url;
+        Ok(self)
+    }
+
+    fn become_get(&mut self) {
+        const OF_THE_BODY: [HeaderName; 5] =
+            [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, IDEMPOTENCY_KEY];
+        self.method = Method::GET;
+        self.body = None;
+        self.headers.retain(|header| !OF_THE_BODY.contains(&header.name));
+    }
+
+    /// What was meant for one server is not for another.
+    fn leave_origin(&mut self) -> Result<(), TaskFailure> {
+        const PERSONAL: [HeaderName; 3] = [AUTHORIZATION, COOKIE, IDEMPOTENCY_KEY];
+        if self.body.as_ref().is_some_and(|body| body.secret) {
+            return Err(redirect_refused(
+                "the server redirects a body that holds a secret to another server: request the final URL",
+            ));
+        }
+        self.headers.retain(|header| !header.secret && !PERSONAL.contains(&header.name));
+        Ok(())
+    }
+}
+
+/// Whether the redirect asks for the result to be fetched, or for the same request elsewhere.
+fn becomes_get(status: u16, method: &Method) -> bool {
+    match status {
+        303 => *method != Method::HEAD,
+        301 | 302 => *method == Method::POST,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_core::HttpBody;
+
+    use super::*;
+
+    fn text(text: &str) -> Vec<Piece> {
+        vec![Piece::Text(text.to_owned())]
+    }
+
+    /// A request with everything that a redirect may take away.
+    fn outgoing(method: &str, url: &str) -> Outgoing {
+        let request = HttpRequest {
+            method: method.to_owned(),
+            url: text(url),
+            headers: vec![
+                ("Authorization".to_owned(), text("Basic abc")),
+                ("Cookie".to_owned(), text("a=b")),
+                ("X-Token".to_owned(), vec![Piece::Text("t ".to_owned()), Piece::Secret("TOKEN".to_owned())]),
+                ("X-Plain".to_owned(), text("yes")),
+            ],
+            body: Some(HttpBody { content_type: "text/plain".to_owned(), pieces: text("hello") }),
+            timeout_ms: 1000,
+            response_bytes_max: 1000,
+            accept_statuses: Vec::new(),
+            redirects_max: 5,
+            idempotency_key: "key-1".to_owned(),
+        };
+        prepare(&request, &|_| Some("hunter22".to_owned())).ok().unwrap().0
+    }
+
+    /// The request that follows, as method, URL, names of headers, and whether there is a body.
+    fn after(method: &str, url: &str, status: u16, location: &str) -> Result<String, String> {
+        let next = outgoing(method, url).redirected(status, location);
+        let next = next.map_err(|failed| failed.failure.code)?;
+        let names: Vec<&str> = next.headers.iter().map(|header| header.name.as_str()).collect();
+        let body = if next.body.is_some() { "body" } else { "-" };
+        Ok(format!("{} {} {} {body}", next.method, next.url, names.join(",")))
+    }
+
+    #[test]
+    fn a_redirect_on_the_same_server_keeps_what_it_can() {
+        let all = "authorization,cookie,x-token,x-plain,content-type,idempotency-key body";
+        let fetched = "authorization,cookie,x-token,x-plain -";
+        let cases = [
+            ("POST", 307, format!("POST http://a.example/x {all}")),
+            ("POST", 308, format!("POST http://a.example/x {all}")),
+            ("POST", 301, format!("GET http://a.example/x {fetched}")),
+            ("POST", 302, format!("GET http://a.example/x {fetched}")),
+            ("POST", 303, format!("GET http://a.example/x {fetched}")),
+            ("PUT", 302, format!("PUT http://a.example/x {all}")),
+            ("DELETE", 303, format!("GET http://a.example/x {fetched}")),
+        ];
+        for (method, status, expected) in cases {
+            assert_eq!(after(method, "http://a.example/y", status, "/x"), Ok(expected), "{method} {status}");
+        }
+    }
+
+    #[test]
+    fn another_server_gets_nothing_that_was_meant_for_the_first() {
+        let expected = |url: &str| Ok(format!("POST {url} x-plain,content-type body"));
+        for other in ["http://b.example/", "http://a.example:81/", "https://a.example/"] {
+            assert_eq!(after("POST", "http://a.example/", 307, other), expected(other));
+        }
+    }
+
+    #[test]
+    fn redirects_that_give_something_away_are_refused() {
+        let refused = Err("http_redirect_refused".to_owned());
+        assert_eq!(after("GET", "https://a.example/", 302, "http://a.example/"), refused, "downgrade");
+        assert_eq!(after("GET", "http://a.example/", 302, "http://u:p@b.example/"), refused, "password");
+        assert_eq!(after("GET", "http://a.example/", 302, "file:///etc/passwd"), refused, "scheme");
+        assert_eq!(after("GET", "http://a.example/", 302, "http://[::"), refused, "nonsense");
+        let mut with_secret = outgoing("POST", "http://a.example/");
+        with_secret.body = Some(Text { text: "hunter22".to_owned(), secret: true });
+        let failed = with_secret.redirected(307, "http://b.example/").err().unwrap();
+        assert_eq!(failed.failure.code, "http_redirect_refused");
+    }
+
+    #[test]
+    fn a_secret_in_json_is_escaped() {
+        let lookup = |_: &str| Some("a\"b\\c\n".to_owned());
+        let mut secrets = Secrets { lookup: &lookup, used: Vec::new() };
+        let pieces = [
+            Piece::Text("{\"k\":\"".to_owned()),
+            Piece::SecretInJson("K".to_owned()),
+            Piece::Text("\"}".to_owned()),
+        ];
+        let whole = secrets.put_together(&pieces).ok().unwrap();
+        assert_eq!(whole.text, r#"{"k":"a\"b\\c\n"}"#);
+        assert!(whole.secret);
+    }
+}
