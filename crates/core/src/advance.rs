@@ -1,104 +1,268 @@
-//! How a run goes on by itself: it starts what is ready, and ends when nothing is left.
+//! How a run goes on by itself: it starts what is ready, skips what nothing led to, and ends when nothing is left.
 //!
 //! A stretch of pure nodes runs inside one decision and so costs one commit.
 
 use crate::command::Turn;
+use crate::condition::Condition;
 use crate::event::{
-    Cancellation, Completed, Event, Failed, Failure, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed,
-    NodeStarted, RunEvent, Yielded,
+    Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted, LoopbackLimit,
+    NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, RunEvent, VariableChanged,
+    Yielded,
 };
+use crate::graph::{LoopIx, Work};
+use crate::perform::{Change, Product};
+use crate::ports::{self, Inputs};
 use crate::run::Ending;
-use crate::{Hold, Json, JsonMap, Kind, Millis, NodeIx, NodePhase, Run, TaskId, limits, ports};
+use crate::scope::{RunScope, Source};
+use crate::{Hold, Json, Millis, NodeIx, NodePhase, Run, limits};
 
 /// How a node goes on once it has started.
 enum Course {
     /// It is done within the decision.
-    Done(Result<Option<Json>, Failure>),
+    Done(Result<Product, Failure>),
     /// It waits for a time.
     Wait(Millis),
     /// It is handed to an executor.
     Dispatch,
+    /// It starts children.
+    Children,
 }
 
 impl Run {
-    /// Starts every ready node that may start, and ends the run if that is due.
+    /// Does everything that can be done now, and ends the run if that is due.
     pub(crate) fn advance(&mut self, turn: &mut Turn) {
         let mut budget = limits::STRETCH_NODES_MAX;
         while self.state.ending.is_none() && self.state.hold == Hold::None {
-            let Some(&(ix, cause)) = self.state.ready.front() else {
+            let state = &self.state;
+            let next = (state.doomed.front().copied(), state.restarts.front().copied(), state.ready.front().copied());
+            if next == (None, None, None) {
                 break;
-            };
+            }
             if budget == 0 || turn.bytes > limits::STRETCH_BYTES_MAX {
                 return turn.emit_run(self, RunEvent::Yielded(Yielded {}), None);
             }
             budget -= 1;
-            self.execute(turn, ix, cause);
+            match next {
+                (Some((ix, cause)), _, _) => self.skip(turn, ix, "trigger-rule", cause),
+                (_, Some((found, cause)), _) => self.start_over(turn, found, cause),
+                (_, _, Some((ix, cause))) => self.execute(turn, ix, cause),
+                _ => break,
+            }
         }
         let ending = self.state.ending.clone();
         self.conclude(turn, ending);
     }
 
-    fn execute(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64) {
-        let course = self.course(ix, turn.now);
-        let node = self.graph.at(ix);
-        let (id, type_id) = (node.id.clone(), node.type_id.clone());
-        let until = match course {
-            Course::Wait(until) => Some(until),
-            _ => None,
-        };
-        let dispatched = matches!(course, Course::Dispatch);
-        let started = NodeStarted { type_id, execution: self.node(ix).execution + 1, until, dispatched };
-        turn.emit(self, &Event::Node { node: id.clone(), event: NodeEvent::Started(started) }, Some(cause));
-        let event = match course {
-            Course::Done(Ok(outputs)) => NodeEvent::Completed(NodeCompleted { outputs }),
-            Course::Done(Err(error)) => NodeEvent::Failed(NodeFailed { error }),
-            Course::Wait(_) | Course::Dispatch => return,
-        };
-        let cause = turn.last_sequence();
-        turn.emit(self, &Event::Node { node: id, event }, cause);
+    fn skip(&mut self, turn: &mut Turn, ix: NodeIx, reason: &str, cause: u64) {
+        let event = NodeEvent::Skipped(NodeSkipped { reason: reason.to_owned() });
+        self.emit_node(turn, ix, event, Some(cause));
     }
 
-    fn course(&self, ix: NodeIx, now: Millis) -> Course {
+    /// Starts a loop over, unless it has gone back as often as it may.
+    fn start_over(&mut self, turn: &mut Turn, found: LoopIx, cause: u64) {
+        let (iteration, limit) = (self.state.loops[found as usize].iteration, self.loop_limit(found));
+        let head = self.graph.at(self.graph.loop_at(found).head).id.to_string();
+        if iteration < limit {
+            let restarted = LoopRestarted { node: head, iteration: iteration + 1 };
+            return turn.emit_run(self, RunEvent::LoopRestarted(restarted), Some(cause));
+        }
+        let told = LoopbackLimit { node_id: head.clone(), iterations: iteration };
+        turn.emit_run(self, RunEvent::LoopbackLimit(told), Some(cause));
+        self.breach(turn, "loop-iterations", limit.into(), u64::from(limit) + 1, Some(head));
+    }
+
+    /// How often a loop may go back: what one of its own nodes declares, else what the definition says.
+    fn loop_limit(&self, found: LoopIx) -> u32 {
+        let graph = &self.graph;
+        let own = graph.loop_at(found).members.iter().map(|&member| graph.at(member));
+        let declared = own.filter(|node| node.loops.first() == Some(&found)).find_map(|node| node.loop_max);
+        let limit = declared
+            .or(graph.settings.loopbacks_max)
+            .unwrap_or(crate::definition::DEFAULT_LOOP_MAX)
+            .min(limits::LOOPBACKS_MAX);
+        self.state.caps.loopbacks.map_or(limit, |most| most.min(limit))
+    }
+
+    /// A limit was reached: the run is going to fail.
+    pub(crate) fn breach(&mut self, turn: &mut Turn, kind: &str, limit: u64, observed: u64, node: Option<String>) {
+        let breach = CapBreached { kind: kind.to_owned(), limit, observed, node_id: node };
+        let cause = turn.last_sequence();
+        turn.emit_run(self, RunEvent::CapBreached(breach), cause);
+    }
+
+    fn execute(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64) {
         let node = self.graph.at(ix);
-        let inputs = match ports::resolve(self, node) {
-            Ok(inputs) => inputs,
-            Err(failure) => return Course::Done(Err(failure)),
+        let (id, type_id, disabled) = (node.id.clone(), node.type_id.clone(), node.disabled);
+        let (execution, attempt) = (self.node(ix).execution, self.node(ix).attempt);
+        if disabled {
+            return self.skip(turn, ix, "disabled", cause);
+        }
+        let mut started = NodeStarted {
+            type_id,
+            execution,
+            until: None,
+            dispatched: false,
+            attempt,
+            inputs: crate::JsonMap::new(),
+            sensitive: false,
+            for_child: false,
         };
-        match node.kind {
-            Kind::Delay => match ports::delay_ms(node, &inputs) {
+        if attempt > 0 {
+            started.dispatched = true;
+            return self.emit_node(turn, ix, NodeEvent::Started(started), Some(cause));
+        }
+        let limit = self.state.caps.node_executions.unwrap_or(limits::NODE_EXECUTIONS_MAX);
+        if self.state.executions >= limit {
+            return self.breach(turn, "node-executions", limit, limit + 1, Some(id.to_string()));
+        }
+        if let Work::Dispatch(work) = &self.graph.at(ix).work
+            && let Some(most) = work.iterations_max.filter(|&most| execution >= most)
+        {
+            let observed = u64::from(execution) + 1;
+            return self.breach(turn, "dispatch-iterations", most.into(), observed, Some(id.to_string()));
+        }
+        started.execution += 1;
+        self.begin_execution(turn, ix, cause, started);
+    }
+
+    fn begin_execution(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64, mut started: NodeStarted) {
+        let (course, inputs) = match ports::resolve(self, self.graph.at(ix)) {
+            Ok(inputs) => (self.course(ix, &inputs, turn.now, started.execution), inputs),
+            Err(failure) => (Course::Done(Err(failure)), Inputs::default()),
+        };
+        started.sensitive = inputs.sensitive;
+        match &course {
+            Course::Wait(until) => started.until = Some(*until),
+            Course::Dispatch => {
+                started.dispatched = true;
+                started.inputs = inputs.values.clone();
+            }
+            Course::Children => started.for_child = self.waits_for_child(ix),
+            Course::Done(_) => {}
+        }
+        self.emit_node(turn, ix, NodeEvent::Started(started), Some(cause));
+        match course {
+            Course::Done(Ok(product)) => self.finish(turn, ix, product),
+            Course::Done(Err(error)) => self.give_up(turn, ix, error),
+            Course::Children => self.begin_children(turn, ix, inputs),
+            Course::Wait(_) | Course::Dispatch => {}
+        }
+    }
+
+    fn course(&self, ix: NodeIx, inputs: &Inputs, now: Millis, execution: u32) -> Course {
+        let node = self.graph.at(ix);
+        match &node.work {
+            Work::Delay => match ports::delay_ms(node, inputs) {
                 Ok(ms) => Course::Wait(now.saturating_add(ms)),
                 Err(failure) => Course::Done(Err(failure)),
             },
-            Kind::Unknown => Course::Done(Err(unknown_kind(&node.id, &node.type_id))),
+            Work::Unknown => Course::Done(Err(unknown_kind(&node.id, &node.type_id))),
+            Work::Unfit(reason) => Course::Done(Err(Failure::new("invalid_config", reason.clone()))),
+            Work::SubWorkflow(_) | Work::Dispatch(_) => Course::Children,
             _ if self.is_dispatched(ix) => Course::Dispatch,
-            _ => Course::Done(self.perform(ix, &inputs)),
+            _ => Course::Done(self.perform(ix, inputs, execution)),
         }
     }
 
-    /// What a pure node makes of its inputs.
-    fn perform(&self, ix: NodeIx, inputs: &JsonMap) -> Result<Option<Json>, Failure> {
-        let node = self.graph.at(ix);
-        match node.kind {
-            Kind::Identity => Ok(Some(Json::of(inputs))),
-            Kind::Fail => {
-                let message = node.config.get("message").and_then(|value| value.parse::<String>().ok());
-                let message = message.unwrap_or_else(|| format!("node '{}' is of kind core.fail", node.id));
-                Err(Failure::new("node_execution_failed", message))
+    /// A node has done its work: what it wants changed is changed, and it is complete.
+    pub(crate) fn finish(&mut self, turn: &mut Turn, ix: NodeIx, product: Product) {
+        for change in &product.changes {
+            if let Err(failure) = self.check_change(change, turn.now) {
+                return self.give_up(turn, ix, failure);
             }
-            _ => Ok(None),
+            self.change(turn, ix, change, product.sensitive);
+        }
+        self.complete(turn, ix, product.outputs, product.sensitive);
+    }
+
+    fn change(&mut self, turn: &mut Turn, ix: NodeIx, change: &Change, sensitive: bool) {
+        let cause = turn.last_sequence();
+        match change {
+            Change::Variable { name, value } => self.set(turn, name, value, sensitive),
+            Change::Channel { write } => {
+                self.emit_node(turn, ix, NodeEvent::ChannelWritten(write.clone()), cause);
+            }
+            Change::Decision(decision) => {
+                let event = NodeEvent::Decided(crate::event::Decided { decision: decision.clone() });
+                self.emit_node(turn, ix, event, cause);
+            }
         }
     }
 
-    /// Executes a dispatched task: its inputs are resolved from the run, as they were when it started.
-    ///
-    /// Pure, so an executor that died may run it again.
-    pub fn perform_task(&self, task: &TaskId) -> Option<Result<Option<Json>, Failure>> {
-        let ix = self.graph.node(&task.node)?;
-        let node = self.node(ix);
-        if node.phase != NodePhase::Running || node.execution != task.execution {
-            return None;
+    /// Gives a variable a value, unless it has it already.
+    pub(crate) fn set(&mut self, turn: &mut Turn, name: &str, value: &Json, sensitive: bool) {
+        let sensitive = sensitive || self.hides_variable(name);
+        if self.variables().get(name) == Some(value) && sensitive == self.hides_variable(name) {
+            return;
         }
-        Some(ports::resolve(self, self.graph.at(ix)).and_then(|inputs| self.perform(ix, &inputs)))
+        let changed = VariableChanged { name: name.to_owned(), next: value.clone(), sensitive };
+        let cause = turn.last_sequence();
+        turn.emit_run(self, RunEvent::VariableChanged(changed), cause);
+    }
+
+    /// Completes a node, and records which ways lead on.
+    pub(crate) fn complete(&mut self, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>, sensitive: bool) {
+        let (untaken, fault) = match self.untaken(ix, Source { outputs: outputs.as_ref(), error: None }) {
+            Ok(untaken) => (untaken, None),
+            Err(fault) => (Vec::new(), Some(fault)),
+        };
+        let masked = self.mask(ix, outputs.as_ref(), sensitive);
+        let cause = turn.last_sequence();
+        let event = NodeEvent::Completed(NodeCompleted { outputs, untaken, masked, fault });
+        self.emit_node(turn, ix, event, cause);
+    }
+
+    /// Fails a node for good.
+    pub(crate) fn give_up(&mut self, turn: &mut Turn, ix: NodeIx, error: Failure) {
+        let error = self.told(ix, error);
+        // A condition that can't be evaluated is not followed, and the failure itself is what counts.
+        let untaken = self.untaken(ix, Source { outputs: None, error: Some(&error) });
+        let untaken = untaken.unwrap_or_else(|_| self.conditional(ix));
+        let cause = turn.last_sequence();
+        self.emit_node(turn, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
+    }
+
+    /// A failure as it is recorded: its own words may repeat what went in, so they are not kept if that is never
+    /// shown.
+    pub(crate) fn told(&self, ix: NodeIx, error: Failure) -> Failure {
+        if !self.node(ix).sensitive {
+            return error;
+        }
+        let node = &self.graph.at(ix).id;
+        let message = format!("node '{node}' failed; why is withheld, because something sensitive went into it");
+        Failure::new(&error.code, message)
+    }
+
+    /// The edges out of a node that are not followed, given how it ended.
+    fn untaken(&self, ix: NodeIx, source: Source<'_>) -> Result<Vec<String>, Failure> {
+        let graph = &self.graph;
+        let branch = source.outputs.and_then(|outputs| match &graph.at(ix).work {
+            Work::Branch(_) => outputs.parse::<crate::JsonMap>().ok()?.remove("branch")?.parse::<String>().ok(),
+            _ => None,
+        });
+        let ends = self.ends_dispatch(ix, &source);
+        let scope = RunScope::edge(self, source);
+        let mut untaken = Vec::new();
+        for &edge in &graph.at(ix).out {
+            let edge = graph.edge(edge);
+            let chosen = edge.case.is_none() || edge.case == branch;
+            let open = chosen && !(ends && edge.back.is_some());
+            if !open || !holds(edge.condition.as_ref(), &scope, &edge.id)? {
+                untaken.push(edge.id.to_string());
+            }
+        }
+        Ok(untaken)
+    }
+
+    /// Every edge out of a node that has a condition.
+    fn conditional(&self, ix: NodeIx) -> Vec<String> {
+        let edges = self.graph.at(ix).out.iter().map(|&edge| self.graph.edge(edge));
+        edges.filter(|edge| edge.condition.is_some()).map(|edge| edge.id.to_string()).collect()
+    }
+
+    pub(crate) fn emit_node(&mut self, turn: &mut Turn, ix: NodeIx, event: NodeEvent, cause: Option<u64>) {
+        let node = self.graph.at(ix).id.clone();
+        turn.emit(self, &Event::Node { node, event }, cause);
     }
 
     /// Ends the run if nothing is left to do, or if it must end and no outcome is unknown.
@@ -110,13 +274,11 @@ impl Run {
             return;
         }
         let terminal = match ending {
-            Some(Ending::Failed { node, error }) => {
-                RunEvent::Failed(Failed { error, failed_node_id: Some(node) })
+            Some(Ending::Failed { node, error }) => RunEvent::Failed(Failed { error, failed_node_id: node }),
+            Some(Ending::Cancelled { reason, by, parent }) => {
+                RunEvent::Cancelled(Cancellation { reason, cancelled_by: by, parent_run_id: parent })
             }
-            Some(Ending::Cancelled { reason, by }) => {
-                RunEvent::Cancelled(Cancellation { reason, cancelled_by: by })
-            }
-            None if self.state.unsettled == 0 => {
+            None if self.state.unsettled == 0 && self.state.restarts.is_empty() => {
                 RunEvent::Completed(Completed { duration_ms: turn.now - self.state.started_at })
             }
             None => return,
@@ -129,11 +291,16 @@ impl Run {
     fn cancel_waiting(&mut self, turn: &mut Turn) {
         let waiting =
             self.state.nodes.iter().enumerate().filter(|(_, node)| node.phase == NodePhase::Waiting);
-        let ids: Vec<_> = waiting.map(|(ix, _)| self.graph.nodes[ix].id.clone()).collect();
-        for node in ids {
-            turn.emit(self, &Event::Node { node, event: NodeEvent::Cancelled(NodeCancelled {}) }, None);
+        let waiting: Vec<NodeIx> = waiting.map(|(ix, _)| ix as NodeIx).collect();
+        for ix in waiting {
+            self.emit_node(turn, ix, NodeEvent::Cancelled(NodeCancelled {}), None);
         }
     }
+}
+
+fn holds(condition: Option<&Condition>, scope: &RunScope<'_>, edge: &str) -> Result<bool, Failure> {
+    let Some(condition) = condition else { return Ok(true) };
+    condition.holds(scope).map_err(|fault| fault.at(&format!("the condition of edge '{edge}'")))
 }
 
 fn unknown_kind(node: &str, type_id: &str) -> Failure {

@@ -13,20 +13,17 @@ mod timer;
 pub use start::Start;
 
 use crate::effect::{Effect, Notice, TaskId, TimerId};
-use crate::event::{Event, Failure, RunEvent};
+use crate::event::{Cancellation, Event, Failure, RunEvent};
+use crate::http::TaskFailure;
 use crate::journal::{Head, Record};
-use crate::{Json, Lifecycle, Millis, Rejection, Run, limits};
+use crate::perform::Product;
+use crate::{Lifecycle, Millis, Rejection, Run, RunId, limits};
 
 /// What may be asked of a run that exists.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// End the run; work in flight is waited for.
-    Cancel {
-        /// Why, in the caller's words.
-        reason: Option<String>,
-        /// Who asks.
-        by: Option<String>,
-    },
+    Cancel(Cancellation),
     /// Start no more nodes until resumed.
     Pause {
         /// Why, in the caller's words.
@@ -50,6 +47,15 @@ pub enum Command {
         /// The highest sequence heard from that sender before.
         heard: Option<u64>,
     },
+    /// A child that a node asked for can't be started.
+    RefuseChild {
+        /// The child that never was.
+        child: RunId,
+        /// The node.
+        node: String,
+        /// Why.
+        error: Failure,
+    },
 }
 
 /// How a task ended.
@@ -57,8 +63,8 @@ pub enum Command {
 pub struct Report {
     /// Which task.
     pub task: TaskId,
-    /// Its outputs, or why it failed for good.
-    pub outcome: Result<Option<Json>, Failure>,
+    /// What it produced, or how the attempt failed.
+    pub outcome: Result<Product, TaskFailure>,
 }
 
 /// What a decision brought about: durable together, or not at all.
@@ -79,12 +85,15 @@ impl Run {
     pub fn decide(&mut self, command: Command, now: Millis) -> Result<Step, Rejection> {
         let mut turn = Turn::new(self.head, now);
         match command {
-            Command::Cancel { reason, by } => cancel::decide(self, &mut turn, reason, by)?,
+            Command::Cancel(asked) => cancel::decide(self, &mut turn, asked)?,
             Command::Pause { reason, by } => hold::pause(self, &mut turn, reason, by)?,
             Command::Resume { by } => hold::resume(self, &mut turn, by)?,
             Command::Fire(timer) => timer::decide(self, &mut turn, &timer)?,
             Command::Report(report) => report::decide(self, &mut turn, report)?,
-            Command::Hear { notice, heard } => child::decide(self, &mut turn, &notice, heard)?,
+            Command::Hear { notice, heard } => child::hear(self, &mut turn, &notice, heard)?,
+            Command::RefuseChild { child, node, error } => {
+                child::refuse(self, &mut turn, child, &node, error)?;
+            }
         }
         Ok(turn.step)
     }

@@ -283,6 +283,31 @@ pub struct CapBreached {
     pub node_id: Option<String>,
 }
 
+impl CapBreached {
+    /// Why the run fails.
+    pub(crate) fn failure(&self) -> Failure {
+        let Self { kind, limit, .. } = self;
+        let at = self.node_id.as_ref().map_or(String::new(), |node| format!(" at node '{node}'"));
+        match kind.as_str() {
+            "run-duration" => {
+                Failure::new("run_timeout", format!("the run lasted longer than the {limit} ms that it may"))
+            }
+            "loop-iterations" => Failure::new(
+                "loop_limit_exceeded",
+                format!("the loop{at} went back {limit} times, which is as often as it may"),
+            ),
+            "dispatch-iterations" => Failure::new(
+                "dispatch_limit_exceeded",
+                format!("the dispatch{at} ran {limit} times, which is as often as it may"),
+            ),
+            _ => Failure::new(
+                "recursion_limit_exceeded",
+                format!("the run executed {limit} nodes, which is as many as it may, and stopped{at}"),
+            ),
+        }
+    }
+}
+
 /// A variable has a new value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

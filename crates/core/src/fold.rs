@@ -68,7 +68,7 @@ impl Run {
             RunEvent::Cancelled(_) => self.end(None, Some("parent-cancelled"), folding),
             RunEvent::Cancelling(asked) => {
                 state.ending = Some(Ending::cancelled(asked));
-                self.disarm(&TimerId::Stretch, folding);
+                self.stop_waiting(folding);
             }
             RunEvent::Paused(_) => self.stop_clock(folding),
             RunEvent::Resumed(_) => self.start_clock(folding),
@@ -364,8 +364,14 @@ impl Run {
     /// The run is going to fail: nothing starts any more.
     pub(crate) fn fail_run(&mut self, ending: Ending, folding: &mut Folding<'_>) {
         self.state.ending.get_or_insert(ending);
-        // Nothing starts any more, so nothing would ever take the timer away.
+        self.stop_waiting(folding);
+    }
+
+    /// Nothing starts any more, so nothing would ever take these timers away.
+    fn stop_waiting(&mut self, folding: &mut Folding<'_>) {
         self.disarm(&TimerId::Stretch, folding);
+        self.disarm(&TimerId::RunTimeout, folding);
+        self.state.time_left = None;
     }
 
     pub(crate) fn arm(&mut self, timer: TimerId, due: Millis, folding: &mut Folding<'_>) {

@@ -48,12 +48,13 @@ impl Lifecycle {
             (Running, RunEvent::Paused(_) | RunEvent::Resumed(_) | RunEvent::Yielded(_)) => Some(Running),
             (
                 Running,
-                RunEvent::CapBreached(_)
-                | RunEvent::VariableChanged(_)
-                | RunEvent::LoopbackLimit(_)
-                | RunEvent::LoopRestarted(_),
+                RunEvent::CapBreached(_) | RunEvent::LoopbackLimit(_) | RunEvent::LoopRestarted(_),
             ) => Some(Running),
-            (Running | Cancelling, RunEvent::ChildReported(_) | RunEvent::ChildRefused(_)) => Some(self),
+            // What work in flight brings is recorded to the end.
+            (
+                Running | Cancelling,
+                RunEvent::ChildReported(_) | RunEvent::ChildRefused(_) | RunEvent::VariableChanged(_),
+            ) => Some(self),
             _ => None,
         }
     }

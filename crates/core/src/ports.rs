@@ -122,9 +122,9 @@ fn missing(run: &Run, node: &GraphNode, name: &str, port: &Port) -> Failure {
 }
 
 /// How long a delay waits: `inputs.delayMs`, else `config.ms`, else `config.durationMs`.
-pub(crate) fn delay_ms(node: &GraphNode, inputs: &JsonMap) -> Result<Millis, Failure> {
+pub(crate) fn delay_ms(node: &GraphNode, inputs: &Inputs) -> Result<Millis, Failure> {
     let given =
-        inputs.get("delayMs").or_else(|| node.config.get("ms")).or_else(|| node.config.get("durationMs"));
+        inputs.values.get("delayMs").or_else(|| node.config.get("ms")).or_else(|| node.config.get("durationMs"));
     let whole = given.and_then(|value| {
         let number = value.parse::<f64>().ok()?;
         (number.fract() == 0.0 && number >= 0.0 && number <= limits::DELAY_MS_MAX as f64)

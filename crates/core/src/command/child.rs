@@ -1,13 +1,14 @@
-//! Hear: a child run tells how it stands.
+//! Hear and refuse: a child run tells how it stands, or could not be started.
 //!
 //! The notice carries state and sequence. A sequence that was heard before is refused, so that order and
 //! repeats of delivery don't matter.
 
+use crate::children::ChildEnd;
 use crate::command::Turn;
-use crate::event::{ChildReported, RunEvent};
-use crate::{Notice, Rejection, Run};
+use crate::event::{ChildRefused, ChildReported, RunEvent};
+use crate::{Failure, JsonMap, Lifecycle, Notice, Rejection, Run, RunId};
 
-pub(super) fn decide(
+pub(super) fn hear(
     run: &mut Run,
     turn: &mut Turn,
     notice: &Notice,
@@ -17,8 +18,41 @@ pub(super) fn decide(
     if heard.is_some_and(|heard| heard >= notice.sequence) {
         return Err(Rejection::HeardBefore);
     }
-    let Notice { from: child, sequence, lifecycle, ref node, .. } = *notice;
-    let report = ChildReported { child, node: node.clone(), sequence, lifecycle };
+    let report = ChildReported {
+        child: notice.from,
+        node: notice.node.clone(),
+        sequence: notice.sequence,
+        lifecycle: notice.lifecycle,
+        execution: Some(notice.execution).filter(|&execution| execution > 0),
+        outputs: notice.outputs.clone(),
+        sensitive: notice.sensitive.clone(),
+        error: notice.error.clone(),
+    };
     turn.emit_run(run, RunEvent::ChildReported(report), None);
+    if notice.lifecycle.is_terminal()
+        && let Some(ix) = run.waiting_for(&notice.node, notice.from)
+    {
+        run.child_ended(turn, ix, &ChildEnd::of(notice));
+        run.advance(turn);
+    }
+    Ok(())
+}
+
+pub(super) fn refuse(
+    run: &mut Run,
+    turn: &mut Turn,
+    child: RunId,
+    node: &str,
+    error: Failure,
+) -> Result<(), Rejection> {
+    run.check_open()?;
+    let refused = ChildRefused { child, node: node.to_owned(), error: error.clone() };
+    turn.emit_run(run, RunEvent::ChildRefused(refused), None);
+    if let Some(ix) = run.waiting_for(node, child) {
+        let (outputs, error) = (&JsonMap::new(), Some(&error));
+        let end = ChildEnd { child, lifecycle: Lifecycle::Failed, outputs, sensitive: &[], error };
+        run.child_ended(turn, ix, &end);
+        run.advance(turn);
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::{Step, Turn};
-use crate::event::{Parent, RunEvent, Started};
+use crate::event::{Caps, Parent, RunEvent, Started};
 use crate::journal::Salt;
 use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, limits, ports};
 
@@ -26,12 +26,21 @@ pub struct Start {
     pub parent: Option<Parent>,
     /// Who starts it.
     pub by: Option<String>,
+    /// The caller's options, an object.
+    pub configurable: Option<Json>,
+    /// Inputs that are never shown, whatever the definition says.
+    pub sensitive: Vec<String>,
+    /// Variables that the parent passes on although it has no value for them.
+    pub unset: Vec<String>,
 }
 
 impl Run {
     /// Starts a run, or says what is wrong with the request.
     pub fn start(start: Start, now: Millis) -> Result<(Self, Step), Rejection> {
         check(&start)?;
+        let caps = caps(&start)?;
+        let declared = start.graph.variables.iter().filter(|variable| variable.sensitive);
+        let sensitive = declared.map(|variable| variable.name.clone()).chain(start.sensitive).collect();
         let mut run = Self::empty(start.key, start.salt, start.graph.clone());
         let mut turn = Turn::new(run.head, now);
         let started = Started {
@@ -42,6 +51,10 @@ impl Run {
             metadata: start.metadata,
             parent: start.parent,
             by: start.by,
+            configurable: start.configurable,
+            caps,
+            sensitive,
+            unset: start.unset,
         };
         turn.emit_run(&mut run, RunEvent::Started(started), None);
         run.advance(&mut turn);
@@ -50,8 +63,9 @@ impl Run {
 }
 
 fn check(start: &Start) -> Result<(), Rejection> {
-    start.graph.check_capabilities()?;
-    ports::check_inputs(&start.graph, &start.inputs)?;
+    start.graph.check_startable()?;
+    ports::check_inputs(&start.graph, &start.inputs, &start.unset)?;
+    check_configurable(start)?;
     if start.tags.len() > limits::TAGS_MAX
         || start.tags.iter().any(|tag| tag.chars().count() > limits::TAG_CHARS_MAX)
     {
@@ -63,4 +77,45 @@ fn check(start: &Start) -> Result<(), Rejection> {
         return Err(Rejection::invalid("metadata", "'metadata' must be an object"));
     }
     Ok(())
+}
+
+fn check_configurable(start: &Start) -> Result<(), Rejection> {
+    let empty = Json::of(&JsonMap::new());
+    let given = start.configurable.as_ref();
+    if given.is_some_and(|given| given.type_name() != "object") {
+        return Err(Rejection::invalid("configurable", "'configurable' must be an object"));
+    }
+    if given.is_some_and(|given| given.text().len() > limits::CONFIGURABLE_BYTES_MAX) {
+        let message = format!("'configurable' takes at most {} bytes", limits::CONFIGURABLE_BYTES_MAX);
+        return Err(Rejection::invalid("configurable", message));
+    }
+    let Some(schema) = &start.graph.configurable_schema else { return Ok(()) };
+    // A run without options is held to the schema too, so that `required` means something.
+    let Err(wrong) = schema.check(given.unwrap_or(&empty)) else { return Ok(()) };
+    let told: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    let message = format!("'configurable' does not fit workflow '{}': {}", start.graph.workflow_id, told.join("; "));
+    Err(Rejection::invalid("configurable", message))
+}
+
+/// What the run may do at most: what the caller asks for, what the definition says, whichever is less.
+fn caps(start: &Start) -> Result<Caps, Rejection> {
+    let given = start.configurable.as_ref().and_then(|given| given.parse::<JsonMap>().ok()).unwrap_or_default();
+    let whole = |key: &str, most: i64| -> Result<Option<i64>, Rejection> {
+        let Some(value) = given.get(key) else { return Ok(None) };
+        let number = value.parse::<i64>().ok().filter(|number| (1..=most).contains(number));
+        number.map(Some).ok_or_else(|| {
+            let field = format!("configurable.{key}");
+            let message = format!("'{field}' is a whole number from 1 to {most}");
+            Rejection::invalid(field, message)
+        })
+    };
+    let executions = whole("recursionLimit", limits::NODE_EXECUTIONS_MAX as i64)?;
+    let asked = whole("runTimeoutMs", limits::RUN_TIMEOUT_MS_MAX)?;
+    let loopbacks = whole("maxLoopIterations", i64::from(limits::LOOPBACKS_MAX))?;
+    let written = start.graph.settings.timeout_ms.map(|ms| ms.min(limits::RUN_TIMEOUT_MS_MAX));
+    Ok(Caps {
+        node_executions: executions.map(i64::unsigned_abs),
+        duration_ms: asked.into_iter().chain(written).min(),
+        loopbacks: loopbacks.and_then(|most| u32::try_from(most).ok()),
+    })
 }

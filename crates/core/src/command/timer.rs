@@ -1,8 +1,8 @@
 //! Fire: a timer's time has come. Never early, never twice.
 
 use crate::command::Turn;
-use crate::event::{Event, NodeCompleted, NodeEvent};
-use crate::{Rejection, Run, TimerId};
+use crate::event::{NodeDue, NodeEvent};
+use crate::{NodeIx, Rejection, Run, TimerId};
 
 pub(super) fn decide(run: &mut Run, turn: &mut Turn, timer: &TimerId) -> Result<(), Rejection> {
     run.check_open()?;
@@ -10,11 +10,30 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, timer: &TimerId) -> Result<
     if turn.now < due {
         return Err(Rejection::NotDue { due });
     }
-    if let TimerId::Delay { node, .. } = timer {
-        let event = NodeEvent::Completed(NodeCompleted { outputs: None });
-        turn.emit(run, &Event::Node { node: node.clone(), event }, None);
+    match timer {
+        TimerId::Delay { node, .. } => {
+            let ix = node_of(run, node)?;
+            run.complete(turn, ix, None, false);
+        }
+        TimerId::Retry { node, .. } => {
+            let ix = node_of(run, node)?;
+            run.emit_node(turn, ix, NodeEvent::Due(NodeDue {}), None);
+        }
+        TimerId::RunTimeout => time_out(run, turn),
+        // The stretch timer needs no event of its own: the first node that starts takes it away.
+        TimerId::Stretch => {}
     }
-    // The stretch timer needs no event of its own: the first node that starts takes it away.
     run.advance(turn);
     Ok(())
+}
+
+fn node_of(run: &Run, node: &str) -> Result<NodeIx, Rejection> {
+    run.graph.node(node).ok_or(Rejection::NoSuchTimer)
+}
+
+fn time_out(run: &mut Run, turn: &mut Turn) {
+    let limit = run.state.caps.duration_ms.unwrap_or(0);
+    let observed = (turn.now - run.state.started_at).max(limit);
+    let whole = |ms: i64| u64::try_from(ms).unwrap_or(0);
+    run.breach(turn, "run-duration", whole(limit), whole(observed), None);
 }

@@ -1,0 +1,260 @@
+//! Nodes that run other workflows: what goes into a child, and what its end means to its parent.
+
+use std::collections::BTreeMap;
+
+
+use crate::command::Turn;
+use crate::event::{Failure, NodeEvent, NodeSpawned};
+use crate::graph::{Dispatch, Mapping, SubWorkflow, Work};
+use crate::ports::Inputs;
+use crate::scope::Source;
+use crate::{Json, JsonMap, Lifecycle, Millis, NodeIx, NodePhase, Notice, Run, RunId, limits, sha256};
+
+/// How a child ended, as its parent's node sees it.
+pub(crate) struct ChildEnd<'a> {
+    pub(crate) child: RunId,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) outputs: &'a JsonMap,
+    pub(crate) sensitive: &'a [String],
+    pub(crate) error: Option<&'a Failure>,
+}
+
+impl<'a> ChildEnd<'a> {
+    /// The end that a notice tells of.
+    pub(crate) fn of(notice: &'a Notice) -> Self {
+        Self {
+            child: notice.from,
+            lifecycle: notice.lifecycle,
+            outputs: &notice.outputs,
+            sensitive: &notice.sensitive,
+            error: notice.error.as_ref(),
+        }
+    }
+}
+
+impl Run {
+    /// The run at the top of the tree.
+    pub fn root(&self) -> RunId {
+        let parent = self.state.parent.as_ref();
+        parent.map_or(self.key.id, |parent| parent.root.unwrap_or(parent.run))
+    }
+
+    /// How many runs lie above this one.
+    pub fn depth(&self) -> u32 {
+        self.state.parent.as_ref().map_or(0, |parent| parent.depth.unwrap_or(1))
+    }
+
+    /// Whether a node that starts children waits for them.
+    pub(crate) fn waits_for_child(&self, ix: NodeIx) -> bool {
+        match &self.graph.at(ix).work {
+            Work::SubWorkflow(work) => work.wait,
+            Work::Dispatch(_) => matches!(self.workers(ix), Ok(Some(workers)) if !workers.is_empty()),
+            _ => false,
+        }
+    }
+
+    /// Starts what a node runs, once the node itself has started.
+    pub(crate) fn begin_children(&mut self, turn: &mut Turn, ix: NodeIx, inputs: Inputs) {
+        let graph = self.graph.clone();
+        match &graph.at(ix).work {
+            Work::SubWorkflow(work) => self.begin_sub_workflow(turn, ix, work, inputs),
+            Work::Dispatch(work) => match self.workers(ix) {
+                Ok(workers) if workers.as_ref().is_none_or(Vec::is_empty) => {
+                    let outputs = Json::of(&serde_json::json!({ "dispatched": 0 }));
+                    self.complete(turn, ix, Some(outputs), false);
+                }
+                Ok(Some(workers)) if workers.len() > 1 && work.one_only => {
+                    let message =
+                        format!("node '{}' was given {} workers, and its policy is reject", graph.at(ix).id, workers.len());
+                    self.give_up(turn, ix, Failure::new("fan_out_unsupported", message));
+                }
+                Ok(_) => self.next_worker(turn, ix, work),
+                Err(failure) => self.give_up(turn, ix, failure),
+            },
+            _ => {}
+        }
+    }
+
+    fn begin_sub_workflow(&mut self, turn: &mut Turn, ix: NodeIx, work: &SubWorkflow, inputs: Inputs) {
+        if self.spawn_child(turn, ix, &work.workflow_id, &work.mapping, inputs, work.cascade) && !work.wait {
+            let child = self.node(ix).child;
+            let outputs = Json::of(&serde_json::json!({ "childRunId": child, "childStatus": "pending" }));
+            self.complete(turn, ix, Some(outputs), false);
+        }
+    }
+
+    /// Asks for a child, or fails the node if there are too many above it.
+    fn spawn_child(
+        &mut self,
+        turn: &mut Turn,
+        ix: NodeIx,
+        workflow_id: &str,
+        mapping: &Mapping,
+        inputs: Inputs,
+        cascade: bool,
+    ) -> bool {
+        if self.depth() >= limits::CHILD_DEPTH_MAX {
+            let message = format!(
+                "node '{}' would start a child {} runs below the first; does a workflow call itself without end?",
+                self.graph.at(ix).id,
+                limits::CHILD_DEPTH_MAX
+            );
+            self.give_up(turn, ix, Failure::new("child_depth_exceeded", message));
+            return false;
+        }
+        let mut sensitive: Vec<String> =
+            if inputs.sensitive { inputs.values.keys().cloned().collect() } else { Vec::new() };
+        let (mut values, mut unset) = (inputs.values, Vec::new());
+        for (theirs, ours) in &mapping.inputs {
+            match self.variables().get(ours) {
+                Some(value) => drop(values.insert(theirs.clone(), value.clone())),
+                None => unset.push(theirs.clone()),
+            }
+            if self.hides_variable(ours) && !sensitive.contains(theirs) {
+                sensitive.push(theirs.clone());
+            }
+        }
+        let spawned = NodeSpawned {
+            child: self.child_id(turn.now),
+            workflow_id: workflow_id.to_owned(),
+            inputs: values,
+            sensitive,
+            unset,
+            harvest: mapping.outputs.values().cloned().collect(),
+            cascade,
+        };
+        let cause = turn.last_sequence();
+        self.emit_node(turn, ix, NodeEvent::Spawned(spawned), cause);
+        true
+    }
+
+    /// A child's id: of the usual form, but drawn from the run's secret and the place in its journal.
+    fn child_id(&self, now: Millis) -> RunId {
+        let mut seed = b"child".to_vec();
+        seed.extend(self.salt);
+        seed.extend(self.key.id.as_bytes());
+        seed.extend(self.head.next.to_be_bytes());
+        let hash = sha256(&seed);
+        let mut random = [0; 10];
+        random.copy_from_slice(&hash[..10]);
+        let ms = u64::try_from(now).unwrap_or(0);
+        RunId(uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid())
+    }
+
+    /// A child that a node waits for has ended.
+    pub(crate) fn child_ended(&mut self, turn: &mut Turn, ix: NodeIx, end: &ChildEnd<'_>) {
+        let graph = self.graph.clone();
+        match &graph.at(ix).work {
+            Work::SubWorkflow(work) => self.end_sub_workflow(turn, ix, work, end),
+            Work::Dispatch(work) => {
+                if end.lifecycle == Lifecycle::Completed
+                    && let Err(failure) = self.harvest(turn, &work.mapping, end)
+                {
+                    return self.give_up(turn, ix, failure);
+                }
+                let more = matches!(self.workers(ix), Ok(Some(workers)) if workers.len() > self.node(ix).children as usize);
+                if more {
+                    self.next_worker(turn, ix, work);
+                } else {
+                    self.complete(turn, ix, Some(child_outputs(end)), false);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_sub_workflow(&mut self, turn: &mut Turn, ix: NodeIx, work: &SubWorkflow, end: &ChildEnd<'_>) {
+        if end.lifecycle == Lifecycle::Completed {
+            return match self.harvest(turn, &work.mapping, end) {
+                Ok(()) => self.complete(turn, ix, Some(child_outputs(end)), false),
+                Err(failure) => self.give_up(turn, ix, failure),
+            };
+        }
+        if work.absorb {
+            return self.complete(turn, ix, Some(child_outputs(end)), false);
+        }
+        let (code, word) = match end.lifecycle {
+            Lifecycle::Cancelled => ("child_cancelled", "was cancelled"),
+            _ => ("child_failed", "failed"),
+        };
+        let why = end.error.map_or(String::new(), |error| format!(": {}", error.message));
+        let message = format!("{}, which node '{}' waited for, {word}{why}", end.child, self.graph.at(ix).id);
+        let details = serde_json::json!({ "childRunId": end.child, "error": end.error });
+        let failure = Failure { details: Some(Json::of(&details)), ..Failure::new(code, message) };
+        self.give_up(turn, ix, failure);
+    }
+
+    /// Takes over what a completed child gives back.
+    fn harvest(&mut self, turn: &mut Turn, mapping: &Mapping, end: &ChildEnd<'_>) -> Result<(), Failure> {
+        let given: BTreeMap<&String, (&String, &Json)> = mapping
+            .outputs
+            .iter()
+            .filter_map(|(ours, theirs)| Some((ours, (theirs, end.outputs.get(theirs)?))))
+            .collect();
+        for (ours, (_, value)) in &given {
+            self.check_variable(ours, value)?;
+        }
+        for (ours, (theirs, value)) in given {
+            self.set(turn, ours, value, end.sensitive.contains(theirs));
+        }
+        Ok(())
+    }
+
+    /// Starts the next worker of a dispatch.
+    fn next_worker(&mut self, turn: &mut Turn, ix: NodeIx, work: &Dispatch) {
+        let at = self.node(ix).children as usize;
+        let worker = self.workers(ix).ok().flatten().and_then(|workers| workers.get(at).cloned());
+        if let Some(worker) = worker {
+            self.spawn_child(turn, ix, &worker, &work.mapping, Inputs::default(), true);
+        }
+    }
+
+    /// The workflows that the supervisor before a dispatch chose; nothing if it is done.
+    fn workers(&self, ix: NodeIx) -> Result<Option<Vec<String>>, Failure> {
+        let Some(decision) = self.decision(ix) else { return Ok(None) };
+        let text = |key: &str| decision.get(key).and_then(|json| json.parse::<String>().ok());
+        match text("kind").as_deref() {
+            Some("next-worker") => {
+                let ids = decision.get("nextWorkerIds").and_then(|json| json.parse::<Vec<String>>().ok());
+                Ok(Some(ids.unwrap_or_default()))
+            }
+            Some("terminate") | None => Ok(None),
+            Some(kind) => {
+                let message =
+                    format!("node '{}' can't carry out a decision '{kind}' in this version", self.graph.at(ix).id);
+                Err(Failure::new("capability_not_provided", message))
+            }
+        }
+    }
+
+    /// What the supervisor before a dispatch decided last.
+    fn decision(&self, ix: NodeIx) -> Option<JsonMap> {
+        let before = self.graph.edges.iter().filter(|edge| edge.target == ix).map(|edge| edge.source);
+        before
+            .filter(|&source| matches!(self.graph.at(source).work, Work::Supervisor(_)))
+            .find_map(|source| self.node(source).output("decision")?.parse().ok())
+    }
+
+    /// Whether a dispatch has nothing more to do, so that nothing leads back to its supervisor.
+    pub(crate) fn ends_dispatch(&self, ix: NodeIx, source: &Source<'_>) -> bool {
+        let dispatch = matches!(self.graph.at(ix).work, Work::Dispatch(_));
+        dispatch && source.error.is_none() && matches!(self.workers(ix), Ok(None))
+    }
+
+    /// The node that waits for this child.
+    pub(crate) fn waiting_for(&self, node: &str, child: RunId) -> Option<NodeIx> {
+        let ix = self.graph.node(node)?;
+        let waiting = self.node(ix);
+        (waiting.phase == NodePhase::Waiting && waiting.child == Some(child)).then_some(ix)
+    }
+}
+
+fn child_outputs(end: &ChildEnd<'_>) -> Json {
+    let status = match end.lifecycle {
+        Lifecycle::Completed => "completed",
+        Lifecycle::Cancelled => "cancelled",
+        _ => "failed",
+    };
+    Json::of(&serde_json::json!({ "childRunId": end.child, "childStatus": status }))
+}
+
