@@ -15,6 +15,8 @@
 //! | [`Record`], [`Head`] | `journal.rs` | an event with its envelope, chained to the one before |
 //! | [`Effect`] | `effect.rs` | what the shell must do once the events are durable |
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
+//! | [`Expression`] | `expression.rs` and `expression/` | CEL over the values of a run, at a bounded cost |
+//! | [`Template`], [`JsonTemplate`] | `template.rs` | text and JSON with expressions and secrets in it |
 
 mod advance;
 mod command;
@@ -22,6 +24,7 @@ mod definition;
 mod effect;
 mod error_code;
 mod event;
+mod expression;
 mod graph;
 mod id;
 mod journal;
@@ -35,12 +38,14 @@ mod rejection;
 mod run;
 mod snapshot;
 mod summary;
+mod template;
 
 pub use command::{Command, Report, Start, Step};
 pub use definition::{Definition, Problem};
 pub use effect::{Effect, Notice, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{ChildReported, Event, EventType, Failure, NodeEvent, Parent, RunEvent, event_types};
+pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx};
 pub use id::{EventId, Key, RunId, TenantId};
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
@@ -50,6 +55,7 @@ pub use node::{Node, NodePhase};
 pub use rejection::Rejection;
 pub use run::{Corrupt, Run};
 pub use summary::{Status, Summary};
+pub use template::{JsonTemplate, Piece, Template};
 
 /// Milliseconds since the Unix epoch, UTC. All time inside Abide is of this type.
 pub type Millis = i64;
