@@ -16,6 +16,8 @@
 //! | [`Effect`] | `effect.rs` | what the shell must do once the events are durable |
 //! | [`HttpRequest`], [`TaskFailure`] | `http.rs` | a request to another system, and how an attempt may fail |
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
+//! | [`Expression`] | `expression.rs` and `expression/` | CEL over the values of a run, at a bounded cost |
+//! | [`Template`], [`JsonTemplate`] | `template.rs` | text and JSON with expressions and secrets in it |
 
 mod advance;
 mod channel;
@@ -25,6 +27,7 @@ mod effect;
 mod error_code;
 mod event;
 mod excerpt;
+mod expression;
 mod graph;
 mod http;
 mod id;
@@ -43,6 +46,7 @@ mod schema;
 mod snapshot;
 mod summary;
 mod yaml;
+mod template;
 
 pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Report, Start, Step};
@@ -50,6 +54,7 @@ pub use definition::{Definition, Problem};
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{ChildReported, Event, EventType, Failure, NodeEvent, Parent, RunEvent, event_types};
+pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx};
 pub use http::{HttpBody, HttpRequest, Piece, Reached, TaskFailure};
 pub use id::{EventId, Key, RunId, TenantId};
@@ -64,6 +69,7 @@ pub use run::{Corrupt, Run};
 pub use schema::{Schema, SchemaError};
 pub use summary::{Status, Summary};
 pub use yaml::json_from_yaml;
+pub use template::{JsonTemplate, Piece, Template};
 
 /// Milliseconds since the Unix epoch, UTC. All time inside Abide is of this type.
 pub type Millis = i64;

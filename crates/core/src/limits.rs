@@ -120,3 +120,46 @@ pub const CHANNEL_BYTES_MAX: usize = 1024 * 1024;
 
 /// The longest time that an entry of a channel may live: a year. A longer one is a unit mistake.
 pub const CHANNEL_TTL_MS_MAX: i64 = 31_536_000_000;
+/// Bytes of one expression. Longer logic belongs into a node of its own, where it can be tested.
+pub const EXPRESSION_BYTES_MAX: usize = 4_096;
+
+/// Terms of one expression after its macros are expanded.
+///
+/// Together with the bytes this bounds what a compiled expression keeps in memory.
+pub const EXPRESSION_NODES_MAX: usize = 1_000;
+
+/// Brackets and conditionals that may stand inside one another in an expression: the parser recurses over them.
+pub const EXPRESSION_NESTING_MAX: usize = 32;
+
+/// Steps from the top of an expression to its deepest term: evaluation recurses over them.
+pub const EXPRESSION_DEPTH_MAX: usize = 100;
+
+/// Macros (`all`, `exists`, `exists_one`, `map`, `filter`) that may loop inside one another. Each level
+/// multiplies the work, so a fifth can only run out of fuel.
+pub const EXPRESSION_LOOPS_MAX: usize = 4;
+
+/// Units of fuel for one evaluation, and for all expressions of one template together.
+///
+/// A unit is about one step of the evaluator. The costliest expressions known burn this in well under 50 ms
+/// in a release build, and what they build until then stays below a few tens of megabytes.
+pub const EXPRESSION_FUEL_MAX: u64 = 1_500_000;
+
+/// Bytes of one regular expression: parsing one takes time in proportion to its length, and Unicode classes
+/// make the factor large.
+pub const PATTERN_BYTES_MAX: usize = 256;
+
+/// Bytes of one compiled regular expression. Matching takes time in proportion to it for every byte of text.
+pub const PATTERN_COMPILED_BYTES_MAX: usize = 256 * 1024;
+
+/// Levels of lists and maps in the result of an expression. JSON is read back to 127 levels, and the result
+/// will stand inside of other values.
+pub const EXPRESSION_RESULT_DEPTH_MAX: usize = 100;
+
+/// Bytes of the text of one template, and of one JSON template with all its strings.
+pub const TEMPLATE_BYTES_MAX: usize = 256 * 1024;
+
+/// Expressions in one template: each is parsed when the definition is loaded.
+pub const TEMPLATE_EXPRESSIONS_MAX: usize = 256;
+
+/// Characters of the name of a secret.
+pub const SECRET_NAME_CHARS_MAX: usize = 64;
