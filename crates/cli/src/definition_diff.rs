@@ -140,10 +140,19 @@ struct Members<'a> {
     order: Vec<&'a str>,
 }
 
-/// None if it is not a list, or not every element has a key of its own. A missing list is an empty one.
+impl<'a> Members<'a> {
+    /// Channels are written as an object: the keys are their names, and have no order.
+    fn named(elements: &'a Map<String, Value>) -> Members<'a> {
+        let by_key = elements.iter().map(|(key, value)| (key.as_str(), value)).collect();
+        Members { by_key, order: elements.keys().map(String::as_str).collect() }
+    }
+}
+
+/// None if it is neither a list nor an object, or not every element has a key of its own. A missing list is an empty one.
 fn members<'a>(list: Option<&'a Value>, keys: &[&str]) -> Option<Members<'a>> {
     let elements = match list {
         None => &[][..],
+        Some(Value::Object(named)) => return Some(Members::named(named)),
         Some(list) => list.as_array()?,
     };
     let key = |element: &'a Value| keys.iter().find_map(|key| element.get(key)?.as_str());
@@ -220,7 +229,8 @@ fn step(path: &str, key: &str) -> String {
 fn gist(element: &Value) -> String {
     let word = |key: &str| element[key].as_str().map(abbreviated);
     let ends = word("sourceNodeId").zip(word("targetNodeId")).map(|(from, to)| format!("{from} → {to}"));
-    ends.or_else(|| word("typeId")).or_else(|| word("type")).unwrap_or_default()
+    let kind = ["typeId", "type", "reducer"].iter().find_map(|key| word(key));
+    ends.or(kind).unwrap_or_default()
 }
 
 /// The value as JSON on one line.
@@ -294,7 +304,7 @@ mod tests {
             new["nodes"][2] = json!({ "id": "ship", "typeId": "core.subWorkflow", "name": "Ship" });
             new["edges"][1] = json!({ "id": "e3", "sourceNodeId": "check", "targetNodeId": "ship" });
             new["variables"] = json!([{ "name": "address", "type": "object" }]);
-            new["channels"] = json!([{ "name": "log", "type": "append" }]);
+            new["channels"] = json!({ "log": { "reducer": "append" } });
             new["triggers"] = json!([]);
             new["settings"].take();
             new["description"] = json!("Ships orders");

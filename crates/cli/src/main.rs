@@ -14,6 +14,8 @@ mod exit;
 mod keys;
 mod output;
 mod run;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
+mod scaffold;
 mod serve;
 mod verify;
 
