@@ -71,12 +71,13 @@ pub(crate) fn diff(old: &Value, new: &Value) -> Vec<Change> {
     let mut changes = workflow_fields(old, new);
     let mut moved = Vec::new();
     for (list, word, keys) in LISTS {
-        match (members(old.get(list), keys), members(new.get(list), keys)) {
-            (Some(before), Some(after)) => {
+        let (before, after) = (old.get(list), new.get(list));
+        match members(before, keys).zip(members(after, keys)).filter(|_| same_shape(before, after)) {
+            Some((before, after)) => {
                 changes.extend(member_changes(word, &before, &after));
                 moved.extend((before.order != after.order).then_some(list));
             }
-            _ => changes.extend(field_change(list, old.get(list), new.get(list))),
+            None => changes.extend(field_change(list, before, after)),
         }
     }
     if changes.is_empty() && !moved.is_empty() {
@@ -143,8 +144,9 @@ struct Members<'a> {
 impl<'a> Members<'a> {
     /// Channels are written as an object: the keys are their names, and have no order.
     fn named(elements: &'a Map<String, Value>) -> Members<'a> {
-        let by_key = elements.iter().map(|(key, value)| (key.as_str(), value)).collect();
-        Members { by_key, order: elements.keys().map(String::as_str).collect() }
+        let by_key: BTreeMap<&str, &Value> =
+            elements.iter().map(|(key, value)| (key.as_str(), value)).collect();
+        Members { order: by_key.keys().copied().collect(), by_key }
     }
 }
 
@@ -159,6 +161,18 @@ fn members<'a>(list: Option<&'a Value>, keys: &[&str]) -> Option<Members<'a>> {
     let order: Vec<&str> = elements.iter().map(key).collect::<Option<_>>()?;
     let by_key: BTreeMap<&str, &Value> = order.iter().copied().zip(elements).collect();
     (by_key.len() == order.len()).then_some(Members { by_key, order })
+}
+
+/// Whether both are lists or both are objects; a side that is missing goes with what has elements.
+fn same_shape(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let is_empty = |side: &Value| {
+        side.as_array().is_some_and(Vec::is_empty) || side.as_object().is_some_and(Map::is_empty)
+    };
+    match (old, new) {
+        (Some(old), Some(new)) => old.is_array() == new.is_array(),
+        (None, Some(side)) | (Some(side), None) => !is_empty(side),
+        (None, None) => true,
+    }
 }
 
 /// What was removed, then what changed, then what is new; each in the order of its own list.
@@ -337,6 +351,8 @@ mod tests {
             let twin = new["nodes"][0].clone();
             new["nodes"].as_array_mut().unwrap().push(twin);
             new["edges"] = json!("none");
+            new["channels"] = json!({});
+            new["triggers"] = json!({ "daily": { "type": "schedule" } });
         });
         insta::assert_snapshot!(page);
         insta::assert_snapshot!(render(&diff(&json!(1), &json!([1]))), @"

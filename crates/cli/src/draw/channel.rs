@@ -1,18 +1,24 @@
 //! The lines between two layers of a text drawing: which of them share a row, and in which row each turns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::draw::canvas::{Canvas, DOWN, LEFT, RIGHT, UP};
 use crate::draw::layout::Layout;
+
+/// How far apart two lines arrive at one box where there is room.
+const PORT_STEP: usize = 4;
 
 /// The space between two layers.
 pub(super) struct Channel {
     nets: Vec<Net>,
     /// The rows that lines turn in.
     pub(super) rows: usize,
+    /// The columns in which lines arrive at boxes.
+    pub(super) arrivals: Vec<usize>,
 }
 
-/// Lines that may run together, because each of their sources leads to each of their targets.
+/// Lines that may run together, because each of their sources leads to each of their targets. Lines of
+/// different nets never touch: a line that joins another would seem to come from both and lead to both.
 struct Net {
     /// The columns they come down.
     sources: Vec<usize>,
@@ -24,24 +30,55 @@ struct Net {
     row: Option<usize>,
 }
 
+/// How many nets arrive at an item, each of which needs a column of its own.
+pub(super) fn arrivals(layout: &Layout, item: usize) -> usize {
+    layout.items[item].up.iter().map(|&from| targets(layout, from)).collect::<BTreeSet<_>>().len()
+}
+
+fn targets(layout: &Layout, item: usize) -> Vec<usize> {
+    let mut targets = layout.items[item].down.clone();
+    targets.sort_unstable();
+    targets
+}
+
 impl Channel {
     /// Finds a row for each net under `layer`, or nothing when some nets would each have to turn before the
-    /// next, round in a circle, and none can step aside. `x` is the column of each item.
-    pub(super) fn under(layout: &Layout, layer: usize, x: &[usize]) -> Option<Channel> {
+    /// next, round in a circle, and none can step aside. `x` is the middle of each item and `halves` half the
+    /// width of each box.
+    pub(super) fn under(layout: &Layout, layer: usize, x: &[usize], halves: &[usize]) -> Option<Channel> {
         let mut by_targets: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
         for &item in layout.layers[layer].iter().filter(|&&item| !layout.items[item].down.is_empty()) {
-            let mut targets: Vec<usize> = layout.items[item].down.iter().map(|&to| x[to]).collect();
-            targets.sort_unstable();
-            by_targets.entry(targets).or_default().push(item);
+            by_targets.entry(targets(layout, item)).or_default().push(item);
         }
-        let nets = by_targets.into_iter().map(|(targets, sources)| Net {
-            leaves_boxes: !sources.iter().any(|&item| layout.is_bend(item)),
-            sources: sources.into_iter().map(|item| x[item]).collect(),
-            targets,
-            row: None,
-        });
-        let mut channel = Channel { nets: nets.collect(), rows: 0 };
+        let mut channel = Channel { nets: Vec::new(), rows: 0, arrivals: Vec::new() };
+        let mut arriving: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (targets, sources) in by_targets {
+            let net = Net {
+                leaves_boxes: !sources.iter().any(|&item| layout.is_bend(item)),
+                sources: sources.into_iter().map(|item| x[item]).collect(),
+                targets: Vec::new(),
+                row: None,
+            };
+            targets.iter().for_each(|&to| arriving.entry(to).or_default().push(channel.nets.len()));
+            channel.nets.push(net);
+        }
+        for (item, nets) in arriving {
+            channel.arrive(nets, x[item], halves.get(item).copied());
+        }
         channel.assign_rows().then_some(channel)
+    }
+
+    /// Gives each net that arrives at an item its column there, in the order in which they come from the left.
+    fn arrive(&mut self, mut nets: Vec<usize>, middle: usize, half: Option<usize>) {
+        nets.sort_by_key(|&net| self.nets[net].sources.iter().sum::<usize>() / self.nets[net].sources.len());
+        let gaps = nets.len() - 1;
+        let room = half.map_or(0, |half| 2 * (half - 1));
+        let step = room.checked_div(gaps).map_or(0, |step| step.min(PORT_STEP) / 2 * 2);
+        for (at, &net) in nets.iter().enumerate() {
+            let column = middle + at * step - gaps * step / 2;
+            self.nets[net].targets.push(column);
+            self.arrivals.extend(half.map(|_| column));
+        }
     }
 
     /// Takes the nets from the left, each once those that must turn above it have their rows.
@@ -133,8 +170,6 @@ impl Net {
 
     /// Whether it comes down a column that the other goes on in: it must have left the column before.
     fn turns_above(&self, other: &Net) -> bool {
-        !self.is_straight()
-            && !std::ptr::eq(self, other)
-            && self.sources.iter().any(|x| other.targets.contains(x))
+        !std::ptr::eq(self, other) && self.sources.iter().any(|x| other.targets.contains(x))
     }
 }

@@ -1,10 +1,12 @@
 //! Pictures of small workflows as snapshots, and of any graph as properties.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::canvas::{DOWN, LEFT, RIGHT};
 use super::layers::Layers;
 use super::text;
 use super::words::{legible, shorten, width};
@@ -275,7 +277,75 @@ fn any_definition() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Follows the lines of a drawing with the eye, from each box down to the arrows, and tells who leads to whom.
+fn followed(drawing: &str) -> BTreeSet<(String, String)> {
+    let sheet: Vec<Vec<char>> = drawing.lines().map(|line| line.chars().collect()).collect();
+    let at = |x: usize, y: usize| sheet.get(y).and_then(|row| row.get(x)).copied().unwrap_or(' ');
+    // A box is found by a column of its upper or lower edge; the id is its first line.
+    let id = |x: usize, y: usize| {
+        let left = (0..=x).rev().find(|&x| "┌└".contains(at(x, y))).unwrap();
+        let top = (0..=y).rev().find(|&y| at(left, y) == '┌').unwrap();
+        let line = (left + 1..).map(|x| at(x, top + 1)).take_while(|&c| c != '│').collect::<String>();
+        line.trim().to_owned()
+    };
+    let mut found = BTreeSet::new();
+    for (y, x) in (0..sheet.len()).flat_map(|y| (0..sheet[y].len()).map(move |x| (y, x))) {
+        let in_box = "─└┘".contains(at(x.wrapping_sub(1), y)) && "─┘".contains(at(x + 1, y));
+        let edge = (0..x).rev().map(|x| at(x, y)).find(|c| !"─┬".contains(*c));
+        if at(x, y) != '┬' || !in_box || edge != Some('└') {
+            continue;
+        }
+        let mut ways = vec![(x, y + 1, DOWN)];
+        while let Some((x2, y2, going)) = ways.pop() {
+            let sides = match (at(x2, y2), going) {
+                ('▼', _) => {
+                    found.insert((id(x, y), id(x2, y2 + 1)));
+                    0
+                }
+                ('│' | '─', going) => going,
+                ('╭', LEFT) | ('╮', RIGHT) => DOWN,
+                ('╰', DOWN) => RIGHT,
+                ('╯', DOWN) => LEFT,
+                // The way up from a corner or a joint leads to another source.
+                ('╰' | '╯', _) => 0,
+                ('├', DOWN) => RIGHT | DOWN,
+                ('┤', DOWN) => LEFT | DOWN,
+                ('├' | '┤', _) => DOWN,
+                ('┴', DOWN) => LEFT | RIGHT,
+                ('┴', going) => going,
+                ('┬', going) => going | DOWN,
+                ('┼', DOWN) => LEFT | RIGHT | DOWN,
+                ('┼', going) => going | DOWN,
+                (other, _) => panic!("{other:?} in the way at {x2},{y2} of\n{drawing}"),
+            };
+            ways.extend((sides & DOWN != 0).then_some((x2, y2 + 1, DOWN)));
+            ways.extend((sides & LEFT != 0).then(|| (x2 - 1, y2, LEFT)));
+            ways.extend((sides & RIGHT != 0).then_some((x2 + 1, y2, RIGHT)));
+        }
+    }
+    found
+}
+
+/// Graphs that can be drawn without shortening anything.
+fn any_small_graph() -> impl Strategy<Value = Value> {
+    (1_usize..14).prop_flat_map(|nodes| {
+        prop::collection::vec((0..nodes, 0..nodes), 0..22).prop_map(move |edges| numbered(nodes, &edges))
+    })
+}
+
 proptest! {
+    /// The eye that follows the lines finds the edges of the graph: none is lost, none seems to be there.
+    #[test]
+    fn lines_lead_where_the_edges_do(definition in any_small_graph()) {
+        let picture = Picture::of(&definition);
+        let name = |node: usize| picture.nodes[node].id.clone();
+        let forward = picture.edges.iter().filter(|edge| !edge.back);
+        let edges: BTreeSet<(String, String)> = forward.map(|edge| (name(edge.from), name(edge.to))).collect();
+        if let Some(drawing) = text::draw(&picture, &Layers::of(&picture), 400) {
+            prop_assert_eq!(followed(&drawing), edges, "{}", drawing);
+        }
+    }
+
     #[test]
     fn any_graph_is_drawn_within_its_width(definition in any_definition(), room in 0_usize..140) {
         let picture = Picture::of(&definition);

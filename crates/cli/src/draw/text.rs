@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::draw::canvas::Canvas;
-use crate::draw::channel::Channel;
+use crate::draw::channel::{self, Channel};
 use crate::draw::layers::Layers;
 use crate::draw::layout::{LabelPlace, Layout, Reach};
 use crate::draw::words::{legible, shorten, width};
@@ -80,12 +80,13 @@ impl<'a> Drawing<'a> {
         if shortened && distinct.len() < boxes.len() {
             return None;
         }
-        let half = |lines: &Vec<String>| lines.iter().map(|line| width(line)).max().unwrap_or(0) / 2 + 2;
+        let words = |lines: &[String]| lines.iter().map(|line| width(line)).max().unwrap_or(0) / 2 + 2;
+        let half = |(node, lines): (usize, &Vec<String>)| words(lines).max(channel::arrivals(layout, node));
         let mut drawing = Drawing {
             picture,
             layers,
             layout,
-            halves: boxes.iter().map(half).collect(),
+            halves: boxes.iter().enumerate().map(half).collect(),
             boxes,
             above: vec![None; layout.items.len()],
             below: vec![None; layout.items.len()],
@@ -119,8 +120,9 @@ impl<'a> Drawing<'a> {
             return None;
         }
         let count = self.layout.layers.len();
-        let channels: Vec<Channel> =
-            (0..count).map(|layer| Channel::under(self.layout, layer, &x)).collect::<Option<_>>()?;
+        let channels: Vec<Channel> = (0..count)
+            .map(|layer| Channel::under(self.layout, layer, &x, &self.halves))
+            .collect::<Option<_>>()?;
         let height = (0..count).map(|at| self.box_height(at) + self.channel_height(at, &channels[at])).sum();
         let mut canvas = Canvas::new(canvas_width, height);
         let mut y = 0;
@@ -189,10 +191,8 @@ impl<'a> Drawing<'a> {
         }
         for &item in self.layout.layers.get(layer + 1).into_iter().flatten() {
             self.above[item].inspect(|label| canvas.write(x[item] + 2, end - 2, label));
-            if !self.layout.is_bend(item) && !self.layout.items[item].up.is_empty() {
-                canvas.write(x[item], end - 1, "▼");
-            }
         }
+        channel.arrivals.iter().for_each(|&column| canvas.write(column, end - 1, "▼"));
     }
 
     fn notes(&self, width_max: usize) -> String {
