@@ -21,6 +21,8 @@ const ARROW: (f64, f64) = (8.0, 4.5);
 const LANE: f64 = 22.0;
 const LANE_STEP: f64 = 14.0;
 const LANES: usize = 6;
+/// A line back over more layers than this runs outside of all.
+const LANE_LAYERS_MAX: usize = 64;
 const CORNER: f64 = 9.0;
 
 /// The looks. Lines and labels keep their contrast on either ground, in case the page around decides for
@@ -115,7 +117,8 @@ struct Sheet<'a> {
     x: Vec<f64>,
     /// How far right each layer reaches.
     rights: Vec<f64>,
-    /// How far right anything reaches.
+    /// How far right any layer reaches, and how far anything does.
+    widest: f64,
     right: f64,
     /// The labels, which stand over everything else.
     tags: String,
@@ -146,8 +149,8 @@ impl<'a> Sheet<'a> {
         let end = |&item: &usize| x[item] + reach[item].right as f64;
         let rights: Vec<f64> =
             layout.layers.iter().map(|layer| layer.iter().map(end).fold(0.0, f64::max)).collect();
-        let right = rights.iter().copied().fold(0.0, f64::max);
-        Sheet { picture, layers, layout, halves, x, rights, right, tags: String::new() }
+        let widest = rights.iter().copied().fold(0.0, f64::max);
+        Sheet { picture, layers, layout, halves, x, rights, widest, right: widest, tags: String::new() }
     }
 
     fn height(&self) -> usize {
@@ -257,12 +260,10 @@ impl<'a> Sheet<'a> {
     fn lane(&self, edge: &Edge) -> f64 {
         let (one, other) = (self.layout.items[edge.from].layer, self.layout.items[edge.to].layer);
         let passed = one.min(other)..=one.max(other);
-        // The whole drawing's edge will do for a long way: looking at each layer again and again would not.
-        let right = if passed.clone().count() > 64 {
-            self.rights.iter().copied().fold(0.0, f64::max)
-        } else {
-            self.rights[passed].iter().copied().fold(0.0, f64::max)
-        };
+        // The edge of the whole drawing will do for a long way: looking at each layer again and again would not.
+        let is_long = passed.end() - passed.start() > LANE_LAYERS_MAX;
+        let nearest = || self.rights[passed].iter().copied().fold(0.0, f64::max);
+        let right = if is_long { self.widest } else { nearest() };
         right + LANE
     }
 
