@@ -6,10 +6,16 @@ mod args;
 mod bench;
 mod client;
 mod config;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
+mod definition_diff;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
+mod draw;
 mod exit;
 mod keys;
 mod output;
 mod run;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
+mod scaffold;
 mod serve;
 mod verify;
 
