@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{Millis, TaskId, TenantId};
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use super::reader;
 use super::writer::in_transaction;
@@ -40,29 +41,38 @@ pub(super) fn claim_tasks(
     boot: u64,
     limit: usize,
 ) -> rusqlite::Result<Vec<TaskRow>> {
-    let mut statement = transaction.prepare_cached(
-        "UPDATE tasks SET boot = $1, fence = fence + 1 WHERE (tenant, id, node, execution) IN \
-         (SELECT tenant, id, node, execution FROM tasks WHERE boot <> $1 ORDER BY tenant, id LIMIT $2) \
-         RETURNING tenant, id, node, execution, fence",
+    let mut find = transaction.prepare_cached(
+        "SELECT tenant, id, node, execution, boot FROM tasks WHERE boot <> $1 ORDER BY tenant, id LIMIT $2",
+    )?;
+    let mut claim = transaction.prepare_cached(
+        "UPDATE tasks SET boot = $1, fence = fence + 1 \
+         WHERE tenant = $2 AND id = $3 AND node = $4 AND execution = $5 RETURNING tenant, id, node, execution, fence",
     )?;
     let mut claimed = Vec::new();
     // A row that can't be read is claimed and left alone. Others take its place, or the claim would look like the
     // last one there is.
     while claimed.len() < limit {
-        let mut touched = 0;
         let room = (limit - claimed.len()) as i64;
-        let rows = statement.query_map((boot, room), |row| {
-            touched += 1;
-            let node: String = row.get(2)?;
-            let task = TaskId { node: node.into(), execution: row.get(3)? };
-            Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)? })
-        })?;
-        claimed.extend(reader::readable(rows, usize::MAX)?);
-        if touched == 0 {
+        let free = find.query_map((boot, room), free_task)?.collect::<rusqlite::Result<Vec<_>>>()?;
+        if free.is_empty() {
             break;
         }
+        let rows = free.into_iter().map(|([tenant, id, node, execution], retaken)| {
+            claim.query_row((boot, tenant, id, node, execution), |row| {
+                let node: String = row.get(2)?;
+                let task = TaskId { node: node.into(), execution: row.get(3)? };
+                Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)?, retaken })
+            })
+        });
+        claimed.extend(reader::readable(rows, usize::MAX)?);
     }
     Ok(claimed)
+}
+
+/// A task's key, whether it can be read or not, and whether anybody has had it.
+fn free_task(row: &Row<'_>) -> rusqlite::Result<([Value; 4], bool)> {
+    let key = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+    Ok((key, row.get::<_, Value>(4)? != Value::Integer(0)))
 }
 
 pub(super) fn discard(transaction: &Transaction<'_>, messages: &[MessageRef]) -> rusqlite::Result<()> {
