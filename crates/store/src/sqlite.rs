@@ -32,8 +32,8 @@ use queue::{Job, Queue};
 use reader::Readers;
 
 /// How often an erasure tries again to cut the log, and how long it rests in between.
-const CUT_ATTEMPTS_MAX: usize = 25;
-const CUT_REST: Duration = Duration::from_millis(200);
+const CUT_ATTEMPTS_MAX: usize = 10;
+const CUT_REST: Duration = Duration::from_millis(100);
 
 /// A data directory with a SQLite file in it.
 pub struct Sqlite {
@@ -267,6 +267,11 @@ impl Store for Sqlite {
             }
             Ok(erased)
         })
+    }
+
+    fn compact(&self) -> Answer<'_, ()> {
+        let written = self.on_writer(|connection| writer::compact(connection));
+        Box::pin(async move { if written.await? { Ok(()) } else { self.cut_log().await } })
     }
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {

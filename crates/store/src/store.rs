@@ -107,10 +107,17 @@ pub trait Store: Send + Sync + 'static {
     /// its children and its definition (which other runs share) stay, and the hash chain still verifies.
     ///
     /// Only an aggregate that has ended can be erased. `Done` means that a power cut can't bring anything back, and
-    /// that the bytes are overwritten in the data files; what lies in backups, or in a disk's own spare blocks, is
-    /// beyond the store. If somebody reads the data as it was before, the log keeps the bytes until that reader is
-    /// gone and the store is closed or asked to erase again.
+    /// that the bytes were overwritten where they stood, in the file and in the log. If somebody reads the data as it
+    /// was before, the log keeps them until that reader is gone and the store is closed or asked to erase again.
+    ///
+    /// An engine that moves rows about in its file may have left copies of a few of them where they stood earlier,
+    /// out of everybody's reach but the bytes'. Only [`compact`](Self::compact) removes those. What lies in backups,
+    /// or in a disk's own spare blocks, is beyond the store.
     fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased>;
+
+    /// Writes the data anew, so that nothing is in the files but what can be read. Takes time and room on the disk
+    /// in proportion to the data, and commits wait meanwhile: for after an erasure, not for every day.
+    fn compact(&self) -> Answer<'_, ()>;
 
     /// What was noted about an aggregate, oldest first.
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>>;

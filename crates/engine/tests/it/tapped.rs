@@ -173,6 +173,10 @@ impl Store for Tapped {
         self.inner.erase(key, erasure)
     }
 
+    fn compact(&self) -> Answer<'_, ()> {
+        self.inner.compact()
+    }
+
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.inner.notes(key)
     }

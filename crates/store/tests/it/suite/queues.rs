@@ -153,6 +153,25 @@ async fn nobody_claims_what_it_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_claim_tells_what_somebody_may_have_begun() {
+    for engine in engines() {
+        let store = engine.open();
+        for (n, boot) in [(1, 0), (2, 5), (3, 0), (4, 6)] {
+            let (_, created) = Live::start(key(n), &working());
+            commit(&*store, Commit { boot, ..created }).await.unwrap();
+        }
+        let claim = async |boot, limit| {
+            let rows = store.claim_tasks(boot, limit).await.unwrap();
+            rows.into_iter().map(|row| (row.key, row.retaken)).collect::<Vec<_>>()
+        };
+        assert_eq!(claim(6, 2).await, [(key(1), false), (key(2), true)]);
+        assert_eq!(claim(6, 2).await, [(key(3), false)]);
+        let all: Vec<_> = (1..5).map(|n| (key(n), true)).collect();
+        assert_eq!(claim(7, 10).await, all, "now each was somebody's");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_claim_takes_no_more_than_it_asked_for() {
     for engine in engines() {
         let store = engine.open();
