@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use abide_core::{Millis, TaskId, TenantId};
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::reader;
 use super::writer::in_transaction;
@@ -41,38 +40,32 @@ pub(super) fn claim_tasks(
     boot: u64,
     limit: usize,
 ) -> rusqlite::Result<Vec<TaskRow>> {
+    // Nothing comes between the two, so the second takes what the first has read.
     let mut find = transaction.prepare_cached(
-        "SELECT tenant, id, node, execution, boot FROM tasks WHERE boot <> $1 ORDER BY tenant, id LIMIT $2",
+        "SELECT tenant, id, node, execution, fence + 1, boot <> 0 FROM tasks WHERE boot <> $1 \
+         ORDER BY tenant, id, node, execution LIMIT $2",
     )?;
     let mut claim = transaction.prepare_cached(
-        "UPDATE tasks SET boot = $1, fence = fence + 1 \
-         WHERE tenant = $2 AND id = $3 AND node = $4 AND execution = $5 RETURNING tenant, id, node, execution, fence",
+        "UPDATE tasks SET boot = $1, fence = fence + 1 WHERE (tenant, id, node, execution) IN \
+         (SELECT tenant, id, node, execution FROM tasks WHERE boot <> $1 \
+         ORDER BY tenant, id, node, execution LIMIT $2)",
     )?;
     let mut claimed = Vec::new();
     // A row that can't be read is claimed and left alone. Others take its place, or the claim would look like the
     // last one there is.
     while claimed.len() < limit {
         let room = (limit - claimed.len()) as i64;
-        let free = find.query_map((boot, room), free_task)?.collect::<rusqlite::Result<Vec<_>>>()?;
-        if free.is_empty() {
+        let rows = find.query_map((boot, room), |row| {
+            let node: String = row.get(2)?;
+            let task = TaskId { node: node.into(), execution: row.get(3)? };
+            Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)?, retaken: row.get(5)? })
+        })?;
+        claimed.extend(reader::readable(rows, usize::MAX)?);
+        if claim.execute((boot, room))? == 0 {
             break;
         }
-        let rows = free.into_iter().map(|([tenant, id, node, execution], retaken)| {
-            claim.query_row((boot, tenant, id, node, execution), |row| {
-                let node: String = row.get(2)?;
-                let task = TaskId { node: node.into(), execution: row.get(3)? };
-                Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)?, retaken })
-            })
-        });
-        claimed.extend(reader::readable(rows, usize::MAX)?);
     }
     Ok(claimed)
-}
-
-/// A task's key, whether it can be read or not, and whether anybody has had it.
-fn free_task(row: &Row<'_>) -> rusqlite::Result<([Value; 4], bool)> {
-    let key = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
-    Ok((key, row.get::<_, Value>(4)? != Value::Integer(0)))
 }
 
 pub(super) fn discard(transaction: &Transaction<'_>, messages: &[MessageRef]) -> rusqlite::Result<()> {

@@ -61,7 +61,14 @@ async fn a_child_that_cannot_be_read_hides_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_cannot_be_read_is_claimed_past() {
-    for set in ["node = x'ff'", "id = x'01'", "execution = 'first'", "fence = -7", "boot = 'nobody'"] {
+    for set in [
+        "node = CAST(x'ff' AS TEXT)",
+        "node = x'ff'",
+        "id = x'01'",
+        "execution = 'first'",
+        "fence = -7",
+        "boot = 'nobody'",
+    ] {
         let dir = furnished().await.tamper(&format!("UPDATE tasks SET {set} WHERE substr(id, 16) = x'01'"));
         let store = Sqlite::open(&dir.options()).unwrap();
         let claimed = store.claim_tasks(store.boot(), 2).await.unwrap();
