@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use abide_core::{Command, Rejection};
-use abide_store::{Lane, MessageRef, MessageRow};
+use abide_store::{Lane, Message, MessageRef, MessageRow};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -75,7 +75,11 @@ enum Delivered {
 }
 
 async fn deliver(shell: &Arc<Shell>, message: MessageRow) -> Delivered {
-    let MessageRow { at, notice } = message;
+    let MessageRow { at, message } = message;
+    let Message::Notice(notice) = message else {
+        tracing::error!(sender = %at.sender.id, "this version starts and cancels no children; the message is left");
+        return Delivered::Recorded;
+    };
     let receiver = at.receiver.of(at.sender.tenant);
     let heard = match shell.store.heard(receiver, at.sender.id).await {
         Ok(heard) => heard,

@@ -203,11 +203,11 @@ impl Shell {
                 Effect::DropTimer { timer, due } => self.timers.disarm(&TimerRow { due, key, timer }),
                 Effect::Dispatch { task, fence } => {
                     match places.as_mut().and_then(|places| places.split(1)) {
-                        Some(place) => self.execute(TaskRow { key, task, fence }, place),
+                        Some(place) => self.execute(TaskRow { key, task, fence, retaken: false }, place),
                         None => self.executor.note_backlog(),
                     }
                 }
-                Effect::Send { .. } => self.outbox.wake(),
+                Effect::Send { .. } | Effect::Spawn(_) | Effect::Cascade(_) => self.outbox.wake(),
                 Effect::FinishTask(_) | Effect::Hear { .. } => {}
             }
         }

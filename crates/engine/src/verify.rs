@@ -9,7 +9,7 @@ use abide_core::{
     ChildReported, Event, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunEvent, RunId,
     Salt, Summary, TaskId, TenantId,
 };
-use abide_store::{Beside, Listed, Loaded, Store, TimerRow, Totals};
+use abide_store::{Beside, Listed, Loaded, Message, Store, TimerRow, Totals};
 
 use crate::graphs::read_pinned;
 use crate::{Error, limits};
@@ -185,6 +185,11 @@ impl Verifier<'_> {
             let what = format!("the journal ends here, and not as its columns say ({} events)", counted.next);
             self.find(Some(key), Some(head.next), what);
         }
+        let found = self.store.beside(key, Vec::new()).await?;
+        self.count(&found);
+        if !found.tasks.is_empty() {
+            self.find(Some(key), None, format!("it was erased, but has tasks: {:?}", found.tasks));
+        }
         Ok(())
     }
 
@@ -222,15 +227,13 @@ impl Verifier<'_> {
             .map(|(timer, due)| TimerRow { due: *due, key, timer: timer.clone() })
             .collect();
         let found = self.store.beside(key, timers.clone()).await?;
-        self.seen.timers += found.timers.len() as u64;
-        self.seen.tasks += found.tasks.len() as u64;
-        self.seen.heard += found.heard.len() as u64;
-        self.seen.outbox += found.sent.len() as u64;
+        self.count(&found);
         let expected = Beside {
             timers,
             tasks: sorted(run.tasks().collect()),
             heard: folded.heard.iter().map(|(run, sequence)| (*run, *sequence)).collect(),
             sent: found.sent.clone(),
+            children: found.children.clone(),
         };
         let found = Beside { tasks: sorted(found.tasks), ..found };
         if found != expected {
@@ -243,21 +246,40 @@ impl Verifier<'_> {
         self.messages(key, run, &found.sent).await
     }
 
+    fn count(&mut self, found: &Beside) {
+        self.seen.timers += found.timers.len() as u64;
+        self.seen.tasks += found.tasks.len() as u64;
+        self.seen.heard += found.heard.len() as u64;
+        self.seen.outbox += found.sent.len() as u64;
+        self.seen.children += found.children.len() as u64;
+    }
+
     /// A message lies in the outbox until its receiver has recorded it or can't any more.
-    async fn messages(&mut self, key: Key, run: &Run, sent: &[(RunId, Notice)]) -> Result<(), Error> {
+    async fn messages(&mut self, key: Key, run: &Run, sent: &[(RunId, Message)]) -> Result<(), Error> {
         let sequence = run.head().next - 1;
-        let due = run.parent().filter(|_| run.status().is_terminal()).map(|parent| {
-            let (from, lifecycle) = (key.id, run.lifecycle());
-            (parent.run, Notice { from, sequence, node: parent.node.clone(), lifecycle })
-        });
-        if let Some(stray) = sent.iter().find(|message| Some(*message) != due.as_ref()) {
-            let what = format!("the outbox holds a message to {} that was never sent so", stray.0);
+        let due = run.parent().filter(|_| run.status().is_terminal());
+        let notices = || {
+            sent.iter().filter_map(|(to, message)| match message {
+                Message::Notice(notice) => Some((to, notice)),
+                Message::Spawn(_) | Message::Cascade(_) => None,
+            })
+        };
+        let is_due = |to: &RunId, notice: &Notice| {
+            let said = (notice.from, notice.sequence, notice.lifecycle);
+            said == (key.id, sequence, run.lifecycle())
+                && due.is_some_and(|parent| {
+                    (parent.run, &parent.node, parent.execution.unwrap_or(0))
+                        == (*to, &notice.node, notice.execution)
+                })
+        };
+        if let Some((to, _)) = notices().find(|(to, notice)| !is_due(to, notice)) {
+            let what = format!("the outbox holds a message to {to} that was never sent so");
             self.find(Some(key), None, what);
         }
-        let Some((receiver, _)) = due.filter(|_| sent.is_empty()) else {
+        let Some(parent) = due.filter(|_| notices().next().is_none()) else {
             return Ok(());
         };
-        let receiver = receiver.of(key.tenant);
+        let receiver = parent.run.of(key.tenant);
         let alive =
             self.store.head(receiver).await?.is_some_and(|listed| !listed.summary.status.is_terminal());
         let heard = self.store.heard(receiver, key.id).await?.is_some_and(|heard| heard >= sequence);

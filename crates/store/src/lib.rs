@@ -13,7 +13,10 @@ mod store;
 
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
-pub use rows::{ApiKey, Beside, Listed, Loaded, MessageRow, TaskRow, TimerRow, Totals};
+pub use rows::{
+    ApiKey, Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow, NewWorkflow, Note,
+    SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+};
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use abide_core::{Hash, Head, Key, Millis, Notice, Record, RunId, Salt, Summary, TaskId, TenantId, TimerId};
+use abide_core::{
+    Cascade, Hash, Head, Json, Key, Millis, Notice, Record, RunId, Salt, Spawn, Status, Summary, TaskId,
+    TenantId, TimerId,
+};
 
 /// An aggregate as it lies on disk.
 #[derive(Clone, Debug)]
@@ -52,19 +55,70 @@ pub struct TaskRow {
     pub task: TaskId,
     /// The token that a report must carry.
     pub fence: u64,
+    /// Whether an earlier start of a server had it, and may have begun it; `false` if nobody ever had it.
+    pub retaken: bool,
 }
 
 /// A message on disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MessageRow {
     /// Where it stands.
     pub at: crate::MessageRef,
     /// What it says.
-    pub notice: Notice,
+    pub message: Message,
+}
+
+/// What one run has to say to another.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// How the sender stands.
+    Notice(Notice),
+    /// The receiver shall start. It is not there before that.
+    Spawn(Spawn),
+    /// The receiver shall end, because its parent has.
+    Cascade(Cascade),
+}
+
+impl Message {
+    pub(crate) const NOTICE: u8 = 1;
+    pub(crate) const SPAWN: u8 = 2;
+    pub(crate) const CASCADE: u8 = 3;
+
+    /// The version that every type of message is written in.
+    pub(crate) const VERSION: u8 = 1;
+
+    /// Reads a message from its columns.
+    pub(crate) fn decode(kind: u8, version: u8, bytes: &[u8]) -> Result<Self, String> {
+        if version != Self::VERSION {
+            return Err(format!("a message of version {version} is not one of this abide's"));
+        }
+        let decoded = match kind {
+            Self::NOTICE => serde_json::from_slice(bytes).map(Self::Notice),
+            Self::SPAWN => serde_json::from_slice(bytes).map(Self::Spawn),
+            Self::CASCADE => serde_json::from_slice(bytes).map(Self::Cascade),
+            _ => return Err(format!("a message of type {kind} is not one of this abide's")),
+        };
+        decoded.map_err(|error| error.to_string())
+    }
+}
+
+/// A child of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildRow {
+    /// Which run.
+    pub child: RunId,
+    /// The parent's node that it stands for.
+    pub node: Arc<str>,
+    /// Which execution of that node.
+    pub execution: u32,
+    /// Whether it is cancelled when its parent ends before it.
+    pub cascade: bool,
+    /// How it stands; `None` if it has not started yet.
+    pub status: Option<Status>,
 }
 
 /// What lies beside a journal, all of which follows from it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Beside {
     /// Those of the expected timers that are there.
     pub timers: Vec<TimerRow>,
@@ -73,7 +127,9 @@ pub struct Beside {
     /// How far it has heard others.
     pub heard: Vec<(RunId, u64)>,
     /// Its messages that are not delivered yet, and to whom they go.
-    pub sent: Vec<(RunId, Notice)>,
+    pub sent: Vec<(RunId, Message)>,
+    /// Its children by id: which execution of a node each stands for, and whether it goes when its parent goes.
+    pub children: Vec<(RunId, TaskId, bool)>,
 }
 
 /// How many rows the derived tables have.
@@ -89,6 +145,8 @@ pub struct Totals {
     pub outbox: u64,
     /// Events.
     pub events: u64,
+    /// Children.
+    pub children: u64,
 }
 
 /// An API key: everything but its secret.
@@ -106,6 +164,113 @@ pub struct ApiKey {
     pub created_at: Millis,
     /// When it was revoked.
     pub revoked_at: Option<Millis>,
+}
+
+/// A workflow that is to become the latest version of its id.
+#[derive(Clone, Debug)]
+pub struct NewWorkflow {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Which workflow.
+    pub id: String,
+    /// The hash of its bytes.
+    pub hash: Hash,
+    /// Its bytes.
+    pub source: Arc<[u8]>,
+    /// When it is pushed.
+    pub at: Millis,
+    /// Who pushes it.
+    pub by: Option<String>,
+}
+
+/// One version of a workflow that somebody pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowVersion {
+    /// Which workflow.
+    pub id: String,
+    /// Which version of it, from 1.
+    pub version: u32,
+    /// The hash of its bytes.
+    pub hash: Hash,
+    /// When it was pushed.
+    pub created_at: Millis,
+    /// Who pushed it.
+    pub created_by: Option<String>,
+    /// Whether it was made by this very call.
+    pub created: bool,
+}
+
+/// A secret of a tenant.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretRow {
+    /// Whose.
+    pub tenant: TenantId,
+    /// What it is called by.
+    pub name: String,
+    /// The value under a key of the keyring; empty in a list. The store can't look inside.
+    pub sealed: Arc<[u8]>,
+    /// When there first was one of this name.
+    pub created_at: Millis,
+    /// When it was set last.
+    pub updated_at: Millis,
+    /// Who set it last.
+    pub updated_by: Option<String>,
+}
+
+/// Logs show that there is a value, not what it is, be it sealed or not.
+impl std::fmt::Debug for SecretRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecretRow")
+            .field("tenant", &self.tenant)
+            .field("name", &self.name)
+            .field("sealed", &format_args!("{} bytes", self.sealed.len()))
+            .field("created_at", &self.created_at)
+            .field("updated_at", &self.updated_at)
+            .field("updated_by", &self.updated_by)
+            .finish()
+    }
+}
+
+/// Who has an aggregate erased, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Erasure {
+    /// When.
+    pub at: Millis,
+    /// Who.
+    pub by: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// What became of an erasure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Erased {
+    /// There is no such aggregate.
+    NotFound,
+    /// It is still under way. Cancel it first, or wait for its end.
+    NotEnded,
+    /// It was erased before; nothing was done and nothing noted.
+    Already,
+    /// What it said is gone.
+    Done {
+        /// How many events it had.
+        events: u64,
+    },
+}
+
+/// Something that is said or was done about an aggregate, beside its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Its place among the aggregate's notes, from 0.
+    pub sequence: u64,
+    /// When.
+    pub at: Millis,
+    /// What kind of note: `erased`.
+    pub kind: String,
+    /// Who.
+    pub by: Option<String>,
+    /// What it says.
+    pub body: Json,
 }
 
 /// A 32-byte column.

@@ -5,12 +5,16 @@
 
 use std::borrow::Cow;
 
-use abide_core::{Effect, Payload, Record};
+use abide_core::{Cascade, Effect, Notice, Payload, Record, RunId, Spawn, Status};
+use serde::Serialize;
 
-use crate::Commit;
+use crate::{Commit, Message};
 
 /// A payload above this many bytes goes into a blob: rows of a clustered table should stay small.
 pub(crate) const INLINE_PAYLOAD_BYTES_MAX: usize = 4096;
+
+/// Every status in which a run has ended: as many as the cascade's statement names.
+pub(crate) const ENDED: [Status; 3] = [Status::Completed, Status::Failed, Status::Cancelled];
 
 /// One parameter.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +73,14 @@ pub(crate) const DISPATCH: &str =
 pub(crate) const FINISH: &str =
     "DELETE FROM tasks WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5";
 pub(crate) const SEND: &str = "INSERT INTO outbox (tenant, sender, seq, receiver, type, version, message) \
-    VALUES ($1, $2, $3, $4, 1, 1, $5)";
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+pub(crate) const ADOPT: &str =
+    "INSERT INTO children (tenant, parent, child, node, execution, cascade) VALUES ($1, $2, $3, $4, $5, $6)";
+pub(crate) const CASCADE: &str = "INSERT INTO outbox (tenant, sender, seq, receiver, type, version, message) \
+    SELECT c.tenant, c.parent, $1, c.child, $2, $3, $4 \
+    FROM children c LEFT JOIN aggregates a ON a.tenant = c.tenant AND a.id = c.child \
+    WHERE c.tenant = $5 AND c.parent = $6 AND c.cascade = 1 \
+    AND (a.id IS NULL OR a.status NOT IN ($7, $8, $9))";
 pub(crate) const CONSUME: &str =
     "DELETE FROM outbox WHERE tenant = $1 AND sender = $2 AND seq = $3 AND receiver = $4";
 pub(crate) const HEAR: &str = "INSERT INTO heard (tenant, receiver, sender, seq) VALUES ($1, $2, $3, $4) \
@@ -82,7 +93,9 @@ pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
     for record in &commit.records {
         append(commit, record, &mut plan);
     }
-    plan.extend(commit.effects.iter().map(|effect| carry_out(commit, effect)));
+    for effect in &commit.effects {
+        carry_out(commit, effect, &mut plan);
+    }
     if let Some(message) = &commit.consumed {
         let values = vec![
             int(message.sender.tenant.0),
@@ -153,7 +166,7 @@ fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'
     plan.push(Statement { sql: APPEND, values, otherwise: Otherwise::Fine });
 }
 
-fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect) -> Statement<'a> {
+fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<Statement<'a>>) {
     let [tenant, id] = key(commit);
     let (sql, values, otherwise) = match effect {
         Effect::ArmTimer { timer, due } => {
@@ -173,20 +186,58 @@ fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect) -> Statement<'a> {
             let fence = Value::Int(commit.fence.map_or(-1, |fence| fence as i64));
             (FINISH, vec![tenant, id, text(&task.node), int(task.execution), fence], Otherwise::Fenced)
         }
-        Effect::Send { to, notice } => {
-            let message = serde_json::to_vec(notice).expect("a notice is plain data, which serialises");
-            let sequence = Value::Int(notice.sequence as i64);
-            (
-                SEND,
-                vec![tenant, id, sequence, blob(to.as_bytes()), Value::Blob(message.into())],
-                Otherwise::Fine,
-            )
-        }
+        Effect::Send { to, notice } => return plan.push(notify(commit, to, notice)),
+        Effect::Spawn(spawn) => return plan.extend(adopt(commit, spawn)),
+        Effect::Cascade(cascade) => return plan.push(cascade_to_children(commit, cascade)),
         Effect::Hear { from, sequence } => {
             (HEAR, vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)], Otherwise::Fine)
         }
     };
-    Statement { sql, values, otherwise }
+    plan.push(Statement { sql, values, otherwise });
+}
+
+fn notify<'a>(commit: &'a Commit, to: &'a RunId, notice: &Notice) -> Statement<'a> {
+    send(commit, notice.sequence, to, Message::NOTICE, notice)
+}
+
+/// A child, and the message that starts it.
+///
+/// The message goes under the first sequence of its commit, and so never under that of the event that ends the
+/// parent: a parent that ends in the same commit sends the same child a second message under that one.
+fn adopt<'a>(commit: &'a Commit, spawn: &'a Spawn) -> [Statement<'a>; 2] {
+    let [tenant, id] = key(commit);
+    let (child, node) = (blob(spawn.child.as_bytes()), text(&spawn.parent.node));
+    let execution = int(spawn.parent.execution.unwrap_or(0));
+    let values = vec![tenant, id, child, node, execution, int(spawn.cascade)];
+    let start = send(commit, commit.base.next, &spawn.child, Message::SPAWN, spawn);
+    [Statement { sql: ADOPT, values, otherwise: Otherwise::Fine }, start]
+}
+
+fn send<'a>(
+    commit: &'a Commit,
+    sequence: u64,
+    to: &'a RunId,
+    kind: u8,
+    message: &impl Serialize,
+) -> Statement<'a> {
+    let [tenant, id] = key(commit);
+    let (sequence, to) = (Value::Int(sequence as i64), blob(to.as_bytes()));
+    let values = vec![tenant, id, sequence, to, int(kind), int(Message::VERSION), encoded(message)];
+    Statement { sql: SEND, values, otherwise: Otherwise::Fine }
+}
+
+/// One message to each child that goes with its parent and has not ended. One that has not even started gets it
+/// too: it is told after its start, which lies in the outbox before this.
+fn cascade_to_children<'a>(commit: &'a Commit, cascade: &Cascade) -> Statement<'a> {
+    let [tenant, id] = key(commit);
+    let (kind, version) = (int(Message::CASCADE), int(Message::VERSION));
+    let mut values = vec![Value::Int(cascade.sequence as i64), kind, version, encoded(cascade), tenant, id];
+    values.extend(ENDED.map(|status| int(status.code())));
+    Statement { sql: CASCADE, values, otherwise: Otherwise::Fine }
+}
+
+fn encoded<'a>(message: &impl Serialize) -> Value<'a> {
+    Value::Blob(serde_json::to_vec(message).expect("a message is plain data, which serialises").into())
 }
 
 fn put_blob<'a>(commit: &'a Commit, hash: Cow<'a, [u8]>, bytes: &'a [u8]) -> Statement<'a> {
@@ -231,6 +282,8 @@ mod tests {
             DISPATCH,
             FINISH,
             SEND,
+            ADOPT,
+            CASCADE,
             CONSUME,
             HEAR,
         ];
@@ -245,5 +298,12 @@ mod tests {
             let ascending: Vec<u32> = (1..=numbers.len() as u32).collect();
             assert_eq!(numbers, ascending, "{sql}");
         }
+    }
+
+    #[test]
+    fn a_cascade_knows_every_status_in_which_a_run_has_ended() {
+        let terminal: Vec<Status> =
+            Status::ALL.iter().map(|entry| entry.0).filter(|status| status.is_terminal()).collect();
+        assert_eq!(terminal, ENDED);
     }
 }

@@ -5,14 +5,18 @@
 
 mod admin;
 mod audit;
+mod erase;
 mod migrate;
 mod open;
 mod queue;
 mod reader;
+mod secrets;
+mod workflows;
 mod writer;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use tokio::sync::oneshot;
@@ -21,11 +25,15 @@ pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::{
-    ApiKey, Beside, Commit, Done, Error, Lane, Listed, Loaded, MessageRef, MessageRow, TaskRow, TimerRow,
-    Totals,
+    ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
+    MessageRow, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 use queue::{Job, Queue};
 use reader::Readers;
+
+/// How often an erasure tries again to cut the log, and how long it rests in between.
+const CUT_ATTEMPTS_MAX: usize = 10;
+const CUT_REST: Duration = Duration::from_millis(100);
 
 /// A data directory with a SQLite file in it.
 pub struct Sqlite {
@@ -58,17 +66,39 @@ impl Sqlite {
         &self,
         job: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error> + Send + 'static,
     ) -> Answer<'_, T> {
+        self.on_writer(|connection| writer::in_transaction(connection, job))
+    }
+
+    /// Runs a job on the writer's connection, in line with the commits.
+    fn on_writer<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut rusqlite::Connection) -> Result<T, rusqlite::Error> + Send + 'static,
+    ) -> Answer<'_, T> {
         let (answer, answered) = oneshot::channel();
         let file = self.file.clone();
         let run = move |connection: &mut rusqlite::Connection| {
-            let result =
-                writer::in_transaction(connection, job).map_err(|error| open::explain(&file, &error));
+            let result = job(connection).map_err(|error| open::explain(&file, &error));
             // A caller that went away does not need the answer.
             let _ = answer.send(result);
         };
         // A closed queue drops the job and with it the sender, which is answered below.
         let _ = self.queue.push(Job::Write(Box::new(run)), Lane::Interactive);
         Box::pin(async move { answered.await.unwrap_or(Err(Error::Closed)) })
+    }
+
+    /// Tries again to cut the log, until whoever reads what was before has gone on.
+    async fn cut_log(&self) -> Result<(), Error> {
+        for _ in 0..CUT_ATTEMPTS_MAX {
+            tokio::time::sleep(CUT_REST).await;
+            if self.on_writer(|connection| writer::cut_log(connection)).await? {
+                return Ok(());
+            }
+        }
+        tracing::warn!(
+            "somebody reads the data as it was before an erasure, so the log still holds what was erased; \
+             end that and erase again, or stop the server, which cuts the log"
+        );
+        Ok(())
     }
 
     /// Takes in no more, and gives the threads that write and answer what is queued.
@@ -180,6 +210,72 @@ impl Store for Sqlite {
 
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool> {
         self.write(move |transaction| admin::revoke_api_key(transaction, &id, at))
+    }
+
+    fn children(&self, parent: Key, limit: usize) -> Answer<'_, Vec<ChildRow>> {
+        self.read(move |connection| reader::children(connection, parent, limit))
+    }
+
+    fn put_workflow(&self, new: NewWorkflow) -> Answer<'_, WorkflowVersion> {
+        self.write(move |transaction| workflows::put(transaction, new))
+    }
+
+    fn workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        version: Option<u32>,
+    ) -> Answer<'_, Option<(WorkflowVersion, Arc<[u8]>)>> {
+        self.read(move |connection| workflows::get(connection, tenant, &id, version))
+    }
+
+    fn workflows(&self, tenant: TenantId) -> Answer<'_, Vec<WorkflowVersion>> {
+        self.read(move |connection| workflows::latest(connection, tenant))
+    }
+
+    fn workflow_versions(&self, tenant: TenantId, id: String) -> Answer<'_, Vec<WorkflowVersion>> {
+        self.read(move |connection| workflows::versions(connection, tenant, &id, i64::MAX))
+    }
+
+    fn put_secret(&self, secret: SecretRow) -> Answer<'_, ()> {
+        self.write(move |transaction| secrets::put(transaction, &secret))
+    }
+
+    fn secret(&self, tenant: TenantId, name: String) -> Answer<'_, Option<SecretRow>> {
+        self.read(move |connection| secrets::get(connection, tenant, &name))
+    }
+
+    fn secrets(&self, tenant: TenantId) -> Answer<'_, Vec<SecretRow>> {
+        self.read(move |connection| secrets::list(connection, tenant))
+    }
+
+    fn delete_secret(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
+        self.write(move |transaction| secrets::delete(transaction, tenant, &name))
+    }
+
+    fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased> {
+        let written = self.on_writer(move |connection| {
+            let erased =
+                writer::in_transaction(connection, |transaction| erase::erase(transaction, key, &erasure))?;
+            let has_gone = matches!(erased, Erased::Done { .. } | Erased::Already);
+            Ok((erased, !has_gone || writer::cut_log(connection)?))
+        });
+        Box::pin(async move {
+            let (erased, is_cut) = written.await?;
+            if !is_cut {
+                self.cut_log().await?;
+            }
+            Ok(erased)
+        })
+    }
+
+    fn compact(&self) -> Answer<'_, ()> {
+        let written = self.on_writer(|connection| writer::compact(connection));
+        Box::pin(async move { if written.await? { Ok(()) } else { self.cut_log().await } })
+    }
+
+    fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
+        self.read(move |connection| erase::notes(connection, key))
     }
 
     fn boot(&self) -> u64 {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
 use crate::{
-    ApiKey, Beside, Commit, Done, Error, Lane, Listed, Loaded, MessageRef, MessageRow, TaskRow, TimerRow,
-    Totals,
+    ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
+    MessageRow, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// A store's answer, when it comes.
@@ -58,14 +58,69 @@ pub trait Store: Send + Sync + 'static {
     /// Takes the lease on up to `limit` tasks that no living server holds, durably, each under a new fence.
     fn claim_tasks(&self, boot: u64, limit: usize) -> Answer<'_, Vec<TaskRow>>;
 
-    /// Reads messages behind `after`, at most `limit`.
+    /// Reads messages behind `after`, at most `limit`. One that can't be read is left out and logged.
     fn outbox(&self, after: Option<MessageRef>, limit: usize) -> Answer<'_, Vec<MessageRow>>;
 
-    /// Durably forgets messages that nobody can receive (their receiver has ended or never was).
+    /// Durably forgets messages that nobody can receive (their receiver has ended or never was). The receiver of
+    /// [`Message::Spawn`](crate::Message::Spawn) need not be there: it starts with the commit that consumes it.
     fn discard(&self, messages: Vec<MessageRef>) -> Answer<'_, ()>;
 
     /// The highest sequence that `receiver` has recorded from `sender`.
     fn heard(&self, receiver: Key, sender: RunId) -> Answer<'_, Option<u64>>;
+
+    /// Lists the children of a run by their ids, at most `limit`, those that have not started yet included. One that
+    /// can't be read is left out and logged.
+    fn children(&self, parent: Key, limit: usize) -> Answer<'_, Vec<ChildRow>>;
+
+    /// Durably adds a version of a workflow, with its bytes. If the latest version has the same hash, nothing is
+    /// written and that version is the answer. Versions count from 1 for each tenant and id.
+    fn put_workflow(&self, new: NewWorkflow) -> Answer<'_, WorkflowVersion>;
+
+    /// Reads one version of a workflow and its bytes: the latest, if none is named.
+    fn workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        version: Option<u32>,
+    ) -> Answer<'_, Option<(WorkflowVersion, Arc<[u8]>)>>;
+
+    /// The latest version of each workflow of a tenant, by id.
+    fn workflows(&self, tenant: TenantId) -> Answer<'_, Vec<WorkflowVersion>>;
+
+    /// Every version of a workflow, newest first.
+    fn workflow_versions(&self, tenant: TenantId, id: String) -> Answer<'_, Vec<WorkflowVersion>>;
+
+    /// Durably sets a secret. One that was there is replaced and overwritten, but keeps its `created_at`.
+    fn put_secret(&self, secret: SecretRow) -> Answer<'_, ()>;
+
+    /// Reads a secret.
+    fn secret(&self, tenant: TenantId, name: String) -> Answer<'_, Option<SecretRow>>;
+
+    /// Every secret of a tenant by name, without the sealed bytes.
+    fn secrets(&self, tenant: TenantId) -> Answer<'_, Vec<SecretRow>>;
+
+    /// Durably removes a secret. `false` if there is none.
+    fn delete_secret(&self, tenant: TenantId, name: String) -> Answer<'_, bool>;
+
+    /// Erases what an aggregate said: its payloads, its secret, its snapshot, and the messages to and from it that
+    /// nobody can hear any more, all in one transaction with a note of it. Its columns, the envelopes of its events,
+    /// its children and its definition (which other runs share) stay, and the hash chain still verifies.
+    ///
+    /// Only an aggregate that has ended can be erased. `Done` means that a power cut can't bring anything back, and
+    /// that the bytes were overwritten where they stood, in the file and in the log. If somebody reads the data as it
+    /// was before, the log keeps them until that reader is gone and the store is closed or asked to erase again.
+    ///
+    /// An engine that moves rows about in its file may have left copies of a few of them where they stood earlier,
+    /// out of everybody's reach but the bytes'. Only [`compact`](Self::compact) removes those. What lies in backups,
+    /// or in a disk's own spare blocks, is beyond the store.
+    fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased>;
+
+    /// Writes the data anew, so that nothing is in the files but what can be read. Takes time and room on the disk
+    /// in proportion to the data, and commits wait meanwhile: for after an erasure, not for every day.
+    fn compact(&self) -> Answer<'_, ()>;
+
+    /// What was noted about an aggregate, oldest first.
+    fn notes(&self, key: Key) -> Answer<'_, Vec<Note>>;
 
     /// The test clock's time, if this data directory runs on one.
     fn test_clock(&self) -> Answer<'_, Option<Millis>>;

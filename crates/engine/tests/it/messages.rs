@@ -80,3 +80,17 @@ async fn a_message_that_nobody_can_hear_is_dropped() {
     assert_eq!(rig.story(ended).await.last(), Some(&"run.completed"), "a journal that has ended stays ended");
     rig.verify().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_heard_others_and_was_erased_is_accounted_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let parent = rig.start_waiting(1_000_000).await;
+    start_child(&rig, parent, "noop").await;
+    outbox_is_empty(&rig).await;
+    rig.engine.cancel(parent, None, None).await.unwrap();
+    let erasure = abide_store::Erasure { at: 0, by: None, reason: None };
+    let erased = rig.engine.store().erase(parent, erasure).await.unwrap();
+    assert!(matches!(erased, abide_store::Erased::Done { .. }), "{erased:?}");
+    rig.verify().await;
+}

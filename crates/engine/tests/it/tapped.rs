@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use abide_store::{
-    Answer, ApiKey, Beside, Commit, Counts, Done, Error, Lane, ListQuery, Listed, Loaded, MessageRef,
-    MessageRow, Sqlite, Store, TaskRow, TimerRow, Totals,
+    Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error, Lane, ListQuery, Listed,
+    Loaded, MessageRef, MessageRow, NewWorkflow, Note, SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals,
+    WorkflowVersion,
 };
 
 /// What happens to a commit on its way to the store.
@@ -125,6 +126,59 @@ impl Store for Tapped {
 
     fn heard(&self, receiver: Key, sender: RunId) -> Answer<'_, Option<u64>> {
         self.inner.heard(receiver, sender)
+    }
+
+    fn children(&self, parent: Key, limit: usize) -> Answer<'_, Vec<ChildRow>> {
+        self.inner.children(parent, limit)
+    }
+
+    fn put_workflow(&self, new: NewWorkflow) -> Answer<'_, WorkflowVersion> {
+        self.inner.put_workflow(new)
+    }
+
+    fn workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        version: Option<u32>,
+    ) -> Answer<'_, Option<(WorkflowVersion, Arc<[u8]>)>> {
+        self.inner.workflow(tenant, id, version)
+    }
+
+    fn workflows(&self, tenant: TenantId) -> Answer<'_, Vec<WorkflowVersion>> {
+        self.inner.workflows(tenant)
+    }
+
+    fn workflow_versions(&self, tenant: TenantId, id: String) -> Answer<'_, Vec<WorkflowVersion>> {
+        self.inner.workflow_versions(tenant, id)
+    }
+
+    fn put_secret(&self, secret: SecretRow) -> Answer<'_, ()> {
+        self.inner.put_secret(secret)
+    }
+
+    fn secret(&self, tenant: TenantId, name: String) -> Answer<'_, Option<SecretRow>> {
+        self.inner.secret(tenant, name)
+    }
+
+    fn secrets(&self, tenant: TenantId) -> Answer<'_, Vec<SecretRow>> {
+        self.inner.secrets(tenant)
+    }
+
+    fn delete_secret(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
+        self.inner.delete_secret(tenant, name)
+    }
+
+    fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased> {
+        self.inner.erase(key, erasure)
+    }
+
+    fn compact(&self) -> Answer<'_, ()> {
+        self.inner.compact()
+    }
+
+    fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
+        self.inner.notes(key)
     }
 
     fn test_clock(&self) -> Answer<'_, Option<Millis>> {

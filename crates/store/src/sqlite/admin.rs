@@ -40,25 +40,28 @@ pub(super) fn claim_tasks(
     boot: u64,
     limit: usize,
 ) -> rusqlite::Result<Vec<TaskRow>> {
-    let mut statement = transaction.prepare_cached(
+    // Nothing comes between the two, so the second takes what the first has read.
+    let mut find = transaction.prepare_cached(
+        "SELECT tenant, id, node, execution, fence + 1, boot <> 0 FROM tasks WHERE boot <> $1 \
+         ORDER BY tenant, id, node, execution LIMIT $2",
+    )?;
+    let mut claim = transaction.prepare_cached(
         "UPDATE tasks SET boot = $1, fence = fence + 1 WHERE (tenant, id, node, execution) IN \
-         (SELECT tenant, id, node, execution FROM tasks WHERE boot <> $1 ORDER BY tenant, id LIMIT $2) \
-         RETURNING tenant, id, node, execution, fence",
+         (SELECT tenant, id, node, execution FROM tasks WHERE boot <> $1 \
+         ORDER BY tenant, id, node, execution LIMIT $2)",
     )?;
     let mut claimed = Vec::new();
     // A row that can't be read is claimed and left alone. Others take its place, or the claim would look like the
     // last one there is.
     while claimed.len() < limit {
-        let mut touched = 0;
         let room = (limit - claimed.len()) as i64;
-        let rows = statement.query_map((boot, room), |row| {
-            touched += 1;
+        let rows = find.query_map((boot, room), |row| {
             let node: String = row.get(2)?;
             let task = TaskId { node: node.into(), execution: row.get(3)? };
-            Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)? })
+            Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)?, retaken: row.get(5)? })
         })?;
         claimed.extend(reader::readable(rows, usize::MAX)?);
-        if touched == 0 {
+        if claim.execute((boot, room))? == 0 {
             break;
         }
     }

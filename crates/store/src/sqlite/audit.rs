@@ -1,9 +1,9 @@
 //! Reads for `abide verify`: everything there is, next to what should be there.
 
 use abide_core::{Key, TaskId};
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
-use super::reader::{key, listed, notice, run_id};
+use super::reader::{key, listed, message, run_id};
 use crate::{Beside, Listed, TimerRow, Totals};
 
 pub(super) fn scan(
@@ -16,7 +16,7 @@ pub(super) fn scan(
          WHERE kind = 1 AND (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
     )?;
     let (tenant, id) = after.map_or((0, [0; 16]), |key| (key.tenant.0, *key.id.as_bytes()));
-    let row = |row: &rusqlite::Row<'_>| Ok((key(row, 7)?, listed(row).map_err(|error| error.to_string())));
+    let row = |row: &Row<'_>| Ok((key(row, 7)?, listed(row).map_err(|error| error.to_string())));
     statement.query_map((tenant, id, limit as i64), row)?.collect()
 }
 
@@ -32,10 +32,7 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>)
     }
     let tasks = connection
         .prepare_cached("SELECT node, execution FROM tasks WHERE tenant = $1 AND id = $2")?
-        .query_map(named, |row| {
-            let node: String = row.get(0)?;
-            Ok(TaskId { node: node.into(), execution: row.get(1)? })
-        })?
+        .query_map(named, |row| task(row, 0))?
         .collect::<Result<_, _>>()?;
     let heard = connection
         .prepare_cached("SELECT sender, seq FROM heard WHERE tenant = $1 AND receiver = $2 ORDER BY sender")?
@@ -43,11 +40,25 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>)
         .collect::<Result<_, _>>()?;
     let sent = connection
         .prepare_cached(
-            "SELECT receiver, message FROM outbox WHERE tenant = $1 AND sender = $2 ORDER BY seq",
+            "SELECT receiver, type, version, message FROM outbox \
+             WHERE tenant = $1 AND sender = $2 ORDER BY seq, receiver",
         )?
-        .query_map(named, |row| Ok((run_id(row, 0)?, notice(row, 1)?)))?
+        .query_map(named, |row| Ok((run_id(row, 0)?, message(row, 1)?)))?
         .collect::<Result<_, _>>()?;
-    Ok(Beside { timers, tasks, heard, sent })
+    let children = connection
+        .prepare_cached(
+            "SELECT child, node, execution, cascade FROM children \
+             WHERE tenant = $1 AND parent = $2 ORDER BY child",
+        )?
+        .query_map(named, |row| Ok((run_id(row, 0)?, task(row, 1)?, row.get(3)?)))?
+        .collect::<Result<_, _>>()?;
+    Ok(Beside { timers, tasks, heard, sent, children })
+}
+
+/// The columns node and execution, from `at` on.
+fn task(row: &Row<'_>, at: usize) -> rusqlite::Result<TaskId> {
+    let node: String = row.get(at)?;
+    Ok(TaskId { node: node.into(), execution: row.get(at + 1)? })
 }
 
 pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
@@ -59,5 +70,6 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
         heard: count("heard")?,
         outbox: count("outbox")?,
         events: count("events")?,
+        children: count("children")?,
     })
 }

@@ -12,7 +12,10 @@ use crate::Error;
 const APPLICATION_ID: i64 = 0x4142_4944;
 
 /// Every migration, oldest first. One that was released is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_journal.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001_journal.sql"),
+    include_str!("../../migrations/sqlite/0002_graphs.sql"),
+];
 
 /// Brings a database up to this version, or refuses it.
 pub(super) fn run(connection: &mut Connection, file: &Path) -> Result<(), Error> {
@@ -25,24 +28,28 @@ pub(super) fn run(connection: &mut Connection, file: &Path) -> Result<(), Error>
     name_event_types(connection).map_err(explained)
 }
 
-/// Refuses what can't be brought up to this version, before anything is done to it.
-pub(super) fn check_before(connection: &Connection, file: &Path) -> Result<(), Error> {
-    match version(connection, file)? {
-        found if found < MIGRATIONS.len() => Ok(()),
-        _ => check(connection, file),
-    }
+/// Refuses what can't be brought up to this version, before anything is done to it. Gives its version.
+pub(super) fn check_before(connection: &Connection, file: &Path) -> Result<usize, Error> {
+    let found = version(connection, file)?;
+    check_schema(connection, file, found)?;
+    Ok(found)
 }
 
 /// Refuses a database that is not exactly what this version makes.
 pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), Error> {
-    let found = version(connection, file)?;
+    let found = check_before(connection, file)?;
     if found < MIGRATIONS.len() {
         let reason = format!("its schema has version {found}, this abide reads {}", MIGRATIONS.len());
         let way_out = "Start this version's server on it once; that brings it up to date".to_owned();
         return Err(Error::Damaged { file: file.to_owned(), reason, way_out });
     }
+    Ok(())
+}
+
+/// Refuses a database that is not exactly what a version made.
+fn check_schema(connection: &Connection, file: &Path, version: usize) -> Result<(), Error> {
     let schema = schema(connection).map_err(|error| explain(file, &error))?;
-    let expected = expected_schema().map_err(|error| explain(file, &error))?;
+    let expected = expected_schema(version).map_err(|error| explain(file, &error))?;
     match expected.iter().find(|entry| !schema.contains(entry)) {
         None => Ok(()),
         Some((name, _)) => {
@@ -112,9 +119,9 @@ fn schema(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
     statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-fn expected_schema() -> rusqlite::Result<Vec<(String, String)>> {
+fn expected_schema(version: usize) -> rusqlite::Result<Vec<(String, String)>> {
     let connection = Connection::open_in_memory()?;
-    for sql in MIGRATIONS {
+    for sql in &MIGRATIONS[..version] {
         connection.execute_batch(sql)?;
     }
     schema(&connection)

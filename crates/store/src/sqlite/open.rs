@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -19,6 +20,9 @@ const FILE_NAME: &str = "abide.db";
 
 /// Log pages after which the writer folds the log into the file: 16 MiB keeps a start after a kill short.
 const LOG_PAGES_MAX: i64 = 4000;
+
+/// How long a connection waits for another that holds a lock.
+pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a data directory is opened.
 #[derive(Clone)]
@@ -266,7 +270,10 @@ fn prepare_writer(connection: &mut Connection, options: &SqliteOptions) -> rusql
     connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
     connection.pragma_update(None, "cache_size", -32_768)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    // What is deleted is overwritten, always and not only while something is erased: a snapshot that was replaced or
+    // a message that was delivered would otherwise be left behind in free pages, where no erasure finds it.
+    connection.pragma_update(None, "secure_delete", true)?;
+    connection.busy_timeout(BUSY_PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())
 }
@@ -278,7 +285,7 @@ fn connect_readers(options: &SqliteOptions, file: &Path) -> Result<Vec<Connectio
             let prepare = || {
                 connection.pragma_update(None, "query_only", true)?;
                 connection.pragma_update(None, "cache_size", -4_096)?;
-                connection.busy_timeout(std::time::Duration::from_secs(10))
+                connection.busy_timeout(BUSY_PATIENCE)
             };
             prepare().map_err(|error| explain(file, &error))?;
             Ok(connection)

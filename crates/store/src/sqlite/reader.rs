@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Hash, Head, Key, Millis, Notice, Payload, Record, RunId, Status, Summary, TenantId};
+use abide_core::{Hash, Head, Key, Millis, Payload, Record, RunId, Status, Summary, TenantId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use tokio::sync::Semaphore;
@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use super::open::explain;
 use crate::rows::hash;
 use crate::store::ListQuery;
-use crate::{Error, Listed, Loaded, MessageRef, MessageRow, TimerRow};
+use crate::{ChildRow, Error, Listed, Loaded, Message, MessageRef, MessageRow, TimerRow};
 
 /// Bytes of payload after which a page of events ends, however many were asked for.
 const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -159,14 +159,42 @@ pub(super) fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
 
 /// The columns status, workflow, definition, started_at, from `at` on.
 fn summary(row: &Row<'_>, at: usize) -> rusqlite::Result<Summary> {
-    let code: u8 = row.get(at)?;
     let workflow: String = row.get(at + 1)?;
     Ok(Summary {
-        status: checked(at, Status::by_code(code).ok_or_else(|| format!("{code} is no status")))?,
+        status: status(at, row.get(at)?)?,
         workflow_id: workflow.into(),
         definition: checked(at + 2, hash(&row.get::<_, Vec<u8>>(at + 2)?))?,
         started_at: row.get(at + 3)?,
     })
+}
+
+/// The status with a number that stood in column `at`.
+pub(super) fn status(at: usize, code: u8) -> rusqlite::Result<Status> {
+    checked(at, Status::by_code(code).ok_or_else(|| format!("{code} is no status")))
+}
+
+pub(super) fn children(
+    connection: &Connection,
+    parent: Key,
+    limit: usize,
+) -> rusqlite::Result<Vec<ChildRow>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT c.child, c.node, c.execution, c.cascade, a.status \
+         FROM children c LEFT JOIN aggregates a ON a.tenant = c.tenant AND a.id = c.child \
+         WHERE c.tenant = $1 AND c.parent = $2 ORDER BY c.child",
+    )?;
+    let rows = statement.query_map((parent.tenant.0, parent.id.as_bytes()), |row| {
+        let node: String = row.get(1)?;
+        let code: Option<u8> = row.get(4)?;
+        Ok(ChildRow {
+            child: run_id(row, 0)?,
+            node: node.into(),
+            execution: row.get(2)?,
+            cascade: row.get(3)?,
+            status: code.map(|code| status(4, code)).transpose()?,
+        })
+    })?;
+    readable(rows, limit)
 }
 
 pub(super) fn blob(
@@ -207,7 +235,7 @@ pub(super) fn outbox(
     limit: usize,
 ) -> rusqlite::Result<Vec<MessageRow>> {
     let mut statement = connection.prepare_cached(
-        "SELECT tenant, sender, seq, receiver, message FROM outbox \
+        "SELECT tenant, sender, seq, receiver, type, version, message FROM outbox \
          WHERE (tenant, sender, seq, receiver) > ($1, $2, $3, $4) \
          ORDER BY tenant, sender, seq, receiver",
     )?;
@@ -217,14 +245,15 @@ pub(super) fn outbox(
     };
     let rows = statement.query_map((tenant, sender, sequence, receiver), |row| {
         let at = MessageRef { sender: key(row, 0)?, sequence: row.get(2)?, receiver: run_id(row, 3)? };
-        Ok(MessageRow { at, notice: notice(row, 4)? })
+        Ok(MessageRow { at, message: message(row, 4)? })
     })?;
     readable(rows, limit)
 }
 
-pub(super) fn notice(row: &Row<'_>, at: usize) -> rusqlite::Result<Notice> {
-    let message: Vec<u8> = row.get(at)?;
-    checked(at, serde_json::from_slice(&message).map_err(|error| error.to_string()))
+/// The columns type, version and message, from `at` on.
+pub(super) fn message(row: &Row<'_>, at: usize) -> rusqlite::Result<Message> {
+    let bytes: Vec<u8> = row.get(at + 2)?;
+    checked(at, Message::decode(row.get(at)?, row.get(at + 1)?, &bytes))
 }
 
 pub(super) fn heard(connection: &Connection, receiver: Key, sender: RunId) -> rusqlite::Result<Option<u64>> {
@@ -275,6 +304,6 @@ pub(super) fn run_id(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
 }
 
 /// A value that does not parse means a damaged file.
-fn checked<T>(column: usize, value: Result<T, String>) -> rusqlite::Result<T> {
+pub(super) fn checked<T>(column: usize, value: Result<T, String>) -> rusqlite::Result<T> {
     value.map_err(|reason| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, reason.into()))
 }

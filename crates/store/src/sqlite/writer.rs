@@ -6,15 +6,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params_from_iter};
 
-use super::open::{Stage, StageHook, explain};
+use super::open::{BUSY_PATIENCE, Stage, StageHook, explain};
 use super::queue::{Job, Queue};
 use crate::sql::{Otherwise, Statement, Value, plan};
 use crate::store::Counts;
 use crate::{Commit, Done, Error};
+
+/// How long the writer waits for readers that hold up the end of the log.
+const CUT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What the writer has written; read by benches and metrics.
 #[derive(Default)]
@@ -62,8 +66,7 @@ impl Writer {
             self.write(batch);
         }
         // A reader that is held at one moment keeps the log; that is no reason to hold up the shutdown.
-        let _ = self.connection.busy_timeout(std::time::Duration::from_millis(100));
-        if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+        if let Err(error) = cut_log(&self.connection) {
             tracing::warn!(%error, "the log was not folded into the file; the next start will do it");
         }
     }
@@ -181,6 +184,26 @@ pub(super) fn in_transaction<T>(
     let result = job(&transaction)?;
     transaction.commit()?;
     Ok(result)
+}
+
+/// Folds the log into the file and leaves nothing of it. `false` if somebody reads what was before: whoever waits
+/// for the writer is not kept waiting for that.
+pub(super) fn cut_log(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(CUT_PATIENCE)?;
+    let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+    connection.busy_timeout(BUSY_PATIENCE)?;
+    Ok(!busy?)
+}
+
+/// Writes the whole file anew: SQLite overwrites what is deleted, but when it splits a page it may leave copies of
+/// the rows that moved between those that stayed. Tells whether the log could be cut as well.
+pub(super) fn compact(connection: &Connection) -> rusqlite::Result<bool> {
+    // The copy may be larger than the memory.
+    connection.pragma_update(None, "temp_store", "FILE")?;
+    let vacuumed = connection.execute_batch("VACUUM");
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    vacuumed?;
+    cut_log(connection)
 }
 
 /// Gives answers until the writer is gone.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use abide_core::{Effect, Graph, Key, Run, RunId, TaskId};
-use abide_store::{ListQuery, MessageRow, Store, TimerRow};
+use abide_store::{ListQuery, Message, Store, TimerRow};
 
 use crate::engine::{engines, submit};
 use crate::live::TENANT;
@@ -15,7 +15,9 @@ use crate::world::World;
 struct Derived {
     timers: BTreeSet<TimerRow>,
     tasks: BTreeSet<(Key, Arc<str>, u32)>,
-    messages: BTreeMap<(Key, u64, RunId), String>,
+    /// By sender, receiver and text.
+    messages: BTreeMap<(Key, RunId, String), Message>,
+    children: BTreeSet<(Key, RunId, Arc<str>, u32, bool)>,
     heard: BTreeMap<(RunId, RunId), u64>,
 }
 
@@ -31,17 +33,35 @@ impl Derived {
                 let before = self.heard.insert((key.id, from), sequence);
                 (before.is_none_or(|before| before < sequence), None)
             }
-            Effect::Send { to, notice } => (true, Some(((key, notice.sequence, to), format!("{notice:?}")))),
+            Effect::Send { to, notice } => (true, Some((to, Message::Notice(notice)))),
+            Effect::Spawn(spawn) => {
+                let (node, execution) = (spawn.parent.node.as_str().into(), spawn.parent.execution);
+                let child = (key, spawn.child, node, execution.unwrap_or(0), spawn.cascade);
+                (self.children.insert(child), Some((spawn.child, Message::Spawn(spawn))))
+            }
+            // Who gets it depends on who had ended by then, which no single journal tells. None of these runs has
+            // children, so nobody does.
+            Effect::Cascade(_) => (true, None),
         };
         assert!(new, "an effect repeats itself");
-        self.messages.extend(message);
+        if let Some((to, message)) = message {
+            self.send(key, to, message);
+        }
     }
 
-    /// A message that was heard has been consumed by the same commit.
-    fn settle(mut self) -> Self {
+    fn send(&mut self, from: Key, to: RunId, message: Message) {
+        self.messages.insert((from, to, format!("{message:?}")), message);
+    }
+
+    /// A message that was heard has been consumed by the same commit, and one that starts a run by its first.
+    fn settle(mut self, runs: &BTreeMap<RunId, Run>) -> Self {
         let heard = &self.heard;
-        self.messages.retain(|(sender, sequence, receiver), _| {
-            heard.get(&(*receiver, sender.id)).is_none_or(|heard| heard < sequence)
+        self.messages.retain(|(sender, receiver, _), message| match message {
+            Message::Notice(notice) => {
+                heard.get(&(*receiver, sender.id)).is_none_or(|heard| *heard < notice.sequence)
+            }
+            Message::Spawn(spawn) => !runs.contains_key(&spawn.child),
+            Message::Cascade(_) => true,
         });
         self
     }
@@ -79,7 +99,7 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
         runs.insert(listed.id, run);
     }
     let found = found(store, runs.keys()).await;
-    assert_eq!(found, expected.settle());
+    assert_eq!(found, expected.settle(&runs));
     runs
 }
 
@@ -87,9 +107,7 @@ async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId>) -> Derived
     let mut found = Derived::default();
     found.timers.extend(store.timers(None, i64::MAX, usize::MAX >> 1).await.unwrap());
     for row in store.outbox(None, usize::MAX >> 1).await.unwrap() {
-        let MessageRow { at, notice } = row;
-        let place = (at.sender, at.sequence, at.receiver);
-        found.messages.insert(place, format!("{notice:?}"));
+        found.send(row.at.sender, row.at.receiver, row.message);
     }
     for run in runs {
         let key = run.of(TENANT);
@@ -98,11 +116,16 @@ async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId>) -> Derived
         found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
         let heard = beside.heard.into_iter();
         found.heard.extend(heard.map(|(sender, sequence)| ((*run, sender), sequence)));
+        let children = beside.children.into_iter();
+        found
+            .children
+            .extend(children.map(|(child, task, cascade)| (key, child, task.node, task.execution, cascade)));
     }
     let totals = store.totals().await.unwrap();
     let seen = [found.timers.len(), found.tasks.len(), found.messages.len(), found.heard.len()];
     let there = [totals.timers, totals.tasks, totals.outbox, totals.heard];
     assert_eq!(seen.map(|count| count as u64), there, "rows without a run");
+    assert_eq!(found.children.len() as u64, totals.children, "a child without a parent");
     found
 }
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Command, Effect, Graph, Json, JsonMap, Key, Millis, Notice, Parent, Report, Run, RunId, Start, Step,
-    TaskId, TenantId, TimerId,
+    Command, Effect, Graph, Json, JsonMap, Key, Lifecycle, Millis, Notice, Parent, Report, Run, RunId, Start,
+    Step, TaskId, TenantId, TimerId,
 };
-use abide_store::{Commit, MessageRef};
+use abide_store::{Commit, Message, MessageRef, MessageRow};
 
 /// When every run of these tests starts, unless its test says otherwise.
 pub(crate) const BEGIN: Millis = 1_700_000_000_000;
@@ -45,6 +45,28 @@ pub(crate) fn start(key: Key, graph: &Arc<Graph>) -> Start {
 /// The input `text`.
 pub(crate) fn text_input(text: &str) -> JsonMap {
     JsonMap::from([("text".to_owned(), Json::of(text))])
+}
+
+/// What a child says that stood for the node `child` and ended well.
+pub(crate) fn ended_well(from: RunId, sequence: u64) -> Notice {
+    Notice {
+        from,
+        sequence,
+        node: "child".to_owned(),
+        lifecycle: Lifecycle::Completed,
+        execution: 0,
+        outputs: JsonMap::new(),
+        sensitive: Vec::new(),
+        error: None,
+    }
+}
+
+/// The place and the notice of a message that is one.
+pub(crate) fn notice_of(row: MessageRow) -> (MessageRef, Notice) {
+    match row.message {
+        Message::Notice(notice) => (row.at, notice),
+        other => panic!("{other:?} is no notice"),
+    }
 }
 
 /// A run in memory. Each decision moves it on and gives the commit that would make it so on disk.

@@ -7,7 +7,10 @@
 //! | `derived.rs` | every other table follows from the journals |
 //! | `power_loss.rs` | what was acknowledged survives, and nothing is half there |
 //! | `damaged.rs`, `flipped.rs` | data that can't be trusted is refused, with a way out |
+//! | `unreadable.rs` | a row that can't be read holds up no other |
 //! | `group_commit.rs` | what commits cost, counted in syncs |
+//! | `erased.rs` | what was erased is gone from the files |
+//! | `migrated.rs` | data of an earlier version is brought up to date |
 //! | `sql_prompt.rs` | what a person with a SQL prompt sees |
 //! | `data_dir.rs`, `engine.rs`, `live.rs`, `workflow.rs`, `world.rs` | the words the tests are written in |
 #![expect(clippy::unwrap_used, reason = "the helpers are part of the tests, which clippy can't tell")]
@@ -16,11 +19,14 @@ mod damaged;
 mod data_dir;
 mod derived;
 mod engine;
+mod erased;
 mod flipped;
 mod group_commit;
 mod live;
+mod migrated;
 mod power_loss;
 mod sql_prompt;
 mod suite;
+mod unreadable;
 mod workflow;
 mod world;

@@ -2,7 +2,11 @@
 
 mod admin;
 mod audit;
+mod children;
 mod commits;
+mod erasure;
 mod isolation;
 mod queues;
 mod reads;
+mod secrets;
+mod workflows;

@@ -1,7 +1,7 @@
 //! What is not about runs: starts and stops, the test clock, tenants, API keys.
 
 use abide_core::TenantId;
-use abide_store::{ApiKey, Error, Lane, Store};
+use abide_store::{ApiKey, Erasure, Error, Lane, Store};
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::engine::{Dump, commit, engines, submit, word, words};
@@ -227,6 +227,10 @@ async fn a_reader_writes_nothing() {
         assert_eq!(word(&reader.put_api_key(api_key("a", 1)).await), "closed");
         assert_eq!(word(&reader.revoke_api_key("a".to_owned(), 1).await), "closed");
         assert_eq!(word(&reader.discard(Vec::new()).await), "closed");
+        assert_eq!(word(&reader.delete_secret(TENANT, "a".to_owned()).await), "closed");
+        let erasure = Erasure { at: BEGIN, by: None, reason: None };
+        assert_eq!(word(&reader.erase(key(1), erasure).await), "closed");
+        assert_eq!(word(&reader.compact().await), "closed");
         assert_eq!(engine.dump(), before);
         commit(&*store, live.pause()).await.expect("a reader is in nobody's way");
     }

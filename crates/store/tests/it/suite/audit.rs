@@ -1,10 +1,10 @@
 //! Reads for `abide verify`: everything there is, next to what should be there.
 
 use abide_core::{Key, TaskId, TenantId, TimerId};
-use abide_store::{Beside, Listed, Store, TimerRow, Totals};
+use abide_store::{Beside, Listed, Message, Store, TimerRow, Totals};
 
 use crate::engine::{commit, engines};
-use crate::live::{Live, key, run_id};
+use crate::live::{Live, ended_well, key, notice_of, run_id};
 use crate::workflow::{instant, waiting, waiting_twice, working_twice};
 
 async fn begin(store: &dyn Store, started: (Live, abide_store::Commit)) -> Live {
@@ -48,8 +48,8 @@ async fn what_lies_beside_a_journal_is_its_own() {
         begin(&*store, Live::start(key(2), &working_twice())).await;
         begin(&*store, Live::start_child(key(3), &instant(), run_id(1))).await;
         begin(&*store, Live::start_child(key(4), &instant(), run_id(1))).await;
-        let message = store.outbox(None, 1).await.unwrap().remove(0);
-        commit(&*store, parent.hear(message.at, message.notice, None)).await.unwrap();
+        let (message, notice) = notice_of(store.outbox(None, 1).await.unwrap().remove(0));
+        commit(&*store, parent.hear(message, notice, None)).await.unwrap();
 
         let (timer, due) = parent.first_timer();
         let there = TimerRow { due, key: key(1), timer };
@@ -66,11 +66,11 @@ async fn what_lies_beside_a_journal_is_its_own() {
 
         assert_eq!(store.beside(key(3), Vec::new()).await.unwrap(), Beside::default());
         let beside = store.beside(key(4), Vec::new()).await.unwrap();
-        let [(receiver, notice)] = &beside.sent[..] else { panic!("one message: {beside:?}") };
-        assert_eq!((*receiver, notice.from, notice.sequence), (run_id(1), run_id(4), 3));
-        assert_eq!(beside, Beside { sent: beside.sent.clone(), ..Beside::default() });
+        let sent = vec![(run_id(1), Message::Notice(ended_well(run_id(4), 3)))];
+        assert_eq!(beside, Beside { sent, ..Beside::default() });
 
-        let totals = Totals { timers: 2, tasks: 4, heard: 1, outbox: 1, events: 4 + 3 + 3 + 4 + 4 };
+        let events = 4 + 3 + 3 + 4 + 4;
+        let totals = Totals { timers: 2, tasks: 4, heard: 1, outbox: 1, events, children: 0 };
         assert_eq!(store.totals().await.unwrap(), totals);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Lifecycle, Notice, Status};
-use abide_store::{Commit, Lane, ListQuery, MessageRef, MessageRow, TimerRow};
+use abide_core::Status;
+use abide_store::{Commit, Lane, ListQuery, Message, MessageRef, MessageRow, TimerRow};
 
 use crate::engine::{Pending, commit, engines, submit, submit_in, word, words};
-use crate::live::{BEGIN, Live, TENANT, key, run_id};
+use crate::live::{BEGIN, Live, TENANT, ended_well, key, run_id};
 use crate::workflow::{HOUR, instant, waiting, working};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,9 +57,8 @@ async fn a_commit_brings_its_timers_tasks_and_messages() {
         assert_eq!(tasks, [(key(2), works.first_task())]);
 
         let at = MessageRef { sender: key(3), sequence, receiver: run_id(9) };
-        let notice =
-            Notice { from: run_id(3), sequence, node: "child".to_owned(), lifecycle: Lifecycle::Completed };
-        assert_eq!(store.outbox(None, 10).await.unwrap(), [MessageRow { at, notice }]);
+        let message = Message::Notice(ended_well(run_id(3), sequence));
+        assert_eq!(store.outbox(None, 10).await.unwrap(), [MessageRow { at, message }]);
     }
 }
 

@@ -4,7 +4,7 @@ use abide_core::{Effect, Key, Millis, TaskId, TenantId, TimerId};
 use abide_store::{Commit, MessageRef, MessageRow, Store, TaskRow, TimerRow};
 
 use crate::engine::{commit, engines, word};
-use crate::live::{BEGIN, Live, key, run_id, start};
+use crate::live::{BEGIN, Live, key, notice_of, run_id, start};
 use crate::workflow::{HOUR, instant, waiting, waiting_twice, working, working_twice};
 
 async fn every_timer(store: &dyn Store) -> Vec<TimerRow> {
@@ -129,7 +129,8 @@ async fn a_claim_raises_the_fence_and_the_older_one_is_refused() {
         let task = live.first_task();
         for (boot, lease) in [(1, 2), (2, 3), (1, 4)] {
             let claimed = store.claim_tasks(boot, 10).await.unwrap();
-            let row = TaskRow { key: key(1), task: task.clone(), fence: live.fence(lease) };
+            let row =
+                TaskRow { key: key(1), task: task.clone(), fence: live.fence(lease), retaken: lease > 2 };
             assert_eq!(claimed, [row]);
             let late = live.clone().report(lease - 1);
             assert_eq!(word(&commit(&*store, late).await), "fenced");
@@ -148,6 +149,25 @@ async fn nobody_claims_what_it_holds() {
         assert!(store.claim_tasks(5, 10).await.unwrap().is_empty());
         assert_eq!(store.claim_tasks(6, 10).await.unwrap().len(), 1);
         assert!(store.claim_tasks(6, 10).await.unwrap().is_empty(), "now it is 6's");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_tells_what_somebody_may_have_begun() {
+    for engine in engines() {
+        let store = engine.open();
+        for (n, boot) in [(1, 0), (2, 5), (3, 0), (4, 6)] {
+            let (_, created) = Live::start(key(n), &working());
+            commit(&*store, Commit { boot, ..created }).await.unwrap();
+        }
+        let claim = async |boot, limit| {
+            let rows = store.claim_tasks(boot, limit).await.unwrap();
+            rows.into_iter().map(|row| (row.key, row.retaken)).collect::<Vec<_>>()
+        };
+        assert_eq!(claim(6, 2).await, [(key(1), false), (key(2), true)]);
+        assert_eq!(claim(6, 2).await, [(key(3), false)]);
+        let all: Vec<_> = (1..5).map(|n| (key(n), true)).collect();
+        assert_eq!(claim(7, 10).await, all, "now each was somebody's");
     }
 }
 
@@ -231,14 +251,14 @@ async fn a_message_goes_with_the_commit_that_heard_it() {
         commit(&*store, created).await.unwrap();
         let messages = ended_children(&*store, &[key(20), key(21)]).await;
         let mut late = parent.clone();
-        let MessageRow { at, notice } = messages[0].clone();
+        let (at, notice) = notice_of(messages[0].clone());
         assert_eq!(store.heard(key(9), at.sender.id).await.unwrap(), None);
 
         commit(&*store, parent.hear(at, notice.clone(), None)).await.unwrap();
         assert_eq!(every_message(&*store).await, messages[1..]);
         assert_eq!(store.heard(key(9), at.sender.id).await.unwrap(), Some(at.sequence));
 
-        let MessageRow { at, notice } = messages[1].clone();
+        let (at, notice) = notice_of(messages[1].clone());
         assert_eq!(word(&commit(&*store, late.hear(at, notice, None)).await), "stale");
         assert_eq!(every_message(&*store).await, messages[1..], "a stale commit hears nothing");
         assert_eq!(store.heard(key(9), at.sender.id).await.unwrap(), None);
@@ -251,7 +271,7 @@ async fn only_the_last_that_was_heard_of_each_sender_is_kept() {
         let store = engine.open();
         let (mut parent, created) = Live::start(key(9), &waiting());
         commit(&*store, created).await.unwrap();
-        let MessageRow { at, notice } = ended_children(&*store, &[key(20)]).await.remove(0);
+        let (at, notice) = notice_of(ended_children(&*store, &[key(20)]).await.remove(0));
         let mut heard = None;
         for (ix, sequence) in [at.sequence, at.sequence + 5].into_iter().enumerate() {
             let notice = abide_core::Notice { sequence, ..notice.clone() };
@@ -271,7 +291,7 @@ async fn a_message_is_delivered_once_whoever_delivers_it() {
         let store = engine.open();
         let (mut parent, created) = Live::start(key(9), &waiting());
         commit(&*store, created).await.unwrap();
-        let MessageRow { at, notice } = ended_children(&*store, &[key(20)]).await.remove(0);
+        let (at, notice) = notice_of(ended_children(&*store, &[key(20)]).await.remove(0));
         commit(&*store, parent.hear(at, notice.clone(), None)).await.unwrap();
         let before = engine.dump();
         // Another server read the message before it was gone, and decides on the run as it is now.

@@ -6,7 +6,7 @@ use abide_core::{Graph, Key, Payload, Run, RunId, Start, Status, TenantId, sha25
 use abide_store::{Commit, ListQuery, Listed, Store};
 
 use crate::engine::{commit, engines, word};
-use crate::live::{BEGIN, Live, TENANT, key, run_id, start, text_input};
+use crate::live::{BEGIN, Live, TENANT, key, notice_of, run_id, start, text_input};
 use crate::workflow::{echo, instant, waiting, working};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -310,14 +310,15 @@ async fn two_tenants_may_have_a_run_of_the_same_id_and_see_nothing_of_each_other
         let mut your_run = your_run;
         commit(&*store, your_run.report(1)).await.unwrap();
         let message = store.outbox(None, 10).await.unwrap().remove(0);
-        assert_eq!(message.at.sender, yours);
+        let (at, notice) = notice_of(message.clone());
+        assert_eq!(at.sender, yours);
         let (mut my_parent, created) = Live::start(key(9), &waiting());
         commit(&*store, created).await.unwrap();
-        let mut wrong_tenant = message.at;
+        let mut wrong_tenant = at;
         wrong_tenant.sender.tenant = TENANT;
-        let foreign = my_parent.clone().hear(wrong_tenant, message.notice.clone(), None);
+        let foreign = my_parent.clone().hear(wrong_tenant, notice.clone(), None);
         assert_eq!(word(&commit(&*store, foreign).await), "delivered", "there is no such message here");
-        let plain = my_parent.hear(wrong_tenant, message.notice.clone(), None);
+        let plain = my_parent.hear(wrong_tenant, notice, None);
         commit(&*store, Commit { consumed: None, ..plain }).await.unwrap();
         assert_eq!(store.outbox(None, 10).await.unwrap(), [message]);
         let your_parent = run_id(9).of(TenantId(2));

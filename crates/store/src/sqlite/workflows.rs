@@ -1,0 +1,85 @@
+//! Workflows as users pushed them: numbered versions, and the bytes in blobs.
+
+use std::sync::Arc;
+
+use abide_core::TenantId;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+
+use super::reader::checked;
+use crate::rows::hash;
+use crate::sql::PUT_BLOB;
+use crate::{NewWorkflow, WorkflowVersion};
+
+/// Makes a new version, unless the latest one has the same bytes.
+pub(super) fn put(transaction: &Transaction<'_>, new: NewWorkflow) -> rusqlite::Result<WorkflowVersion> {
+    let latest = versions(transaction, new.tenant, &new.id, 1)?.pop();
+    let next = match latest {
+        Some(latest) if latest.hash == new.hash => return Ok(latest),
+        Some(latest) => latest.version + 1,
+        None => 1,
+    };
+    transaction.execute(PUT_BLOB, (new.tenant.0, new.hash, &new.source[..]))?;
+    transaction.execute(
+        "INSERT INTO workflows (tenant, id, version, hash, created_at, created_by) \
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        (new.tenant.0, &new.id, next, new.hash, new.at, &new.by),
+    )?;
+    let NewWorkflow { id, hash, at, by, .. } = new;
+    Ok(WorkflowVersion { id, version: next, hash, created_at: at, created_by: by, created: true })
+}
+
+/// One version with its bytes: the latest, if none is named.
+pub(super) fn get(
+    connection: &Connection,
+    tenant: TenantId,
+    id: &str,
+    version: Option<u32>,
+) -> rusqlite::Result<Option<(WorkflowVersion, Arc<[u8]>)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT w.id, w.version, w.hash, w.created_at, w.created_by, b.bytes \
+         FROM workflows w LEFT JOIN blobs b ON b.tenant = w.tenant AND b.hash = w.hash \
+         WHERE w.tenant = $1 AND w.id = $2 AND w.version = coalesce($3, w.version) \
+         ORDER BY w.version DESC LIMIT 1",
+    )?;
+    let found = statement.query_row((tenant.0, id, version), |row| {
+        let bytes: Option<Vec<u8>> = row.get(5)?;
+        let bytes = checked(5, bytes.ok_or_else(|| format!("the bytes of workflow '{id}' are missing")))?;
+        Ok((workflow(row)?, bytes.into()))
+    });
+    found.optional()
+}
+
+/// The latest version of each workflow, by id.
+pub(super) fn latest(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Vec<WorkflowVersion>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, version, hash, created_at, created_by FROM workflows w \
+         WHERE tenant = $1 AND version = \
+         (SELECT max(version) FROM workflows v WHERE v.tenant = w.tenant AND v.id = w.id) ORDER BY id",
+    )?;
+    statement.query_map([tenant.0], workflow)?.collect()
+}
+
+/// The versions of one workflow, newest first.
+pub(super) fn versions(
+    connection: &Connection,
+    tenant: TenantId,
+    id: &str,
+    limit: i64,
+) -> rusqlite::Result<Vec<WorkflowVersion>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, version, hash, created_at, created_by FROM workflows \
+         WHERE tenant = $1 AND id = $2 ORDER BY version DESC LIMIT $3",
+    )?;
+    statement.query_map((tenant.0, id, limit), workflow)?.collect()
+}
+
+fn workflow(row: &Row<'_>) -> rusqlite::Result<WorkflowVersion> {
+    Ok(WorkflowVersion {
+        id: row.get(0)?,
+        version: row.get(1)?,
+        hash: checked(2, hash(&row.get::<_, Vec<u8>>(2)?))?,
+        created_at: row.get(3)?,
+        created_by: row.get(4)?,
+        created: false,
+    })
+}
