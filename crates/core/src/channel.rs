@@ -65,9 +65,6 @@ struct Declaration {
 struct Access {
     readers: Option<Vec<String>>,
     writers: Option<Vec<String>>,
-    /// Not a key: whether `access` was the word `private`.
-    #[serde(skip)]
-    private: bool,
 }
 
 impl Channel {
@@ -107,11 +104,6 @@ impl Channel {
     /// Whether the state is masked wherever it leaves the server.
     pub fn sensitive(&self) -> bool {
         self.sensitive
-    }
-
-    /// Whether the channel is for the nodes of its run only and is left out of what others see of the run.
-    pub fn private(&self) -> bool {
-        self.access.private
     }
 
     /// The state before the first write, if one is declared.
@@ -210,7 +202,7 @@ impl Access {
         let Some(access) = access else { return Ok(Self::default()) };
         match access.text() {
             r#""public""# => Ok(Self::default()),
-            r#""private""# => Ok(Self { private: true, ..Self::default() }),
+            r#""private""# => Ok(Self { readers: Some(Vec::new()), writers: Some(Vec::new()) }),
             _ => access.parse().map(|Object(access)| access).map_err(|error| {
                 format!("write \"public\", \"private\", or an object of readers and writers ({error})")
             }),

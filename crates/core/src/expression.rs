@@ -137,6 +137,11 @@ impl PartialEq for Expression {
 impl Eq for Expression {}
 
 impl Fault {
+    /// The failure of a node or a run, with where it happened.
+    pub(crate) fn at(self, place: &str) -> Failure {
+        Failure::new(self.code, format!("{place}: {}", self.message))
+    }
+
     pub(crate) fn costly(what: &str) -> Self {
         let most = limits::EXPRESSION_FUEL_MAX;
         let message =

@@ -4,6 +4,7 @@
 //! whoever sends the request looks the values up.
 
 use crate::Failure;
+use crate::template::Piece;
 
 /// One attempt at one request, as the node asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,17 +36,6 @@ pub struct HttpBody {
     pub content_type: String,
     /// The text.
     pub pieces: Vec<Piece>,
-}
-
-/// A stretch of a text that is put together when it is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// Text as it stands.
-    Text(String),
-    /// The value of the secret with this name.
-    Secret(String),
-    /// The value of the secret with this name, escaped to stand inside a JSON string.
-    SecretInJson(String),
 }
 
 /// How an attempt at a task failed, as far as can be known.

@@ -21,13 +21,17 @@
 
 mod advance;
 mod channel;
+mod children;
 mod command;
+mod condition;
 mod definition;
 mod effect;
 mod error_code;
 mod event;
 mod excerpt;
 mod expression;
+mod fields;
+mod fold;
 mod graph;
 mod http;
 mod id;
@@ -38,38 +42,46 @@ mod lifecycle;
 pub mod limits;
 mod node;
 mod object;
+mod perform;
 mod ports;
 mod rejection;
 mod retry;
+mod route;
+mod rule;
 mod run;
 mod schema;
+mod scope;
 mod snapshot;
 mod summary;
-mod yaml;
 mod template;
+mod yaml;
 
 pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Report, Start, Step};
-pub use definition::{Definition, Problem};
+pub use definition::Problem;
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
-pub use event::{ChildReported, Event, EventType, Failure, NodeEvent, Parent, RunEvent, event_types};
+pub use event::{
+    Cancellation, Caps, ChildReported, Event, EventType, Failure, Mask, NodeEvent, Parent, RunEvent, event_types,
+};
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx};
-pub use http::{HttpBody, HttpRequest, Piece, Reached, TaskFailure};
+pub use http::{HttpBody, HttpRequest, Reached, TaskFailure};
 pub use id::{EventId, Key, RunId, TenantId};
 pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
 pub use lifecycle::{Hold, Lifecycle};
 pub use node::{Node, NodePhase};
+pub use perform::{Performance, Product};
 pub use rejection::Rejection;
 pub use retry::{RetryPolicy, RetryStrategy};
+pub use rule::{Outcome, Rule, Tally, Verdict};
 pub use run::{Corrupt, Run};
 pub use schema::{Schema, SchemaError};
 pub use summary::{Status, Summary};
-pub use yaml::json_from_yaml;
 pub use template::{JsonTemplate, Piece, Template};
+pub use yaml::json_from_yaml;
 
 /// Milliseconds since the Unix epoch, UTC. All time inside Abide is of this type.
 pub type Millis = i64;

@@ -11,6 +11,7 @@ use crate::graph::{Branch, ChannelWrite, GraphNode, HttpBody, Supervisor, Transf
 use crate::http::HttpRequest;
 use crate::ports::{self, Inputs};
 use crate::scope::RunScope;
+use crate::template::Piece;
 use crate::{Json, JsonMap, Millis, NodeIx, NodePhase, Run, http, invocation_id, limits};
 
 /// What a node produced, and what it wants changed.
@@ -160,7 +161,7 @@ impl Run {
         }
         let given = |name: &str| work.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name));
         if let Some(secret) = node.credentials.as_ref().filter(|_| !given("authorization")) {
-            let value = vec![http::Piece::Text("Bearer ".to_owned()), http::Piece::Secret(secret.clone())];
+            let value = vec![Piece::Text("Bearer ".to_owned()), Piece::Secret(secret.clone())];
             headers.push(("Authorization".to_owned(), value));
         }
         let body = match &work.body {

@@ -4,8 +4,10 @@
 
 use serde::Deserialize;
 
+use crate::fields::Findings;
 use crate::limits::{RETRIES_MAX, RETRY_DELAY_MS_MAX};
-use crate::{Millis, Problem, sha256};
+use crate::object::Object;
+use crate::{Json, Millis, Problem, sha256};
 
 /// How a node is retried, as it is written in a definition.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -50,6 +52,27 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// Reads a policy; what is wrong with it is an objection.
+    pub(crate) fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
+        match json.parse::<Object<Self>>() {
+            Ok(Object(policy)) => {
+                let mut problems = Vec::new();
+                policy.check(place, &mut problems);
+                problems.into_iter().for_each(|problem| findings.objection(problem.place, problem.message));
+                Some(policy)
+            }
+            Err(error) => {
+                findings.objection(place, format!("it is no retry policy: {error}"));
+                None
+            }
+        }
+    }
+
+    /// The usual policy with so many retries.
+    pub(crate) fn of_retries(max_retries: u32) -> Self {
+        Self { max_retries, ..Self::default() }
+    }
+
     /// Adds what is wrong with the numbers to `problems`; `place` is the policy's path in the definition.
     pub fn check(&self, place: &str, problems: &mut Vec<Problem>) {
         let mut refuse =
