@@ -655,6 +655,20 @@ proptest! {
     }
 
     #[test]
+    fn any_damaged_expression_is_parsed_or_refused(
+        source in source(), at in any::<prop::sample::Index>(), length in 0..4_usize, instead in "[ -~]{0,2}",
+    ) {
+        let characters: Vec<char> = source.chars().collect();
+        let start = at.index(characters.len());
+        let end = (start + length).min(characters.len());
+        let damaged: String =
+            characters[..start].iter().copied().chain(instead.chars()).chain(characters[end..].iter().copied()).collect();
+        if let Err(message) = Expression::parse(&damaged) {
+            prop_assert!(message.ends_with(')') || message.contains("can't be parsed"), "{}: {}", damaged, message);
+        }
+    }
+
+    #[test]
     fn any_expression_over_any_data_ends_within_its_fuel(
         source in source(), a in json(), b in json(),
     ) {
