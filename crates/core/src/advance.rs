@@ -34,7 +34,11 @@ impl Run {
         let mut budget = limits::STRETCH_NODES_MAX;
         while self.state.ending.is_none() && self.state.hold == Hold::None {
             let state = &self.state;
-            let next = (state.doomed.front().copied(), state.restarts.front().copied(), state.ready.front().copied());
+            let next = (
+                state.doomed.front().copied(),
+                state.restarts.front().copied(),
+                state.ready.front().copied(),
+            );
             if next == (None, None, None) {
                 break;
             }
@@ -84,7 +88,14 @@ impl Run {
     }
 
     /// A limit was reached: the run is going to fail.
-    pub(crate) fn breach(&mut self, turn: &mut Turn, kind: &str, limit: u64, observed: u64, node: Option<String>) {
+    pub(crate) fn breach(
+        &mut self,
+        turn: &mut Turn,
+        kind: &str,
+        limit: u64,
+        observed: u64,
+        node: Option<String>,
+    ) {
         let breach = CapBreached { kind: kind.to_owned(), limit, observed, node_id: node };
         let cause = turn.last_sequence();
         turn.emit_run(self, RunEvent::CapBreached(breach), cause);
@@ -229,7 +240,8 @@ impl Run {
             return error;
         }
         let node = &self.graph.at(ix).id;
-        let message = format!("node '{node}' failed; why is withheld, because something sensitive went into it");
+        let message =
+            format!("node '{node}' failed; why is withheld, because something sensitive went into it");
         Failure::new(&error.code, message)
     }
 
@@ -237,7 +249,9 @@ impl Run {
     fn untaken(&self, ix: NodeIx, source: Source<'_>) -> Result<Vec<String>, Failure> {
         let graph = &self.graph;
         let branch = source.outputs.and_then(|outputs| match &graph.at(ix).work {
-            Work::Branch(_) => outputs.parse::<crate::JsonMap>().ok()?.remove("branch")?.parse::<String>().ok(),
+            Work::Branch(_) => {
+                outputs.parse::<crate::JsonMap>().ok()?.remove("branch")?.parse::<String>().ok()
+            }
             _ => None,
         });
         let ends = self.ends_dispatch(ix, &source);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-
 use crate::command::Turn;
 use crate::event::{Failure, NodeEvent, NodeSpawned};
 use crate::graph::{Dispatch, Mapping, SubWorkflow, Work};
@@ -64,8 +63,11 @@ impl Run {
                     self.complete(turn, ix, Some(outputs), false);
                 }
                 Ok(Some(workers)) if workers.len() > 1 && work.one_only => {
-                    let message =
-                        format!("node '{}' was given {} workers, and its policy is reject", graph.at(ix).id, workers.len());
+                    let message = format!(
+                        "node '{}' was given {} workers, and its policy is reject",
+                        graph.at(ix).id,
+                        workers.len()
+                    );
                     self.give_up(turn, ix, Failure::new("fan_out_unsupported", message));
                 }
                 Ok(_) => self.next_worker(turn, ix, work),
@@ -220,8 +222,10 @@ impl Run {
             }
             Some("terminate") | None => Ok(None),
             Some(kind) => {
-                let message =
-                    format!("node '{}' can't carry out a decision '{kind}' in this version", self.graph.at(ix).id);
+                let message = format!(
+                    "node '{}' can't carry out a decision '{kind}' in this version",
+                    self.graph.at(ix).id
+                );
                 Err(Failure::new("capability_not_provided", message))
             }
         }
@@ -257,4 +261,3 @@ fn child_outputs(end: &ChildEnd<'_>) -> Json {
     };
     Json::of(&serde_json::json!({ "childRunId": end.child, "childStatus": status }))
 }
-

@@ -92,7 +92,7 @@ impl Run {
             Command::Report(report) => report::decide(self, &mut turn, report)?,
             Command::Hear { notice, heard } => child::hear(self, &mut turn, &notice, heard)?,
             Command::RefuseChild { child, node, error } => {
-                child::refuse(self, &mut turn, child, &node, error)?;
+                child::refuse(self, &mut turn, child, &node, &error)?;
             }
         }
         Ok(turn.step)

@@ -66,14 +66,6 @@ impl Condition {
             Self::Test(path, test) => Ok(test.holds(path.look_up(scope).as_ref())),
         }
     }
-
-    /// What it reads.
-    pub(crate) fn reads(&self) -> Vec<(String, Option<String>)> {
-        match self {
-            Self::Expression(expression) => expression.reads().to_vec(),
-            Self::Test(Path(steps), _) => vec![(steps[0].clone(), steps.get(1).cloned())],
-        }
-    }
 }
 
 /// A pattern for the linear engine, of bounded size.

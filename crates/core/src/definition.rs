@@ -221,7 +221,8 @@ impl NodeDefinition {
         let settings = fields.optional("settings");
         let disabled = fields.optional_flag("disabled").unwrap_or(false);
         let sensitivity = fields.optional_map("outputSensitivity").unwrap_or_default();
-        let later = ["outputRole", "notes", "groupId", "agent", "envelopeContract", "artifactType", "cardType"];
+        let later =
+            ["outputRole", "notes", "groupId", "agent", "envelopeContract", "artifactType", "cardType"];
         for key in later {
             fields.optional(key);
         }

@@ -238,7 +238,8 @@ fn distance(a: &str, b: &str) -> usize {
     if a.len() > 64 || b.len() > 64 {
         return usize::MAX;
     }
-    let (a, b): (Vec<char>, Vec<char>) = (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut corner = std::mem::replace(&mut row[0], i + 1);

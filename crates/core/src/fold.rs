@@ -143,7 +143,8 @@ impl Run {
     /// What the parent is told at the end.
     fn notice(&self, parent: &Parent, sequence: u64) -> Notice {
         let state = &self.state;
-        let wanted = parent.harvest.iter().filter_map(|name| Some((name.clone(), state.variables.get(name)?.clone())));
+        let wanted =
+            parent.harvest.iter().filter_map(|name| Some((name.clone(), state.variables.get(name)?.clone())));
         let done = state.lifecycle == Lifecycle::Completed;
         let outputs: crate::JsonMap = if done { wanted.collect() } else { crate::JsonMap::new() };
         let sensitive = outputs.keys().filter(|name| state.sensitive.contains(*name)).cloned().collect();

@@ -5,6 +5,7 @@
 
 mod build;
 mod loops;
+mod reads;
 mod work;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +23,7 @@ use crate::{Hash, Json, Rejection, hex, limits};
 
 pub(crate) use loops::Loop;
 pub(crate) use work::{
-    Branch, ChannelWrite, Dispatch, Http, HttpBody, Mapping, SubWorkflow, Supervisor, Transform, Work,
+    Branch, ChannelWrite, Dispatch, HttpBody, Mapping, SubWorkflow, Supervisor, Transform, Work,
 };
 
 /// A node's place in its graph.
@@ -288,13 +289,14 @@ impl Graph {
     /// Refuses kinds behind a capability that is not offered, and definitions that are switched off.
     pub(crate) fn check_startable(&self) -> Result<(), Rejection> {
         if !self.active {
-            let message = format!("workflow '{}' is not active; set isActive and status in it", self.workflow_id);
+            let message =
+                format!("workflow '{}' is not active; set isActive and status in it", self.workflow_id);
             return Err(Rejection::invalid("workflowId", message));
         }
         for node in &self.nodes {
-            let gate = GATED_KINDS.iter().find(|(kind, _, mocked)| {
-                *kind == &*node.type_id && !(*mocked && self.mocks)
-            });
+            let gate = GATED_KINDS
+                .iter()
+                .find(|(kind, _, mocked)| *kind == &*node.type_id && !(*mocked && self.mocks));
             if let Some((_, capability, _)) = gate {
                 let (node, type_id) = (node.id.to_string(), node.type_id.to_string());
                 return Err(Rejection::CapabilityRequired { node, type_id, capability });

@@ -27,7 +27,7 @@ mod condition;
 mod definition;
 mod effect;
 mod error_code;
-mod event;
+pub mod event;
 mod excerpt;
 mod expression;
 mod fields;
@@ -62,7 +62,8 @@ pub use definition::Problem;
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
-    Cancellation, Caps, ChildReported, Event, EventType, Failure, Mask, NodeEvent, Parent, RunEvent, event_types,
+    Cancellation, Caps, ChildReported, Event, EventType, Failure, Mask, NodeEvent, Parent, RunEvent,
+    event_types,
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx};

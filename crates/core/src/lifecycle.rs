@@ -46,10 +46,9 @@ impl Lifecycle {
             (Running, RunEvent::Cancelling(_)) => Some(Cancelling),
             (Running | Cancelling, RunEvent::Cancelled(_)) => Some(Cancelled),
             (Running, RunEvent::Paused(_) | RunEvent::Resumed(_) | RunEvent::Yielded(_)) => Some(Running),
-            (
-                Running,
-                RunEvent::CapBreached(_) | RunEvent::LoopbackLimit(_) | RunEvent::LoopRestarted(_),
-            ) => Some(Running),
+            (Running, RunEvent::CapBreached(_) | RunEvent::LoopbackLimit(_) | RunEvent::LoopRestarted(_)) => {
+                Some(Running)
+            }
             // What work in flight brings is recorded to the end.
             (
                 Running | Cancelling,

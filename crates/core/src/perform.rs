@@ -111,7 +111,9 @@ impl Run {
         let scope = RunScope::node(self, &inputs.values);
         let mut values = Vec::with_capacity(list.len());
         for (name, expression) in list {
-            let value = expression.evaluate(&scope).map_err(|fault| fault.at(&format!("'{name}' of node '{}'", node.id)))?;
+            let value = expression
+                .evaluate(&scope)
+                .map_err(|fault| fault.at(&format!("'{name}' of node '{}'", node.id)))?;
             *sensitive |= scope.hides(expression.reads(), inputs.sensitive);
             values.push((name.clone(), value));
         }
@@ -131,15 +133,16 @@ impl Run {
         let scope = RunScope::node(self, &inputs.values);
         let mut chosen = None;
         for (name, when) in &work.cases {
-            let holds = when.holds(&scope).map_err(|fault| fault.at(&format!("case '{name}' of node '{}'", node.id)))?;
+            let holds = when
+                .holds(&scope)
+                .map_err(|fault| fault.at(&format!("case '{name}' of node '{}'", node.id)))?;
             if holds {
                 chosen = Some(name);
                 break;
             }
         }
         let Some(chosen) = chosen.or(work.default.as_ref()) else {
-            let message =
-                format!("no case of node '{}' holds, and it has no default; add one", node.id);
+            let message = format!("no case of node '{}' holds, and it has no default; add one", node.id);
             return Err(Failure::new("no_branch", message));
         };
         let mut outputs = inputs.values.clone();
@@ -196,7 +199,8 @@ impl Run {
 
     /// A mock of the public fixtures: one message, written twice to each channel that folds messages.
     fn repeated_message(&self, node: &GraphNode) -> Vec<Change> {
-        let channels = self.graph.channels.iter().filter(|(_, channel)| channel.reducer().name() == "message");
+        let channels =
+            self.graph.channels.iter().filter(|(_, channel)| channel.reducer().name() == "message");
         let message = Json::of(&serde_json::json!({
             "messageId": format!("{}-1", node.id), "role": "assistant", "content": "repeated",
         }));
@@ -239,7 +243,9 @@ impl Run {
 
     /// Whether a variable may get this value.
     pub(crate) fn check_variable(&self, name: &str, value: &Json) -> Result<(), Failure> {
-        if let Some(declared) = self.graph.variable(name).filter(|declared| declared.kind != value.type_name()) {
+        if let Some(declared) =
+            self.graph.variable(name).filter(|declared| declared.kind != value.type_name())
+        {
             let message = format!(
                 "variable '{name}' is declared as {}, but it would get {}",
                 declared.kind,

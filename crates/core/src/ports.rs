@@ -26,7 +26,8 @@ pub(crate) fn initial_channels(graph: &Graph) -> JsonMap {
 /// Checks the inputs of a new run against the declared variables.
 pub(crate) fn check_inputs(graph: &Graph, inputs: &JsonMap, unset: &[String]) -> Result<(), Rejection> {
     if let Some(name) = inputs.keys().find(|name| graph.channels.contains_key(*name)) {
-        let message = format!("'{name}' is a channel of workflow '{}', not an input; leave it out", graph.workflow_id);
+        let message =
+            format!("'{name}' is a channel of workflow '{}', not an input; leave it out", graph.workflow_id);
         return Err(Rejection::invalid(format!("inputs.{name}"), message));
     }
     for variable in graph.variables.iter().filter(|variable| !unset.contains(&variable.name)) {
@@ -123,8 +124,11 @@ fn missing(run: &Run, node: &GraphNode, name: &str, port: &Port) -> Failure {
 
 /// How long a delay waits: `inputs.delayMs`, else `config.ms`, else `config.durationMs`.
 pub(crate) fn delay_ms(node: &GraphNode, inputs: &Inputs) -> Result<Millis, Failure> {
-    let given =
-        inputs.values.get("delayMs").or_else(|| node.config.get("ms")).or_else(|| node.config.get("durationMs"));
+    let given = inputs
+        .values
+        .get("delayMs")
+        .or_else(|| node.config.get("ms"))
+        .or_else(|| node.config.get("durationMs"));
     let whole = given.and_then(|value| {
         let number = value.parse::<f64>().ok()?;
         (number.fract() == 0.0 && number >= 0.0 && number <= limits::DELAY_MS_MAX as f64)

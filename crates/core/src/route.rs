@@ -102,7 +102,8 @@ impl Run {
         if node.phase != NodePhase::Pending || node.queued {
             return if node.doomed { Route::Closed } else { Route::Taken };
         }
-        let verdicts = groups.iter().zip(&node.tally).map(|(&(rule, total), &tally)| rule.verdict(total, tally));
+        let verdicts =
+            groups.iter().zip(&node.tally).map(|(&(rule, total), &tally)| rule.verdict(total, tally));
         match combine(verdicts) {
             Verdict::Run => {
                 self.enqueue(target, folding.sequence);
@@ -175,11 +176,8 @@ impl Run {
     /// The loop is over: the edges that leave it are followed now.
     fn end_loop(&mut self, over: LoopIx, folding: &mut Folding<'_>) {
         let graph = self.graph.clone();
-        let leaving: Vec<(EdgeIx, Outcome)> = self
-            .state
-            .deferred
-            .extract_if(.., |edge, _| graph.edge(*edge).leaves == Some(over))
-            .collect();
+        let leaving: Vec<(EdgeIx, Outcome)> =
+            self.state.deferred.extract_if(.., |edge, _| graph.edge(*edge).leaves == Some(over)).collect();
         for (edge, outcome) in leaving {
             let (route, way) = (self.arrive(edge, outcome, folding), graph.edge(edge));
             if outcome == Outcome::Failed && way.rule.takes_failures() {

@@ -43,13 +43,13 @@ pub(super) fn refuse(
     turn: &mut Turn,
     child: RunId,
     node: &str,
-    error: Failure,
+    error: &Failure,
 ) -> Result<(), Rejection> {
     run.check_open()?;
     let refused = ChildRefused { child, node: node.to_owned(), error: error.clone() };
     turn.emit_run(run, RunEvent::ChildRefused(refused), None);
     if let Some(ix) = run.waiting_for(node, child) {
-        let (outputs, error) = (&JsonMap::new(), Some(&error));
+        let (outputs, error) = (&JsonMap::new(), Some(error));
         let end = ChildEnd { child, lifecycle: Lifecycle::Failed, outputs, sensitive: &[], error };
         run.child_ended(turn, ix, &end);
         run.advance(turn);

@@ -93,13 +93,15 @@ fn check_configurable(start: &Start) -> Result<(), Rejection> {
     // A run without options is held to the schema too, so that `required` means something.
     let Err(wrong) = schema.check(given.unwrap_or(&empty)) else { return Ok(()) };
     let told: Vec<String> = wrong.iter().map(ToString::to_string).collect();
-    let message = format!("'configurable' does not fit workflow '{}': {}", start.graph.workflow_id, told.join("; "));
+    let message =
+        format!("'configurable' does not fit workflow '{}': {}", start.graph.workflow_id, told.join("; "));
     Err(Rejection::invalid("configurable", message))
 }
 
 /// What the run may do at most: what the caller asks for, what the definition says, whichever is less.
 fn caps(start: &Start) -> Result<Caps, Rejection> {
-    let given = start.configurable.as_ref().and_then(|given| given.parse::<JsonMap>().ok()).unwrap_or_default();
+    let given =
+        start.configurable.as_ref().and_then(|given| given.parse::<JsonMap>().ok()).unwrap_or_default();
     let whole = |key: &str, most: i64| -> Result<Option<i64>, Rejection> {
         let Some(value) = given.get(key) else { return Ok(None) };
         let number = value.parse::<i64>().ok().filter(|number| (1..=most).contains(number));

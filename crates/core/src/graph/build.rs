@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::loops::{self, BadCycle};
+use super::reads::{EDGE_ROOTS, FIXED_ROOTS, NODE_ROOTS, PORT_ROOTS};
 use super::{GATES, Graph, GraphEdge, GraphNode, Kind, NodeIx, Port, Variable, Work};
 use crate::channel::Channel;
 use crate::condition::Condition;
@@ -13,7 +14,7 @@ use crate::fields::Findings;
 use crate::retry::RetryPolicy;
 use crate::rule::Rule;
 use crate::schema::Schema;
-use crate::{Json, limits, sha256};
+use crate::{limits, sha256};
 
 /// The types of ports, and the keys that each needs.
 const PORT_KINDS: &[(&str, &[&str])] = &[
@@ -67,10 +68,10 @@ pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findin
     })
 }
 
-struct Builder<'a> {
-    findings: &'a mut Findings,
-    index: HashMap<Arc<str>, NodeIx>,
-    channels: BTreeMap<String, Channel>,
+pub(super) struct Builder<'a> {
+    pub(super) findings: &'a mut Findings,
+    pub(super) index: HashMap<Arc<str>, NodeIx>,
+    pub(super) channels: BTreeMap<String, Channel>,
 }
 
 impl Builder<'_> {
@@ -226,12 +227,14 @@ impl Builder<'_> {
         let place = &node.place;
         match self.channels.get(&write.channel) {
             Some(channel) if !channel.may_write(&node.id, &node.type_id) => {
-                let message = format!("channel '{}' does not let this node write; see its access", write.channel);
+                let message =
+                    format!("channel '{}' does not let this node write; see its access", write.channel);
                 self.findings.objection(format!("{place}.config.channelName"), message);
             }
             Some(_) => {}
             None => {
-                let undeclared = Channel::undeclared(write.reducer.as_deref().unwrap_or("replace"), write.ttl_ms);
+                let undeclared =
+                    Channel::undeclared(write.reducer.as_deref().unwrap_or("replace"), write.ttl_ms);
                 if let Err(message) = undeclared {
                     self.findings.objection(format!("{place}.config.reducer"), message);
                 }
@@ -240,36 +243,6 @@ impl Builder<'_> {
         if write.value.is_none() && !node.inputs.iter().any(|(name, _)| name == "value") {
             let message = "what is written is missing; give config.value or an input named value";
             self.findings.objection(format!("{place}.config"), message);
-        }
-    }
-
-    /// Names in an expression must exist where it stands.
-    fn check_reads(
-        &mut self,
-        node: &NodeDefinition,
-        place: &str,
-        reads: &[(String, Option<String>)],
-        roots: &[&str],
-    ) {
-        for (root, field) in reads {
-            let message = match (root.as_str(), field) {
-                (root, _) if !roots.contains(&root) => {
-                    format!("there is no '{root}' here; the names are {}", roots.join(", "))
-                }
-                ("nodes", None) => "name the node: nodes.ID or nodes[\"ID\"]".to_owned(),
-                ("nodes", Some(id)) if !self.index.contains_key(id.as_str()) => {
-                    format!("there is no node '{id}'")
-                }
-                ("channels", None) => "name the channel: channels.NAME".to_owned(),
-                ("channels", Some(name)) => {
-                    match self.channels.get(name).map(|channel| channel.may_read(&node.id, &node.type_id)) {
-                        Some(false) => format!("channel '{name}' does not let this node read; see its access"),
-                        _ => continue,
-                    }
-                }
-                _ => continue,
-            };
-            self.findings.objection(place, message);
         }
     }
 
@@ -468,87 +441,6 @@ impl Builder<'_> {
             edge.group = at as u8;
         }
     }
-
-    /// A value may only be taken from a node that comes before: from any other it would depend on who is quicker.
-    fn check_ancestors(&mut self, nodes: &[GraphNode], edges: &[GraphEdge]) {
-        let mut wanted: BTreeMap<NodeIx, Vec<(NodeIx, String)>> = BTreeMap::new();
-        for (ix, node) in nodes.iter().enumerate() {
-            let place = |name: &str| format!("nodes['{}'].inputs.{name}", node.id);
-            for (name, port) in &node.inputs {
-                match port {
-                    Port::Connection { node: from, .. } => {
-                        wanted.entry(*from).or_default().push((ix as NodeIx, place(name)));
-                    }
-                    Port::Expression(expression) => {
-                        for from in self.nodes_read(expression.reads()) {
-                            wanted.entry(from).or_default().push((ix as NodeIx, place(name)));
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            for (below, reads) in node.work.expressions() {
-                for from in self.nodes_read(&reads) {
-                    let place = format!("nodes['{}'].config.{below}", node.id);
-                    wanted.entry(from).or_default().push((ix as NodeIx, place));
-                }
-            }
-        }
-        let mut steps = limits::ANCESTOR_STEPS_MAX;
-        for (from, readers) in wanted {
-            let after = reachable(from, nodes, edges, &readers, &mut steps);
-            if steps == 0 {
-                let message = "the nodes take their inputs from too far away to check; split the workflow";
-                return self.findings.objection("nodes", message);
-            }
-            for (reader, place) in readers.into_iter().filter(|(reader, _)| !after.contains(reader)) {
-                let (reader, from) = (&nodes[reader as usize].id, &nodes[from as usize].id);
-                let message = format!("'{from}' does not come before '{reader}'; add an edge from it");
-                self.findings.objection(place, message);
-            }
-        }
-    }
-
-    fn nodes_read(&self, reads: &[(String, Option<String>)]) -> Vec<NodeIx> {
-        let ids = reads.iter().filter(|(root, _)| root == "nodes").filter_map(|(_, id)| id.as_deref());
-        ids.filter_map(|id| self.index.get(id).copied()).collect()
-    }
-}
-
-/// Names in scope, by the place of the expression.
-const FIXED_ROOTS: &[&str] = &["inputs", "configurable", "run"];
-const NODE_ROOTS: &[&str] = &["inputs", "variables", "nodes", "channels", "configurable", "run"];
-const PORT_ROOTS: &[&str] = &["variables", "nodes", "channels", "configurable", "run"];
-const EDGE_ROOTS: &[&str] = &["output", "status", "error", "variables", "nodes", "channels", "configurable", "run"];
-
-/// The nodes that come after `from`. Stops early once every reader was met, since most are next to it.
-fn reachable(
-    from: NodeIx,
-    nodes: &[GraphNode],
-    edges: &[GraphEdge],
-    readers: &[(NodeIx, String)],
-    steps: &mut usize,
-) -> HashSet<NodeIx> {
-    let mut wanted: HashSet<NodeIx> = readers.iter().map(|(reader, _)| *reader).collect();
-    let mut after = HashSet::new();
-    let mut line = std::collections::VecDeque::from([from]);
-    while let Some(at) = line.pop_front() {
-        for &edge in &nodes[at as usize].out {
-            let next = edges[edge as usize].target;
-            *steps = steps.saturating_sub(1);
-            if *steps == 0 {
-                return after;
-            }
-            if after.insert(next) {
-                wanted.remove(&next);
-                if wanted.is_empty() {
-                    return after;
-                }
-                line.push_back(next);
-            }
-        }
-    }
-    after
 }
 
 /// What a kind is taken for if its definition does not say: only what HTTP itself calls idempotent, and what has no

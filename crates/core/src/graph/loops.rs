@@ -110,7 +110,13 @@ impl Search<'_> {
                 itself[source as usize] |= source == target;
             }
         }
-        let mut tarjan = Tarjan { next, order: vec![0; size], low: vec![0; size], on: vec![false; size], ..Tarjan::default() };
+        let mut tarjan = Tarjan {
+            next,
+            order: vec![0; size],
+            low: vec![0; size],
+            on: vec![false; size],
+            ..Tarjan::default()
+        };
         nodes.iter().for_each(|&node| tarjan.visit(node));
         tarjan.found.retain(|component| component.len() > 1 || itself[component[0] as usize]);
         tarjan.found
@@ -211,7 +217,11 @@ mod tests {
     #[test]
     fn a_loop_is_entered_at_its_head() {
         assert_eq!(heads(&[(0, 1), (1, 2), (2, 1), (2, 3)], 4), [(1, vec![1, 2], None)]);
-        assert_eq!(heads(&[(1, 0), (0, 1)], 2), [(0, vec![0, 1], None)], "without an entry, the first written");
+        assert_eq!(
+            heads(&[(1, 0), (0, 1)], 2),
+            [(0, vec![0, 1], None)],
+            "without an entry, the first written"
+        );
         assert_eq!(heads(&[(0, 0)], 1), [(0, vec![0], None)]);
     }
 

@@ -8,13 +8,19 @@ use crate::graph::Kind;
 use crate::template::{JsonTemplate, Template};
 use crate::{Json, JsonMap, limits};
 
+/// What an expression reads.
+type Reads = Vec<(String, Option<String>)>;
+
 /// What a node does, with everything its config says.
 #[derive(Debug)]
 pub(crate) enum Work {
     Noop,
     Identity(Identity),
     Delay,
-    Fail { code: Option<String>, message: Option<String> },
+    Fail {
+        code: Option<String>,
+        message: Option<String>,
+    },
     ChannelWrite(ChannelWrite),
     SubWorkflow(SubWorkflow),
     Http(Box<Http>),
@@ -131,18 +137,19 @@ impl Work {
         let work = match kind {
             Kind::Noop => Some(Self::Noop),
             Kind::Identity => {
-                let repeats_message = config.get("emitDuplicateMessageId").is_some_and(|on| on.text() == "true");
+                let repeats_message =
+                    config.get("emitDuplicateMessageId").is_some_and(|on| on.text() == "true");
                 Some(Self::Identity(Identity { repeats_message }))
             }
             Kind::Delay => Some(Self::Delay),
             Kind::Fail => Some(read_fail(config)),
-            Kind::ChannelWrite => closed(&mut fields, ChannelWrite::read).map(Self::ChannelWrite),
-            Kind::SubWorkflow => closed(&mut fields, SubWorkflow::read).map(Self::SubWorkflow),
-            Kind::Http => closed(&mut fields, Http::read).map(|http| Self::Http(Box::new(http))),
-            Kind::Transform => closed(&mut fields, Transform::read).map(Self::Transform),
-            Kind::Branch => closed(&mut fields, Branch::read).map(Self::Branch),
+            Kind::ChannelWrite => ChannelWrite::read(&mut fields).map(Self::ChannelWrite),
+            Kind::SubWorkflow => SubWorkflow::read(&mut fields).map(Self::SubWorkflow),
+            Kind::Http => Http::read(&mut fields).map(|http| Self::Http(Box::new(http))),
+            Kind::Transform => Transform::read(&mut fields).map(Self::Transform),
+            Kind::Branch => Branch::read(&mut fields).map(Self::Branch),
             Kind::Supervisor => Supervisor::read(&mut fields).map(Self::Supervisor),
-            Kind::Dispatch => closed(&mut fields, Dispatch::read).map(Self::Dispatch),
+            Kind::Dispatch => Dispatch::read(&mut fields).map(Self::Dispatch),
             Kind::Unknown => Some(Self::Unknown),
         };
         if work.is_some() && kind.has_closed_config() {
@@ -158,7 +165,7 @@ impl Work {
     }
 
     /// Every expression in the config, with its place below the config.
-    pub(crate) fn expressions(&self) -> Vec<(String, Vec<(String, Option<String>)>)> {
+    pub(crate) fn expressions(&self) -> Vec<(String, Reads)> {
         let of = |name: &str, list: &[(String, Expression)]| -> Vec<_> {
             list.iter().map(|(key, e)| (format!("{name}.{key}"), e.reads().to_vec())).collect()
         };
@@ -171,7 +178,9 @@ impl Work {
             Self::Branch(branch) => of("cases", &branch.cases),
             Self::Http(http) => {
                 let mut all = vec![("url".to_owned(), http.url.reads())];
-                all.extend(http.headers.iter().map(|(name, value)| (format!("headers.{name}"), value.reads())));
+                all.extend(
+                    http.headers.iter().map(|(name, value)| (format!("headers.{name}"), value.reads())),
+                );
                 match &http.body {
                     Some(HttpBody::Text(text)) => all.push(("body".to_owned(), text.reads())),
                     Some(HttpBody::Json(json)) => all.push(("body".to_owned(), json.reads())),
@@ -182,10 +191,6 @@ impl Work {
             _ => Vec::new(),
         }
     }
-}
-
-fn closed<T>(fields: &mut Fields<'_>, read: impl Fn(&mut Fields<'_>) -> Option<T>) -> Option<T> {
-    read(fields)
 }
 
 /// A code of our own shape is taken over; anything else stays what it was in the first release: unread.
@@ -226,7 +231,9 @@ impl SubWorkflow {
         };
         if !wait && !mapping.outputs.is_empty() {
             let place = fields.place("outputMapping");
-            fields.findings().objection(place, "a child that is not waited for gives nothing back; remove it");
+            fields
+                .findings()
+                .objection(place, "a child that is not waited for gives nothing back; remove it");
         }
         Some(Self { workflow_id: workflow_id?, wait, absorb, cascade, mapping })
     }
@@ -245,7 +252,9 @@ fn texts(fields: &mut Fields<'_>, key: &'static str) -> BTreeMap<String, String>
     for (name, value) in map {
         match value.parse::<String>() {
             Ok(text) => drop(read.insert(name, text)),
-            Err(_) => fields.findings().objection(format!("{place}.{name}"), "the name of a variable is expected"),
+            Err(_) => {
+                fields.findings().objection(format!("{place}.{name}"), "the name of a variable is expected");
+            }
         }
     }
     read
@@ -353,7 +362,9 @@ impl Transform {
         }
         if outputs.is_empty() && assign.is_empty() {
             let place = fields.place("expression");
-            fields.findings().objection(place, "give an expression, outputs or assign; there is nothing to do");
+            fields
+                .findings()
+                .objection(place, "give an expression, outputs or assign; there is nothing to do");
         }
         Some(Self { outputs, assign })
     }

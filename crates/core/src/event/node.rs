@@ -1,0 +1,177 @@
+//! The payloads of what can happen to a node.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Failure, Json, JsonMap, Millis, RunId};
+
+/// A node's execution began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeStarted {
+    /// The node's kind.
+    pub type_id: Arc<str>,
+    /// Which execution this is, from 1.
+    pub execution: u32,
+    /// The node waits for this time and does nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Millis>,
+    /// The node was handed to an executor, so its outcome is unknown until reported.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dispatched: bool,
+    /// How many attempts failed before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+    /// What the executor gets: it must be the same however often it is executed.
+    #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
+    pub inputs: JsonMap,
+    /// Something that is never shown went in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sensitive: bool,
+    /// The node waits for a child.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_child: bool,
+}
+
+/// A node's execution ended well.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeCompleted {
+    /// What it produced, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Json>,
+    /// The edges that are not followed, by their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untaken: Vec<String>,
+    /// Which outputs are never shown.
+    #[serde(default, skip_serializing_if = "Mask::is_empty")]
+    pub masked: Mask,
+    /// The condition of an edge could not be evaluated, so the run is going to fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Failure>,
+}
+
+/// Which values of an object are never shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mask {
+    /// All are shown.
+    #[default]
+    Nothing,
+    /// None is.
+    All,
+    /// These are not.
+    Keys(BTreeSet<String>),
+}
+
+impl Mask {
+    fn is_empty(&self) -> bool {
+        *self == Self::Nothing
+    }
+
+    /// Whether this key's value is never shown.
+    pub fn hides(&self, key: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::Keys(keys) => keys.contains(key),
+        }
+    }
+}
+
+/// A node's execution failed for good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeFailed {
+    /// Why.
+    pub error: Failure,
+    /// The edges that are not followed, by their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untaken: Vec<String>,
+}
+
+/// Nothing led to a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSkipped {
+    /// `disabled`, or `trigger-rule`.
+    pub reason: String,
+}
+
+/// An attempt failed, and another one follows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeRetried {
+    /// How many attempts have failed now.
+    pub attempt: u32,
+    /// Why the last one failed.
+    pub error: Failure,
+    /// When the next one is due.
+    pub until: Millis,
+}
+
+/// The next attempt may start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeDue {}
+
+/// A node asked for a child.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeSpawned {
+    /// The child's id.
+    pub child: RunId,
+    /// The workflow it runs.
+    pub workflow_id: String,
+    /// What goes in.
+    #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
+    pub inputs: JsonMap,
+    /// Which of the inputs are never shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensitive: Vec<String>,
+    /// Variables that were passed on although they had no value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<String>,
+    /// The variables to hear at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub harvest: Vec<String>,
+    /// Whether it is cancelled when its parent ends before it.
+    pub cascade: bool,
+}
+
+/// A node wrote to a channel. The value is what was written, not what the channel holds then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChannelWritten {
+    /// Which channel.
+    pub channel: String,
+    /// What was written.
+    pub value: Json,
+    /// How it is folded in.
+    pub reducer: String,
+    /// How long an entry is kept, in a channel that the definition does not declare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<Millis>,
+    /// The value is never shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sensitive: bool,
+}
+
+/// A supervisor decided what is done next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Decided {
+    /// The decision, an object with a `kind`.
+    pub decision: JsonMap,
+}
+
+/// A node ended with its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeCancelled {}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
