@@ -8,6 +8,7 @@ mod client;
 mod config;
 #[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
 mod definition_diff;
+mod definition_file;
 #[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
 mod draw;
 mod exit;
