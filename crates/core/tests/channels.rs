@@ -193,9 +193,9 @@ fn the_first_write_joins_the_default() {
 #[test]
 fn access_names_nodes_types_and_families() {
     let open = channel(&json!({"reducer": "replace"}));
-    assert!(open.may_read("a", "core.noop") && open.may_write("a", "core.noop") && !open.private());
+    assert!(open.may_read("a", "core.noop") && open.may_write("a", "core.noop"));
     let private = channel(&json!({"reducer": "replace", "access": "private"}));
-    assert!(private.may_write("a", "core.noop") && private.private());
+    assert!(!private.may_write("a", "core.noop") && !private.may_read("a", "core.noop"), "it is nobody's");
     let listed =
         channel(&json!({"reducer": "replace", "access": {"writers": ["a", "core.delay", "vendor.x.*"]}}));
     assert!(listed.may_read("z", "core.noop"));
