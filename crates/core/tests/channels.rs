@@ -197,7 +197,7 @@ fn access_names_nodes_types_and_families() {
     let open = channel(&json!({"reducer": "replace"}));
     assert!(open.may_read("a", "core.noop") && open.may_write("a", "core.noop"));
     let private = channel(&json!({"reducer": "replace", "access": "private"}));
-    assert!(!private.may_write("a", "core.noop") && !private.may_read("a", "core.noop"));
+    assert!(!private.may_write("a", "core.noop") && !private.may_read("a", "core.noop"), "it is nobody's");
     let listed =
         channel(&json!({"reducer": "replace", "access": {"writers": ["a", "core.delay", "vendor.x.*"]}}));
     assert!(listed.may_read("z", "core.noop"));
