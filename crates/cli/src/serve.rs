@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs};
+use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs, StartArgs};
 use crate::config::Config;
 use crate::{output, run};
 
@@ -232,7 +232,9 @@ fn print_welcome(server: &Server, key: &str) {
 /// Starts the example and tells how it goes; its failure is no reason to stop the server.
 async fn run_example(url: String, key: String, workflow: String) {
     let client = ClientArgs { url, api_key: Some(key), json: false };
-    let verb = RunVerb::Start { workflow, inputs: Vec::new(), tags: vec!["example".to_owned()], wait: true };
+    let tags = vec!["example".to_owned()];
+    let verb =
+        RunVerb::Start(StartArgs { workflow: Some(workflow), tags, wait: true, ..StartArgs::default() });
     if let Err(error) = run::dispatch(RunArgs { client, verb }).await {
         output::say(&format!("the example did not end well: {error:#}"));
     }
