@@ -55,12 +55,18 @@ pub(crate) struct ServerArgs {
     /// Data directory; made if it does not exist
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Folder of workflow definitions (*.json), read at the start
+    /// Folder of workflow definitions (*.json, *.yaml), read at the start
     #[arg(long, env = "ABIDE_WORKFLOWS", value_name = "DIR", overrides_with = "workflows")]
     pub(crate) workflows: Option<PathBuf>,
     /// Keyring file; by default beside the data directory, as DIR.keyring
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
+    /// Private address that core.http.request may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
+    #[arg(long, env = "ABIDE_ALLOW_NET", value_name = "NET", value_delimiter = ',')]
+    pub(crate) allow_net: Vec<String>,
+    /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
+    #[arg(long)]
+    pub(crate) conformance: bool,
     /// What to log: error, warn, info, debug, or a filter such as abide_engine=debug
     #[arg(long, env = "ABIDE_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
@@ -73,7 +79,7 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, log
+    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, log
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

@@ -187,7 +187,8 @@ mod tests {
     #[test]
     fn problems_are_found_in_the_details() {
         let problem = json!({ "place": "nodes[0].id", "message": "is missing\u{7}" });
-        let body = json!({ "error": "validation_error", "message": "m", "details": { "problems": [problem] } });
+        let body =
+            json!({ "error": "validation_error", "message": "m", "details": { "problems": [problem] } });
         let found = answer(400, body.to_string()).problems();
         assert_eq!(found, [("nodes[0].id".to_owned(), "is missing\u{fffd}".to_owned())]);
         assert!(answer(400, "<html>").problems().is_empty());

@@ -16,6 +16,8 @@ struct FileConfig {
     data: Option<PathBuf>,
     workflows: Option<PathBuf>,
     keyring: Option<PathBuf>,
+    #[serde(default, rename = "allow-net")]
+    allow_net: Vec<String>,
     log: Option<String>,
 }
 
@@ -26,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     pub(crate) workflows: Option<PathBuf>,
     pub(crate) keyring: PathBuf,
+    pub(crate) allow_net: Vec<String>,
+    pub(crate) conformance: bool,
     pub(crate) log: String,
     pub(crate) log_json: bool,
 }
@@ -42,6 +46,8 @@ impl Config {
             data,
             workflows: args.workflows.or(file.workflows),
             keyring,
+            allow_net: if args.allow_net.is_empty() { file.allow_net } else { args.allow_net },
+            conformance: args.conformance,
             log: args.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
             log_json: args.log_json,
         })
@@ -58,7 +64,16 @@ mod tests {
     use super::*;
 
     fn args() -> ServerArgs {
-        ServerArgs { listen: None, data: None, workflows: None, keyring: None, log: None, log_json: false }
+        ServerArgs {
+            listen: None,
+            data: None,
+            workflows: None,
+            keyring: None,
+            allow_net: Vec::new(),
+            conformance: false,
+            log: None,
+            log_json: false,
+        }
     }
 
     #[test]

@@ -30,7 +30,9 @@ pub(crate) async fn dispatch(args: RunArgs) -> anyhow::Result<()> {
         (client, args, RunVerb::Events { run, follow, after }) => {
             events::events(client, args, &run, follow, after).await
         }
-        (client, args, RunVerb::Cancel { run, reason }) => cancel(client, args, &run, reason.as_deref()).await,
+        (client, args, RunVerb::Cancel { run, reason }) => {
+            cancel(client, args, &run, reason.as_deref()).await
+        }
         (client, args, RunVerb::Erase { run, reason, yes }) => {
             erase(client, args, &run, reason.as_deref(), yes).await
         }
@@ -134,10 +136,7 @@ fn confirm_erasure(run: &str) -> anyhow::Result<bool> {
         let message = "erasing can't be undone, and there is no terminal to ask on: add --yes";
         return Err(Failure::new(Exit::Refused, message).into());
     }
-    terminal::confirm(&format!(
-        "Erase all that {} read and wrote? This can't be undone.",
-        legible(run)
-    ))
+    terminal::confirm(&format!("Erase all that {} read and wrote? This can't be undone.", legible(run)))
 }
 
 /// A path of a run.

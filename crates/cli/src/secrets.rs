@@ -37,7 +37,11 @@ async fn read_value(name: &str) -> anyhow::Result<Vec<u8>> {
         return terminal::ask_hidden(&question, bytes_max).await;
     }
     let mut value = Vec::new();
-    std::io::stdin().lock().take(bytes_max).read_to_end(&mut value).context("standard input can't be read")?;
+    std::io::stdin()
+        .lock()
+        .take(bytes_max)
+        .read_to_end(&mut value)
+        .context("standard input can't be read")?;
     value.pop_if(|last| *last == b'\n');
     Ok(value)
 }
@@ -50,7 +54,8 @@ fn checked(value: Vec<u8>) -> anyhow::Result<String> {
         anyhow::bail!("the value is longer than {VALUE_BYTES_MAX} bytes: keep a reference to it instead");
     }
     // The error of the conversion would show the bytes.
-    String::from_utf8(value).map_err(|_| anyhow::anyhow!("the value is not text in UTF-8: encode it, say in base64"))
+    String::from_utf8(value)
+        .map_err(|_| anyhow::anyhow!("the value is not text in UTF-8: encode it, say in base64"))
 }
 
 async fn list(client: &Client, args: &ClientArgs) -> anyhow::Result<()> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_core::{Graph, TenantId};
-use abide_engine::{Clock, Engine, EngineOptions, Failpoints, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Keys};
+use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
+use abide_server::{ApiSecret, App, AppOptions, Keys, SecretStore};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -16,6 +16,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs, StartArgs};
 use crate::config::Config;
+use crate::definition_file::{self, DefinitionFile};
 use crate::{output, run};
 
 /// How long a shutdown waits for work under way; the rest goes on at the next start.
@@ -147,22 +148,31 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         Some(clock) => clock.clone(),
         None => Arc::new(SystemClock),
     };
-    let keyring = crate::keys::open_keyring(&config.keyring, &*store).await?;
-    let keys = Keys::load(&*store, keyring).await?;
+    let keyring = Arc::new(crate::keys::open_keyring(&config.keyring, &*store).await?);
+    let keys = Keys::load(&*store, keyring.clone()).await?;
+    let secrets = Arc::new(SecretStore::new(store.clone(), keyring));
     if keys.is_empty() {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
         );
     }
+    let net = NetPolicy::parse(&config.allow_net).map_err(|error| anyhow::anyhow!("--allow-net: {error}"))?;
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
     let signals = Signals::listen()?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
     })?;
     let url = format!("http://{}", listener.local_addr()?);
-    let engine = Engine::start(EngineOptions { store, clock, failpoints: dev.failpoints });
+    let engine = Engine::start(EngineOptions {
+        store,
+        clock,
+        failpoints: dev.failpoints,
+        secrets: secrets.clone(),
+        net,
+        mocks: config.conformance,
+    });
     workflows.into_iter().for_each(|graph| engine.register(graph));
-    let app = App::new(AppOptions { engine: engine.clone(), keys, test_clock });
+    let app = App::new(AppOptions { engine: engine.clone(), keys, secrets, test_clock });
     Ok(Server { app, engine, listener, url, signals })
 }
 
@@ -171,13 +181,12 @@ fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
     let entries =
         std::fs::read_dir(dir).with_context(|| format!("the folder {} can't be read", dir.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.retain(|path| definition_file::is_one(path));
     paths.sort();
     let mut problems = Vec::new();
     let mut graphs: Vec<Graph> = Vec::new();
     for path in paths {
-        let source = std::fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
-        match Graph::parse(&source) {
+        match DefinitionFile::read(&path)?.admit() {
             Ok(graph) if graphs.iter().any(|other| other.workflow_id == graph.workflow_id) => {
                 problems.push(format!(
                     "{}: id: '{}' is used by another file; rename one",
@@ -216,9 +225,9 @@ async fn run_until_signal(mut server: Server) -> anyhow::Result<()> {
 
 fn print_welcome(server: &Server, key: &str) {
     let workflows: Vec<_> =
-        server.engine.workflows().iter().map(|graph| graph.workflow_id.to_string()).collect();
+        server.engine.registered().iter().map(|graph| graph.workflow_id.to_string()).collect();
     let workflows = if workflows.is_empty() {
-        "none (give a folder with --workflows)".to_owned()
+        "none (push one with `abide workflow push FILE`, or give a folder with --workflows)".to_owned()
     } else {
         workflows.join(", ")
     };

@@ -18,8 +18,11 @@ pub(crate) fn duration(ms: i64) -> String {
 /// is no time.
 pub(crate) fn told(at: &str, now: Timestamp) -> Option<String> {
     let ms = parsed(at)?.as_millisecond() - now.as_millisecond();
-    let relative =
-        if ms > 0 { format!("in {}", duration(ms)) } else { format!("{} ago", duration(ms.saturating_neg())) };
+    let relative = if ms > 0 {
+        format!("in {}", duration(ms))
+    } else {
+        format!("{} ago", duration(ms.saturating_neg()))
+    };
     Some(format!("{at} ({relative})"))
 }
 
@@ -44,7 +47,8 @@ mod tests {
             [-5, 0, 999, 1000, 1290, 59_999, 60_000, 185_000, 3_600_000, 7_500_000, 86_400_000, 273_600_000]
                 .map(duration)
                 .to_vec();
-        let expected = "0 ms|0 ms|999 ms|1.0 s|1.2 s|59.9 s|1 min 0 s|3 min 5 s|1 h 0 min|2 h 5 min|1 d 0 h|3 d 4 h";
+        let expected =
+            "0 ms|0 ms|999 ms|1.0 s|1.2 s|59.9 s|1 min 0 s|3 min 5 s|1 h 0 min|2 h 5 min|1 d 0 h|3 d 4 h";
         assert_eq!(told.join("|"), expected);
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::args::{ClientArgs, WorkflowArgs, WorkflowVerb};
 use crate::client::{Answer, Client, encoded};
-use crate::definition::{DefinitionFile, names_file};
+use crate::definition_file::{DefinitionFile, names_file};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, cell};
 use crate::scaffold;
@@ -38,7 +38,8 @@ pub(crate) async fn dispatch(args: WorkflowArgs) -> anyhow::Result<()> {
 }
 
 fn new(id: &str, template: &str, yaml: bool) -> anyhow::Result<()> {
-    let page = scaffold::scaffold(id, template, yaml).map_err(|message| Failure::new(Exit::Refused, message))?;
+    let page =
+        scaffold::scaffold(id, template, yaml).map_err(|message| Failure::new(Exit::Refused, message))?;
     output::page(&page)
 }
 

@@ -54,6 +54,7 @@ mod scope;
 mod snapshot;
 mod summary;
 mod template;
+mod why;
 mod yaml;
 
 pub use channel::{Channel, Reducer, WriteRefused};
@@ -82,6 +83,7 @@ pub use run::{Corrupt, Run};
 pub use schema::{Schema, SchemaError};
 pub use summary::{Status, Summary};
 pub use template::{JsonTemplate, Piece, Template};
+pub use why::{Reason, Why};
 pub use yaml::json_from_yaml;
 
 /// Milliseconds since the Unix epoch, UTC. All time inside Abide is of this type.

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    Command, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status, TenantId,
+    Cancellation, Command, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status,
+    TenantId,
 };
-use abide_store::{Lane, ListQuery, Listed, Store};
+use abide_store::{ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WorkflowVersion};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -17,7 +18,10 @@ use crate::hot::Hot;
 use crate::outbox::Outbox;
 use crate::shell::{Basis, Shell};
 use crate::timers::Timers;
-use crate::{Clock, Error, Failpoints, Subscription, executor, limits, outbox, timers};
+use crate::{
+    Clock, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Secrets, Subscription, executor, limits,
+    outbox, timers,
+};
 
 /// Runs of many tenants on one store.
 #[derive(Clone)]
@@ -34,6 +38,20 @@ pub struct EngineOptions {
     pub clock: Arc<dyn Clock>,
     /// Where a test kills the process.
     pub failpoints: Option<Arc<Failpoints>>,
+    /// Users' named secrets.
+    pub secrets: Arc<dyn Secrets>,
+    /// Which private addresses may be reached.
+    pub net: NetPolicy,
+    /// Whether nodes play the mocks that OpenWOP's public fixtures need.
+    pub mocks: bool,
+}
+
+impl EngineOptions {
+    /// An engine on a store and a clock, and nothing else.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        let (secrets, net) = (Arc::new(NoSecrets), NetPolicy::default());
+        Self { store, clock, failpoints: None, secrets, net, mocks: false }
+    }
 }
 
 /// A run to be started.
@@ -49,6 +67,8 @@ pub struct NewRun {
     pub tags: Vec<String>,
     /// The caller's own data.
     pub metadata: Option<Json>,
+    /// The caller's options.
+    pub configurable: Option<Json>,
     /// The run and node it stands for.
     pub parent: Option<Parent>,
     /// Who starts it.
@@ -64,6 +84,7 @@ impl NewRun {
             inputs: JsonMap::new(),
             tags: Vec::new(),
             metadata: None,
+            configurable: None,
             parent: None,
             by: None,
         }
@@ -76,12 +97,14 @@ impl Engine {
         let shell = Arc::new(Shell {
             store: options.store,
             clock: options.clock,
-            graphs: Graphs::default(),
+            graphs: Graphs::new(options.mocks),
             hot: Hot::default(),
             watchers: Arc::default(),
             timers: Timers::default(),
             executor: Executor::new(),
             outbox: Outbox::default(),
+            http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
+            secrets: options.secrets,
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
             draining: AtomicBool::new(false),
             failpoints: options.failpoints,
@@ -95,26 +118,71 @@ impl Engine {
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
 
-    /// New runs of this workflow follow this definition.
+    /// New runs of this workflow follow this definition, in every tenant that has not pushed its own.
     pub fn register(&self, graph: Graph) {
-        self.shell.graphs.register(Arc::new(graph));
+        self.shell.graphs.register(graph);
     }
 
-    /// The workflows that can be started.
-    pub fn workflows(&self) -> Vec<Arc<Graph>> {
-        self.shell.graphs.all()
+    /// The workflows that were registered for every tenant.
+    pub fn registered(&self) -> Vec<Arc<Graph>> {
+        self.shell.graphs.shared()
+    }
+
+    /// The definition that a new run of this workflow would follow.
+    pub async fn workflow(&self, tenant: TenantId, id: &str) -> Result<Arc<Graph>, Error> {
+        self.shell.graphs.named(&*self.shell.store, tenant, id).await
+    }
+
+    /// Makes a version of a tenant's workflow, durably. The same bytes as the latest version make none.
+    pub async fn push_workflow(
+        &self,
+        tenant: TenantId,
+        source: &[u8],
+        by: Option<String>,
+    ) -> Result<WorkflowVersion, Error> {
+        self.check_open()?;
+        let graph = Graph::admit(source).map_err(Error::Invalid)?;
+        let new = NewWorkflow {
+            tenant,
+            id: graph.workflow_id.to_string(),
+            hash: graph.hash,
+            source: graph.source.clone(),
+            at: self.shell.clock.now(),
+            by,
+        };
+        let version = self.shell.store.put_workflow(new).await?;
+        self.shell.graphs.push(tenant, graph);
+        Ok(version)
+    }
+
+    /// A run's children.
+    pub async fn children(&self, key: Key, limit: usize) -> Result<Vec<ChildRow>, Error> {
+        Ok(self.shell.store.children(key, limit).await?)
+    }
+
+    /// Erases the payloads of a run that has ended, for good. The answer is how many events lost theirs.
+    pub async fn erase(&self, key: Key, by: Option<String>, reason: Option<String>) -> Result<u64, Error> {
+        self.check_open()?;
+        let erasure = Erasure { at: self.shell.clock.now(), by, reason };
+        match self.shell.store.erase(key, erasure).await? {
+            Erased::NotFound => Err(Error::RunNotFound(key.id)),
+            Erased::NotEnded => Err(Error::NotEnded(key.id)),
+            Erased::Already => Ok(0),
+            Erased::Done { events } => Ok(events),
+        }
     }
 
     /// Starts a run. When this returns, the run is on disk and went as far as it can by itself.
     pub async fn start_run(&self, new: NewRun) -> Result<(RunId, Status), Error> {
         self.check_open()?;
-        let graph =
-            self.shell.graphs.named(&new.workflow_id).ok_or(Error::WorkflowNotFound(new.workflow_id))?;
+        let graph = self.workflow(new.tenant, &new.workflow_id).await?;
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
-        let NewRun { inputs, tags, metadata, parent, by, .. } = new;
-        let start = Start { key, salt, graph, inputs, tags, metadata, parent, by };
-        let status = self.shell.start(start).await?;
+        let NewRun { inputs, tags, metadata, configurable, parent, by, .. } = new;
+        let (sensitive, unset) = (Vec::new(), Vec::new());
+        let start =
+            Start { key, salt, graph, inputs, tags, metadata, parent, by, configurable, sensitive, unset };
+        let status = self.shell.start(start, None).await?;
         Ok((key.id, status))
     }
 
@@ -125,7 +193,8 @@ impl Engine {
         reason: Option<String>,
         by: Option<String>,
     ) -> Result<Status, Error> {
-        self.ask(key, Command::Cancel { reason, by }).await
+        let asked = Cancellation { reason, cancelled_by: by, parent_run_id: None };
+        self.ask(key, Command::Cancel(asked)).await
     }
 
     /// Keeps a run's nodes from starting.

@@ -14,6 +14,12 @@ pub enum Error {
     /// The core refused it; nothing was changed.
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    /// The run's payloads were erased, so nothing but its outline is left.
+    #[error("the payloads of {0} were erased")]
+    Erased(RunId),
+    /// Only a run that has ended can be erased.
+    #[error("{0} has not ended; cancel it first")]
+    NotEnded(RunId),
     /// The journal of a run can't be folded.
     #[error("the journal of {run} is damaged: {corrupt}")]
     Damaged {
@@ -53,6 +59,7 @@ impl Error {
             Self::Damaged { .. }
                 | Self::DefinitionLost { .. }
                 | Self::RunNotFound(_)
+                | Self::Erased(_)
                 | Self::Store(Damaged { .. })
         )
     }

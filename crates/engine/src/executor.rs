@@ -4,13 +4,15 @@
 //! the others wait on disk, unleased, and are claimed in batches when room comes free. After a kill the next
 //! start claims what the dead process had leased.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use abide_core::{Command, Effect, Report};
+use abide_core::{Command, Effect, Failure, HttpRequest, Performance, Product, Reached, Report, TaskFailure};
 use abide_store::{Lane, TaskRow};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use crate::secrets::names_in;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
 use crate::{Error, Window, limits};
@@ -89,20 +91,72 @@ impl Shell {
 
     async fn try_perform(self: &Arc<Self>, row: &TaskRow) -> Result<(), Error> {
         let cell = self.cell(row.key).await?;
-        let performed = cell.lock().map(|ahead| ahead.run.perform_task(&row.task));
+        let performed = cell.lock().map(|ahead| {
+            let safe = !row.retaken || ahead.run.may_repeat(&row.task);
+            ahead.run.perform_task(&row.task).map(|performance| (performance, safe))
+        });
         let Some(performed) = performed else {
             // A commit failed meanwhile; the next try reads the run again.
             self.hot.remove(&cell);
             return Err(Error::Contended);
         };
-        let Some(outcome) = performed else {
+        let Some((performance, safe)) = performed else {
             return Err(abide_core::Rejection::NoSuchTask.into());
         };
         drop(cell);
+        let outcome = match performance {
+            Performance::Done(done) => done.map_err(final_failure),
+            Performance::Http(_) if !safe => Err(outcome_unknown(&row.task.node)),
+            Performance::Http(request) => self.request(row, &request).await?,
+        };
         self.pass(Window::EffectReport);
         let command = Command::Report(Report { task: row.task.clone(), outcome });
         let basis = Basis { fence: Some(row.fence), ..Basis::default() };
         self.decide(row.key, &command, Lane::Interactive, basis, |_| ()).await
+    }
+}
+
+impl Shell {
+    /// Sends a node's request, with the values of its secrets.
+    async fn request(
+        &self,
+        row: &TaskRow,
+        request: &HttpRequest,
+    ) -> Result<Result<Product, TaskFailure>, Error> {
+        let http = match &self.http {
+            Ok(http) => http,
+            Err(reason) => {
+                let message = format!("this server can't send requests: {reason}");
+                return Ok(Err(final_failure(Failure::new("http_unavailable", message))));
+            }
+        };
+        let mut values = HashMap::new();
+        for name in names_in(request) {
+            if let Some(value) = self.secrets.get(row.key.tenant, &name).await? {
+                values.insert(name, value);
+            }
+        }
+        let look_up = |name: &str| values.get(name).cloned();
+        let performed = http.perform(request, &look_up);
+        Ok(performed.await.map(|outputs| Product::of(Some(outputs))))
+    }
+}
+
+/// A failure that another attempt would only repeat.
+fn final_failure(failure: Failure) -> TaskFailure {
+    TaskFailure { failure, retryable: false, reached: Reached::No }
+}
+
+/// The server that had the task died before it told how it ended.
+fn outcome_unknown(node: &str) -> TaskFailure {
+    let message = format!(
+        "the server stopped while node '{node}' was being executed, so nobody knows whether its request was carried \
+         out; it is not sent again, because the node is not marked idempotent"
+    );
+    TaskFailure {
+        failure: Failure::new("outcome_unknown", message),
+        retryable: false,
+        reached: Reached::Maybe,
     }
 }
 

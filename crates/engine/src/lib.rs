@@ -8,6 +8,7 @@
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
 //! | outbox | `outbox.rs` | messages between runs |
+//! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
@@ -22,6 +23,7 @@ mod hot;
 mod http;
 pub mod limits;
 mod outbox;
+mod secrets;
 mod shell;
 mod timers;
 pub mod verify;
@@ -32,4 +34,5 @@ pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;
 pub use failpoint::{Failpoints, Window};
 pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
+pub use secrets::{Lookup, NoSecrets, Secrets};
 pub use watch::Subscription;

@@ -2,9 +2,10 @@
 //!
 //! The receiver's commit takes the message out of the outbox, so it arrives once however often it is tried.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use abide_core::{Command, Rejection};
+use abide_core::{Cancellation, Cascade, Command, Failure, Key, Notice, Rejection, RunId, Spawn, Start};
 use abide_store::{Lane, Message, MessageRef, MessageRow};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -41,59 +42,161 @@ pub(crate) async fn run(shell: Arc<Shell>) {
 
 /// Goes through the outbox once. `false` if something could not be delivered and is worth another try.
 async fn pass(shell: &Arc<Shell>) -> Result<bool, Error> {
-    let (mut after, mut clean) = (None, true);
+    let mut after = None;
+    // What could not be delivered holds up what the same sender tells the same receiver later: a child has to be
+    // started before it can be cancelled.
+    let mut held: HashSet<Line> = HashSet::new();
     loop {
         let page = shell.store.outbox(after, limits::DELIVER_MAX).await?;
-        let Some(last) = page.last() else { return Ok(clean) };
+        let Some(last) = page.last() else { return Ok(held.is_empty()) };
         after = Some(last.at);
-        let mut deliveries = JoinSet::new();
+        let mut lines: BTreeMap<Line, Vec<MessageRow>> = BTreeMap::new();
         for message in page {
-            let shell = shell.clone();
-            deliveries.spawn(async move { deliver(&shell, message).await });
+            lines.entry((message.at.sender, message.at.receiver)).or_default().push(message);
         }
-        let mut undeliverable: Vec<MessageRef> = Vec::new();
-        for delivered in deliveries.join_all().await {
-            match delivered {
-                Delivered::Recorded => {}
-                Delivered::Moot(message) => undeliverable.push(message),
-                Delivered::Not => clean = false,
+        lines.retain(|line, _| !held.contains(line));
+        let mut deliveries = JoinSet::new();
+        for (line, messages) in lines {
+            let shell = shell.clone();
+            deliveries.spawn(async move { (line, deliver_all(&shell, messages).await) });
+        }
+        let mut moot: Vec<MessageRef> = Vec::new();
+        for (line, delivered) in deliveries.join_all().await {
+            moot.extend(delivered.moot);
+            if delivered.stuck {
+                held.insert(line);
             }
         }
-        if !undeliverable.is_empty() {
-            shell.store.discard(undeliverable).await?;
+        if !moot.is_empty() {
+            shell.store.discard(moot).await?;
         }
     }
+}
+
+/// Who tells whom.
+type Line = (Key, RunId);
+
+/// What became of the messages on one line.
+#[derive(Default)]
+struct Told {
+    /// Those that nobody can receive.
+    moot: Vec<MessageRef>,
+    /// One could not be delivered, and the ones behind it were not tried.
+    stuck: bool,
+}
+
+/// Delivers the messages of one line in their order.
+async fn deliver_all(shell: &Arc<Shell>, messages: Vec<MessageRow>) -> Told {
+    let mut line = Told::default();
+    for MessageRow { at, message } in messages {
+        let delivered = match message {
+            Message::Notice(notice) => hear(shell, at, notice).await,
+            Message::Spawn(spawn) => start_child(shell, at, spawn).await,
+            Message::Cascade(cascade) => cancel_child(shell, at, cascade).await,
+        };
+        match delivered {
+            Delivered::Recorded => {}
+            Delivered::Moot => line.moot.push(at),
+            Delivered::Not => {
+                line.stuck = true;
+                break;
+            }
+        }
+    }
+    line
 }
 
 enum Delivered {
     /// It stands in the receiver's journal.
     Recorded,
     /// The receiver has ended, never was, or knows it already.
-    Moot(MessageRef),
+    Moot,
     /// The store failed.
     Not,
 }
 
-async fn deliver(shell: &Arc<Shell>, message: MessageRow) -> Delivered {
-    let MessageRow { at, message } = message;
-    let Message::Notice(notice) = message else {
-        tracing::error!(sender = %at.sender.id, "this version starts and cancels no children; the message is left");
-        return Delivered::Recorded;
-    };
+async fn hear(shell: &Arc<Shell>, at: MessageRef, notice: Notice) -> Delivered {
     let receiver = at.receiver.of(at.sender.tenant);
-    let heard = match shell.store.heard(receiver, at.sender.id).await {
-        Ok(heard) => heard,
+    match shell.store.heard(receiver, at.sender.id).await {
+        Ok(heard) => tell(shell, receiver, Command::Hear { notice, heard }, at).await,
+        Err(_) => Delivered::Not,
+    }
+}
+
+/// The parent has ended, and takes the child along.
+async fn cancel_child(shell: &Arc<Shell>, at: MessageRef, cascade: Cascade) -> Delivered {
+    let asked =
+        Cancellation { reason: Some(cascade.reason), cancelled_by: None, parent_run_id: Some(cascade.from) };
+    tell(shell, at.receiver.of(at.sender.tenant), Command::Cancel(asked), at).await
+}
+
+/// Starts a child, or tells the parent why that can't be.
+async fn start_child(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Delivered {
+    let (parent, node) = (at.sender, spawn.parent.node.clone());
+    match shell.store.head(parent).await {
+        // A parent that has ended starts no more children that would go with it.
+        Ok(Some(listed)) if spawn.cascade && listed.summary.status.is_terminal() => return Delivered::Moot,
+        Ok(_) => {}
         Err(_) => return Delivered::Not,
+    }
+    match shell.store.head(spawn.child.of(parent.tenant)).await {
+        Ok(None) => {}
+        Ok(Some(_)) => return Delivered::Moot,
+        Err(_) => return Delivered::Not,
+    }
+    let (child, workflow) = (spawn.child, spawn.workflow_id.clone());
+    let error = match try_start(shell, at, spawn).await {
+        Ok(()) => return Delivered::Recorded,
+        Err(Error::Store(abide_store::Error::Stale | abide_store::Error::Delivered)) => {
+            return Delivered::Moot;
+        }
+        Err(Error::WorkflowNotFound(_)) => {
+            let message = format!("node '{node}' asked for workflow '{workflow}', which is not there");
+            Failure::new("workflow_not_found", message)
+        }
+        Err(Error::Rejected(rejection)) => {
+            let message =
+                format!("node '{node}' asked for workflow '{workflow}', which refused: {rejection}");
+            Failure::new("child_refused", message)
+        }
+        Err(error) => {
+            tracing::warn!(run = %child, %error, "a child could not be started yet");
+            return Delivered::Not;
+        }
     };
-    let command = Command::Hear { notice, heard };
+    tell(shell, parent, Command::RefuseChild { child, node, error }, at).await
+}
+
+async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(), Error> {
+    let tenant = at.sender.tenant;
+    let graph = shell.graphs.named(&*shell.store, tenant, &spawn.workflow_id).await?;
+    let start = Start {
+        key: spawn.child.of(tenant),
+        salt: *uuid::Uuid::new_v4().as_bytes(),
+        graph,
+        inputs: spawn.inputs,
+        tags: Vec::new(),
+        metadata: None,
+        parent: Some(spawn.parent),
+        by: None,
+        configurable: None,
+        sensitive: spawn.sensitive,
+        unset: spawn.unset,
+    };
+    shell.start(start, Some(at)).await.map(|_| ())
+}
+
+/// Has a run decide what a message says, and forgets the message with it.
+async fn tell(shell: &Arc<Shell>, receiver: Key, command: Command, at: MessageRef) -> Delivered {
     let basis = Basis { consumed: Some(at), ..Basis::default() };
     match shell.decide(receiver, &command, Lane::Background, basis, |_| ()).await {
         Ok(()) => Delivered::Recorded,
         Err(
             Error::RunNotFound(_)
-            | Error::Rejected(Rejection::Ended(_) | Rejection::HeardBefore)
+            | Error::Erased(_)
+            | Error::Rejected(Rejection::Ended(_) | Rejection::Cancelling | Rejection::HeardBefore)
             | Error::Store(abide_store::Error::Delivered),
-        ) => Delivered::Moot(at),
+        ) => Delivered::Moot,
         Err(error) => {
             tracing::warn!(run = %receiver.id, %error, "a message could not be delivered yet");
             Delivered::Not

@@ -13,7 +13,7 @@ use crate::hot::{Ahead, Cell, Hot};
 use crate::outbox::Outbox;
 use crate::timers::Timers;
 use crate::watch::Watchers;
-use crate::{Clock, Error, Failpoints, Window, limits};
+use crate::{Clock, Error, Failpoints, HttpExecutor, Secrets, Window, limits};
 
 /// Everything the parts of the engine share.
 pub(crate) struct Shell {
@@ -25,6 +25,8 @@ pub(crate) struct Shell {
     pub(crate) timers: Timers,
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
+    pub(crate) http: Result<HttpExecutor, String>,
+    pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) draining: AtomicBool,
     pub(crate) failpoints: Option<Arc<Failpoints>>,
@@ -57,7 +59,13 @@ type Answered = oneshot::Receiver<Result<(), abide_store::Error>>;
 
 impl Shell {
     /// Starts a run and returns once its first commit is durable. The answer is how it stood then.
-    pub(crate) async fn start(self: &Arc<Self>, start: Start) -> Result<Status, Error> {
+    ///
+    /// `consumed` is the message that asked for it, if it is a child.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        start: Start,
+        consumed: Option<MessageRef>,
+    ) -> Result<Status, Error> {
         let permit = self.permit().await?;
         let (graph, salt, tenant) = (start.graph.clone(), start.salt, start.key.tenant);
         let (run, step) = Run::start(start, self.clock.now())?;
@@ -66,7 +74,8 @@ impl Shell {
         let cell = Cell::new(run, 0, 0);
         let answered = {
             let ahead = cell.lock().ok_or(Error::Contended)?;
-            let mut commit = commit_of(&ahead, step, Basis::default());
+            let basis = Basis { consumed, ..Basis::default() };
+            let mut commit = commit_of(&ahead, step, basis);
             commit.salt = Some(salt);
             if !self.graphs.is_stored(tenant, graph.hash) {
                 commit.blobs.push((graph.hash, graph.source.clone()));
@@ -74,7 +83,8 @@ impl Shell {
             if !ahead.run.lifecycle().is_terminal() {
                 self.hot.insert(&cell);
             }
-            self.submit(&cell, ahead, commit, Lane::Interactive, permit)
+            let lane = if consumed.is_some() { Lane::Background } else { Lane::Interactive };
+            self.submit(&cell, ahead, commit, lane, permit)
         };
         answered.await.unwrap_or(Err(abide_store::Error::Closed))?;
         self.graphs.mark_stored(tenant, graph.hash);
@@ -223,7 +233,7 @@ impl Shell {
         let loaded = self.store.load(key).await?.ok_or(Error::RunNotFound(key.id))?;
         let graph = self.graphs.pinned(&*self.store, key, loaded.summary.definition).await?;
         let damaged = |corrupt| Error::Damaged { run: key.id, corrupt };
-        let salt: Salt = loaded.salt.ok_or_else(|| damaged(erased()))?;
+        let salt: Salt = loaded.salt.ok_or(Error::Erased(key.id))?;
         let kept = loaded.snapshot.as_ref().map_or(0, |(folded, _)| *folded);
         let snapshot =
             loaded.snapshot.and_then(|(_, bytes)| Run::from_snapshot(key, salt, graph.clone(), &bytes));
@@ -279,10 +289,6 @@ fn cell_of(run: Run, snapshot_at: u64) -> Arc<Cell> {
 fn cut_short(sequence: u64, counted: u64) -> abide_core::Corrupt {
     let reason = format!("the journal ends before it, and not as its columns say ({counted} events)");
     abide_core::Corrupt { sequence, reason }
-}
-
-fn erased() -> abide_core::Corrupt {
-    abide_core::Corrupt { sequence: 0, reason: "its payloads were erased".to_owned() }
 }
 
 fn commit_of(ahead: &Ahead, step: Step, basis: Basis) -> Commit {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use abide_core::{
-    ChildReported, Event, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunEvent, RunId,
-    Salt, Summary, TaskId, TenantId,
+    Effect, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunId, Salt, Summary, TaskId,
+    TenantId,
 };
 use abide_store::{Beside, Listed, Loaded, Message, Store, TimerRow, Totals};
 
@@ -83,6 +83,8 @@ struct Verifier<'a> {
 struct Folded {
     run: Run,
     heard: BTreeMap<RunId, u64>,
+    /// The children that its nodes asked for, and whether they go with it.
+    children: BTreeMap<RunId, (TaskId, bool)>,
 }
 
 impl Verifier<'_> {
@@ -126,7 +128,11 @@ impl Verifier<'_> {
             Err(error) => return Err(error),
         };
         let snapshot = loaded.snapshot;
-        let mut folded = Folded { run: Run::empty(key, salt, graph.clone()), heard: BTreeMap::new() };
+        let mut folded = Folded {
+            run: Run::empty(key, salt, graph.clone()),
+            heard: BTreeMap::new(),
+            children: BTreeMap::new(),
+        };
         loop {
             let from = folded.run.head().next;
             let page = self.store.journal(key, from, PAGE_EVENTS).await?;
@@ -157,7 +163,7 @@ impl Verifier<'_> {
         if let Some(graph) = self.graphs.get(&(key.tenant, hash)) {
             return Ok(graph.clone());
         }
-        let graph = read_pinned(self.store, key, hash).await?;
+        let graph = Arc::new(read_pinned(self.store, key, hash).await?);
         if self.graphs.len() >= limits::GRAPHS_MAX {
             self.graphs.clear();
         }
@@ -233,7 +239,11 @@ impl Verifier<'_> {
             tasks: sorted(run.tasks().collect()),
             heard: folded.heard.iter().map(|(run, sequence)| (*run, *sequence)).collect(),
             sent: found.sent.clone(),
-            children: found.children.clone(),
+            children: folded
+                .children
+                .iter()
+                .map(|(child, (task, cascade))| (*child, task.clone(), *cascade))
+                .collect(),
         };
         let found = Beside { tasks: sorted(found.tasks), ..found };
         if found != expected {
@@ -243,6 +253,7 @@ impl Verifier<'_> {
                 format!("beside the journal lies {found:?}, but it should be {expected:?}"),
             );
         }
+        self.orders(key, folded, &found.sent);
         self.messages(key, run, &found.sent).await
     }
 
@@ -252,6 +263,23 @@ impl Verifier<'_> {
         self.seen.heard += found.heard.len() as u64;
         self.seen.outbox += found.sent.len() as u64;
         self.seen.children += found.children.len() as u64;
+    }
+
+    /// What is asked of children goes to those that the journal asked for, and a cascade comes from an end.
+    fn orders(&mut self, key: Key, folded: &Folded, sent: &[(RunId, Message)]) {
+        for (to, message) in sent {
+            let sound = match message {
+                Message::Notice(_) => true,
+                Message::Spawn(spawn) => spawn.child == *to && folded.children.contains_key(to),
+                Message::Cascade(_) => {
+                    let goes_along = folded.children.get(to).is_some_and(|(_, cascade)| *cascade);
+                    goes_along && folded.run.status().is_terminal()
+                }
+            };
+            if !sound {
+                self.find(Some(key), None, format!("the outbox holds an order to {to} that was never given"));
+            }
+        }
     }
 
     /// A message lies in the outbox until its receiver has recorded it or can't any more.
@@ -316,11 +344,19 @@ impl Verifier<'_> {
 
 impl Folded {
     fn apply(&mut self, record: &Record) -> Result<(), abide_core::Corrupt> {
-        self.run.apply(record)?;
-        if let Ok(Event::Run(RunEvent::ChildReported(ChildReported { child, sequence, .. }))) = record.event()
-        {
-            let heard = self.heard.entry(child).or_default();
-            *heard = sequence.max(*heard);
+        for effect in self.run.apply(record)? {
+            match effect {
+                Effect::Hear { from, sequence } => {
+                    let heard = self.heard.entry(from).or_default();
+                    *heard = sequence.max(*heard);
+                }
+                Effect::Spawn(spawn) => {
+                    let execution = spawn.parent.execution.unwrap_or(0);
+                    let task = TaskId { node: spawn.parent.node.into(), execution };
+                    self.children.insert(spawn.child, (task, spawn.cascade));
+                }
+                _ => {}
+            }
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::auth::Keys;
 use crate::error::ApiError;
+use crate::secrets::SecretStore;
 use crate::{dev, health, openwop};
 
 /// What a server is made of.
@@ -23,6 +24,8 @@ pub struct AppOptions {
     pub engine: Engine,
     /// Who may come in.
     pub keys: Keys,
+    /// Users' named secrets.
+    pub secrets: Arc<SecretStore>,
     /// The test clock, in `abide dev --test-clock` alone.
     pub test_clock: Option<Arc<TestClock>>,
 }
@@ -45,6 +48,10 @@ impl App {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.options.keys
+    }
+
+    pub(crate) fn secrets(&self) -> &SecretStore {
+        &self.options.secrets
     }
 
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {

@@ -73,13 +73,16 @@ impl ApiSecret {
 
 /// The keys in force. They change only while no server runs, so they are read once.
 pub struct Keys {
-    keyring: Keyring,
+    keyring: Arc<Keyring>,
     by_id: HashMap<String, ApiKey>,
 }
 
 impl Keys {
     /// Reads the keys of a store.
-    pub async fn load(store: &dyn Store, keyring: Keyring) -> std::result::Result<Self, abide_store::Error> {
+    pub async fn load(
+        store: &dyn Store,
+        keyring: Arc<Keyring>,
+    ) -> std::result::Result<Self, abide_store::Error> {
         let by_id = store.api_keys().await?.into_iter().map(|key| (key.id.clone(), key)).collect();
         Ok(Self { keyring, by_id })
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use abide_core::hex;
-use aws_lc_rs::{constant_time, hmac, rand};
+use aws_lc_rs::{aead, constant_time, hmac, rand};
 use serde::{Deserialize, Serialize};
 
 /// Secrets, newest last. Old ones still verify what was made with them.
@@ -95,11 +95,44 @@ impl Keyring {
         })
     }
 
+    /// Encrypts `plain` for `purpose` under the newest secret. `context` has to be given again to open it.
+    pub fn seal(&self, purpose: &str, context: &[u8], plain: &[u8]) -> Vec<u8> {
+        let newest = self.keys.last().expect("a keyring has at least one key");
+        let mut nonce = [0; aead::NONCE_LEN];
+        rand::fill(&mut nonce).expect("the system has randomness");
+        let mut body = plain.to_vec();
+        let nonce_given = aead::Nonce::assume_unique_for_key(nonce);
+        sealing_key(newest, purpose)
+            .seal_in_place_append_tag(nonce_given, aead::Aad::from(context), &mut body)
+            .expect("what is sealed here is far below the cipher's limit");
+        [&newest.kid.to_be_bytes()[..], &nonce, &body].concat()
+    }
+
+    /// Decrypts what `seal` made with any secret of this ring. `None` if it was changed, or made for another purpose
+    /// or context, or with a secret that is not here.
+    pub fn open_sealed(&self, purpose: &str, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (kid, rest) = sealed.split_first_chunk::<4>()?;
+        let (nonce, body) = rest.split_first_chunk::<{ aead::NONCE_LEN }>()?;
+        let key = self.keys.iter().find(|key| key.kid == u32::from_be_bytes(*kid))?;
+        let mut body = body.to_vec();
+        let nonce = aead::Nonce::assume_unique_for_key(*nonce);
+        let plain =
+            sealing_key(key, purpose).open_in_place(nonce, aead::Aad::from(context), &mut body).ok()?;
+        Some(plain.to_vec())
+    }
+
     /// A secret that is the same whenever it is asked for, known to whoever has the keyring.
     pub fn derive(&self, purpose: &str) -> String {
         let first = self.keys.first().expect("a keyring has at least one key");
         hex(&sign(first, purpose, b"derived"))
     }
+}
+
+/// A key of its own for each purpose.
+fn sealing_key(key: &Entry, purpose: &str) -> aead::LessSafeKey {
+    let derived = sign(key, purpose, b"sealing");
+    let key = aead::UnboundKey::new(&aead::AES_256_GCM, &derived).expect("a MAC of SHA-256 has 32 bytes");
+    aead::LessSafeKey::new(key)
 }
 
 /// The purpose is part of the MAC, so that one made for one thing says nothing about another.
@@ -167,6 +200,24 @@ mod tests {
         assert!(ring(&[(1, 7), (2, 8)]).verify("api-key", b"secret", &mac), "an older key still verifies");
         assert!(!ring(&[(1, 8)]).verify("api-key", b"secret", &mac));
         assert!(!ring(&[(2, 7)]).verify("api-key", b"secret", &mac), "the key is found by its id");
+    }
+
+    #[test]
+    fn what_is_sealed_opens_for_its_purpose_its_context_and_its_key_alone() {
+        let old = ring(&[(1, 7)]);
+        let sealed = old.seal("secrets", b"1/stripe", b"value");
+        assert!(!sealed.windows(5).any(|window| window == b"value"));
+        assert_eq!(old.open_sealed("secrets", b"1/stripe", &sealed).as_deref(), Some(&b"value"[..]));
+        assert_eq!(old.open_sealed("secrets", b"2/stripe", &sealed), None, "another tenant's");
+        assert_eq!(old.open_sealed("blobs", b"1/stripe", &sealed), None);
+        assert_eq!(ring(&[(1, 8)]).open_sealed("secrets", b"1/stripe", &sealed), None);
+        assert!(ring(&[(1, 7), (2, 8)]).open_sealed("secrets", b"1/stripe", &sealed).is_some());
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert_eq!(old.open_sealed("secrets", b"1/stripe", &changed), None, "byte {at}");
+        }
+        assert_ne!(sealed, old.seal("secrets", b"1/stripe", b"value"), "a nonce is used once");
     }
 
     #[test]

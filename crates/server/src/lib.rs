@@ -8,6 +8,7 @@
 //! | OpenWOP's runs and events | `openwop/` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | API keys and the keyring | `auth.rs`, `keyring.rs` |
+//! | users' named secrets | `secrets.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod app;
@@ -19,9 +20,11 @@ mod health;
 pub mod keyring;
 pub mod limits;
 mod openwop;
+mod secrets;
 mod time;
 
 pub use app::{App, AppOptions, serve};
 pub use auth::{ApiSecret, Keys};
 pub use keyring::Keyring;
+pub use secrets::SecretStore;
 pub use time::rfc3339;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use abide_core::{Command, Effect, Graph, Report, Run, RunId, Start, Step};
+use abide_core::{Command, Effect, Graph, Product, Report, Run, RunId, Start, Step};
 use abide_store::{Commit, Sqlite, SqliteOptions, plan};
 use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
 
@@ -44,6 +44,9 @@ fn start(graph: &Arc<Graph>, number: u128) -> anyhow::Result<(Run, u64, Commit)>
         metadata: None,
         parent: None,
         by: None,
+        configurable: None,
+        sensitive: Vec::new(),
+        unset: Vec::new(),
     };
     let (run, step) = Run::start(start, 1)?;
     let fence = fence_of(&step);
@@ -53,7 +56,7 @@ fn start(graph: &Arc<Graph>, number: u128) -> anyhow::Result<(Run, u64, Commit)>
 
 fn step(run: &mut Run, fence: &mut u64) -> anyhow::Result<Option<Commit>> {
     let Some(task) = run.tasks().next() else { return Ok(None) };
-    let step = run.decide(Command::Report(Report { task, outcome: Ok(None) }), 1)?;
+    let step = run.decide(Command::Report(Report { task, outcome: Ok(Product::default()) }), 1)?;
     let held = std::mem::replace(fence, fence_of(&step));
     Ok(Some(Commit { boot: 1, fence: Some(held), ..Commit::of(run, step) }))
 }

@@ -38,11 +38,7 @@ impl Rig {
         let shim = Shim::counting(shim_name)?;
         let options = SqliteOptions { vfs: Some(shim.name().to_owned()), ..SqliteOptions::new(dir) };
         let store: Arc<dyn Store> = Arc::new(Sqlite::open(&options)?);
-        let engine = Engine::start(EngineOptions {
-            store: store.clone(),
-            clock: Arc::new(SystemClock),
-            failpoints: None,
-        });
+        let engine = Engine::start(EngineOptions::new(store.clone(), Arc::new(SystemClock)));
         for workflow in workflows {
             engine.register(parse(workflow)?);
         }
@@ -123,7 +119,7 @@ impl Cost {
 }
 
 pub(super) fn parse(workflow: &Value) -> anyhow::Result<Graph> {
-    Graph::parse(workflow.to_string().as_bytes()).map_err(|problems| anyhow::anyhow!("{problems:?}"))
+    Graph::admit(workflow.to_string().as_bytes()).map_err(|problems| anyhow::anyhow!("{problems:?}"))
 }
 
 /// A chain of `length` no-ops, each individually durable or all in one stretch.

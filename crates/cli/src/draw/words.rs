@@ -80,7 +80,10 @@ mod tests {
     #[test]
     fn long_texts_lose_their_middle_or_their_end() {
         assert_eq!((shorten("abcdefg", 5), clip("abcdefg", 5)), ("ab…fg".to_owned(), "abcd…".to_owned()));
-        assert_eq!((clip("✓漢字", 3), clip("ab", 2), clip("ab", 0)), ("✓…".into(), "ab".into(), String::new()));
+        assert_eq!(
+            (clip("✓漢字", 3), clip("ab", 2), clip("ab", 0)),
+            ("✓…".into(), "ab".into(), String::new())
+        );
     }
 
     #[test]

@@ -88,7 +88,8 @@ fn cut(page: &str, rows: usize) -> String {
     }
     let kept = rows.saturating_sub(2);
     let more = lines.len() - kept;
-    lines[..kept].iter().map(|line| format!("{line}\n")).collect::<String>() + &format!("… {more} more lines\n")
+    lines[..kept].iter().map(|line| format!("{line}\n")).collect::<String>()
+        + &format!("… {more} more lines\n")
 }
 
 #[cfg(test)]

@@ -62,7 +62,10 @@ impl Page<'_> {
         });
         let error = snapshot["error"].as_object().map(|_| failure(&snapshot["error"]));
         self.field("run", &cell(&snapshot["runId"]));
-        self.field("workflow", &format!("{} {}", cell(&snapshot["workflowId"]), cell(&snapshot["workflowVersion"])));
+        self.field(
+            "workflow",
+            &format!("{} {}", cell(&snapshot["workflowId"]), cell(&snapshot["workflowVersion"])),
+        );
         self.field("parent", &parent.unwrap_or_default());
         self.field("status", &cell(&snapshot["status"]));
         self.field("started", &cell(&snapshot["startedAt"]));
@@ -188,7 +191,10 @@ fn took(of: &Value, end: &str, now: Timestamp) -> String {
     let under_way = !matches!(of["status"].as_str(), Some("completed" | "failed" | "cancelled" | "skipped"));
     let end = of[end].as_str();
     let known = Some(()).filter(|()| under_way || end.is_some());
-    known.and_then(|()| when::elapsed(of["startedAt"].as_str(), end, now)).map(when::duration).unwrap_or_default()
+    known
+        .and_then(|()| when::elapsed(of["startedAt"].as_str(), end, now))
+        .map(when::duration)
+        .unwrap_or_default()
 }
 
 /// What is worth knowing about a node: which attempt it is, what it waits for, what went wrong, what it gave.
@@ -354,9 +360,13 @@ mod tests {
     #[test]
     fn children_stand_below_the_nodes_that_started_them() {
         let state = |status: &str, kind: &str| json!({ "status": status, "typeId": kind });
-        let mut parent = run("run-1", "running", json!({
-            "call": state("waiting", "core.subWorkflow"), "after": state("pending", "core.noop"),
-        }));
+        let mut parent = run(
+            "run-1",
+            "running",
+            json!({
+                "call": state("waiting", "core.subWorkflow"), "after": state("pending", "core.noop"),
+            }),
+        );
         let child = |id: &str, node: &str| json!({ "runId": id, "nodeId": node, "status": "running" });
         parent["childRuns"] = json!([child("run-2", "call"), child("run-9", "call")]);
         let mut second = run("run-2", "cancelling", json!({ "inner": state("running", "core.subWorkflow") }));
@@ -370,8 +380,10 @@ mod tests {
 
     #[test]
     fn more_children_than_anybody_reads_are_counted() {
-        let child = |at: usize| json!({ "runId": format!("run-c{at}"), "nodeId": "fan", "status": "running" });
-        let mut parent = run("run-1", "running", json!({ "fan": { "status": "waiting", "typeId": "core.dispatch" } }));
+        let child =
+            |at: usize| json!({ "runId": format!("run-c{at}"), "nodeId": "fan", "status": "running" });
+        let mut parent =
+            run("run-1", "running", json!({ "fan": { "status": "waiting", "typeId": "core.dispatch" } }));
         parent["childRuns"] = (0..60).map(child).collect();
         let page = page(vec![member(parent, None)], LOOK);
         assert_eq!(page.matches("↳").count(), DESCENDANTS_MAX);

