@@ -5,7 +5,7 @@
 use crate::command::Turn;
 use crate::condition::Condition;
 use crate::event::{
-    Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted, LoopbackLimit,
+    Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted, LoopbackLimit, Mask,
     NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, RunEvent, VariableChanged,
     Yielded,
 };
@@ -191,7 +191,9 @@ impl Run {
         match change {
             Change::Variable { name, value } => self.set(turn, name, value, sensitive),
             Change::Channel { write } => {
-                self.emit_node(turn, ix, NodeEvent::ChannelWritten(write.clone()), cause);
+                let mut write = write.clone();
+                write.sensitive |= sensitive || self.hides_channel(&write.channel);
+                self.emit_node(turn, ix, NodeEvent::ChannelWritten(write), cause);
             }
             Change::Decision(decision) => {
                 let event = NodeEvent::Decided(crate::event::Decided { decision: decision.clone() });
@@ -213,11 +215,12 @@ impl Run {
 
     /// Completes a node, and records which ways lead on.
     pub(crate) fn complete(&mut self, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>, sensitive: bool) {
-        let (untaken, fault) = match self.untaken(ix, Source { outputs: outputs.as_ref(), error: None }) {
+        let masked = self.mask(ix, outputs.as_ref(), sensitive);
+        let source = Source { outputs: outputs.as_ref(), error: None };
+        let (untaken, fault) = match self.untaken(ix, source, masked != Mask::Nothing) {
             Ok(untaken) => (untaken, None),
             Err(fault) => (Vec::new(), Some(fault)),
         };
-        let masked = self.mask(ix, outputs.as_ref(), sensitive);
         let cause = turn.last_sequence();
         let event = NodeEvent::Completed(NodeCompleted { outputs, untaken, masked, fault });
         self.emit_node(turn, ix, event, cause);
@@ -227,7 +230,7 @@ impl Run {
     pub(crate) fn give_up(&mut self, turn: &mut Turn, ix: NodeIx, error: Failure) {
         let error = self.told(ix, error);
         // A condition that can't be evaluated is not followed, and the failure itself is what counts.
-        let untaken = self.untaken(ix, Source { outputs: None, error: Some(&error) });
+        let untaken = self.untaken(ix, Source { outputs: None, error: Some(&error) }, false);
         let untaken = untaken.unwrap_or_else(|_| self.conditional(ix));
         let cause = turn.last_sequence();
         self.emit_node(turn, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
@@ -245,8 +248,9 @@ impl Run {
         Failure::new(&error.code, message)
     }
 
-    /// The edges out of a node that are not followed, given how it ended.
-    fn untaken(&self, ix: NodeIx, source: Source<'_>) -> Result<Vec<String>, Failure> {
+    /// The edges out of a node that are not followed, given how it ended. `hidden` says that some of its outputs are
+    /// never shown.
+    fn untaken(&self, ix: NodeIx, source: Source<'_>, hidden: bool) -> Result<Vec<String>, Failure> {
         let graph = &self.graph;
         let branch = source.outputs.and_then(|outputs| match &graph.at(ix).work {
             Work::Branch(_) => {
@@ -261,7 +265,7 @@ impl Run {
             let edge = graph.edge(edge);
             let chosen = edge.case.is_none() || edge.case == branch;
             let open = chosen && !(ends && edge.back.is_some());
-            if !open || !holds(edge.condition.as_ref(), &scope, &edge.id)? {
+            if !open || !holds(edge.condition.as_ref(), &scope, hidden, &edge.id)? {
                 untaken.push(edge.id.to_string());
             }
         }
@@ -312,9 +316,18 @@ impl Run {
     }
 }
 
-fn holds(condition: Option<&Condition>, scope: &RunScope<'_>, edge: &str) -> Result<bool, Failure> {
+fn holds(
+    condition: Option<&Condition>,
+    scope: &RunScope<'_>,
+    hidden: bool,
+    edge: &str,
+) -> Result<bool, Failure> {
     let Some(condition) = condition else { return Ok(true) };
-    condition.holds(scope).map_err(|fault| fault.at(&format!("the condition of edge '{edge}'")))
+    let place = format!("the condition of edge '{edge}'");
+    condition.holds(scope).map_err(|fault| match condition {
+        Condition::Expression(expression) => scope.failure(expression, fault, hidden, &place),
+        Condition::Test(..) => fault.at(&place),
+    })
 }
 
 fn unknown_kind(node: &str, type_id: &str) -> Failure {

@@ -116,9 +116,10 @@ impl Run {
         let scope = RunScope::node(self, &inputs.values);
         let mut values = Vec::with_capacity(list.len());
         for (name, expression) in list {
+            let place = format!("'{name}' of node '{}'", node.id);
             let value = expression
                 .evaluate(&scope)
-                .map_err(|fault| fault.at(&format!("'{name}' of node '{}'", node.id)))?;
+                .map_err(|fault| scope.failure(expression, fault, inputs.sensitive, &place))?;
             *sensitive |= scope.hides(expression.reads(), inputs.sensitive);
             values.push((name.clone(), value));
         }
@@ -138,9 +139,9 @@ impl Run {
         let scope = RunScope::node(self, &inputs.values);
         let mut chosen = None;
         for (name, when) in &work.cases {
-            let holds = when
-                .holds(&scope)
-                .map_err(|fault| fault.at(&format!("case '{name}' of node '{}'", node.id)))?;
+            let place = format!("case '{name}' of node '{}'", node.id);
+            let holds =
+                when.holds(&scope).map_err(|fault| scope.failure(when, fault, inputs.sensitive, &place))?;
             if holds {
                 chosen = Some(name);
                 break;

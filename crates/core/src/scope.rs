@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::event::Failure;
-use crate::expression::Scope;
+use crate::expression::{Expression, Fault, Scope};
 use crate::node::NodePhase;
 use crate::{Json, JsonMap, Millis, Node, Run, RunId};
 
@@ -56,17 +56,29 @@ impl<'a> RunScope<'a> {
         Self { run, inputs: None, source: Some(source) }
     }
 
-    /// Whether something that is never shown would be read.
-    pub(crate) fn hides(&self, reads: &[(String, Option<String>)], inputs_hidden: bool) -> bool {
+    /// Whether something that is never shown would be read. `hidden` says it of what is given to the expression
+    /// itself: the inputs of its node, or the outputs of its edge's source.
+    pub(crate) fn hides(&self, reads: &[(String, Option<String>)], hidden: bool) -> bool {
         let state = &self.run.state;
         reads.iter().any(|(root, field)| match (root.as_str(), field) {
-            ("inputs", _) => inputs_hidden,
+            ("inputs" | "output", _) => hidden,
             ("variables", Some(name)) => self.run.hides_variable(name),
             ("variables", None) => !state.sensitive.is_empty(),
             ("channels", Some(name)) => self.run.hides_channel(name),
+            ("channels", None) => state.channels.keys().any(|name| self.run.hides_channel(name)),
             ("nodes", Some(id)) => self.node_named(id).is_some_and(Node::hides_something),
             _ => false,
         })
+    }
+
+    /// Why an expression failed, with where it stands. The words may repeat what was read, so they are not kept if
+    /// that is never shown.
+    pub(crate) fn failure(&self, of: &Expression, fault: Fault, hidden: bool, place: &str) -> Failure {
+        if !self.hides(of.reads(), hidden) {
+            return fault.at(place);
+        }
+        let message = format!("{place}: why it failed is withheld, because it reads something sensitive");
+        Failure::new(fault.code, message)
     }
 
     fn node_named(&self, id: &str) -> Option<&'a Node> {
