@@ -5,7 +5,7 @@
 use crate::command::Turn;
 use crate::condition::Condition;
 use crate::event::{
-    Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted, LoopbackLimit, Mask,
+    Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted, LoopbackLimit,
     NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, RunEvent, VariableChanged,
     Yielded,
 };
@@ -114,7 +114,7 @@ impl Run {
             until: None,
             dispatched: false,
             attempt,
-            inputs: crate::JsonMap::new(),
+            inputs: None,
             sensitive: false,
             for_child: false,
         };
@@ -146,7 +146,8 @@ impl Run {
             Course::Wait(until) => started.until = Some(*until),
             Course::Dispatch => {
                 started.dispatched = true;
-                started.inputs = inputs.values.clone();
+                // Empty inputs are recorded too: an optional port may have a value by the time it is executed.
+                started.inputs = (!self.graph.at(ix).inputs.is_empty()).then(|| inputs.values.clone());
             }
             Course::Children => started.for_child = self.waits_for_child(ix),
             Course::Done(_) => {}
@@ -177,6 +178,13 @@ impl Run {
 
     /// A node has done its work: what it wants changed is changed, and it is complete.
     pub(crate) fn finish(&mut self, turn: &mut Turn, ix: NodeIx, product: Product) {
+        let assigned = product.changes.iter().filter_map(|change| match change {
+            Change::Variable { name, value } => Some((name.as_str(), value)),
+            _ => None,
+        });
+        if let Err(failure) = self.check_variables(&assigned.collect()) {
+            return self.give_up(turn, ix, failure);
+        }
         for change in &product.changes {
             if let Err(failure) = self.check_change(change, turn.now) {
                 return self.give_up(turn, ix, failure);
@@ -216,8 +224,9 @@ impl Run {
     /// Completes a node, and records which ways lead on.
     pub(crate) fn complete(&mut self, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>, sensitive: bool) {
         let masked = self.mask(ix, outputs.as_ref(), sensitive);
-        let source = Source { outputs: outputs.as_ref(), error: None };
-        let (untaken, fault) = match self.untaken(ix, source, masked != Mask::Nothing) {
+        let hidden = masked != crate::Mask::Nothing;
+        let source = Source { outputs: outputs.as_ref(), error: None, hidden };
+        let (untaken, fault) = match self.untaken(ix, source) {
             Ok(untaken) => (untaken, None),
             Err(fault) => (Vec::new(), Some(fault)),
         };
@@ -230,7 +239,7 @@ impl Run {
     pub(crate) fn give_up(&mut self, turn: &mut Turn, ix: NodeIx, error: Failure) {
         let error = self.told(ix, error);
         // A condition that can't be evaluated is not followed, and the failure itself is what counts.
-        let untaken = self.untaken(ix, Source { outputs: None, error: Some(&error) }, false);
+        let untaken = self.untaken(ix, Source { outputs: None, error: Some(&error), hidden: false });
         let untaken = untaken.unwrap_or_else(|_| self.conditional(ix));
         let cause = turn.last_sequence();
         self.emit_node(turn, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
@@ -248,9 +257,8 @@ impl Run {
         Failure::new(&error.code, message)
     }
 
-    /// The edges out of a node that are not followed, given how it ended. `hidden` says that some of its outputs are
-    /// never shown.
-    fn untaken(&self, ix: NodeIx, source: Source<'_>, hidden: bool) -> Result<Vec<String>, Failure> {
+    /// The edges out of a node that are not followed, given how it ended.
+    fn untaken(&self, ix: NodeIx, source: Source<'_>) -> Result<Vec<String>, Failure> {
         let graph = &self.graph;
         let branch = source.outputs.and_then(|outputs| match &graph.at(ix).work {
             Work::Branch(_) => {
@@ -265,7 +273,7 @@ impl Run {
             let edge = graph.edge(edge);
             let chosen = edge.case.is_none() || edge.case == branch;
             let open = chosen && !(ends && edge.back.is_some());
-            if !open || !holds(edge.condition.as_ref(), &scope, hidden, &edge.id)? {
+            if !open || !holds(edge.condition.as_ref(), &scope, &edge.id)? {
                 untaken.push(edge.id.to_string());
             }
         }
@@ -316,18 +324,11 @@ impl Run {
     }
 }
 
-fn holds(
-    condition: Option<&Condition>,
-    scope: &RunScope<'_>,
-    hidden: bool,
-    edge: &str,
-) -> Result<bool, Failure> {
+fn holds(condition: Option<&Condition>, scope: &RunScope<'_>, edge: &str) -> Result<bool, Failure> {
     let Some(condition) = condition else { return Ok(true) };
-    let place = format!("the condition of edge '{edge}'");
-    condition.holds(scope).map_err(|fault| match condition {
-        Condition::Expression(expression) => scope.failure(expression, fault, hidden, &place),
-        Condition::Test(..) => fault.at(&place),
-    })
+    let told =
+        |fault| scope.told(fault, condition.reads(), false, &format!("the condition of edge '{edge}'"));
+    condition.holds(scope).map_err(told)
 }
 
 fn unknown_kind(node: &str, type_id: &str) -> Failure {

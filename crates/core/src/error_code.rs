@@ -93,59 +93,59 @@ table! {
         "A core.delay got no usable duration."
         "Give a whole number of milliseconds in `inputs.delayMs`, `config.ms` or `config.durationMs`.";
     "invalid_config" 0
-        "A node's configuration can't be carried out."
-        "Read the message, correct the node's `config`, push the workflow and start a new run.";
+        "A node's config makes no sense. Only a definition that an older version took in can hold one."
+        "Correct the config as the message says and start a new run.";
     "expression_failed" 0
-        "An expression could not be evaluated on the values that it met."
-        "Read the message: it names the expression and what to change. Test with `has()` for what may be missing.";
+        "An expression does not fit the data that it met."
+        "Read the message: it names the expression and what it met. Ask with has() before reading what may be missing.";
     "expression_too_costly" 0
-        "An expression took more steps on its data than any expression may."
-        "Let it look at less data, or split the work over several nodes.";
+        "An expression took more steps than one may."
+        "Let it look at less data, or split it into several nodes.";
     "no_branch" 0
-        "No case of a core.branch holds, and the node has no default."
-        "Add a `default` to the node, or a case for what came in.";
+        "No case of a core.branch held, and it has no default."
+        "Add a `default` to the node, or a case for the data that it met.";
     "variable_type" 0
-        "A variable would get a value of another type than the one it is declared with."
-        "Convert the value, or correct the variable's `type`.";
+        "A node or a child would have given a declared variable a value of another type."
+        "Change the declared type of the variable, or what is assigned to it.";
     "variables_too_large" 0
-        "The variables or the channels of a run would become larger than a run may carry along."
-        "Keep large data elsewhere and a reference to it in the variable.";
+        "The variables or the channels of a run would have become larger than a run carries along."
+        "Pass a reference to large data instead of the data.";
     "channel_schema_violation" 0
-        "A node wrote a value to a channel that does not fit the channel's schema."
-        "Correct the value, or the `schema` of the channel.";
+        "What a node wrote to a channel does not fit the schema that the channel declares."
+        "Write a value that fits, or change the schema in `channels`.";
     "channel_write_invalid" 0
-        "A node wrote a value to a channel that the channel's reducer can't join to what is there."
-        "Write a value of the kind that the reducer takes, or choose another reducer.";
+        "What a node wrote to a channel is nothing that the channel's reducer can join to what is there."
+        "Write a value of the kind that the reducer takes, or declare another reducer.";
     "channel_too_large" 0
-        "A write would make a channel larger than it may be."
-        "Write less, limit the channel with `maxSize` or `ttlMs`, or keep large data elsewhere.";
+        "A channel would have become larger than it may be."
+        "Write less to it, or pass references instead of data.";
     "recursion_limit_exceeded" 0
         "The run executed as many nodes as it may."
-        "Look for a loop without an end, or raise `configurable.recursionLimit`.";
+        "Raise `configurable.recursionLimit`, or end the loop that takes so many.";
     "run_timeout" 0
-        "The run lasted longer than `configurable.runTimeoutMs` or the definition's `settings.timeout` allows."
-        "Find out what took so long with the run's events, or allow more time.";
+        "The run lasted longer than it may. The time for which it was paused does not count."
+        "Raise `configurable.runTimeoutMs` or the definition's `settings.timeout`, whichever is less.";
     "loop_limit_exceeded" 0
         "A loop went back as often as it may."
-        "Check the condition that ends the loop, or raise `settings.abide.loop.maxIterations` of its node.";
+        "Raise the loop's `maxIterations` or `configurable.maxLoopIterations`, or let a condition end the loop.";
     "dispatch_limit_exceeded" 0
-        "A core.dispatch ran as often as its `iterationCap` allows."
-        "Check why the supervisor does not terminate, or raise `iterationCap`.";
+        "A core.dispatch ran as often as it may."
+        "Raise its `iterationCap`, or let its supervisor terminate earlier.";
     "fan_out_unsupported" 0
         "A core.dispatch was given several workers at once, and its policy is to reject that."
-        "Let the supervisor choose one worker at a time, or change `fanOutPolicy`.";
+        "Set its `fanOutPolicy` to `sequential`, or plan one worker at a time.";
     "child_failed" 0
-        "The child run that a node waited for failed."
-        "Read `details.error`, and look at the run in `details.childRunId`. With `onChildFailure: absorb` the parent goes on.";
+        "The child run that a node waited for failed, or could not be started."
+        "Look at the child that `details` names. Set `onChildFailure` to `absorb` if the parent should go on.";
     "child_cancelled" 0
         "The child run that a node waited for was cancelled."
-        "Find out who cancelled the run in `details.childRunId`. With `onChildFailure: absorb` the parent goes on.";
+        "Look at the child that `details` names. Set `onChildFailure` to `absorb` if the parent should go on.";
+    "child_depth_exceeded" 0
+        "A run would have started a child too many runs below the first."
+        "Look for a workflow that calls itself without end.";
     "child_refused" 0
         "A child run could not be started, because its workflow refused what the parent gave it."
         "Read the message: it names the input. Correct `inputMapping`, or the child's variables.";
-    "child_depth_exceeded" 0
-        "A node would start a child too many runs below the first one."
-        "Look for a workflow that starts itself without an end.";
     "outcome_unknown" 0
         "The server stopped while a request was under way, so nobody knows whether it was carried out. It was not sent again."
         "Ask the other system. If doing it twice is as good as once, set `settings.abide.idempotent` on the node.";

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::event::Failure;
-use crate::expression::{Expression, Fault, Scope};
+use crate::expression::{Fault, Scope};
 use crate::node::NodePhase;
 use crate::{Json, JsonMap, Millis, Node, Run, RunId};
 
@@ -20,6 +20,8 @@ pub(crate) struct RunScope<'a> {
 pub(crate) struct Source<'a> {
     pub(crate) outputs: Option<&'a Json>,
     pub(crate) error: Option<&'a Failure>,
+    /// Something among the outputs is never shown.
+    pub(crate) hidden: bool,
 }
 
 /// A node as expressions see it.
@@ -56,28 +58,35 @@ impl<'a> RunScope<'a> {
         Self { run, inputs: None, source: Some(source) }
     }
 
-    /// Whether something that is never shown would be read. `hidden` says it of what is given to the expression
-    /// itself: the inputs of its node, or the outputs of its edge's source.
-    pub(crate) fn hides(&self, reads: &[(String, Option<String>)], hidden: bool) -> bool {
+    /// Whether something that is never shown would be read.
+    pub(crate) fn hides(&self, reads: &[(String, Option<String>)], inputs_hidden: bool) -> bool {
         let state = &self.run.state;
         reads.iter().any(|(root, field)| match (root.as_str(), field) {
-            ("inputs" | "output", _) => hidden,
+            ("inputs", _) => inputs_hidden,
             ("variables", Some(name)) => self.run.hides_variable(name),
             ("variables", None) => !state.sensitive.is_empty(),
             ("channels", Some(name)) => self.run.hides_channel(name),
             ("channels", None) => state.channels.keys().any(|name| self.run.hides_channel(name)),
             ("nodes", Some(id)) => self.node_named(id).is_some_and(Node::hides_something),
+            ("output", _) => self.source.as_ref().is_some_and(|source| source.hidden),
             _ => false,
         })
     }
 
-    /// Why an expression failed, with where it stands. The words may repeat what was read, so they are not kept if
-    /// that is never shown.
-    pub(crate) fn failure(&self, of: &Expression, fault: Fault, hidden: bool, place: &str) -> Failure {
-        if !self.hides(of.reads(), hidden) {
+    /// A fault as it is recorded: its words may repeat what the expression read, so they are not kept if that is
+    /// never shown.
+    pub(crate) fn told(
+        &self,
+        fault: Fault,
+        reads: &[(String, Option<String>)],
+        inputs_hidden: bool,
+        place: &str,
+    ) -> Failure {
+        if !self.hides(reads, inputs_hidden) {
             return fault.at(place);
         }
-        let message = format!("{place}: why it failed is withheld, because it reads something sensitive");
+        let message =
+            format!("{place} can't be evaluated; why is withheld, because it reads something sensitive");
         Failure::new(fault.code, message)
     }
 
