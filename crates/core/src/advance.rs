@@ -114,7 +114,7 @@ impl Run {
             until: None,
             dispatched: false,
             attempt,
-            inputs: crate::JsonMap::new(),
+            inputs: None,
             sensitive: false,
             for_child: false,
         };
@@ -146,7 +146,8 @@ impl Run {
             Course::Wait(until) => started.until = Some(*until),
             Course::Dispatch => {
                 started.dispatched = true;
-                started.inputs = inputs.values.clone();
+                // Empty inputs are recorded too: an optional port may have a value by the time it is executed.
+                started.inputs = (!self.graph.at(ix).inputs.is_empty()).then(|| inputs.values.clone());
             }
             Course::Children => started.for_child = self.waits_for_child(ix),
             Course::Done(_) => {}
@@ -177,6 +178,13 @@ impl Run {
 
     /// A node has done its work: what it wants changed is changed, and it is complete.
     pub(crate) fn finish(&mut self, turn: &mut Turn, ix: NodeIx, product: Product) {
+        let assigned = product.changes.iter().filter_map(|change| match change {
+            Change::Variable { name, value } => Some((name.as_str(), value)),
+            _ => None,
+        });
+        if let Err(failure) = self.check_variables(&assigned.collect()) {
+            return self.give_up(turn, ix, failure);
+        }
         for change in &product.changes {
             if let Err(failure) = self.check_change(change, turn.now) {
                 return self.give_up(turn, ix, failure);
@@ -213,11 +221,13 @@ impl Run {
 
     /// Completes a node, and records which ways lead on.
     pub(crate) fn complete(&mut self, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>, sensitive: bool) {
-        let (untaken, fault) = match self.untaken(ix, Source { outputs: outputs.as_ref(), error: None }) {
+        let masked = self.mask(ix, outputs.as_ref(), sensitive);
+        let hidden = masked != crate::Mask::Nothing;
+        let source = Source { outputs: outputs.as_ref(), error: None, hidden };
+        let (untaken, fault) = match self.untaken(ix, source) {
             Ok(untaken) => (untaken, None),
             Err(fault) => (Vec::new(), Some(fault)),
         };
-        let masked = self.mask(ix, outputs.as_ref(), sensitive);
         let cause = turn.last_sequence();
         let event = NodeEvent::Completed(NodeCompleted { outputs, untaken, masked, fault });
         self.emit_node(turn, ix, event, cause);
@@ -227,7 +237,7 @@ impl Run {
     pub(crate) fn give_up(&mut self, turn: &mut Turn, ix: NodeIx, error: Failure) {
         let error = self.told(ix, error);
         // A condition that can't be evaluated is not followed, and the failure itself is what counts.
-        let untaken = self.untaken(ix, Source { outputs: None, error: Some(&error) });
+        let untaken = self.untaken(ix, Source { outputs: None, error: Some(&error), hidden: false });
         let untaken = untaken.unwrap_or_else(|_| self.conditional(ix));
         let cause = turn.last_sequence();
         self.emit_node(turn, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
@@ -314,7 +324,9 @@ impl Run {
 
 fn holds(condition: Option<&Condition>, scope: &RunScope<'_>, edge: &str) -> Result<bool, Failure> {
     let Some(condition) = condition else { return Ok(true) };
-    condition.holds(scope).map_err(|fault| fault.at(&format!("the condition of edge '{edge}'")))
+    let told =
+        |fault| scope.told(fault, condition.reads(), false, &format!("the condition of edge '{edge}'"));
+    condition.holds(scope).map_err(told)
 }
 
 fn unknown_kind(node: &str, type_id: &str) -> Failure {

@@ -13,12 +13,12 @@ use crate::object::{Object, present};
 use crate::{Json, JsonMap, Millis, Problem, Schema, SchemaError};
 
 pub use reducer::Reducer;
-use reducer::State;
+use reducer::{State, without_times};
 
 /// Why a write is refused: a stable code, and a sentence.
 pub type WriteRefused = (&'static str, String);
 
-/// The written value does not fit the schema that the channel declares.
+/// What the channel would hold does not fit the schema that it declares.
 const SCHEMA_VIOLATION: &str = "channel_schema_violation";
 /// The written value is not one that the reducer can join to the state.
 const WRITE_INVALID: &str = "channel_write_invalid";
@@ -123,14 +123,22 @@ impl Channel {
 
     /// The state after a write at the time `at`. Without a `current` state the write joins the initial one.
     pub fn reduce(&self, current: Option<&Json>, write: &Json, at: Millis) -> Result<Json, WriteRefused> {
-        if let Some(schema) = &self.schema {
-            schema.check(write).map_err(|errors| (SCHEMA_VIOLATION, sentence(&errors)))?;
-        }
         let state =
             State { current: current.or(self.initial()), size_max: self.size_max, ttl_ms: self.ttl_ms, at };
         let next = self.reducer.reduce(&state, write)?;
         self.fits(&next).map_err(|message| (TOO_LARGE, message))?;
+        self.check_schema(&next).map_err(|message| (SCHEMA_VIOLATION, message))?;
         Ok(next)
+    }
+
+    /// The schema is for what the channel holds, without the times that aging entries carry.
+    fn check_schema(&self, state: &Json) -> Result<(), String> {
+        let Some(schema) = &self.schema else { return Ok(()) };
+        let checked = match self.ttl_ms {
+            Some(_) => schema.check(&without_times(state)),
+            None => schema.check(state),
+        };
+        checked.map_err(|errors| sentence(&errors))
     }
 
     fn fits(&self, state: &Json) -> Result<(), String> {
@@ -188,11 +196,7 @@ impl Channel {
         if self.reducer.is_list() && self.size_max.is_some_and(|size_max| writes.len() > size_max) {
             return Err("it has more entries than maxSize: shorten it".into());
         }
-        for write in &writes {
-            if let Some(Err(errors)) = self.schema.as_ref().map(|schema| schema.check(write)) {
-                return Err(sentence(&errors));
-            }
-        }
+        self.check_schema(initial)?;
         self.fits(initial)
     }
 }

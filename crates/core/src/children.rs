@@ -188,16 +188,14 @@ impl Run {
 
     /// Takes over what a completed child gives back.
     fn harvest(&mut self, turn: &mut Turn, mapping: &Mapping, end: &ChildEnd<'_>) -> Result<(), Failure> {
-        let given: BTreeMap<&String, (&String, &Json)> = mapping
+        let given: BTreeMap<&str, &Json> = mapping
             .outputs
             .iter()
-            .filter_map(|(ours, theirs)| Some((ours, (theirs, end.outputs.get(theirs)?))))
+            .filter_map(|(ours, theirs)| Some((ours.as_str(), end.outputs.get(theirs)?)))
             .collect();
-        for (ours, (_, value)) in &given {
-            self.check_variable(ours, value)?;
-        }
-        for (ours, (theirs, value)) in given {
-            self.set(turn, ours, value, end.sensitive.contains(theirs));
+        self.check_variables(&given)?;
+        for (ours, value) in given {
+            self.set(turn, ours, value, end.sensitive.contains(&mapping.outputs[ours]));
         }
         Ok(())
     }

@@ -59,6 +59,14 @@ impl Condition {
         Ok(Self::Test(Path::parse(left)?, test))
     }
 
+    /// What its expression reads, if it is one.
+    pub(crate) fn reads(&self) -> &[(String, Option<String>)] {
+        match self {
+            Self::Expression(expression) => expression.reads(),
+            Self::Test(..) => &[],
+        }
+    }
+
     /// Whether anything goes this way.
     pub(crate) fn holds(&self, scope: &dyn Scope) -> Result<bool, Fault> {
         match self {

@@ -50,6 +50,9 @@ pub(crate) struct Settings {
 /// A node as it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeDefinition {
+    /// Where it stands, by its number.
+    pub(crate) at: String,
+    /// Where it stands, by its id if that can be shown.
     pub(crate) place: String,
     pub(crate) id: String,
     pub(crate) type_id: String,
@@ -89,6 +92,7 @@ pub(crate) struct PortDefinition {
 /// An edge as it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeDefinition {
+    pub(crate) place: String,
     pub(crate) id: String,
     pub(crate) source: String,
     pub(crate) target: String,
@@ -110,6 +114,7 @@ pub(crate) struct ConditionDefinition {
 /// A variable as it is declared.
 #[derive(Clone, Debug)]
 pub(crate) struct VariableDefinition {
+    pub(crate) place: String,
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) required: bool,
@@ -205,12 +210,17 @@ impl Settings {
     }
 }
 
+/// A node's place shows its id up to this length: a message must not repeat megabytes.
+const SHOWN_ID_BYTES_MAX: usize = 64;
+
 impl NodeDefinition {
     fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
         let mut fields = Fields::of(json, place, findings)?;
+        let (at, mut named) = (place.to_owned(), place.to_owned());
         let id = fields.text("id");
-        if let Some(id) = id.as_deref().filter(|id| id.len() <= 64) {
-            fields.rename(format!("nodes['{id}']"));
+        if let Some(id) = id.as_deref().filter(|id| !id.is_empty() && id.len() <= SHOWN_ID_BYTES_MAX) {
+            named = format!("nodes['{id}']");
+            fields.rename(named.clone());
         }
         let type_id = fields.text("typeId");
         fields.text("name");
@@ -238,12 +248,13 @@ impl NodeDefinition {
         let abide = settings.map(|json| AbideSettings::read(&json, &place, fields.findings()));
         let place = fields.place("outputSensitivity");
         let output_sensitivity = read_flags(&sensitivity, &place, fields.findings());
-        let place = id.as_ref().map_or(place, |id| format!("nodes['{id}']"));
         fields.finish();
         Some(Self {
-            place,
+            at,
+            place: named,
             id: id?,
-            type_id: type_id?,
+            // A node whose kind can't be read is there all the same: edges to it are no mistake.
+            type_id: type_id.unwrap_or_else(|| "core.noop".to_owned()),
             config,
             inputs,
             credentials_ref,
@@ -326,11 +337,12 @@ impl EdgeDefinition {
         fields.optional_text("label");
         let trigger_rule = fields.optional_text("triggerRule");
         let condition = fields.optional("condition");
-        let place = fields.place("condition");
+        let below = fields.place("condition");
         let condition =
-            condition.and_then(|json| ConditionDefinition::read(&json, &place, fields.findings()));
+            condition.and_then(|json| ConditionDefinition::read(&json, &below, fields.findings()));
         fields.finish();
         Some(Self {
+            place: place.to_owned(),
             id: id?,
             source: source?,
             target: target?,
@@ -366,7 +378,8 @@ impl VariableDefinition {
         fields.optional_text("description");
         fields.optional_text("format");
         fields.finish();
-        Some(Self { name: name?, kind: kind?, required, default_value, sensitive })
+        let place = place.to_owned();
+        Some(Self { place, name: name?, kind: kind?, required, default_value, sensitive })
     }
 }
 

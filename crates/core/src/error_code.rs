@@ -83,6 +83,57 @@ table! {
     "invalid_delay" 0
         "A core.delay got no usable duration."
         "Give a whole number of milliseconds in `inputs.delayMs`, `config.ms` or `config.durationMs`.";
+    "invalid_config" 0
+        "A node's config makes no sense. Only a definition that an older version took in can hold one."
+        "Correct the config as the message says and start a new run.";
+    "expression_failed" 0
+        "An expression does not fit the data that it met."
+        "Read the message: it names the expression and what it met. Ask with has() before reading what may be missing.";
+    "expression_too_costly" 0
+        "An expression took more steps than one may."
+        "Let it look at less data, or split it into several nodes.";
+    "no_branch" 0
+        "No case of a core.branch held, and it has no default."
+        "Add a `default` to the node, or a case for the data that it met.";
+    "variable_type" 0
+        "A node or a child would have given a declared variable a value of another type."
+        "Change the declared type of the variable, or what is assigned to it.";
+    "variables_too_large" 0
+        "The variables or the channels of a run would have become larger than a run carries along."
+        "Pass a reference to large data instead of the data.";
+    "channel_schema_violation" 0
+        "What a node wrote to a channel does not fit the schema that the channel declares."
+        "Write a value that fits, or change the schema in `channels`.";
+    "channel_write_invalid" 0
+        "What a node wrote to a channel is nothing that the channel's reducer can join to what is there."
+        "Write a value of the kind that the reducer takes, or declare another reducer.";
+    "channel_too_large" 0
+        "A channel would have become larger than it may be."
+        "Write less to it, or pass references instead of data.";
+    "recursion_limit_exceeded" 0
+        "The run executed as many nodes as it may."
+        "Raise `configurable.recursionLimit`, or end the loop that takes so many.";
+    "run_timeout" 0
+        "The run lasted longer than it may. The time for which it was paused does not count."
+        "Raise `configurable.runTimeoutMs` or the definition's `settings.timeout`, whichever is less.";
+    "loop_limit_exceeded" 0
+        "A loop went back as often as it may."
+        "Raise the loop's `maxIterations` or `configurable.maxLoopIterations`, or let a condition end the loop.";
+    "dispatch_limit_exceeded" 0
+        "A core.dispatch ran as often as it may."
+        "Raise its `iterationCap`, or let its supervisor terminate earlier.";
+    "fan_out_unsupported" 0
+        "A core.dispatch was given several workers at once, and its policy is to reject that."
+        "Set its `fanOutPolicy` to `sequential`, or plan one worker at a time.";
+    "child_failed" 0
+        "The child run that a node waited for failed, or could not be started."
+        "Look at the child that `details` names. Set `onChildFailure` to `absorb` if the parent should go on.";
+    "child_cancelled" 0
+        "The child run that a node waited for was cancelled."
+        "Look at the child that `details` names. Set `onChildFailure` to `absorb` if the parent should go on.";
+    "child_depth_exceeded" 0
+        "A run would have started a child too many runs below the first."
+        "Look for a workflow that calls itself without end.";
 }
 
 #[cfg(test)]

@@ -350,8 +350,8 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused_by_name() {
-        let error = Event::decode(1, 2, None, b"{}").unwrap_err();
-        assert!(error.contains("run.started has version 2"), "{error}");
+        let error = Event::decode(1, 3, None, b"{}").unwrap_err();
+        assert!(error.contains("run.started has version 3"), "{error}");
         let error = Event::decode(999, 1, None, b"{}").unwrap_err();
         assert!(error.contains("999"), "{error}");
     }

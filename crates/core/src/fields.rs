@@ -31,7 +31,7 @@ impl Findings {
     /// Everything that was found.
     pub(crate) fn all(mut self) -> Vec<Problem> {
         self.problems.append(&mut self.objections);
-        if self.problems.len() >= limits::PROBLEMS_MAX {
+        if self.problems.len() > limits::PROBLEMS_MAX {
             self.problems.truncate(limits::PROBLEMS_MAX);
             let message = format!("there are more than {} problems; mend these first", limits::PROBLEMS_MAX);
             self.problems.push(Problem { place: "definition".into(), message });
@@ -59,13 +59,14 @@ impl<'a> Fields<'a> {
     pub(crate) fn of(json: &Json, place: impl Into<String>, findings: &'a mut Findings) -> Option<Self> {
         let place = place.into();
         if json.type_name() != "object" {
-            findings.problem(place, format!("an object is expected here, not {}", article(json.type_name())));
+            let message = format!("an object is expected here, not {}", article(json.type_name()));
+            findings.problem(shown(&place), message);
             return None;
         }
         match json.parse::<Entries>() {
             Ok(Entries(entries)) => Some(Self { place, entries, known: Vec::new(), findings }),
             Err(error) => {
-                findings.problem(place, format!("it can't be read: {error}"));
+                findings.problem(shown(&place), format!("it can't be read: {error}"));
                 None
             }
         }
@@ -108,8 +109,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn required(&mut self, key: &'static str) -> Option<Json> {
         let value = self.any(key);
         if value.is_none() {
-            let place = if self.place == ROOT { "definition".to_owned() } else { self.place.clone() };
-            self.findings.problem(place, format!("'{key}' is missing; add it"));
+            self.findings.problem(shown(&self.place), format!("'{key}' is missing; add it"));
         }
         value
     }
@@ -205,7 +205,8 @@ impl<'a> Fields<'a> {
 
     /// Names every key that nobody asked for.
     pub(crate) fn finish(self) {
-        for (key, _) in &self.entries {
+        // Looking for the nearest key takes time, and more than so many are never told.
+        for (key, _) in self.entries.iter().take(limits::PROBLEMS_MAX + 1) {
             let place = self.place(key);
             let message = match nearest(key, &self.known) {
                 Some(near) => format!("there is no '{key}' here; did you mean '{near}'?"),
@@ -218,6 +219,11 @@ impl<'a> Fields<'a> {
 
 /// The place of the definition itself.
 pub(crate) const ROOT: &str = "";
+
+/// A place as it is told.
+fn shown(place: &str) -> &str {
+    if place == ROOT { "definition" } else { place }
+}
 
 fn article(type_name: &str) -> String {
     match type_name {

@@ -244,7 +244,7 @@ impl Run {
             node.started_at = Some(folding.at);
             node.ended_at = None;
             (node.attempt, node.error, node.child, node.children) = (0, None, None, 0);
-            node.inputs = (!started.inputs.is_empty()).then(|| started.inputs.clone());
+            node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             self.state.executions += 1;
         }

@@ -3,6 +3,8 @@
 //! Nothing here changes the run: a product says what the node produced and what it wants changed, and is checked
 //! again against the state that it meets.
 
+use std::collections::BTreeMap;
+
 use crate::channel::Channel;
 use crate::effect::TaskId;
 use crate::event::{ChannelWritten, Failure, Mask};
@@ -60,7 +62,7 @@ impl Run {
         }
         let inputs = match &state.inputs {
             Some(values) => Inputs { values: values.clone(), sensitive: state.sensitive },
-            // Nothing was recorded: there are no inputs, or a first release wrote the event.
+            // Nothing was recorded: the node has no ports, or a first release wrote the event.
             None => match ports::resolve(self, node) {
                 Ok(inputs) => inputs,
                 Err(failure) => return Some(Performance::Done(Err(failure))),
@@ -116,9 +118,9 @@ impl Run {
         let scope = RunScope::node(self, &inputs.values);
         let mut values = Vec::with_capacity(list.len());
         for (name, expression) in list {
-            let value = expression
-                .evaluate(&scope)
-                .map_err(|fault| fault.at(&format!("'{name}' of node '{}'", node.id)))?;
+            let place = format!("'{name}' of node '{}'", node.id);
+            let told = |fault| scope.told(fault, expression.reads(), inputs.sensitive, &place);
+            let value = expression.evaluate(&scope).map_err(told)?;
             *sensitive |= scope.hides(expression.reads(), inputs.sensitive);
             values.push((name.clone(), value));
         }
@@ -136,12 +138,13 @@ impl Run {
 
     fn branch(&self, node: &GraphNode, work: &Branch, inputs: &Inputs) -> Result<Product, Failure> {
         let scope = RunScope::node(self, &inputs.values);
-        let mut chosen = None;
+        let (mut chosen, mut sensitive) = (None, false);
         for (name, when) in &work.cases {
-            let holds = when
-                .holds(&scope)
-                .map_err(|fault| fault.at(&format!("case '{name}' of node '{}'", node.id)))?;
-            if holds {
+            let place = format!("case '{name}' of node '{}'", node.id);
+            let told = |fault| scope.told(fault, when.reads(), inputs.sensitive, &place);
+            // Which case was chosen says something about what it read.
+            sensitive |= scope.hides(when.reads(), inputs.sensitive);
+            if when.holds(&scope).map_err(told)? {
                 chosen = Some(name);
                 break;
             }
@@ -152,7 +155,7 @@ impl Run {
         };
         let mut outputs = inputs.values.clone();
         outputs.insert("branch".to_owned(), Json::of(chosen));
-        Ok(Product::of(Some(Json::of(&outputs))))
+        Ok(Product { sensitive, ..Product::of(Some(Json::of(&outputs))) })
     }
 
     /// The request of a `core.http.request`, with the names of secrets in place of their values.
@@ -224,7 +227,7 @@ impl Run {
     /// Whether a change may be made now.
     pub(crate) fn check_change(&self, change: &Change, now: Millis) -> Result<(), Failure> {
         match change {
-            Change::Variable { name, value } => self.check_variable(name, value),
+            Change::Variable { .. } | Change::Decision(_) => Ok(()),
             Change::Channel { write } => {
                 let undeclared;
                 let channel = match self.graph.channels.get(&write.channel) {
@@ -238,27 +241,27 @@ impl Run {
                 let current = self.state.channels.get(&write.channel);
                 let reduced = channel.reduce(current, &write.value, now);
                 let next = reduced.map_err(|(code, message)| {
-                    Failure::new(code, format!("channel '{}': {message}", write.channel))
+                    // The message may repeat what the channel holds.
+                    let hidden = self.hides_channel(&write.channel);
+                    let why = if hidden { "why is withheld, because it is sensitive" } else { &message };
+                    Failure::new(code, format!("channel '{}' does not take the value: {why}", write.channel))
                 })?;
-                check_room("channels", &self.state.channels, &write.channel, &next)
+                check_room("channels", &self.state.channels, &BTreeMap::from([(&*write.channel, &next)]))
             }
-            Change::Decision(_) => Ok(()),
         }
     }
 
-    /// Whether a variable may get this value.
-    pub(crate) fn check_variable(&self, name: &str, value: &Json) -> Result<(), Failure> {
-        if let Some(declared) =
-            self.graph.variable(name).filter(|declared| declared.kind != value.type_name())
-        {
-            let message = format!(
-                "variable '{name}' is declared as {}, but it would get {}",
-                declared.kind,
-                value.type_name()
-            );
-            return Err(Failure::new("variable_type", message));
+    /// Whether these variables may get these values, all of them: none is changed if one may not be.
+    pub(crate) fn check_variables(&self, changed: &BTreeMap<&str, &Json>) -> Result<(), Failure> {
+        for (name, value) in changed {
+            let declared = self.graph.variable(name).map(|declared| declared.kind.as_str());
+            if let Some(kind) = declared.filter(|kind| *kind != value.type_name()) {
+                let given = value.type_name();
+                let message = format!("variable '{name}' is declared as {kind}, but it would get {given}");
+                return Err(Failure::new("variable_type", message));
+            }
         }
-        check_room("variables", &self.state.variables, name, value)
+        check_room("variables", &self.state.variables, changed)
     }
 
     /// Which of a node's outputs are never shown.
@@ -280,14 +283,17 @@ impl Run {
 }
 
 /// Values that a run carries along are written with every snapshot, so they have to stay small together.
-fn check_room(what: &str, map: &JsonMap, name: &str, next: &Json) -> Result<(), Failure> {
-    let others = map.iter().filter(|(other, _)| *other != name);
-    let bytes: usize = others.map(|(_, value)| value.text().len()).sum::<usize>() + next.text().len();
-    if bytes <= limits::VARIABLES_BYTES_MAX {
+fn check_room(what: &str, map: &JsonMap, changed: &BTreeMap<&str, &Json>) -> Result<(), Failure> {
+    let others =
+        map.iter().filter(|(other, _)| !changed.contains_key(other.as_str())).map(|(_, value)| value);
+    let bytes: usize = others.chain(changed.values().copied()).map(|value| value.text().len()).sum();
+    if changed.is_empty() || bytes <= limits::VARIABLES_BYTES_MAX {
         return Ok(());
     }
+    let names: Vec<String> = changed.keys().take(5).map(|name| format!("'{name}'")).collect();
     let message = format!(
-        "'{name}' would bring the run's {what} to {bytes} bytes; {} are allowed",
+        "{} would bring the run's {what} to {bytes} bytes; {} are allowed",
+        names.join(", "),
         limits::VARIABLES_BYTES_MAX
     );
     Err(Failure::new("variables_too_large", message))

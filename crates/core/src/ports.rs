@@ -101,8 +101,9 @@ fn look_up(run: &Run, node: &GraphNode, name: &str, port: &Port) -> Result<(Opti
         Port::Variable { name, optional } => Ok((run.variables().get(name).cloned(), *optional)),
         Port::Connection { node, key, optional } => Ok((run.node(*node).output(key), *optional)),
         Port::Expression(expression) => {
-            let value = expression.evaluate(&RunScope::port(run));
-            let value = value.map_err(|fault| fault.at(&format!("input '{name}' of node '{}'", node.id)))?;
+            let (scope, place) = (RunScope::port(run), format!("input '{name}' of node '{}'", node.id));
+            let value = expression.evaluate(&scope);
+            let value = value.map_err(|fault| scope.told(fault, expression.reads(), false, &place))?;
             Ok((Some(value), false))
         }
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use crate::event::LoopRestarted;
 use crate::fold::Folding;
-use crate::graph::{EdgeIx, LoopIx};
+use crate::graph::{EdgeIx, GraphEdge, LoopIx};
 use crate::node::NodePhase;
 use crate::rule::{Outcome, Tally, Verdict};
 use crate::run::{Ending, LoopState};
@@ -38,7 +38,8 @@ impl Run {
 
     /// Follows the edges of a failed node, and fails the run if nothing can take over.
     pub(crate) fn follow_failure(&mut self, ix: NodeIx, untaken: &[String], folding: &mut Folding<'_>) {
-        let routes = self.follow_all(ix, Outcome::Failed, untaken, folding);
+        self.follow_all(ix, Outcome::Failed, untaken, folding);
+        let routes = self.routes_from(ix, untaken);
         if !routes.contains(&Route::Taken) {
             match routes.iter().filter(|route| **route == Route::Open).count() {
                 0 => self.fail_with(ix, folding),
@@ -48,49 +49,53 @@ impl Run {
         self.leave_loops(ix, folding);
     }
 
-    fn follow_all(
-        &mut self,
-        ix: NodeIx,
-        outcome: Outcome,
-        untaken: &[String],
-        folding: &mut Folding<'_>,
-    ) -> Vec<Route> {
+    fn follow_all(&mut self, ix: NodeIx, outcome: Outcome, untaken: &[String], folding: &mut Folding<'_>) {
         let graph = self.graph.clone();
         let untaken: HashSet<&str> = untaken.iter().map(String::as_str).collect();
-        let mut routes = Vec::new();
         for &edge in &graph.at(ix).out {
             let taken = !untaken.contains(&*graph.edge(edge).id);
             let outcome = if taken { outcome } else { Outcome::Skipped };
-            let route = self.follow(edge, outcome, folding);
-            if outcome == Outcome::Failed && graph.edge(edge).rule.takes_failures() {
-                routes.push(route);
+            if graph.edge(edge).leaves.is_some() {
+                self.state.deferred.insert(edge, outcome);
+            } else {
+                self.arrive(edge, outcome, folding);
             }
         }
-        routes
     }
 
-    fn follow(&mut self, edge: EdgeIx, outcome: Outcome, folding: &mut Folding<'_>) -> Route {
+    /// What became of the edges that might lead on from a failed node. Judged once all of them are followed: two may
+    /// lead to the same target, and the second one decide it.
+    fn routes_from(&self, ix: NodeIx, untaken: &[String]) -> Vec<Route> {
+        let untaken: HashSet<&str> = untaken.iter().map(String::as_str).collect();
+        let edges = self.graph.at(ix).out.iter().map(|&edge| (edge, self.graph.edge(edge)));
+        let taking = edges.filter(|(_, way)| way.rule.takes_failures() && !untaken.contains(&*way.id));
+        taking.map(|(edge, way)| self.route(edge, way)).collect()
+    }
+
+    fn route(&self, edge: EdgeIx, way: &GraphEdge) -> Route {
+        let target = &self.state.nodes[way.target as usize];
+        match target.phase {
+            _ if self.state.deferred.contains_key(&edge) => Route::Open,
+            _ if way.back.is_some() => Route::Taken,
+            NodePhase::Skipped => Route::Closed,
+            NodePhase::Pending if target.doomed => Route::Closed,
+            NodePhase::Pending if !target.queued => Route::Open,
+            _ => Route::Taken,
+        }
+    }
+
+    /// An edge reaches its target, or starts its loop over.
+    fn arrive(&mut self, edge: EdgeIx, outcome: Outcome, folding: &mut Folding<'_>) -> Route {
         let graph = self.graph.clone();
-        let way = graph.edge(edge);
-        if let Some(back) = way.back {
+        if let Some(back) = graph.edge(edge).back {
             let taken = match outcome {
                 Outcome::Success => true,
-                Outcome::Failed => way.rule.takes_failures(),
+                Outcome::Failed => graph.edge(edge).rule.takes_failures(),
                 Outcome::Skipped => false,
             };
             self.state.loops[back as usize].again |= taken;
             return if taken { Route::Taken } else { Route::Closed };
         }
-        if way.leaves.is_some() {
-            self.state.deferred.insert(edge, outcome);
-            return Route::Open;
-        }
-        self.arrive(edge, outcome, folding)
-    }
-
-    /// An edge reaches its target.
-    fn arrive(&mut self, edge: EdgeIx, outcome: Outcome, folding: &mut Folding<'_>) -> Route {
-        let graph = self.graph.clone();
         let (way, target) = (graph.edge(edge), graph.edge(edge).target);
         let node = &mut self.state.nodes[target as usize];
         let groups = &graph.at(target).groups;

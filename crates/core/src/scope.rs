@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::event::Failure;
-use crate::expression::Scope;
+use crate::expression::{Fault, Scope};
 use crate::node::NodePhase;
 use crate::{Json, JsonMap, Millis, Node, Run, RunId};
 
@@ -20,6 +20,8 @@ pub(crate) struct RunScope<'a> {
 pub(crate) struct Source<'a> {
     pub(crate) outputs: Option<&'a Json>,
     pub(crate) error: Option<&'a Failure>,
+    /// Something among the outputs is never shown.
+    pub(crate) hidden: bool,
 }
 
 /// A node as expressions see it.
@@ -65,8 +67,26 @@ impl<'a> RunScope<'a> {
             ("variables", None) => !state.sensitive.is_empty(),
             ("channels", Some(name)) => self.run.hides_channel(name),
             ("nodes", Some(id)) => self.node_named(id).is_some_and(Node::hides_something),
+            ("output", _) => self.source.as_ref().is_some_and(|source| source.hidden),
             _ => false,
         })
+    }
+
+    /// A fault as it is recorded: its words may repeat what the expression read, so they are not kept if that is
+    /// never shown.
+    pub(crate) fn told(
+        &self,
+        fault: Fault,
+        reads: &[(String, Option<String>)],
+        inputs_hidden: bool,
+        place: &str,
+    ) -> Failure {
+        if !self.hides(reads, inputs_hidden) {
+            return fault.at(place);
+        }
+        let message =
+            format!("{place} can't be evaluated; why is withheld, because it reads something sensitive");
+        Failure::new(fault.code, message)
     }
 
     fn node_named(&self, id: &str) -> Option<&'a Node> {

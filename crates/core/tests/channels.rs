@@ -172,13 +172,15 @@ fn entries_end_with_their_time() {
 }
 
 #[test]
-fn a_schema_is_for_the_written_value() {
-    let texts = json!({"reducer": "append", "schema": {"type": "string"}});
+fn a_schema_is_for_what_the_channel_holds() {
+    let texts = json!({"reducer": "append", "schema": {"type": "array", "items": {"type": "string"}}});
     assert_eq!(joined(&texts, &[json!("a"), json!("b")]), json!(["a", "b"]));
     assert_eq!(
         refused(&texts, None, &json!(1)),
-        "channel_schema_violation: the value does not fit the channel's schema: 1 is not of type \"string\""
+        "channel_schema_violation: the value does not fit the channel's schema: /0: 1 is not of type \"string\""
     );
+    let aging = json!({"reducer": "append", "ttlMs": 5, "schema": {"items": {"type": "string"}}});
+    assert_eq!(joined(&aging, &[json!("a")]), json!([{"value": "a", "_ts": 0}]), "times are not its matter");
 }
 
 #[test]
@@ -193,9 +195,9 @@ fn the_first_write_joins_the_default() {
 #[test]
 fn access_names_nodes_types_and_families() {
     let open = channel(&json!({"reducer": "replace"}));
-    assert!(open.may_read("a", "core.noop") && open.may_write("a", "core.noop") && !open.private());
+    assert!(open.may_read("a", "core.noop") && open.may_write("a", "core.noop"));
     let private = channel(&json!({"reducer": "replace", "access": "private"}));
-    assert!(private.may_write("a", "core.noop") && private.private());
+    assert!(!private.may_write("a", "core.noop") && !private.may_read("a", "core.noop"), "it is nobody's");
     let listed =
         channel(&json!({"reducer": "replace", "access": {"writers": ["a", "core.delay", "vendor.x.*"]}}));
     assert!(listed.may_read("z", "core.noop"));
@@ -219,7 +221,7 @@ fn access_names_nodes_types_and_families() {
 #[test]
 fn a_full_declaration_is_read() {
     let full = channel(&json!({
-        "reducer": "votes", "schema": {"type": "object"}, "default": [], "maxSize": 10, "ttlMs": 31_536_000_000_i64,
+        "reducer": "votes", "schema": {"type": "array"}, "default": [], "maxSize": 10, "ttlMs": 31_536_000_000_i64,
         "options": {"any": 1}, "access": "public", "schemaVersion": 2, "compatibleWith": [1], "sensitive": true,
     }));
     assert_eq!((full.reducer(), full.sensitive()), (Reducer::Votes, true));
@@ -262,8 +264,8 @@ fn problems_have_their_place() {
             "channels.c.default: its entries have no time to age from: leave it empty or remove ttlMs",
         ),
         (
-            json!({"reducer": "append", "default": [1], "schema": {"type": "string"}}),
-            "channels.c.default: the value does not fit the channel's schema: 1 is not of type \"string\"",
+            json!({"reducer": "append", "default": [1], "schema": {"items": {"type": "string"}}}),
+            "channels.c.default: the value does not fit the channel's schema: /0: 1 is not of type \"string\"",
         ),
     ] {
         assert_eq!(problems_of(&declaration), [problem]);

@@ -1,4 +1,4 @@
-//! What `Graph::parse` refuses, and in which words: every problem at once, each with its place.
+//! What `Graph::admit` refuses, and in which words: every problem at once, each with its place.
 
 use abide_core::{Graph, limits};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn problems(definition: &Value) -> String {
 }
 
 fn problems_of_text(definition: &str) -> Vec<String> {
-    let refused = Graph::parse(definition.as_bytes()).expect_err("the definition is refused");
+    let refused = Graph::admit(definition.as_bytes()).expect_err("the definition is refused");
     refused.iter().map(ToString::to_string).collect()
 }
 
@@ -73,7 +73,7 @@ fn with_variables(variables: Value) -> Value {
 }
 
 fn parsed(definition: &Value) -> Graph {
-    Graph::parse(definition.to_string().as_bytes()).expect("the definition is accepted")
+    Graph::admit(definition.to_string().as_bytes()).expect("the definition is accepted")
 }
 
 mod shape {
@@ -89,9 +89,9 @@ mod shape {
     #[test]
     fn every_key_of_the_schema_may_stand_there() {
         parsed(&definition(json!({
-            "description": "d", "type": "t", "isActive": true, "status": "s", "tenantId": "t", "scopeId": "s",
+            "description": "d", "type": "t", "isActive": true, "status": "draft", "tenantId": "t", "scopeId": "s",
             "slug": "s", "groups": [], "channels": {}, "defaults": {}, "createdAt": 1, "updatedAt": 2,
-            "triggers": [{"id": "manual"}],
+            "acceptsInheritedArtifacts": true, "triggers": [{"id": "manual", "type": "manual"}],
         })));
         parsed(&with_node(json!({
             "credentialsRef": null, "outputRole": "o", "disabled": false, "notes": "n", "groupId": "g",
@@ -104,61 +104,61 @@ mod shape {
     fn unknown_keys_are_refused_at_every_level() {
         check!(
             definition(json!({"colour": "red"})),
-            @"colour: unknown field `colour`, expected one of `id`, `name`, `version`, `nodes`, `edges`, `triggers`, `variables`, `metadata`, `settings`, `description`, `type`, `isActive`, `status`, `tenantId`, `scopeId`, `slug`, `groups`, `channels`, `configurableSchema`, `defaults`, `createdAt`, `updatedAt`"
+            @"colour: there is no 'colour' here; the keys are id, name, version, nodes, edges, triggers, variables, metadata, settings, channels, configurableSchema, isActive, status, description, type, tenantId, scopeId, slug, groups, defaults, acceptsInheritedArtifacts, createdAt, updatedAt"
         );
         check!(
             with_node(json!({"colour": "red"})),
-            @"nodes[0].colour: unknown field `colour`, expected one of `id`, `typeId`, `name`, `position`, `config`, `inputs`, `credentialsRef`, `settings`, `outputRole`, `disabled`, `notes`, `groupId`, `agent`, `envelopeContract`, `artifactType`, `cardType`, `outputSensitivity`"
+            @"nodes['a'].colour: there is no 'colour' here; the keys are id, typeId, name, position, config, inputs, credentialsRef, settings, disabled, outputSensitivity, outputRole, notes, groupId, agent, envelopeContract, artifactType, cardType"
         );
         check!(
             with_node(json!({"settings": {"abide": {"colour": "red"}}})),
-            @"nodes[0].settings.abide.colour: unknown field `colour`, expected `durable`"
+            @"nodes['a'].settings.abide.colour: there is no 'colour' here; the keys are durable, idempotent, retry, loop"
         );
         check!(
             with_node(json!({"inputs": {"x": {"type": "static", "value": 1, "colour": "red"}}})),
-            @"nodes[0].inputs.x.colour: unknown field `colour`, expected one of `type`, `value`, `expression`, `nodeId`, `outputKey`, `variableName`, `optional`"
+            @"nodes['a'].inputs.x.colour: there is no 'colour' here; the keys are type, value, expression, nodeId, outputKey, variableName, optional"
         );
         check!(
             with_edges([changed(edge("e", "a", "b"), json!({"colour": "red"}))]),
-            @"edges[0].colour: unknown field `colour`, expected one of `id`, `sourceNodeId`, `targetNodeId`, `sourceOutput`, `targetInput`, `label`, `triggerRule`, `condition`"
+            @"edges[0].colour: there is no 'colour' here; the keys are id, sourceNodeId, targetNodeId, sourceOutput, targetInput, label, triggerRule, condition"
         );
         check!(
             with_variables(json!([{"name": "v", "type": "string", "colour": "red"}])),
-            @"variables[0].colour: unknown field `colour`, expected one of `name`, `type`, `required`, `defaultValue`, `sensitive`, `description`, `format`"
+            @"variables[0].colour: there is no 'colour' here; the keys are name, type, required, defaultValue, sensitive, description, format"
         );
     }
 
     #[test]
     fn missing_keys_are_named() {
-        check!(definition(json!({"version": null})), @".: missing field `version`");
-        check!(with_node(json!({"typeId": null})), @"nodes[0]: missing field `typeId`");
+        check!(definition(json!({"version": null})), @"definition: 'version' is missing; add it");
+        check!(with_node(json!({"typeId": null})), @"nodes['a']: 'typeId' is missing; add it");
         check!(
             with_edges([json!({"id": "e", "sourceNodeId": "a"})]),
-            @"edges[0]: missing field `targetNodeId`"
+            @"edges[0]: 'targetNodeId' is missing; add it"
         );
     }
 
     #[test]
     fn wrong_types_are_refused_with_their_path() {
-        check!(definition(json!({"nodes": {}})), @"nodes: invalid type: map, expected a sequence");
-        check!(definition(json!({"name": 5})), @"name: invalid type: integer `5`, expected a string");
+        check!(definition(json!({"nodes": {}})), @"nodes: an array is expected, not an object");
+        check!(definition(json!({"name": 5})), @"name: a string is expected, not a number");
         check!(
             definition(json!({"nodes": [node("a"), changed(node("b"), json!({"config": []}))]})),
-            @"nodes[1].config: invalid type: sequence, expected a map"
+            @"nodes['b'].config: an object is expected, not an array"
         );
         check!(
             with_node(json!({"settings": {"abide": {"durable": "yes"}}})),
-            @r#"nodes[0].settings.abide.durable: invalid type: string "yes", expected a boolean"#
+            @"nodes['a'].settings.abide.durable: a boolean is expected, not a string"
         );
         check!(
             with_edges([changed(edge("e", "a", "b"), json!({"sourceNodeId": 1}))]),
-            @"edges[0].sourceNodeId: invalid type: integer `1`, expected a string"
+            @"edges[0].sourceNodeId: a string is expected, not a number"
         );
         check!(
             with_variables(json!([{"name": "v", "type": "string", "required": "no"}])),
-            @r#"variables[0].required: invalid type: string "no", expected a boolean"#
+            @"variables[0].required: a boolean is expected, not a string"
         );
-        check!(json!("a"), @r#".: invalid type: string "a", expected an object"#);
+        check!(json!("a"), @"definition: an object is expected here, not a string");
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod shape {
             with_node(json!({"inputs": {"x": {"type": "magic"}}})),
             @"nodes['a'].inputs.x.type: use static, expression, connection or variable"
         );
-        check!(with_node(json!({"inputs": {"x": {"value": 1}}})), @"nodes[0].inputs.x: missing field `type`");
+        check!(with_node(json!({"inputs": {"x": {"value": 1}}})), @"nodes['a'].inputs.x: 'type' is missing; add it");
     }
 
     #[test]
@@ -193,15 +193,15 @@ mod shape {
 
     #[test]
     fn an_array_does_not_pass_for_an_object() {
-        check!(with_edges([json!(["e", "a", "b"])]), @"edges[0]: invalid type: sequence, expected an object");
-        check!(with_variables(json!([["v", "string"]])), @"variables[0]: invalid type: sequence, expected an object");
+        check!(with_edges([json!(["e", "a", "b"])]), @"edges[0]: an object is expected here, not an array");
+        check!(with_variables(json!([["v", "string"]])), @"variables[0]: an object is expected here, not an array");
         check!(
             with_node(json!({"inputs": {"x": ["static", 1]}})),
-            @"nodes[0].inputs.x: invalid type: sequence, expected an object"
+            @"nodes['a'].inputs.x: an object is expected here, not an array"
         );
         check!(
             with_node(json!({"settings": {"abide": [true]}})),
-            @"nodes[0].settings.abide: invalid type: sequence, expected an object"
+            @"nodes['a'].settings.abide: an object is expected here, not an array"
         );
     }
 
@@ -209,11 +209,11 @@ mod shape {
     fn text_that_is_no_json_is_refused_with_line_and_column() {
         insta::assert_snapshot!(
             problems_of_text("").join("\n"),
-            @".: EOF while parsing a value at line 1 column 0"
+            @"definition: it is not JSON: EOF while parsing a value at line 1 column 0"
         );
         insta::assert_snapshot!(
             problems_of_text("{\n  \"id\": sound\n}").join("\n"),
-            @"id: expected value at line 2 column 9"
+            @"definition: it is not JSON: expected value at line 2 column 9"
         );
     }
 
@@ -222,7 +222,10 @@ mod shape {
         let text = format!("{} trailing", definition(json!({})));
         let problems = problems_of_text(&text);
         assert_eq!(problems.len(), 1);
-        assert!(problems[0].starts_with("definition: trailing characters"), "{problems:?}");
+        assert!(
+            problems[0].starts_with("definition: it is not JSON: trailing characters at line 1 column"),
+            "{problems:?}"
+        );
         let doubled = definition(json!({})).to_string().repeat(2);
         assert_eq!(problems_of_text(&doubled).len(), 1);
     }
@@ -330,90 +333,175 @@ mod edges {
         ];
         check!(
             definition(json!({"nodes": nodes, "edges": edges})),
-            @"edges: b → c → a → b is a cycle; remove one of its edges"
+            @"edges: a → b → c → a is a cycle that nothing bounds; remove one of its edges, or declare the loop with settings.abide.loop on one of its nodes"
         );
     }
 
     #[test]
     fn a_node_cannot_wait_for_itself() {
-        check!(with_edges([edge("e", "a", "a")]), @"edges: a → a is a cycle; remove one of its edges");
+        check!(with_edges([edge("e", "a", "a")]), @"edges: a → a is a cycle that nothing bounds; remove one of its edges, or declare the loop with settings.abide.loop on one of its nodes");
     }
 }
 
-mod unsupported {
+mod ways {
+    use super::*;
+
+    fn edge_with(changes: Value) -> Value {
+        with_edges([changed(edge("e", "a", "b"), changes)])
+    }
+
+    fn condition(condition: &Value) -> Value {
+        edge_with(json!({ "condition": condition }))
+    }
+
+    #[test]
+    fn a_trigger_rule_is_one_of_five() {
+        check!(
+            edge_with(json!({"triggerRule": "sometimes"})),
+            @"edges[0].triggerRule: use one of all_success, any_success, all_complete, none_failed, any_failed"
+        );
+        for rule in ["all_success", "any_success", "all_complete", "none_failed", "any_failed"] {
+            parsed(&edge_with(json!({ "triggerRule": rule })));
+        }
+    }
+
+    #[test]
+    fn a_condition_is_an_object_of_a_known_type() {
+        check!(condition(&json!("x > 1")), @"edges[0].condition: an object is expected here, not a string");
+        check!(
+            condition(&json!({"cel": "x"})),
+            @r"
+        edges[0].condition.cel: there is no 'cel' here; the keys are type, left, right, expression
+        edges[0].condition: 'type' is missing; use expression, equals, notEquals, contains, regex, truthy or falsy
+        "
+        );
+        check!(
+            condition(&json!({"type": "greater", "left": "x"})),
+            @"edges[0].condition: there is no type 'greater'; use expression, equals, notEquals, contains, regex, truthy or falsy"
+        );
+    }
+
+    #[test]
+    fn each_type_of_condition_says_what_it_needs() {
+        check!(condition(&json!({"type": "expression"})), @"edges[0].condition: type expression needs 'expression'");
+        check!(condition(&json!({"type": "equals", "left": "x"})), @"edges[0].condition: type equals needs 'right'");
+        check!(condition(&json!({"type": "truthy"})), @"edges[0].condition: type truthy needs 'left', a path");
+        check!(
+            condition(&json!({"type": "falsy", "left": "output..x"})),
+            @"edges[0].condition: 'left' is a path such as output.approved"
+        );
+        check!(
+            condition(&json!({"type": "regex", "left": "x", "right": 5})),
+            @"edges[0].condition: type regex needs a string in 'right'"
+        );
+        let refusal = problems(&condition(&json!({"type": "regex", "left": "x", "right": "(a"})));
+        assert!(refusal.starts_with("edges[0].condition: 'right' is no regular expression: "), "{refusal}");
+        let huge = problems(&condition(&json!({"type": "regex", "left": "x", "right": "(a{1000}){1000}"})));
+        assert!(huge.contains("exceeds size limit"), "{huge}");
+    }
+
+    #[test]
+    fn an_expression_must_be_readable_and_name_what_there_is() {
+        let refusal = problems(&condition(&json!({"type": "expression", "expression": "1 +"})));
+        assert!(refusal.starts_with("edges[0].condition: "), "{refusal}");
+        check!(
+            condition(&json!({"type": "expression", "expression": "inputs.x > 1"})),
+            @"edges[0].condition: there is no 'inputs' here; the names are output, status, error, variables, nodes, channels, configurable, run"
+        );
+        check!(
+            condition(&json!({"type": "expression", "expression": "nodes.nobody.outputs.x > 1"})),
+            @"edges[0].condition: there is no node 'nobody'"
+        );
+        check!(
+            with_node(json!({"inputs": {"x": {"type": "expression", "expression": "output.x"}}})),
+            @"nodes['a'].inputs.x: there is no 'output' here; the names are variables, nodes, channels, configurable, run"
+        );
+    }
+
+    #[test]
+    fn a_loop_has_one_entry() {
+        let nodes = ["before", "a", "b"].map(node);
+        let mut nodes = Vec::from(nodes);
+        nodes[1] = changed(node("a"), json!({"settings": {"abide": {"loop": {}}}}));
+        let edges =
+            [edge("1", "before", "a"), edge("2", "before", "b"), edge("3", "a", "b"), edge("4", "b", "a")];
+        check!(
+            definition(json!({"nodes": nodes, "edges": edges})),
+            @"edges: a loop is entered at 'a' and at 'b'; let it have one entry"
+        );
+    }
+}
+
+mod parts {
     use super::*;
 
     #[test]
-    fn expressions() {
+    fn a_channel_is_declared_in_full() {
+        check!(definition(json!({"channels": {"log": {}}})), @"channels.log: missing field `reducer`");
         check!(
-            with_node(json!({"inputs": {"x": {"type": "expression", "expression": "1 + 1"}}})),
-            @"nodes['a'].inputs.x: expressions are not supported by this version yet ('1 + 1')"
+            definition(json!({"channels": {"log": {"reducer": "sum"}}})),
+            @"channels.log.reducer: this server has no reducer sum: use one of replace, append, merge, counter, votes, feedback, message"
+        );
+        check!(
+            definition(json!({
+                "channels": {"log": {"reducer": "append"}}, "variables": [{"name": "log", "type": "array"}],
+            })),
+            @"channels.log: 'log' is a variable too; rename one"
         );
     }
 
     #[test]
-    fn conditions() {
+    fn a_schema_for_options_must_be_one() {
         check!(
-            with_edges([changed(edge("e", "a", "b"), json!({"condition": "x > 1"}))]),
-            @"edges[0].condition: conditions are not supported by this version yet"
+            definition(json!({"configurableSchema": {"type": "objekt"}})),
+            @r#"configurableSchema: the schema is not valid: at /type, "objekt" is not valid under any of the schemas listed in the 'anyOf' keyword"#
         );
-        check!(
-            with_edges([changed(edge("e", "a", "b"), json!({"condition": {"cel": "x"}}))]),
-            @"edges[0].condition: conditions are not supported by this version yet"
-        );
+        parsed(&definition(json!({"configurableSchema": {"type": "object"}})));
     }
 
     #[test]
-    fn other_trigger_rules() {
+    fn settings_that_would_do_nothing_are_refused() {
         check!(
-            with_edges([changed(edge("e", "a", "b"), json!({"triggerRule": "any_success"}))]),
-            @"edges[0].triggerRule: only all_success is supported by this version yet"
-        );
-        let usual = changed(edge("e", "a", "b"), json!({"triggerRule": "all_success"}));
-        parsed(&with_edges([usual]));
-    }
-
-    #[test]
-    fn channels() {
-        check!(
-            definition(json!({"channels": {"log": {"reducer": "append"}}})),
-            @"channels: channels are not supported by this version yet"
-        );
-    }
-
-    #[test]
-    fn configurable_runs() {
-        check!(
-            definition(json!({"configurableSchema": {"type": "object"}})),
-            @"configurableSchema: configurable runs are not supported by this version yet"
-        );
-    }
-
-    #[test]
-    fn sensitive_variables() {
-        check!(
-            with_variables(json!([{"name": "v", "type": "string", "sensitive": true}])),
-            @"variables[0].sensitive: sensitive variables are not supported by this version yet"
-        );
-    }
-
-    #[test]
-    fn credentials_and_sensitive_outputs() {
-        check!(
-            with_node(json!({"credentialsRef": "vault", "outputSensitivity": {"token": true}})),
+            with_node(json!({
+                "credentialsRef": "vault",
+                "settings": {"abide": {"retry": {"strategy": "fixed"}}},
+                "outputSensitivity": {"token": "yes"},
+            })),
             @r"
-        nodes['a'].credentialsRef: it is not supported by this version yet; remove it
-        nodes['a'].outputSensitivity: it is not supported by this version yet; remove it
+        nodes['a'].outputSensitivity.token: true or false is expected
+        nodes['a'].credentialsRef: only core.http.request takes credentials; remove it
+        nodes['a'].settings.abide.retry: only core.http.request is ever tried again; remove it
         "
         );
     }
 
     #[test]
-    fn disabled_nodes() {
+    fn a_status_is_a_known_word_and_a_trigger_that_never_fires_says_so() {
+        check!(definition(json!({"status": "retired"})), @"status: use active, inactive, draft or archived");
         check!(
-            with_node(json!({"disabled": true})),
-            @"nodes['a'].disabled: disabled nodes are not supported by this version yet; remove it"
+            definition(json!({"triggers": [{"id": "t", "type": "schedule"}, {"id": "u", "type": "moon"}]})),
+            @r#"
+        triggers[0].type: 'schedule' triggers don't fire in this version yet; add "enabled": false
+        triggers[1].type: use one of manual, schedule, webhook, event, artifact, canvas, envelope, command, chat-message, channel-write
+        "#
         );
+        parsed(&definition(json!({"triggers": [{"id": "t", "type": "schedule", "enabled": false}]})));
+    }
+
+    #[test]
+    fn a_key_that_is_nearly_right_is_recognised() {
+        check!(
+            with_edges([changed(edge("e", "a", "b"), json!({"trigerRule": "all_success"}))]),
+            @"edges[0].trigerRule: there is no 'trigerRule' here; did you mean 'triggerRule'?"
+        );
+    }
+
+    #[test]
+    fn a_key_stands_there_once() {
+        let text = definition(json!({})).to_string().replacen(r#""id":"#, r#""id":"first","id":"#, 1);
+        let told = problems_of_text(&text);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].ends_with("'id' stands there twice; remove one"), "{told:?}");
     }
 }
 
@@ -452,23 +540,28 @@ mod together {
     #[test]
     fn all_problems_are_told_at_once() {
         let port = json!({"type": "expression", "expression": "x"});
-        let disabled = changed(node("c"), json!({"disabled": true, "inputs": {"x": port}}));
+        let second = changed(node("c"), json!({"credentialsRef": "vault", "inputs": {"x": port}}));
+        let nameless = changed(node("d"), json!({"typeId": null}));
         check!(definition(json!({
             "id": "Bad Id",
             "channels": {"log": {}},
-            "nodes": [node("a"), node("a"), disabled],
-            "edges": [edge("e", "a", "nobody"), edge("e", "a", "c")],
-            "variables": [{"name": "v", "type": "date", "sensitive": true}],
+            "nodes": ["none", nameless, node("a"), node("a"), second],
+            "edges": [7, edge("e", "a", "nobody"), edge("e", "a", "d")],
+            "variables": [[], {"name": "v", "type": "date", "sensitive": 1}],
         })), @r"
+        nodes[0]: an object is expected here, not a string
+        nodes['d']: 'typeId' is missing; add it
+        edges[0]: an object is expected here, not a number
+        variables[0]: an object is expected here, not an array
+        variables[1].sensitive: a boolean is expected, not a number
         id: use lower-case letters, digits, '-' and '_', starting with a letter, at most 128
-        channels: channels are not supported by this version yet
-        nodes[1].id: 'a' is used twice; rename one
-        variables[0].type: use one of string, number, boolean, object, array
-        variables[0].sensitive: sensitive variables are not supported by this version yet
-        nodes['c'].disabled: disabled nodes are not supported by this version yet; remove it
-        nodes['c'].inputs.x: expressions are not supported by this version yet ('x')
-        edges[0].targetNodeId: there is no node 'nobody'
-        edges[1].id: 'e' is used twice; rename one
+        nodes[3].id: 'a' is used twice; rename one
+        variables[1].type: use one of string, number, boolean, object, array
+        edges[1].targetNodeId: there is no node 'nobody'
+        edges[2].id: 'e' is used twice; rename one
+        channels.log: missing field `reducer`
+        nodes['c'].credentialsRef: only core.http.request takes credentials; remove it
+        nodes['c'].inputs.x: there is no 'x' here; the names are variables, nodes, channels, configurable, run
         ");
     }
 
@@ -499,7 +592,7 @@ mod size {
         for carried in [
             place(json!({"metadata": {"x": "DEEP"}})),
             place(json!({"settings": {"x": "DEEP"}})),
-            place(json!({"triggers": ["DEEP"]})),
+            place(json!({"triggers": [{"id": "t", "type": "manual", "config": "DEEP"}]})),
             place(json!({"nodes": [
                 changed(node("a"), json!({"inputs": {"x": {"type": "static", "value": "DEEP"}}})),
             ]})),
@@ -508,7 +601,7 @@ mod size {
             place(json!({"nodes": [changed(node("a"), json!({"settings": {"other": "DEEP"}}))]})),
             place(json!({"variables": [{"name": "v", "type": "array", "defaultValue": "DEEP"}]})),
         ] {
-            let graph = Graph::parse(carried.as_bytes()).expect("values that are only carried may be deep");
+            let graph = Graph::admit(carried.as_bytes()).expect("values that are only carried may be deep");
             assert!(!graph.is_empty());
         }
     }
@@ -518,11 +611,11 @@ mod size {
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         for key in ["id", "nodes", "edges", "metadata", "isActive"] {
             let text = definition(json!({key: "DEEP"})).to_string().replace(r#""DEEP""#, &deep);
-            assert!(Graph::parse(text.as_bytes()).is_err(), "{key}");
+            assert!(Graph::admit(text.as_bytes()).is_err(), "{key}");
         }
-        assert!(Graph::parse(deep.as_bytes()).is_err());
+        assert!(Graph::admit(deep.as_bytes()).is_err());
         let unclosed = "[".repeat(1_000_000);
-        assert!(Graph::parse(unclosed.as_bytes()).is_err());
+        assert!(Graph::admit(unclosed.as_bytes()).is_err());
     }
 
     #[test]
@@ -567,7 +660,7 @@ mod size {
         let most = limits::DEFINITION_BYTES_MAX;
         let text = definition(json!({})).to_string();
         let padded = |bytes: usize| format!("{text}{}", " ".repeat(bytes - text.len()));
-        assert!(Graph::parse(padded(most).as_bytes()).is_ok());
+        assert!(Graph::admit(padded(most).as_bytes()).is_ok());
         insta::assert_snapshot!(
             problems_of_text(&padded(most + 1)).join("\n"),
             @"definition: it has 16777217 bytes; 16777216 are allowed"
@@ -579,7 +672,7 @@ mod size {
 fn the_hash_is_of_the_bytes_as_written() {
     let text = definition(json!({})).to_string();
     let spaced = format!(" {text}");
-    let hash = |text: &str| Graph::parse(text.as_bytes()).expect("it is sound").hash;
+    let hash = |text: &str| Graph::admit(text.as_bytes()).expect("it is sound").hash;
     assert_eq!(hash(&text), abide_core::sha256(text.as_bytes()));
     assert_ne!(hash(&text), hash(&spaced), "the same meaning in other bytes is another definition");
 }

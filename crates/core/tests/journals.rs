@@ -15,15 +15,15 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use abide_core::{
-    EventType, Failure, Graph, Hash, Json, Key, Lifecycle, NodePhase, Payload, Record, Run, RunId, Status,
-    TenantId, TimerId, event_types, limits, sha256,
+    EventType, Failure, Graph, Hash, Json, Key, Lifecycle, NodePhase, Payload, Reached, Record, Run, RunId,
+    Status, TenantId, TimerId, event_types, limits, sha256,
 };
 use serde_json::json;
 use story::{BEGIN, SALT, Story, hours, key, notice, payload_text, run_id, type_name};
-use workflow::{noop, workflow};
+use workflow::{noop, of_kind, workflow};
 
 fn graph(definition: &str) -> Arc<Graph> {
-    Arc::new(Graph::parse(definition.as_bytes()).expect("the definition is sound"))
+    Arc::new(Graph::admit(definition.as_bytes()).expect("the definition is sound"))
 }
 
 /// A run that completes: values from all three places, a fan and a delay.
@@ -115,6 +115,78 @@ fn yielding() -> Story {
     Story::of(&workflow(nodes)).start().stands(Status::Running)
 }
 
+const ORDER: &str = r#"{
+  "id": "order", "name": "Order", "version": "2.0",
+  "nodes": [
+    {"id": "ask", "typeId": "core.http.request", "name": "Ask", "position": {},
+     "config": {"url": "https://stock.example/{{ inputs.item }}"},
+     "inputs": {"item": {"type": "variable", "variableName": "item"}},
+     "settings": {"abide": {"retry": {"strategy": "fixed", "baseDelayMs": 500, "jitter": false}}}},
+    {"id": "count", "typeId": "core.transform", "name": "Count", "position": {},
+     "config": {"assign": {"tries": "variables.tries + 1"}, "outputs": {"tries": "variables.tries + 1"}},
+     "inputs": {}, "settings": {"abide": {"loop": {"maxIterations": 3}}}},
+    {"id": "note", "typeId": "core.channelWrite", "name": "Note", "position": {},
+     "config": {"channelName": "log", "reducer": "append"},
+     "inputs": {"value": {"type": "variable", "variableName": "pin"}}},
+    {"id": "ship", "typeId": "core.subWorkflow", "name": "Ship", "position": {},
+     "config": {"workflowId": "shipment", "inputMapping": {"code": "pin"}, "outputMapping": {"boxes": "count"}},
+     "inputs": {}},
+    {"id": "apologise", "typeId": "core.noop", "name": "Apologise", "position": {}, "config": {}, "inputs": {}}
+  ],
+  "edges": [
+    {"id": "1", "sourceNodeId": "ask", "targetNodeId": "count"},
+    {"id": "again", "sourceNodeId": "count", "targetNodeId": "count",
+     "condition": {"type": "expression", "expression": "output.tries < 2"}},
+    {"id": "3", "sourceNodeId": "count", "targetNodeId": "note"},
+    {"id": "4", "sourceNodeId": "note", "targetNodeId": "ship"},
+    {"id": "5", "sourceNodeId": "ship", "targetNodeId": "apologise", "triggerRule": "any_failed"}
+  ],
+  "triggers": [],
+  "variables": [
+    {"name": "item", "type": "string", "required": true}, {"name": "tries", "type": "number", "defaultValue": 0},
+    {"name": "pin", "type": "string", "sensitive": true}
+  ],
+  "metadata": {}, "settings": {"timeout": 60000}
+}"#;
+
+fn order() -> Story {
+    Story::following(graph(ORDER))
+        .input("item", &json!("lamp"))
+        .input("pin", &json!("1234"))
+        .configurable(&json!({"recursionLimit": 50, "maxLoopIterations": 2}))
+        .start()
+        .after(10)
+        .report_trouble("ask", "no answer", Reached::No)
+        .after(500)
+        .fire_timer("retry/1/ask")
+        .report_of("ask", 1, Ok(Some(Json::of(&json!({"status": 200})))))
+}
+
+/// A run that is retried, loops, writes to a channel and has a child that completes.
+fn shipped_order() -> Story {
+    order().after(20).child_ends("ship", Lifecycle::Completed, &json!({"count": 2})).stands(Status::Completed)
+}
+
+/// A run whose child can't be started.
+fn refused_order() -> Story {
+    let error = Failure::new("workflow_not_found", "no workflow 'shipment' is loaded");
+    order().child_refused("ship", error).stands(Status::Completed)
+}
+
+/// A run that goes back more often than it may.
+fn endless_order() -> Story {
+    let endless = workflow([noop("spin").looping(1)]).flow("spin > spin");
+    Story::of(&endless).start().stands(Status::Failed)
+}
+
+/// A run whose supervisor and dispatch play the mocks of the public fixtures.
+fn supervised() -> Story {
+    let plan = json!([{"kind": "terminate", "reason": "done"}]);
+    let lead = of_kind("lead", "core.orchestrator.supervisor").config("mockDispatchPlan", plan);
+    let nodes = [lead, of_kind("work", "core.dispatch")];
+    Story::of(&workflow(nodes).flow("lead > work > lead").with_mocks()).start().stands(Status::Completed)
+}
+
 /// One line per record, and the chain that binds them all.
 fn written(journal: &[Record]) -> String {
     let mut text = String::new();
@@ -155,6 +227,28 @@ fn a_run_that_is_cancelled() {
 }
 
 #[test]
+fn a_run_that_retries_loops_writes_and_has_a_child() {
+    insta::assert_snapshot!(written(shipped_order().journal()));
+}
+
+#[test]
+fn a_run_whose_child_is_refused() {
+    let story = refused_order();
+    let tail = story.journal().iter().position(|record| type_name(record) == "child.refused");
+    insta::assert_snapshot!(written(&story.journal()[tail.expect("it was refused")..]));
+}
+
+#[test]
+fn a_run_that_loops_for_ever() {
+    insta::assert_snapshot!(written(endless_order().journal()));
+}
+
+#[test]
+fn a_run_with_a_supervisor() {
+    insta::assert_snapshot!(written(supervised().journal()));
+}
+
+#[test]
 fn a_run_that_yields() {
     let story = yielding();
     let last = &story.journal()[story.journal().len() - 1..];
@@ -166,7 +260,16 @@ fn a_run_that_yields() {
 
 #[test]
 fn every_event_type_stands_in_one_of_these_journals() {
-    let stories = [greeting(), failing_shipment(), cancelled_shipment(), yielding()];
+    let stories = [
+        greeting(),
+        failing_shipment(),
+        cancelled_shipment(),
+        yielding(),
+        shipped_order(),
+        refused_order(),
+        endless_order(),
+        supervised(),
+    ];
     let shown: BTreeSet<&str> =
         stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
     let declared: BTreeSet<&str> = event_types().iter().map(|kind| kind.name).collect();
@@ -189,6 +292,12 @@ fn the_state_of_a_failing_run() {
 fn the_state_of_a_paused_run() {
     let story = Story::following(graph(SHIPMENT)).start().report("label").pause();
     insta::assert_json_snapshot!(state(&story));
+}
+
+/// Everything that the state may hold, as far as one run can hold it.
+#[test]
+fn the_state_of_a_run_that_waits_for_a_child() {
+    insta::assert_json_snapshot!(state(&order()));
 }
 
 #[test]
@@ -216,7 +325,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":1"#, r#""version":2"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":2"#, r#""version":3"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());
@@ -239,7 +348,8 @@ fn the_numbers_and_names_on_disk() {
         format!("status {code} {name}")
     });
     let timer = TimerId::Delay { node: "pick up".into(), execution: 1 };
-    let timers = [timer, TimerId::Stretch].map(|timer| format!("timer {timer}"));
+    let retry = TimerId::Retry { node: "pick up".into(), execution: 1 };
+    let timers = [timer, retry, TimerId::RunTimeout, TimerId::Stretch].map(|timer| format!("timer {timer}"));
     let all = [events, statuses.to_vec(), timers.to_vec()].concat();
     insta::assert_snapshot!(all.join("\n"));
     assert_eq!(Status::by_code(7), None);
@@ -341,7 +451,7 @@ mod chain {
 
     #[test]
     fn it_can_be_computed_from_the_record_alone() {
-        for story in [greeting(), failing_shipment(), cancelled_shipment()] {
+        for story in [greeting(), failing_shipment(), cancelled_shipment(), shipped_order()] {
             let mut before = first_link(key());
             for record in story.journal() {
                 before = next_link(&before, record);
@@ -356,6 +466,29 @@ mod chain {
 
     fn node_started(node: &str) -> (&str, Option<&str>, &str) {
         ("node.started", Some(node), r#"{"typeId":"core.noop","execution":1}"#)
+    }
+
+    #[test]
+    fn a_journal_of_the_first_release_still_folds() {
+        let graph = graph(SHIPMENT);
+        let dispatched = r#"{"typeId":"core.noop","execution":1,"dispatched":true}"#;
+        let events = [
+            ("run.started", None, r#"{"workflowId":"shipment","definition":"PINNED","inputs":{"weight":2}}"#),
+            ("node.started", Some("pack"), dispatched),
+            ("node.started", Some("label"), dispatched),
+            ("node.started", Some("pick up"), r#"{"typeId":"core.delay","execution":1,"until":5}"#),
+            ("node.completed", Some("pick up"), "{}"),
+            ("node.completed", Some("pack"), r#"{"outputs":{"boxes":2}}"#),
+            ("node.completed", Some("label"), "{}"),
+            ("node.started", Some("send"), r#"{"typeId":"core.noop","execution":1}"#),
+            ("node.completed", Some("send"), "{}"),
+            ("run.completed", None, r#"{"durationMs":0}"#),
+        ];
+        let mut run = Run::empty(key(), SALT, graph.clone());
+        for record in forged_with(&graph, &events, |record| record.version = 1) {
+            run.apply(&record).expect("what the first release wrote is legal");
+        }
+        assert_eq!(run.status(), Status::Completed);
     }
 
     /// Folds a forged journal of a workflow with the nodes `first` and `second`: only its last event is bad.

@@ -7,7 +7,9 @@ mod story;
 #[path = "domain/workflow.rs"]
 mod workflow;
 
-use abide_core::{Graph, Kind, Millis, NodePhase, Record, Rejection, Status, TaskId, limits};
+use abide_core::{
+    Failure, Graph, Kind, Millis, NodePhase, Performance, Product, Record, Rejection, Status, TaskId, limits,
+};
 use serde_json::{Value, json};
 use story::{BEGIN, Story, hours, type_name};
 use workflow::{
@@ -155,7 +157,7 @@ mod inputs {
     fn a_fixed_value_is_given_as_it_was_written() {
         let text = workflow([identity("echo").input("x", fixed(&json!("HERE")))]).text();
         let exact = text.replace(r#""HERE""#, r#"{"b":12345678901234567890123,"a":1.50}"#);
-        let graph = Graph::parse(exact.as_bytes()).expect("the definition is sound");
+        let graph = Graph::admit(exact.as_bytes()).expect("the definition is sound");
         Story::following(graph.into())
             .start()
             .outputs("echo", Some(r#"{"x":{"b":12345678901234567890123,"a":1.50}}"#));
@@ -399,8 +401,7 @@ mod tasks {
         assert_eq!(story.payload("node.started"), STARTED);
         let id = TaskId { node: "echo".into(), execution: 1 };
         assert!(story.run().tasks().eq([id.clone()]));
-        let outcome = story.run().perform_task(&id).expect("it is under way");
-        let story = story.report_of("echo", 1, outcome).expect([
+        let story = story.perform("echo").expect([
             "node.completed echo",
             "node.started next",
             "node.completed next",
@@ -410,7 +411,7 @@ mod tasks {
         story.outputs("echo", Some(r#"{"x":1}"#));
     }
 
-    const STARTED: &str = r#"{"typeId":"core.identity","execution":1,"dispatched":true}"#;
+    const STARTED: &str = r#"{"typeId":"core.identity","execution":1,"dispatched":true,"inputs":{"x":1}}"#;
 
     #[test]
     fn a_task_is_performed_as_the_pure_node_would_be() {
@@ -420,9 +421,9 @@ mod tasks {
             let node = node.into();
             story.run().perform_task(&TaskId { node, execution })
         };
-        let failure = perform("boom", 1).unwrap().unwrap_err();
-        assert_eq!(failure.message, "no luck");
-        assert_eq!(perform("quiet", 1), Some(Ok(None)));
+        let failure = Failure::new("node_execution_failed", "no luck");
+        assert_eq!(perform("boom", 1), Some(Performance::Done(Err(failure))));
+        assert_eq!(perform("quiet", 1), Some(Performance::Done(Ok(Product::default()))));
         assert_eq!(perform("quiet", 2), None, "of another execution");
         assert_eq!(perform("nobody", 1), None);
     }

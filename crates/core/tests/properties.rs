@@ -9,8 +9,8 @@ mod workflow;
 use std::collections::{HashMap, HashSet};
 
 use abide_core::{
-    Command, Event, Failure, Head, Hold, Lifecycle, NodeEvent, NodePhase, Notice, Payload, Record, Rejection,
-    Report, Run, RunEvent, RunId, TaskId, TimerId, limits,
+    Cancellation, Command, Event, Failure, Head, Hold, JsonMap, Lifecycle, NodeEvent, NodePhase, Notice,
+    Payload, Product, Record, Rejection, Report, Run, RunEvent, RunId, TaskId, TimerId, limits,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -99,7 +99,7 @@ proptest! {
         let tale = plan.play_to_the_end();
         let run = tale.last();
         let cancelled = tale.turns.iter().any(|turn| {
-            turn.outcome.is_ok() && matches!(turn.command, Some(Command::Cancel { .. }))
+            turn.outcome.is_ok() && matches!(turn.command, Some(Command::Cancel(_)))
         });
         let failure = first_failure(&tale);
         match run.lifecycle() {
@@ -313,15 +313,27 @@ fn every_command() -> Vec<Command> {
     let node: std::sync::Arc<str> = "n0".into();
     let task = TaskId { node: node.clone(), execution: 1 };
     let from = RunId::from_bytes([2; 16]);
-    let notice = Notice { from, sequence: u64::MAX, node: "n0".to_owned(), lifecycle: Lifecycle::Running };
+    let notice = Notice {
+        from,
+        sequence: u64::MAX,
+        node: "n0".to_owned(),
+        lifecycle: Lifecycle::Running,
+        execution: 0,
+        outputs: JsonMap::new(),
+        sensitive: Vec::new(),
+        error: None,
+    };
+    let error = Failure::new("workflow_not_found", "there is no such workflow");
     vec![
-        Command::Cancel { reason: reason.clone(), by: by.clone() },
+        Command::Cancel(Cancellation { reason: None, cancelled_by: None, parent_run_id: None }),
         Command::Pause { reason, by: by.clone() },
         Command::Resume { by },
         Command::Fire(TimerId::Stretch),
         Command::Fire(TimerId::Delay { node, execution: 1 }),
-        Command::Report(Report { task, outcome: Ok(None) }),
+        Command::Fire(TimerId::RunTimeout),
+        Command::Report(Report { task, outcome: Ok(Product::default()) }),
         Command::Hear { notice, heard: None },
+        Command::RefuseChild { child: from, node: "n0".to_owned(), error },
     ]
 }
 

@@ -179,9 +179,7 @@ impl Engine {
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
         let NewRun { inputs, tags, metadata, configurable, parent, by, .. } = new;
-        let (sensitive, unset) = (Vec::new(), Vec::new());
-        let start =
-            Start { key, salt, graph, inputs, tags, metadata, parent, by, configurable, sensitive, unset };
+        let start = Start { inputs, tags, metadata, parent, by, configurable, ..Start::of(key, salt, graph) };
         let status = self.shell.start(start, None).await?;
         Ok((key.id, status))
     }

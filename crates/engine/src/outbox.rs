@@ -170,18 +170,13 @@ async fn start_child(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Delive
 async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(), Error> {
     let tenant = at.sender.tenant;
     let graph = shell.graphs.named(&*shell.store, tenant, &spawn.workflow_id).await?;
+    let salt = *uuid::Uuid::new_v4().as_bytes();
     let start = Start {
-        key: spawn.child.of(tenant),
-        salt: *uuid::Uuid::new_v4().as_bytes(),
-        graph,
         inputs: spawn.inputs,
-        tags: Vec::new(),
-        metadata: None,
         parent: Some(spawn.parent),
-        by: None,
-        configurable: None,
         sensitive: spawn.sensitive,
         unset: spawn.unset,
+        ..Start::of(spawn.child.of(tenant), salt, graph)
     };
     shell.start(start, Some(at)).await.map(|_| ())
 }

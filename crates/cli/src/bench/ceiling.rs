@@ -35,19 +35,7 @@ fn start(graph: &Arc<Graph>, number: u128) -> anyhow::Result<(Run, u64, Commit)>
     // Spread like the ids of a server: rising in time, random below.
     let id = (number << 80) | (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) & 0xFFFF_FFFF_FFFF);
     let key = RunId::from_bytes(id.to_be_bytes()).of(TENANT);
-    let start = Start {
-        key,
-        salt: [1; 16],
-        graph: graph.clone(),
-        inputs: Default::default(),
-        tags: Vec::new(),
-        metadata: None,
-        parent: None,
-        by: None,
-        configurable: None,
-        sensitive: Vec::new(),
-        unset: Vec::new(),
-    };
+    let start = Start::of(key, [1; 16], graph.clone());
     let (run, step) = Run::start(start, 1)?;
     let fence = fence_of(&step);
     let commit = Commit { boot: 1, salt: Some([1; 16]), ..Commit::of(&run, step) };

@@ -144,6 +144,13 @@ impl Reducer {
     }
 }
 
+/// A list whose entries age, as it was written.
+pub(super) fn without_times(state: &Json) -> Json {
+    let values = serde_json::from_str::<Vec<Aging<'_>>>(state.text());
+    let values: Vec<&RawValue> = values.unwrap_or_default().into_iter().map(|entry| entry.value).collect();
+    Json::of(&values)
+}
+
 impl State<'_> {
     /// The list with `write` at its end, without the entries that it `replaces` and those that are too old.
     fn join(&self, write: &Json, replaces: impl Fn(&RawValue) -> bool) -> Result<Json, WriteRefused> {

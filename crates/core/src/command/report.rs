@@ -3,7 +3,7 @@
 use crate::command::{Report, Turn};
 use crate::event::{Failure, NodeEvent, NodeRetried};
 use crate::http::{Reached, TaskFailure};
-use crate::{Json, NodeIx, NodePhase, Rejection, Run, TaskId};
+use crate::{Json, NodeIx, NodePhase, Rejection, Run, TaskId, limits};
 
 pub(super) fn decide(run: &mut Run, turn: &mut Turn, report: Report) -> Result<(), Rejection> {
     run.check_open()?;
@@ -55,7 +55,9 @@ fn delay_for(run: &Run, ix: NodeIx, attempt: u32) -> Option<crate::Millis> {
 /// What the other side asked for with `Retry-After`.
 fn told_to_wait(failure: &Failure) -> crate::Millis {
     let details = failure.details.as_ref().and_then(|details| details.parse::<crate::JsonMap>().ok());
-    details.and_then(|details| details.get("retryAfterMs")?.parse().ok()).unwrap_or(0)
+    let asked = details.and_then(|details| details.get("retryAfterMs")?.parse().ok()).unwrap_or(0);
+    // The other side must not put a run to sleep for years.
+    asked.min(limits::RETRY_DELAY_MS_MAX)
 }
 
 fn unsafe_to_repeat(failure: Failure) -> Failure {

@@ -34,6 +34,25 @@ pub struct Start {
     pub unset: Vec<String>,
 }
 
+impl Start {
+    /// A run of a definition, and nothing more.
+    pub fn of(key: Key, salt: Salt, graph: Arc<Graph>) -> Self {
+        Self {
+            key,
+            salt,
+            graph,
+            inputs: JsonMap::new(),
+            tags: Vec::new(),
+            metadata: None,
+            parent: None,
+            by: None,
+            configurable: None,
+            sensitive: Vec::new(),
+            unset: Vec::new(),
+        }
+    }
+}
+
 impl Run {
     /// Starts a run, or says what is wrong with the request.
     pub fn start(start: Start, now: Millis) -> Result<(Self, Step), Rejection> {

@@ -24,9 +24,9 @@ pub struct NodeStarted {
     /// How many attempts failed before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
-    /// What the executor gets: it must be the same however often it is executed.
-    #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
-    pub inputs: JsonMap,
+    /// What the executor gets, if the node has ports: it must be the same however often it is executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<JsonMap>,
     /// Something that is never shown went in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,

@@ -113,7 +113,7 @@ pub struct Failed {
 }
 
 /// Somebody cancelled the run: asked for, while work is in flight, or done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Cancellation {
     /// Why, in the caller's words.

@@ -100,16 +100,17 @@ impl Builder<'_> {
 
     fn index_nodes(&mut self, nodes: &[NodeDefinition]) {
         for (ix, node) in nodes.iter().enumerate() {
+            let at = &node.at;
             if !is_node_id(&node.id) {
                 let message = format!(
                     "a node id has 1 to {} characters, and no control characters",
                     limits::NODE_ID_CHARS_MAX
                 );
-                self.findings.problem(format!("nodes[{ix}].id"), message);
+                self.findings.problem(format!("{at}.id"), message);
             }
             if self.index.insert(node.id.as_str().into(), ix as NodeIx).is_some() {
                 let message = format!("'{}' is used twice; rename one", node.id);
-                self.findings.problem(format!("nodes[{ix}].id"), message);
+                self.findings.problem(format!("{at}.id"), message);
             }
         }
     }
@@ -130,8 +131,8 @@ impl Builder<'_> {
     fn variables(&mut self, definition: &Definition) -> Vec<Variable> {
         let mut names = HashSet::new();
         let mut variables = Vec::with_capacity(definition.variables.len());
-        for (ix, variable) in definition.variables.iter().enumerate() {
-            let place = format!("variables[{ix}]");
+        for variable in &definition.variables {
+            let place = &variable.place;
             if !names.insert(variable.name.as_str()) {
                 let message = format!("'{}' is declared twice", variable.name);
                 self.findings.problem(format!("{place}.name"), message);
@@ -305,16 +306,16 @@ impl Builder<'_> {
     fn edges(&mut self, definition: &Definition, nodes: &mut [GraphNode]) -> Vec<GraphEdge> {
         let mut ids = HashSet::new();
         let mut edges = Vec::with_capacity(definition.edges.len());
-        for (ix, written) in definition.edges.iter().enumerate() {
-            let place = format!("edges[{ix}]");
+        for written in &definition.edges {
+            let place = &written.place;
             if !ids.insert(written.id.as_str()) {
                 let message = format!("'{}' is used twice; rename one", written.id);
                 self.findings.problem(format!("{place}.id"), message);
             }
-            let source = self.end(&place, "sourceNodeId", &written.source);
-            let target = self.end(&place, "targetNodeId", &written.target);
+            let source = self.end(place, "sourceNodeId", &written.source);
+            let target = self.end(place, "targetNodeId", &written.target);
             let (Some(source), Some(target)) = (source, target) else { continue };
-            let edge = self.edge(&place, written, source, target, &definition.nodes[source as usize], nodes);
+            let edge = self.edge(place, written, source, target, &definition.nodes[source as usize], nodes);
             nodes[source as usize].out.push(edges.len() as u32);
             edges.push(edge);
         }

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Command, Effect, ErrorCode, EventType, Failure, Graph, Json, JsonMap, Key, Lifecycle, Millis, NodePhase,
-    Notice, Parent, Payload, Record, Rejection, Report, Run, RunId, Salt, Start, Status, Step, TaskId,
-    TenantId, TimerId,
+    Cancellation, Cascade, Command, Effect, ErrorCode, EventType, Failure, Graph, Json, JsonMap, Key,
+    Lifecycle, Millis, NodePhase, Notice, Parent, Payload, Performance, Product, Reached, Record, Rejection,
+    Report, Run, RunId, Salt, Spawn, Start, Status, Step, TaskFailure, TaskId, TenantId, TimerId,
 };
 use serde_json::Value;
 
@@ -38,7 +38,35 @@ pub(crate) fn json(value: &Value) -> Json {
 
 /// What the run `from` says at `sequence` to the node `node`.
 pub(crate) fn notice(from: RunId, sequence: u64, lifecycle: Lifecycle) -> Notice {
-    Notice { from, sequence, node: "child".to_owned(), lifecycle }
+    Notice {
+        from,
+        sequence,
+        node: "child".to_owned(),
+        lifecycle,
+        execution: 0,
+        outputs: JsonMap::new(),
+        sensitive: Vec::new(),
+        error: None,
+    }
+}
+
+/// Somebody asks for an end.
+pub(crate) fn cancellation(reason: Option<&str>, by: Option<&str>) -> Cancellation {
+    Cancellation {
+        reason: reason.map(str::to_owned),
+        cancelled_by: by.map(str::to_owned),
+        parent_run_id: None,
+    }
+}
+
+/// A failure that no other attempt would mend.
+pub(crate) fn for_good(failure: Failure) -> TaskFailure {
+    TaskFailure { failure, retryable: false, reached: Reached::Maybe }
+}
+
+/// A failure that another attempt might mend.
+pub(crate) fn for_now(message: &str, reached: Reached) -> TaskFailure {
+    TaskFailure { failure: Failure::new("node_execution_failed", message), retryable: true, reached }
 }
 
 /// A story before its first word.
@@ -71,6 +99,9 @@ impl Story {
             metadata: None,
             parent: None,
             by: None,
+            configurable: None,
+            sensitive: Vec::new(),
+            unset: Vec::new(),
         })
     }
 }
@@ -91,10 +122,28 @@ impl Opening {
         self
     }
 
-    pub(crate) fn child_of(mut self, run: RunId, node: &str) -> Self {
-        let node = node.to_owned();
-        self.0.parent = Some(Parent::of(run, &node));
+    /// An option of the run.
+    pub(crate) fn configurable(mut self, value: &Value) -> Self {
+        self.0.configurable = Some(json(value));
         self
+    }
+
+    pub(crate) fn child_of(self, run: RunId, node: &str) -> Self {
+        self.parent(Parent::of(run, node))
+    }
+
+    pub(crate) fn parent(mut self, parent: Parent) -> Self {
+        self.0.parent = Some(parent);
+        self
+    }
+
+    /// Everything that a parent fixed of its child.
+    pub(crate) fn spawned(mut self, spawn: &Spawn) -> Self {
+        self.0.key = spawn.child.of(TenantId(1));
+        self.0.inputs = spawn.inputs.clone();
+        self.0.sensitive = spawn.sensitive.clone();
+        self.0.unset = spawn.unset.clone();
+        self.parent(spawn.parent.clone())
     }
 
     pub(crate) fn by(mut self, who: &str) -> Self {
@@ -127,12 +176,12 @@ impl Story {
 
     #[track_caller]
     pub(crate) fn cancel(self) -> Self {
-        self.ask(Command::Cancel { reason: None, by: None })
+        self.ask(Command::Cancel(cancellation(None, None)))
     }
 
     #[track_caller]
     pub(crate) fn cancel_because(self, reason: &str, who: &str) -> Self {
-        self.ask(Command::Cancel { reason: Some(reason.to_owned()), by: Some(who.to_owned()) })
+        self.ask(Command::Cancel(cancellation(Some(reason), Some(who))))
     }
 
     #[track_caller]
@@ -174,6 +223,7 @@ impl Story {
         self.report_of(node, 1, Err(Failure::new("node_execution_failed", message)))
     }
 
+    /// A task of some execution ends, for good.
     #[track_caller]
     pub(crate) fn report_of(
         self,
@@ -181,8 +231,58 @@ impl Story {
         execution: u32,
         outcome: Result<Option<Json>, Failure>,
     ) -> Self {
+        self.report_product(node, execution, outcome.map(Product::of).map_err(for_good))
+    }
+
+    #[track_caller]
+    pub(crate) fn report_product(
+        self,
+        node: &str,
+        execution: u32,
+        outcome: Result<Product, TaskFailure>,
+    ) -> Self {
         let task = TaskId { node: node.into(), execution };
         self.ask(Command::Report(Report { task, outcome }))
+    }
+
+    /// An attempt fails in a way that another one might mend.
+    #[track_caller]
+    pub(crate) fn report_trouble(self, node: &str, message: &str, reached: Reached) -> Self {
+        let execution = self.node(node).execution;
+        self.report_product(node, execution, Err(for_now(message, reached)))
+    }
+
+    /// A task is executed and reported, as an executor does it.
+    #[track_caller]
+    pub(crate) fn perform(self, node: &str) -> Self {
+        let execution = self.node(node).execution;
+        let Performance::Done(outcome) = self.performance(node) else {
+            panic!("node {node} asks for more than to be reported");
+        };
+        self.report_product(node, execution, outcome.map_err(for_good))
+    }
+
+    /// What a task in flight asks of its executor.
+    #[track_caller]
+    pub(crate) fn performance(&self, node: &str) -> Performance {
+        let task = TaskId { node: node.into(), execution: self.node(node).execution };
+        self.run.perform_task(&task).expect("the task is under way")
+    }
+
+    /// The child that a node waits for ends.
+    #[track_caller]
+    pub(crate) fn child_ends(self, node: &str, lifecycle: Lifecycle, outputs: &Value) -> Self {
+        let from = self.node(node).child.expect("the node has a child");
+        let outputs = json(outputs).parse().expect("outputs are an object");
+        let notice = Notice { node: node.to_owned(), outputs, ..notice(from, 5, lifecycle) };
+        self.hear(notice, None)
+    }
+
+    /// The child that a node waits for can't be started.
+    #[track_caller]
+    pub(crate) fn child_refused(self, node: &str, error: Failure) -> Self {
+        let child = self.node(node).child.expect("the node has a child");
+        self.ask(Command::RefuseChild { child, node: node.to_owned(), error })
     }
 
     #[track_caller]
@@ -208,7 +308,11 @@ impl Story {
             effects.extend(self.twin.apply(record).expect("a decided record folds"));
         }
         assert_eq!(effects, step.effects, "folding the records implies the same effects");
-        assert_eq!(self.twin.snapshot(), self.run.snapshot(), "folding gives the same run");
+        let snapshot = self.run.snapshot();
+        assert_eq!(self.twin.snapshot(), snapshot, "folding gives the same run");
+        let woken = Run::from_snapshot(self.run.key(), SALT, self.run.graph().clone(), &snapshot);
+        let woken = woken.expect("this version reads what it wrote");
+        assert_eq!(format!("{woken:?}"), format!("{:?}", self.run), "nothing is left out of a snapshot");
         self.journal.extend_from_slice(&step.records);
     }
 }
@@ -285,6 +389,41 @@ impl Story {
         self.run.node(ix)
     }
 
+    /// The last child that was asked for.
+    #[track_caller]
+    pub(crate) fn spawn(&self) -> Spawn {
+        let spawned = self.step().effects.iter().rev().find_map(|effect| match effect {
+            Effect::Spawn(spawn) => Some(spawn.clone()),
+            _ => None,
+        });
+        spawned.expect("a child was asked for")
+    }
+
+    /// What the run told its parent.
+    #[track_caller]
+    pub(crate) fn told(&self) -> Notice {
+        let told = self.step().effects.iter().find_map(|effect| match effect {
+            Effect::Send { notice, .. } => Some(notice.clone()),
+            _ => None,
+        });
+        told.expect("the parent was told")
+    }
+
+    /// All events so far, each as `type` or `type node`.
+    pub(crate) fn history(&self) -> Vec<String> {
+        lines(&self.journal)
+    }
+
+    /// The value of a variable, as text.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.run.variables().get(name).map(Json::text)
+    }
+
+    /// The value of a channel, as text.
+    pub(crate) fn channel(&self, name: &str) -> Option<&str> {
+        self.run.channels().get(name).map(Json::text)
+    }
+
     /// The payload of the last event of a type.
     #[track_caller]
     pub(crate) fn payload(&self, name: &str) -> String {
@@ -323,5 +462,9 @@ fn describe(effect: &Effect) -> String {
             format!("tell {to} node {}: {:?} at {}", notice.node, notice.lifecycle, notice.sequence)
         }
         Effect::Hear { from, sequence } => format!("heard {from} at {sequence}"),
+        Effect::Spawn(Spawn { workflow_id, parent, .. }) => {
+            format!("spawn {workflow_id} for {}", parent.node)
+        }
+        Effect::Cascade(Cascade { reason, .. }) => format!("cascade {reason}"),
     }
 }

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use abide_core::{
-    Command, Effect, Failure, Graph, Hold, Json, JsonMap, Key, Lifecycle, Millis, Notice, Record, Rejection,
-    Report, Run, RunId, Salt, Start, Step, TaskId, TenantId, TimerId,
+    Cancellation, Command, Effect, Failure, Graph, Hold, Json, JsonMap, Key, Lifecycle, Millis, Notice,
+    Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Start, Step, TaskFailure,
+    TaskId, TenantId, TimerId,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -199,6 +200,8 @@ impl Kept {
             Effect::Hear { from, sequence } => {
                 self.heard.insert(*from, *sequence).is_none_or(|before| before < *sequence)
             }
+            // No plan has children yet, so nothing asks for one or ends with one.
+            Effect::Spawn(_) | Effect::Cascade(_) => false,
         };
         if !fits {
             self.misfits.push(effect.clone());
@@ -324,7 +327,8 @@ struct Teller {
 
 impl Teller {
     fn begin(plan: &Plan) -> Self {
-        let graph = plan.workflow().graph();
+        // A plan takes inputs from any node, which is no longer admitted: what is read has to fold all the same.
+        let graph = plan.workflow().old_graph();
         let parent = plan.is_child.then(|| abide_core::Parent::of(RunId::from_bytes([8; 16]), "child"));
         let start = Start {
             key: key(),
@@ -335,6 +339,9 @@ impl Teller {
             metadata: None,
             parent,
             by: None,
+            configurable: None,
+            sensitive: Vec::new(),
+            unset: Vec::new(),
         };
         let before = Run::empty(key(), SALT, graph.clone());
         let (run, step) = Run::start(start, BEGIN).expect("the plan's start is sound");
@@ -370,7 +377,11 @@ impl Teller {
 
     fn make(&mut self, mv: &Move) {
         match *mv {
-            Move::Cancel => self.ask(Command::Cancel { reason: Some("enough".to_owned()), by: None }),
+            Move::Cancel => self.ask(Command::Cancel(Cancellation {
+                reason: Some("enough".to_owned()),
+                cancelled_by: None,
+                parent_run_id: None,
+            })),
             Move::Pause => self.ask(Command::Pause { reason: None, by: None }),
             Move::Resume => self.ask(Command::Resume { by: None }),
             Move::Fire(which, late) => self.fire(which, late),
@@ -381,7 +392,7 @@ impl Teller {
             Move::Report(which, ref outcome) => self.report(which, outcome),
             Move::ReportAny(node, execution) => {
                 let node = self.any_node(node);
-                self.report_outcome(TaskId { node, execution }, Ok(None));
+                self.report_outcome(TaskId { node, execution }, Ok(Product::default()));
             }
             Move::Hear { child, sequence } => self.hear(RunId::from_bytes([0x40 + child; 16]), sequence),
             Move::Wait(ms) => self.now += ms,
@@ -410,20 +421,29 @@ impl Teller {
         }
         let task = which.get(&tasks).clone();
         let outcome = match outcome {
-            Outcome::AsPerformed => self.run.perform_task(&task).expect("the task is under way"),
-            Outcome::Good(value) => Ok(Some(Json::of(&json!({"x": value})))),
-            Outcome::Bad => Err(Failure::new("node_execution_failed", "bad luck")),
+            Outcome::AsPerformed => performed(&self.run, &task),
+            Outcome::Good(value) => Ok(Product::of(Some(Json::of(&json!({"x": value}))))),
+            Outcome::Bad => Err(for_good(Failure::new("node_execution_failed", "bad luck"))),
         };
         self.report_outcome(task, outcome);
     }
 
-    fn report_outcome(&mut self, task: TaskId, outcome: Result<Option<Json>, Failure>) {
+    fn report_outcome(&mut self, task: TaskId, outcome: Result<Product, TaskFailure>) {
         self.ask(Command::Report(Report { task, outcome }));
     }
 
     fn hear(&mut self, from: RunId, sequence: u64) {
         let heard = self.kept.heard.get(&from).copied();
-        let notice = Notice { from, sequence, node: "child".to_owned(), lifecycle: Lifecycle::Running };
+        let notice = Notice {
+            from,
+            sequence,
+            node: "child".to_owned(),
+            lifecycle: Lifecycle::Running,
+            execution: 0,
+            outputs: JsonMap::new(),
+            sensitive: Vec::new(),
+            error: None,
+        };
         self.ask(Command::Hear { notice, heard });
     }
 
@@ -436,7 +456,7 @@ impl Teller {
             let next_timer = self.kept.timers.iter().min_by_key(|(_, due)| **due);
             let next_task = self.kept.tasks.iter().min_by(|a, b| a.node.cmp(&b.node));
             if let Some(task) = next_task.cloned() {
-                let outcome = self.run.perform_task(&task).expect("the task is under way");
+                let outcome = performed(&self.run, &task);
                 self.report_outcome(task, outcome);
             } else if let Some((timer, due)) = next_timer {
                 let (timer, due) = (timer.clone(), *due);
@@ -448,4 +468,15 @@ impl Teller {
         }
         panic!("the run asks for more than {most} timers and tasks");
     }
+}
+
+fn performed(run: &Run, task: &TaskId) -> Result<Product, TaskFailure> {
+    match run.perform_task(task).expect("the task is under way") {
+        Performance::Done(outcome) => outcome.map_err(for_good),
+        Performance::Http(_) => unreachable!("no plan sends requests"),
+    }
+}
+
+fn for_good(failure: Failure) -> TaskFailure {
+    TaskFailure { failure, retryable: false, reached: Reached::Maybe }
 }

@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug)]
 pub(crate) struct Workflow {
     nodes: Vec<Sketch>,
-    edges: Vec<(String, String)>,
+    edges: Vec<Value>,
     variables: Vec<Value>,
+    /// Keys of the definition itself: settings, channels and what else a test names.
+    rest: Value,
+    mocks: bool,
 }
 
 /// A node in the making.
@@ -24,15 +27,72 @@ pub(crate) struct Sketch(Value);
 pub(crate) struct Source(Value);
 
 pub(crate) fn workflow(nodes: impl IntoIterator<Item = Sketch>) -> Workflow {
-    Workflow { nodes: nodes.into_iter().collect(), edges: Vec::new(), variables: Vec::new() }
+    let nodes = nodes.into_iter().collect();
+    Workflow { nodes, edges: Vec::new(), variables: Vec::new(), rest: json!({}), mocks: false }
 }
 
 impl Workflow {
     /// Adds the edges of a path, written `a > b > c`.
     pub(crate) fn flow(mut self, path: &str) -> Self {
         let stops: Vec<&str> = path.split('>').map(str::trim).collect();
-        let pairs = stops.windows(2);
-        self.edges.extend(pairs.map(|pair| (pair[0].to_owned(), pair[1].to_owned())));
+        for pair in stops.windows(2) {
+            let id = format!("e{}", self.edges.len());
+            self.edges.push(json!({"id": id, "sourceNodeId": pair[0], "targetNodeId": pair[1]}));
+        }
+        self
+    }
+
+    /// Adds the edges of a path, all under one rule.
+    pub(crate) fn under(self, rule: &str, path: &str) -> Self {
+        let before = self.edges.len();
+        let mut workflow = self.flow(path);
+        workflow.edges[before..].iter_mut().for_each(|edge| edge["triggerRule"] = json!(rule));
+        workflow
+    }
+
+    /// Says more about the edge added last: its rule, its condition, what it carries.
+    pub(crate) fn edge(mut self, key: &str, value: Value) -> Self {
+        let last = self.edges.last_mut().expect("an edge was added");
+        last[key] = value;
+        self
+    }
+
+    /// Gives the edge added last a condition in CEL.
+    pub(crate) fn when(self, expression: &str) -> Self {
+        self.edge("condition", json!({"type": "expression", "expression": expression}))
+    }
+
+    /// Lets the edge added last leave a branch by one of its cases.
+    pub(crate) fn case(self, name: &str) -> Self {
+        self.edge("sourceOutput", json!(name))
+    }
+
+    /// Keeps the values of the variable declared last from being shown.
+    pub(crate) fn sensitive(mut self) -> Self {
+        let last = self.variables.last_mut().expect("a variable was declared");
+        last["sensitive"] = json!(true);
+        self
+    }
+
+    pub(crate) fn channel(mut self, name: &str, declaration: Value) -> Self {
+        self.rest["channels"][name] = declaration;
+        self
+    }
+
+    pub(crate) fn settings(mut self, name: &str, value: Value) -> Self {
+        self.rest["settings"][name] = value;
+        self
+    }
+
+    /// A key of the definition itself.
+    pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
+        self.rest[key] = value;
+        self
+    }
+
+    /// Lets its nodes play the mocks of the public fixtures.
+    pub(crate) fn with_mocks(mut self) -> Self {
+        self.mocks = true;
         self
     }
 
@@ -56,23 +116,33 @@ impl Workflow {
     }
 
     pub(crate) fn graph(&self) -> Arc<Graph> {
-        let parsed = Graph::parse(self.text().as_bytes());
-        Arc::new(parsed.unwrap_or_else(|problems| panic!("the test's own definition is wrong: {problems:?}")))
+        let admitted = Graph::admit(self.text().as_bytes());
+        let graph =
+            admitted.unwrap_or_else(|problems| panic!("the test's own definition is wrong: {problems:?}"));
+        Arc::new(graph.with_mocks(self.mocks))
+    }
+
+    /// The definition as one that was admitted long ago, by fewer rules.
+    pub(crate) fn old_graph(&self) -> Arc<Graph> {
+        Arc::new(Graph::read(self.text().as_bytes()).expect("the definition can be read"))
+    }
+
+    /// What is wrong with the definition, one problem per line.
+    pub(crate) fn problems(&self) -> String {
+        let refused = Graph::admit(self.text().as_bytes()).expect_err("the definition is refused");
+        refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
     /// The definition as it is written.
     pub(crate) fn text(&self) -> String {
-        let edges: Vec<Value> = (0..)
-            .zip(&self.edges)
-            .map(|(n, (from, to)): (u32, _)| {
-                json!({"id": format!("e{n}"), "sourceNodeId": from, "targetNodeId": to})
-            })
-            .collect();
         let nodes: Vec<&Value> = self.nodes.iter().map(|node| &node.0).collect();
-        let definition = json!({
-            "id": "story", "name": "Story", "version": "1", "nodes": nodes, "edges": edges,
+        let mut definition = json!({
+            "id": "story", "name": "Story", "version": "1", "nodes": nodes, "edges": self.edges,
             "triggers": [], "variables": self.variables, "metadata": {}, "settings": {},
         });
+        for (key, value) in self.rest.as_object().expect("the rest is an object") {
+            definition[key] = value.clone();
+        }
         definition.to_string()
     }
 }
@@ -99,14 +169,60 @@ pub(crate) fn delay(id: &str, ms: Millis) -> Sketch {
     of_kind(id, "core.delay").config("ms", json!(ms))
 }
 
+/// A node that sends a request; nobody is called, since the tests report what came of it.
+pub(crate) fn http(id: &str, method: &str) -> Sketch {
+    let node = of_kind(id, "core.http.request").config("method", json!(method));
+    node.config("url", json!("https://service.example/things"))
+}
+
+pub(crate) fn transform(id: &str) -> Sketch {
+    of_kind(id, "core.transform")
+}
+
+/// A node that chooses the first of these cases that holds, each a name and an expression.
+pub(crate) fn branch(id: &str, cases: &[(&str, &str)]) -> Sketch {
+    let cases: Vec<Value> = cases.iter().map(|(name, when)| json!({"name": name, "when": when})).collect();
+    of_kind(id, "core.branch").config("cases", json!(cases))
+}
+
+pub(crate) fn channel_write(id: &str, channel: &str) -> Sketch {
+    of_kind(id, "core.channelWrite").config("channelName", json!(channel))
+}
+
+/// A node that runs another workflow and waits for it.
+pub(crate) fn child(id: &str, workflow_id: &str) -> Sketch {
+    of_kind(id, "core.subWorkflow").config("workflowId", json!(workflow_id))
+}
+
 /// A no-op that is handed to an executor, so that its outcome is unknown until it is reported.
 pub(crate) fn task(id: &str) -> Sketch {
     noop(id).durable()
 }
 
 impl Sketch {
-    pub(crate) fn durable(mut self) -> Self {
-        self.0["settings"] = json!({"abide": {"durable": true}});
+    pub(crate) fn durable(self) -> Self {
+        self.setting("durable", json!(true))
+    }
+
+    /// One of the settings that are Abide's own.
+    pub(crate) fn setting(mut self, name: &str, value: Value) -> Self {
+        self.0["settings"]["abide"][name] = value;
+        self
+    }
+
+    /// Lets the node close a loop that goes back at most so often.
+    pub(crate) fn looping(self, most: u32) -> Self {
+        self.setting("loop", json!({"maxIterations": most}))
+    }
+
+    pub(crate) fn disabled(mut self) -> Self {
+        self.0["disabled"] = json!(true);
+        self
+    }
+
+    /// A key of the node itself.
+    pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
+        self.0[key] = value;
         self
     }
 
@@ -131,6 +247,10 @@ pub(crate) fn variable(name: &str) -> Source {
 
 pub(crate) fn output(node: &str, key: &str) -> Source {
     Source(json!({"type": "connection", "nodeId": node, "outputKey": key}))
+}
+
+pub(crate) fn expression(text: &str) -> Source {
+    Source(json!({"type": "expression", "expression": text}))
 }
 
 impl Source {

@@ -57,10 +57,10 @@ async fn a_message_left_over_is_delivered_by_the_next_process() {
 async fn finish_without_an_engine(store: &dyn Store, key: Key) {
     let loaded = store.load(key).await.unwrap().unwrap();
     let source = store.blob(TENANT, loaded.summary.definition).await.unwrap().unwrap();
-    let graph = std::sync::Arc::new(abide_core::Graph::parse(&source).unwrap());
+    let graph = std::sync::Arc::new(abide_core::Graph::admit(&source).unwrap());
     let mut run = abide_core::Run::empty(key, loaded.salt.unwrap(), graph);
     loaded.tail.iter().for_each(|record| drop(run.apply(record).unwrap()));
-    let step = run.decide(abide_core::Command::Cancel { reason: None, by: None }, 0).unwrap();
+    let step = run.decide(abide_core::Command::Cancel(abide_core::Cancellation::default()), 0).unwrap();
     let commit = abide_store::Commit::of(&run, step);
     let (told, hears) = tokio::sync::oneshot::channel();
     let done = Box::new(move |result| drop(told.send(result)));

@@ -77,9 +77,9 @@ impl Rig {
 /// Another engine on the same store, as another server would be.
 pub(crate) fn second_engine(store: &Arc<Tapped>, clock: &Arc<TestClock>) -> Engine {
     let store: Arc<dyn Store> = store.clone();
-    let engine = Engine::start(EngineOptions { store, clock: clock.clone(), failpoints: None });
+    let engine = Engine::start(EngineOptions::new(store, clock.clone()));
     for workflow in workflows() {
-        engine.register(Graph::parse(workflow.to_string().as_bytes()).unwrap());
+        engine.register(Graph::admit(workflow.to_string().as_bytes()).unwrap());
     }
     engine
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Command, Effect, Graph, Json, JsonMap, Key, Lifecycle, Millis, Notice, Parent, Report, Run, RunId, Start,
-    Step, TaskId, TenantId, TimerId,
+    Cancellation, Command, Effect, Graph, Json, JsonMap, Key, Lifecycle, Millis, Notice, Parent, Product,
+    Report, Run, RunId, Start, Step, TaskId, TenantId, TimerId,
 };
 use abide_store::{Commit, Message, MessageRef, MessageRow};
 
@@ -30,16 +30,7 @@ pub(crate) fn key(n: u32) -> Key {
 pub(crate) fn start(key: Key, graph: &Arc<Graph>) -> Start {
     let mut salt = *key.id.as_bytes();
     salt.reverse();
-    Start {
-        key,
-        salt,
-        graph: graph.clone(),
-        inputs: JsonMap::new(),
-        tags: Vec::new(),
-        metadata: None,
-        parent: None,
-        by: None,
-    }
+    Start::of(key, salt, graph.clone())
 }
 
 /// The input `text`.
@@ -111,7 +102,7 @@ impl Live {
 
     pub(crate) fn cancel(&mut self) -> Commit {
         let reason = Some("enough".to_owned());
-        self.decide(Command::Cancel { reason, by: None }, BEGIN)
+        self.decide(Command::Cancel(Cancellation { reason, ..Cancellation::default() }), BEGIN)
     }
 
     /// The earliest timer's time has come.
@@ -134,7 +125,7 @@ impl Live {
     /// The first task that is under way has ended well; its executor held this fence.
     pub(crate) fn report_under(&mut self, fence: u64) -> Commit {
         let task = self.first_task();
-        let report = Report { task, outcome: Ok(None) };
+        let report = Report { task, outcome: Ok(Product::default()) };
         Commit { fence: Some(fence), ..self.decide(Command::Report(report), BEGIN) }
     }
 

@@ -19,6 +19,7 @@ async fn furnished() -> DataDir {
             workflow_id: "errand".to_owned(),
             inputs: text_input("for the child"),
             sensitive: Vec::new(),
+            unset: Vec::new(),
             parent: Parent::of(run_id(1), "call"),
             cascade: true,
         }));

@@ -77,5 +77,5 @@ fn linked(nodes: &[Value], edges: &[(&str, &str)]) -> Arc<Graph> {
         "id": "errand", "name": "Errand", "version": "1", "nodes": nodes, "edges": edges,
         "triggers": [], "variables": [], "metadata": {}, "settings": {},
     });
-    Arc::new(Graph::parse(definition.to_string().as_bytes()).unwrap())
+    Arc::new(Graph::admit(definition.to_string().as_bytes()).unwrap())
 }

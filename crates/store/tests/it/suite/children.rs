@@ -13,6 +13,7 @@ fn spawn(parent: Key, child: u32, cascade: bool) -> Spawn {
         workflow_id: "errand".to_owned(),
         inputs: text_input("for the child"),
         sensitive: vec!["text".to_owned()],
+        unset: Vec::new(),
         parent: Parent { execution: Some(child), ..Parent::of(parent.id, "call") },
         cascade,
     }

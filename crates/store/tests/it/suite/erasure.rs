@@ -171,6 +171,7 @@ async fn messages_that_somebody_can_still_hear_outlive_their_sender() {
             workflow_id: "errand".to_owned(),
             inputs: text_input("for the child"),
             sensitive: Vec::new(),
+            unset: Vec::new(),
             parent: Parent::of(run_id(1), "call"),
             cascade: false,
         }));
