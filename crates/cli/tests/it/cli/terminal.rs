@@ -105,8 +105,8 @@ async fn watching_redraws_until_the_end() {
     server.advance(1000).await;
     let (code, seen) = tokio::task::spawn_blocking(|| terminal.end()).await.unwrap();
     assert_eq!(code, 0);
-    // The page of 7 lines is drawn over.
-    let last = seen.rsplit("\x1b[7A\r\x1b[J").next().unwrap();
+    // The page of 8 lines is drawn over.
+    let last = seen.rsplit("\x1b[8A\r\x1b[J").next().unwrap();
     assert!(last.contains("status    completed") && seen.len() > last.len(), "{seen:?}");
 }
 

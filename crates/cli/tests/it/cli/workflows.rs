@@ -71,7 +71,7 @@ fn every_problem_is_a_line_with_its_file_and_place() {
     desk.write("content", " {\"id\": 1}");
     let args = ["workflow", "validate", "good.yaml", "bad.json", "worse.yaml", "content"];
     insta::assert_snapshot!("validate", told(&desk.cli(&args)));
-    let json = desk.cli(&[&args[..3], &["--json"]].concat());
+    let json = desk.cli(&[&args[..4], &["--json"]].concat());
     insta::assert_snapshot!("validate_json", told(&json));
     insta::assert_snapshot!("validate_missing", told(&desk.cli(&["workflow", "validate", "nowhere.json"])));
 }
