@@ -199,7 +199,9 @@ impl Run {
         match change {
             Change::Variable { name, value } => self.set(turn, name, value, sensitive),
             Change::Channel { write } => {
-                self.emit_node(turn, ix, NodeEvent::ChannelWritten(write.clone()), cause);
+                let mut write = write.clone();
+                write.sensitive |= sensitive || self.hides_channel(&write.channel);
+                self.emit_node(turn, ix, NodeEvent::ChannelWritten(write), cause);
             }
             Change::Decision(decision) => {
                 let event = NodeEvent::Decided(crate::event::Decided { decision: decision.clone() });

@@ -44,6 +44,9 @@ table! {
     "forbidden" 403
         "The key is valid but may not do this."
         "Use a key that may, or ask the operator for one.";
+    "mock_provider_forbidden" 403
+        "The run asks for a mock provider in `configurable.mockProvider`, which only tests may use."
+        "Leave `configurable.mockProvider` out.";
     "not_found" 404
         "There is no such path."
         "Check the path against the guide. Every path starts with /v1.";
@@ -51,11 +54,17 @@ table! {
         "Your tenant has no run with this id."
         "Check the id with `abide run list`. A run of another tenant looks the same as none.";
     "workflow_not_found" 404
-        "No workflow with this id is loaded."
-        "Put its definition into the folder that the server was started with (--workflows) and restart it.";
+        "There is no workflow with this id, or no such version of it."
+        "Check the id with `abide workflow list`. Push the definition with `abide workflow push`, or put it into the folder that the server is started with (--workflows).";
+    "secret_not_found" 404
+        "Your tenant has no secret with this name."
+        "Check the name with `abide secrets list`.";
     "method_not_allowed" 405
         "The path exists, but not with this method."
         "Check the method against the guide.";
+    "run_not_ended" 409
+        "The run has not ended, and only a run that has ended can be erased."
+        "Cancel the run or wait for its end, and erase it then.";
     "payload_too_large" 413
         "The request body is larger than the server takes. Nothing was changed."
         "Send less: pass a reference to large data instead of the data.";
@@ -134,6 +143,45 @@ table! {
     "child_depth_exceeded" 0
         "A run would have started a child too many runs below the first."
         "Look for a workflow that calls itself without end.";
+    "child_refused" 0
+        "A child run could not be started, because its workflow refused what the parent gave it."
+        "Read the message: it names the input. Correct `inputMapping`, or the child's variables.";
+    "outcome_unknown" 0
+        "The server stopped while a request was under way, so nobody knows whether it was carried out. It was not sent again."
+        "Ask the other system. If doing it twice is as good as once, set `settings.abide.idempotent` on the node.";
+    "secret_missing" 0
+        "A request names a secret that the tenant does not have, or that can't be opened with this keyring."
+        "Set it with `abide secrets set NAME`, and start the run again.";
+    "http_request_invalid" 0
+        "A core.http.request can't be sent as it is written."
+        "Read the message: it says which part of the request is wrong.";
+    "http_address_refused" 0
+        "The host of a request is not an address of the public internet."
+        "Correct the URL, or ask the operator to allow the address with --allow-net.";
+    "http_redirect_refused" 0
+        "The other server redirected a request to where it can't follow."
+        "Request the final URL.";
+    "http_redirects_exceeded" 0
+        "The other server redirected a request more often than the node follows."
+        "Request the final URL, or raise the node's `maxRedirects`.";
+    "http_response_too_large" 0
+        "The answer to a request is larger than the node takes in."
+        "Ask for less, or raise the node's `maxResponseBytes`.";
+    "http_timeout" 0
+        "The other server did not answer in time. It may have carried out the request all the same."
+        "Check the other server, or raise the node's `timeoutMs`.";
+    "http_unreachable" 0
+        "The other server can't be reached, so nothing was sent."
+        "Check the host, the port and the server's certificate.";
+    "http_interrupted" 0
+        "The connection broke before the answer was complete. The other server may have carried out the request."
+        "Ask the other system what became of the request.";
+    "http_status" 0
+        "The other server answered with a status that says no."
+        "Read `details.status` and `details.body`. Correct the request, or list the status in `acceptStatuses`.";
+    "http_unavailable" 0
+        "This server can't send requests at all, because its HTTP client could not start."
+        "Install the system's CA certificates on the server and restart it.";
 }
 
 #[cfg(test)]

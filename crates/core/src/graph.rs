@@ -263,6 +263,11 @@ impl Graph {
         self.nodes.is_empty()
     }
 
+    /// How many edges there are.
+    pub fn edge_count(&self) -> usize {
+        self.edges.len()
+    }
+
     /// A node's id and kind.
     pub fn describe(&self, ix: NodeIx) -> (&Arc<str>, &Arc<str>, Kind) {
         let node = self.at(ix);

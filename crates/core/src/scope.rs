@@ -66,6 +66,7 @@ impl<'a> RunScope<'a> {
             ("variables", Some(name)) => self.run.hides_variable(name),
             ("variables", None) => !state.sensitive.is_empty(),
             ("channels", Some(name)) => self.run.hides_channel(name),
+            ("channels", None) => state.channels.keys().any(|name| self.run.hides_channel(name)),
             ("nodes", Some(id)) => self.node_named(id).is_some_and(Node::hides_something),
             ("output", _) => self.source.as_ref().is_some_and(|source| source.hidden),
             _ => false,

@@ -164,7 +164,11 @@ impl Engine {
     pub async fn erase(&self, key: Key, by: Option<String>, reason: Option<String>) -> Result<u64, Error> {
         self.check_open()?;
         let erasure = Erasure { at: self.shell.clock.now(), by, reason };
-        match self.shell.store.erase(key, erasure).await? {
+        let erased = self.shell.store.erase(key, erasure).await?;
+        if let Some(cell) = self.shell.hot.peek(key).filter(|_| erased != Erased::NotEnded) {
+            self.shell.hot.remove(&cell);
+        }
+        match erased {
             Erased::NotFound => Err(Error::RunNotFound(key.id)),
             Erased::NotEnded => Err(Error::NotEnded(key.id)),
             Erased::Already => Ok(0),

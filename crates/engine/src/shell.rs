@@ -108,6 +108,10 @@ impl Shell {
             match self.attempt(&cell, command, lane, basis, permit, &see) {
                 Attempt::Dead => self.hot.remove(&cell),
                 Attempt::Rejected(rejection, next) if cell.wait_durable(next).await => {
+                    // Nothing more comes of it, and its payloads may be erased.
+                    if matches!(rejection, Rejection::Ended(_)) {
+                        self.hot.remove(&cell);
+                    }
                     return Err(rejection.into());
                 }
                 Attempt::Rejected(..) => {}

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::auth::Keys;
 use crate::error::ApiError;
 use crate::secrets::SecretStore;
-use crate::{dev, health, openwop};
+use crate::{dev, health, openwop, secrets_api};
 
 /// What a server is made of.
 pub struct AppOptions {
@@ -74,10 +74,18 @@ impl App {
         let mut router = Router::new()
             .route("/healthz", get(health::live))
             .route("/readyz", get(health::ready))
+            .route("/v1/workflows", get(openwop::workflows::list))
+            .route("/v1/workflows:validate", post(openwop::workflows::validate))
+            .route("/v1/workflows/{id}", put(openwop::workflows::push).get(openwop::workflows::show))
+            .route("/v1/workflows/{id}/versions", get(openwop::workflows::versions))
             .route("/v1/runs", post(openwop::runs::create).get(openwop::runs::list))
             .route("/v1/runs/{run}", get(openwop::runs::show))
             .route("/v1/runs/{run}/cancel", post(openwop::runs::cancel))
-            .route("/v1/runs/{run}/events/poll", get(openwop::events::poll));
+            .route("/v1/runs/{run}/why", get(openwop::runs::why))
+            .route("/v1/runs/{run}/erase", post(openwop::runs::erase))
+            .route("/v1/runs/{run}/events/poll", get(openwop::events::poll))
+            .route("/v1/secrets", get(secrets_api::list))
+            .route("/v1/secrets/{name}", put(secrets_api::set).delete(secrets_api::remove));
         if self.test_clock().is_some() {
             router = router.route("/v1/dev/clock", get(dev::show).post(dev::advance));
         }

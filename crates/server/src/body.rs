@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use abide_core::{Problem, json_from_yaml};
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{ApiError, Result};
@@ -16,18 +18,46 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
-        let bytes = read(request.into_body()).await?;
+        let bytes = read(request.into_body(), limits::BODY_BYTES_MAX).await?;
         let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
         parse(bytes).map(Self)
     }
 }
 
-async fn read(body: Body) -> Result<Vec<u8>> {
+/// A workflow definition: the very bytes that were sent, or the JSON form of YAML.
+///
+/// What can't even be read is a problem of the definition like any other.
+pub(crate) struct DefinitionBody(pub(crate) std::result::Result<Vec<u8>, Problem>);
+
+impl<S: Send + Sync> FromRequest<S> for DefinitionBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self> {
+        let yaml = is_yaml(request.headers());
+        let bytes = read(request.into_body(), limits::DEFINITION_BYTES_MAX).await?;
+        let problem = |message| Problem { place: "definition".to_owned(), message };
+        if yaml {
+            let text = String::from_utf8(bytes).map_err(|error| problem(format!("it is not UTF-8: {error}")));
+            return Ok(Self(text.and_then(|text| json_from_yaml(&text))));
+        }
+        Ok(Self(check_readable(&bytes).map(|()| bytes).map_err(|reason| problem(format!("it {reason}")))))
+    }
+}
+
+fn is_yaml(headers: &HeaderMap) -> bool {
+    let told = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = told.split(';').next().unwrap_or_default().trim();
+    ["application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml"]
+        .iter()
+        .any(|yaml| kind.eq_ignore_ascii_case(yaml))
+}
+
+async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     let too_large = || {
-        let message = format!("the body is larger than {} bytes; send less", limits::BODY_BYTES_MAX);
-        ApiError::new("payload_too_large", message).with("maxBytes", limits::BODY_BYTES_MAX)
+        let message = format!("the body is larger than {bytes_max} bytes; send less");
+        ApiError::new("payload_too_large", message).with("maxBytes", bytes_max)
     };
-    match axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await {
+    match axum::body::to_bytes(body, bytes_max).await {
         Ok(bytes) => Ok(bytes.into()),
         Err(error) if is_length_limit(&error) => Err(too_large()),
         Err(error) => Err(ApiError::new("validation_error", format!("the body could not be read: {error}"))),
@@ -39,7 +69,8 @@ fn is_length_limit(error: &axum::Error) -> bool {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    check_readable(bytes)?;
+    check_readable(bytes)
+        .map_err(|reason| ApiError::new("validation_error", format!("the body {reason}")))?;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let place = error.path().to_string();
@@ -60,16 +91,15 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 /// number beyond all doubles, half a surrogate pair, a nesting without end.
 ///
 /// Users' values are carried as text and looked into much later, when it would be too late to say no.
-fn check_readable(bytes: &[u8]) -> Result<()> {
-    let invalid = |message: String| ApiError::new("validation_error", message);
+fn check_readable(bytes: &[u8]) -> std::result::Result<(), String> {
     let opens = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if opens != Some(&b'{') {
-        return Err(invalid("the body is not a JSON object".to_owned()));
+        return Err("is not a JSON object".to_owned());
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     Readable(limits::BODY_DEPTH_MAX)
         .deserialize(&mut reader)
-        .map_err(|error| invalid(format!("the body can't be read: {error}")))
+        .map_err(|error| format!("can't be read: {error}"))
 }
 
 /// Reads a value at so many levels of nesting or fewer, and keeps nothing of it.

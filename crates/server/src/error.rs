@@ -1,6 +1,6 @@
 //! The error envelope: exactly `{error, message, details?}`, whatever went wrong.
 
-use abide_core::{ErrorCode, Rejection};
+use abide_core::{ErrorCode, Problem, Rejection};
 use abide_engine::Error as EngineError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -29,6 +29,22 @@ impl ApiError {
         Self::new("validation_error", message).with("field", field)
     }
 
+    /// A definition that is not valid: all that is wrong with it, and the first thing in words.
+    pub(crate) fn problems(problems: &[Problem]) -> Self {
+        let first = problems.first().map(ToString::to_string).unwrap_or_default();
+        let count = match problems.len() {
+            1 => "1 problem".to_owned(),
+            more => format!("{more} problems, and this is the first"),
+        };
+        let message = format!("the definition has {count}: {first}");
+        Self::new("validation_error", message).with("problems", shown(problems))
+    }
+
+    /// Whether something that the caller sent is wrong.
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.code == "validation_error"
+    }
+
     /// Adds a detail.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
@@ -49,6 +65,17 @@ impl ApiError {
     }
 }
 
+/// Problems as the wire has them.
+pub(crate) fn shown(problems: &[Problem]) -> Vec<Value> {
+    problems.iter().map(|found| json!({ "place": found.place, "message": found.message })).collect()
+}
+
+impl From<abide_store::Error> for ApiError {
+    fn from(error: abide_store::Error) -> Self {
+        EngineError::from(error).into()
+    }
+}
+
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         match error {
@@ -59,6 +86,10 @@ impl From<EngineError> for ApiError {
                 Self::new("workflow_not_found", message).with("workflowId", id)
             }
             EngineError::Rejected(rejection) => rejection.into(),
+            EngineError::NotEnded(run) => {
+                let message = format!("{run} has not ended; cancel it first, or wait for its end");
+                Self::new("run_not_ended", message)
+            }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")
             }

@@ -5,10 +5,11 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | OpenWOP's runs and events | `openwop/` |
+//! | OpenWOP's workflows, runs and events | `openwop/` |
+//! | what is never shown of them | `openwop/mask.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | API keys and the keyring | `auth.rs`, `keyring.rs` |
-//! | users' named secrets | `secrets.rs` |
+//! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod app;
@@ -21,6 +22,7 @@ pub mod keyring;
 pub mod limits;
 mod openwop;
 mod secrets;
+mod secrets_api;
 mod time;
 
 pub use app::{App, AppOptions, serve};

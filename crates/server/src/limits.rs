@@ -3,6 +3,16 @@
 /// Bytes of a request body. Larger data belongs behind a reference, not in a journal.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// Bytes of a workflow definition in a request. It is kept once, however many runs follow it, and a machine may write
+/// a large one.
+pub const DEFINITION_BYTES_MAX: usize = abide_core::limits::DEFINITION_BYTES_MAX;
+
+/// Bytes of a secret's value: every key and certificate fits, and it has to fit into the header of a request.
+pub const SECRET_BYTES_MAX: usize = 64 * 1024;
+
+/// Children that are shown with a run; a run may have any number.
+pub const CHILD_RUNS_MAX: usize = 100;
+
 /// Levels of nesting in a request body. What is let in is shown inside other objects, and common JSON
 /// readers stop at 128.
 pub const BODY_DEPTH_MAX: usize = 100;

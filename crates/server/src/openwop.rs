@@ -1,5 +1,7 @@
-//! OpenWOP v1: runs and their events in its words.
+//! OpenWOP v1: workflows, runs and their events in its words.
 
 pub(crate) mod events;
+mod mask;
 pub(crate) mod runs;
 mod snapshot;
+pub(crate) mod workflows;

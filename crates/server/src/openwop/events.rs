@@ -1,5 +1,6 @@
 //! A run's events: the closed envelope, by long poll.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::mask;
 use super::runs::{RunPath, json_response};
 use super::snapshot::event_id;
 use crate::app::App;
@@ -24,7 +26,7 @@ struct EventDoc<'a> {
     run_id: RunId,
     #[serde(rename = "type")]
     kind: &'static str,
-    payload: &'a RawValue,
+    payload: Cow<'a, RawValue>,
     timestamp: String,
     sequence: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,10 +120,8 @@ fn doc(run: RunId, record: &Record) -> Result<EventDoc<'_>> {
     let kind = EventType::by_code(record.type_code)
         .ok_or_else(|| ApiError::internal(&"an event type is unknown"))?;
     let payload = match &record.payload {
-        Payload::Present(bytes) => {
-            serde_json::from_slice(bytes).map_err(|error| ApiError::internal(&error))?
-        }
-        Payload::Erased(_) => RawValue::NULL,
+        Payload::Present(bytes) => shown(kind, bytes).map_err(|error| ApiError::internal(&error))?,
+        Payload::Erased(_) => Cow::Borrowed(RawValue::NULL),
     };
     Ok(EventDoc {
         event_id: event_id(run, record.sequence),
@@ -134,6 +134,14 @@ fn doc(run: RunId, record: &Record) -> Result<EventDoc<'_>> {
         schema_version: record.version,
         causation_id: record.cause.map(|cause| event_id(run, cause)),
     })
+}
+
+/// A payload as it may be seen.
+fn shown(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'_, RawValue>> {
+    match mask::payload(kind, bytes)? {
+        Cow::Borrowed(bytes) => serde_json::from_slice(bytes).map(Cow::Borrowed),
+        Cow::Owned(bytes) => serde_json::from_slice(&bytes).map(Cow::Owned),
+    }
 }
 
 fn whole(field: &str, text: &str, range: std::ops::RangeInclusive<i64>) -> Result<i64> {

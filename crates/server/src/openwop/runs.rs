@@ -1,8 +1,9 @@
-//! Runs: create, look, list, cancel.
+//! Runs: create, look, ask why, list, cancel, erase.
 
 use std::sync::Arc;
 
-use abide_core::{Json as RawJson, JsonMap, Key, Rejection, RunId, Status};
+use abide_core::limits::REASON_CHARS_MAX;
+use abide_core::{Json as RawJson, JsonMap, Key, Rejection, RunId, Status, Why};
 use abide_engine::{Error as EngineError, NewRun};
 use abide_store::{ListQuery, Listed};
 use axum::Json;
@@ -51,6 +52,7 @@ pub(crate) async fn create(
             format!("'{field}' is not supported by this version yet; leave it out"),
         ));
     }
+    refuse_mocks(body.configurable.as_ref())?;
     let new = NewRun {
         tenant: principal.tenant,
         workflow_id: body.workflow_id,
@@ -69,6 +71,18 @@ pub(crate) async fn create(
         "statusUrl": format!("/v1/runs/{run}"),
     });
     Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// A mock answers in the place of a model, which a run that counts must never mistake for one.
+fn refuse_mocks(configurable: Option<&RawJson>) -> Result<()> {
+    let options = configurable.and_then(|given| given.parse::<JsonMap>().ok()).unwrap_or_default();
+    match options.contains_key("mockProvider") {
+        false => Ok(()),
+        true => {
+            let message = "'configurable.mockProvider' is for tests of a server alone; leave it out";
+            Err(ApiError::new("mock_provider_forbidden", message).with("field", "configurable.mockProvider"))
+        }
+    }
 }
 
 /// A client that sends one of these relies on it: taking the request without keeping the promise could start
@@ -101,8 +115,25 @@ pub(crate) async fn show(
     run: RunPath,
 ) -> Result<Response> {
     let key = run.of(&principal)?;
-    let snapshot = app.engine().read(key, snapshot::of).await?;
-    json_response(snapshot)
+    let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
+    match app.engine().read(key, |run| snapshot::of(run, &children)).await {
+        Err(EngineError::Erased(_)) => json_response(snapshot::outline(&app.engine().head(key).await?)),
+        shown => json_response(shown?),
+    }
+}
+
+/// Why a run is not finished, or how it ended.
+pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: RunPath) -> Result<Response> {
+    let key = run.of(&principal)?;
+    let (status, why) = match app.engine().read(key, |run| (run.status(), run.why())).await {
+        Err(EngineError::Erased(_)) => {
+            let status = app.engine().head(key).await?.summary.status;
+            let summary = format!("it is {}, and its payloads were erased", status.name());
+            (status, Why { finished: true, summary, reasons: Vec::new() })
+        }
+        found => found?,
+    };
+    json_response(snapshot::why(key.id, status, &why))
 }
 
 #[derive(Deserialize)]
@@ -172,12 +203,34 @@ pub(crate) async fn cancel(
     let key = run.of(&principal)?;
     let status = match app.engine().cancel(key, body.reason, Some(principal.name)).await {
         Ok(status) => status,
-        Err(EngineError::Rejected(Rejection::Ended(_) | Rejection::Cancelling)) => {
+        Err(EngineError::Rejected(Rejection::Ended(_) | Rejection::Cancelling) | EngineError::Erased(_)) => {
             app.engine().head(key).await?.summary.status
         }
         Err(error) => return Err(error.into()),
     };
     Ok(Json(json!({ "runId": key.id, "status": status.name() })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Erase {
+    reason: Option<String>,
+}
+
+/// Erases the payloads of a run that has ended, for good. Asking again changes nothing.
+pub(crate) async fn erase(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    run: RunPath,
+    JsonBody(body): JsonBody<Erase>,
+) -> Result<Json<Value>> {
+    let key = run.of(&principal)?;
+    if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
+        let message = format!("'reason' is longer than {REASON_CHARS_MAX} characters; shorten it");
+        return Err(ApiError::invalid("reason", message));
+    }
+    let events = app.engine().erase(key, Some(principal.name), body.reason).await?;
+    Ok(Json(json!({ "runId": key.id, "erased": true, "events": events })))
 }
 
 /// The run that a path names. A name that can't be a run's is answered like a run that is not there.

@@ -1,10 +1,15 @@
 //! A run as OpenWOP shows it.
 //!
-//! Users' values are written as they came: they are never read into numbers or maps on the way.
+//! Users' values are written as they came: they are never read into numbers or maps on the way. Those that are never
+//! shown are masked.
 
-use abide_core::{EventId, Failure, Json, JsonMap, Node, NodePhase, Run, RunId};
+use std::borrow::Cow;
+
+use abide_core::{EventId, Failure, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why};
+use abide_store::{ChildRow, Listed};
 use serde::{Serialize, Serializer};
 
+use super::mask;
 use crate::time;
 
 /// OpenWOP's RunSnapshot.
@@ -22,8 +27,12 @@ struct Snapshot<'a> {
     completed_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Failure>,
-    inputs: &'a JsonMap,
-    variables: &'a JsonMap,
+    inputs: Cow<'a, JsonMap>,
+    variables: Cow<'a, JsonMap>,
+    #[serde(skip_serializing_if = "is_empty")]
+    channels: Cow<'a, JsonMap>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configurable: Option<&'a Json>,
     node_states: NodeStates<'a>,
     tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,9 +41,20 @@ struct Snapshot<'a> {
     parent_run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_node_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    child_runs: Vec<ChildRun<'a>>,
     engine_version: &'static str,
     event_log_schema_version: u32,
     sequence: u64,
+}
+
+/// A run that a node of this one started.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChildRun<'a> {
+    run_id: RunId,
+    status: &'static str,
+    node_id: &'a str,
 }
 
 /// A run's nodes under their ids, in the order of the definition.
@@ -47,6 +67,11 @@ struct NodeState<'a> {
     type_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     execution: Option<u32>,
+    /// How many attempts of this execution have failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    child_run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,13 +79,54 @@ struct NodeState<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    outputs: Option<&'a Json>,
+    outputs: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Failure>,
 }
 
+/// What is left of a run whose payloads were erased.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outline<'a> {
+    run_id: RunId,
+    workflow_id: &'a str,
+    status: &'static str,
+    started_at: String,
+    completed_at: String,
+    erased: bool,
+    sequence: u64,
+}
+
+/// Why a run is not finished.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Waits<'a> {
+    run_id: RunId,
+    status: &'static str,
+    finished: bool,
+    summary: &'a str,
+    reasons: Vec<WaitsFor<'a>>,
+}
+
+/// One thing that a run waits for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WaitsFor<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<&'a str>,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    what: &'a str,
+    next: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    child_run_id: Option<RunId>,
+}
+
 /// The JSON text of a run's snapshot.
-pub(super) fn of(run: &Run) -> serde_json::Result<Vec<u8>> {
+pub(super) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Snapshot {
         run_id: run.key().id,
         workflow_id: &run.graph().workflow_id,
@@ -70,13 +136,16 @@ pub(super) fn of(run: &Run) -> serde_json::Result<Vec<u8>> {
         started_at: time::rfc3339(run.started_at()),
         completed_at: run.ended_at().map(time::rfc3339),
         error: run.error(),
-        inputs: run.inputs(),
-        variables: run.variables(),
+        inputs: mask::map(run.inputs(), |name| run.hides_variable(name)),
+        variables: mask::map(run.variables(), |name| run.hides_variable(name)),
+        channels: mask::map(run.channels(), |name| run.hides_channel(name)),
+        configurable: run.configurable(),
         node_states: NodeStates(run),
         tags: run.tags(),
         metadata: run.metadata(),
         parent_run_id: run.parent().map(|parent| parent.run),
         parent_node_id: run.parent().map(|parent| parent.node.as_str()),
+        child_runs: children.iter().map(child_run).collect(),
         engine_version: env!("CARGO_PKG_VERSION"),
         event_log_schema_version: 1,
         sequence: run.head().next - 1,
@@ -98,11 +167,58 @@ fn node_state<'a>(node: &'a Node, type_id: &'a str) -> NodeState<'a> {
         status: node.phase,
         type_id,
         execution: (node.execution > 0).then_some(node.execution),
+        attempt: (node.attempt > 0).then_some(node.attempt),
+        child_run_id: node.child,
         started_at: node.started_at.map(time::rfc3339),
         ended_at: node.ended_at.map(time::rfc3339),
         until: node.until.map(time::rfc3339),
-        outputs: node.outputs.as_ref(),
+        outputs: node.outputs.as_ref().map(|outputs| mask::object(outputs, &node.masked)),
         error: node.error.as_ref(),
+    }
+}
+
+fn child_run(child: &ChildRow) -> ChildRun<'_> {
+    let status = child.status.unwrap_or(Status::Pending);
+    ChildRun { run_id: child.child, status: status.name(), node_id: &child.node }
+}
+
+fn is_empty(map: &JsonMap) -> bool {
+    map.is_empty()
+}
+
+/// The JSON text of what is left of an erased run.
+pub(super) fn outline(run: &Listed) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&Outline {
+        run_id: run.id,
+        workflow_id: &run.summary.workflow_id,
+        status: run.summary.status.name(),
+        started_at: time::rfc3339(run.summary.started_at),
+        completed_at: time::rfc3339(run.at),
+        erased: true,
+        sequence: run.next - 1,
+    })
+}
+
+/// The JSON text of why a run is not finished.
+pub(super) fn why(run: RunId, status: Status, why: &Why) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&Waits {
+        run_id: run,
+        status: status.name(),
+        finished: why.finished,
+        summary: &why.summary,
+        reasons: why.reasons.iter().map(waits_for).collect(),
+    })
+}
+
+fn waits_for(reason: &Reason) -> WaitsFor<'_> {
+    WaitsFor {
+        node_id: reason.node.as_deref(),
+        kind: reason.kind,
+        since: reason.since.map(time::rfc3339),
+        until: reason.until.map(time::rfc3339),
+        what: &reason.what,
+        next: &reason.next,
+        child_run_id: reason.child,
     }
 }
 

@@ -1,0 +1,155 @@
+//! What is never shown: values that a run holds as sensitive, in its snapshot and in its events.
+//!
+//! The core says what is sensitive. Here it is taken out, on the way to the wire and nowhere else.
+
+use std::borrow::Cow;
+
+use abide_core::{EventType, Json, JsonMap, Mask};
+
+/// What stands in the place of a value.
+pub(super) const MASKED: &str = "[masked]";
+
+/// Which field of an event's payload holds users' values, and which flag beside it says that they are never shown.
+const FIELDS: &[(&str, &str, &str, Extent)] = &[
+    ("run.started", "sensitive", "inputs", Extent::Values),
+    ("variable.changed", "sensitive", "next", Extent::Whole),
+    ("channel.written", "sensitive", "value", Extent::Whole),
+    ("node.started", "sensitive", "inputs", Extent::Values),
+    ("node.completed", "masked", "outputs", Extent::Values),
+];
+
+/// How much of a field is the user's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// All of it.
+    Whole,
+    /// The values; the keys stand in the definition.
+    Values,
+}
+
+/// A payload without what is never shown. One that carries no flag is not even parsed.
+pub(super) fn payload(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'_, [u8]>> {
+    let Some((_, flag, field, extent)) = FIELDS.iter().find(|(name, ..)| *name == kind.name) else {
+        return Ok(Cow::Borrowed(bytes));
+    };
+    if !mentions(bytes, flag) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut payload: JsonMap = serde_json::from_slice(bytes)?;
+    let mask = payload.get(*flag).map_or(Ok(Mask::Nothing), read)?;
+    if mask == Mask::Nothing {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    if let Some(value) = payload.get_mut(*field) {
+        *value = match extent {
+            Extent::Whole => Json::of(MASKED),
+            Extent::Values => object(value, &mask),
+        };
+    }
+    serde_json::to_vec(&payload).map(Cow::Owned)
+}
+
+/// Whether a key of this name may stand in the payload.
+fn mentions(bytes: &[u8], flag: &str) -> bool {
+    let quoted = format!("\"{flag}\":");
+    bytes.windows(quoted.len()).any(|window| window == quoted.as_bytes())
+}
+
+/// Flags come in three forms: true, a list of names, and a mask.
+fn read(flag: &Json) -> serde_json::Result<Mask> {
+    match flag.type_name() {
+        "boolean" => Ok(if flag.parse()? { Mask::All } else { Mask::Nothing }),
+        "array" => Ok(Mask::Keys(flag.parse()?)),
+        _ => flag.parse(),
+    }
+}
+
+/// An object without the values that a mask hides.
+pub(super) fn object(value: &Json, mask: &Mask) -> Json {
+    match (mask, value.parse::<JsonMap>()) {
+        (Mask::Nothing, _) => value.clone(),
+        (_, Ok(values)) => Json::of(&map(&values, |key| mask.hides(key))),
+        (_, Err(_)) => Json::of(MASKED),
+    }
+}
+
+/// A map without the values under hidden names.
+pub(super) fn map<'a>(values: &'a JsonMap, hides: impl Fn(&str) -> bool) -> Cow<'a, JsonMap> {
+    if !values.keys().any(|name| hides(name)) {
+        return Cow::Borrowed(values);
+    }
+    let shown = |name: &String, value: &Json| if hides(name) { Json::of(MASKED) } else { value.clone() };
+    Cow::Owned(values.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use abide_core::event_types;
+
+    use super::*;
+
+    fn masked(name: &str, text: &str) -> String {
+        let kind = event_types().iter().find(|kind| kind.name == name).unwrap();
+        String::from_utf8(payload(*kind, text.as_bytes()).unwrap().into_owned()).unwrap()
+    }
+
+    #[test]
+    fn every_masked_event_is_one_that_there_is() {
+        for (name, ..) in FIELDS {
+            assert!(event_types().iter().any(|kind| kind.name == *name && kind.canonical), "{name}");
+        }
+    }
+
+    #[test]
+    fn flagged_values_are_taken_out_and_no_others() {
+        let cases = [
+            (
+                "run.started",
+                r#"{"inputs":{"a":1,"b":2},"sensitive":["b"]}"#,
+                r#"{"inputs":{"a":1,"b":"[masked]"},"sensitive":["b"]}"#,
+            ),
+            (
+                "variable.changed",
+                r#"{"name":"a","next":{"b":1},"sensitive":true}"#,
+                r#"{"name":"a","next":"[masked]","sensitive":true}"#,
+            ),
+            (
+                "channel.written",
+                r#"{"sensitive":true,"value":[1]}"#,
+                r#"{"sensitive":true,"value":"[masked]"}"#,
+            ),
+            (
+                "node.started",
+                r#"{"inputs":{"a":{"b":1}},"sensitive":true}"#,
+                r#"{"inputs":{"a":"[masked]"},"sensitive":true}"#,
+            ),
+            (
+                "node.completed",
+                r#"{"masked":"all","outputs":{"a":1}}"#,
+                r#"{"masked":"all","outputs":{"a":"[masked]"}}"#,
+            ),
+            (
+                "node.completed",
+                r#"{"masked":{"keys":["a"]},"outputs":{"a":1,"b":2}}"#,
+                r#"{"masked":{"keys":["a"]},"outputs":{"a":"[masked]","b":2}}"#,
+            ),
+            ("node.completed", r#"{"masked":"all","outputs":7}"#, r#"{"masked":"all","outputs":"[masked]"}"#),
+        ];
+        for (name, text, expected) in cases {
+            assert_eq!(masked(name, text), expected);
+        }
+    }
+
+    #[test]
+    fn ordinary_events_stay_byte_for_byte() {
+        let cases = [
+            ("variable.changed", r#"{"next": 1.0,  "name":"a"}"#),
+            ("variable.changed", r#"{"next": {"sensitive":true}, "name":"a"}"#),
+            ("variable.changed", r#"{"next": 1, "sensitive":false}"#),
+            ("node.failed", r#"{"sensitive":true, "outputs":1}"#),
+        ];
+        for (name, text) in cases {
+            assert_eq!(masked(name, text), text);
+        }
+    }
+}

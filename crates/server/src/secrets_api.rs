@@ -1,0 +1,104 @@
+//! Users' named secrets over HTTP: set, list, forget. A value goes in and never comes out, not even in an error.
+
+use std::sync::Arc;
+
+use abide_core::Json as RawJson;
+use abide_core::limits::SECRET_NAME_CHARS_MAX;
+use abide_store::SecretRow;
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::JsonBody;
+use crate::error::{ApiError, Result};
+use crate::{limits, time};
+
+/// Carried as text, so that what is wrong with it is told without telling it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Set {
+    value: RawJson,
+}
+
+/// Sets a secret, whether it was there or not.
+pub(crate) async fn set(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    SecretPath(name): SecretPath,
+    body: Result<JsonBody<Set>>,
+) -> Result<StatusCode> {
+    check_name(&name)?;
+    let value = read_value(body)?;
+    let now = app.engine().clock().now();
+    app.secrets().set(principal.tenant, &name, &value, Some(principal.name), now).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    if (1..=SECRET_NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(plain) {
+        return Ok(());
+    }
+    let message = format!(
+        "the name of a secret has 1 to {SECRET_NAME_CHARS_MAX} letters from A to Z, digits, '_', '-' or '.'"
+    );
+    Err(ApiError::invalid("name", message))
+}
+
+fn read_value(body: Result<JsonBody<Set>>) -> Result<String> {
+    // The reader's own words may repeat what was sent.
+    let shape = || ApiError::new("validation_error", r#"the body is {"value": "..."} and nothing else"#);
+    let JsonBody(Set { value }) = body.map_err(|error| if error.is_invalid() { shape() } else { error })?;
+    let text: String = value.parse().map_err(|_| ApiError::invalid("value", "'value' must be a string"))?;
+    if (1..=limits::SECRET_BYTES_MAX).contains(&text.len()) {
+        return Ok(text);
+    }
+    Err(ApiError::invalid("value", format!("'value' has 1 to {} bytes", limits::SECRET_BYTES_MAX)))
+}
+
+/// The tenant's secrets by name, without their values.
+pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<Value>> {
+    let secrets = app.secrets().list(principal.tenant).await?;
+    let secrets: Vec<Value> = secrets.iter().map(listed).collect();
+    Ok(Json(json!({ "secrets": secrets })))
+}
+
+fn listed(secret: &SecretRow) -> Value {
+    json!({
+        "name": secret.name,
+        "updatedAt": time::rfc3339(secret.updated_at),
+        "updatedBy": secret.updated_by,
+    })
+}
+
+/// Forgets a secret.
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    SecretPath(name): SecretPath,
+) -> Result<StatusCode> {
+    if app.secrets().remove(principal.tenant, &name).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(ApiError::new(
+        "secret_not_found",
+        "there is no secret of this name; list them to see which there are",
+    ))
+}
+
+/// The secret that a path names. What is not even text is a name that no secret has.
+pub(crate) struct SecretPath(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for SecretPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(path.map_or_else(|_| String::new(), |Path(name)| name)))
+    }
+}
