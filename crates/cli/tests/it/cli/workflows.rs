@@ -43,7 +43,7 @@ fn json_of(output: &Output) -> serde_json::Value {
     serde_json::from_str(stdout(output)).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// What a command told without what differs: the order of columns stays.
+/// The id of the run that a command started.
 fn id_of(output: &Output) -> String {
     assert_eq!(code(output), 0, "{output:?}");
     stdout(output).trim().to_owned()
@@ -188,6 +188,8 @@ fn children_are_shown_below_their_node() {
     let server = site.start(&["--test-clock"]);
     desk.scaffold("parent", &["--template", "parent"]);
     let run = id_of(&desk.ask(&server, &["run", "start", "-f", "parent.json"]));
+    // The child is started once its parent is on disk; each look is one request.
+    while !stdout(&server.cli(&["run", "show", &run])).contains("core.delay     waiting") {}
     insta::assert_snapshot!("show_children", told(&server.cli(&["run", "show", &run])));
     insta::assert_snapshot!("why_child", told(&server.cli(&["run", "why", &run])));
 }
