@@ -20,6 +20,8 @@ pub(crate) fn abide() -> Command {
         "ABIDE_WORKFLOWS",
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
+        "COLUMNS",
+        "NO_COLOR",
     ] {
         command.env_remove(name);
     }

@@ -29,11 +29,7 @@ impl Terminal {
         let name = ptsname(&hand, Vec::new()).unwrap();
         let inside = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let mut command = abide();
-        command
-            .args(args)
-            .env("ABIDE_URL", &server.url)
-            .env("ABIDE_API_KEY", &server.key)
-            .env_remove("NO_COLOR");
+        command.args(args).env("ABIDE_URL", &server.url).env("ABIDE_API_KEY", &server.key);
         edit(&mut command);
         let end = || inside.try_clone().unwrap();
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
