@@ -208,6 +208,8 @@ impl Run {
         for &member in &again.members {
             let node = &mut self.state.nodes[member as usize];
             (node.phase, node.queued, node.doomed) = (NodePhase::Pending, false, false);
+            // The attempts were those of the execution before: the next one is no retry of it.
+            node.attempt = 0;
             if member != again.head {
                 node.tally = Vec::new();
             }
