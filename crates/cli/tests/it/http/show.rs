@@ -10,6 +10,9 @@ async fn shown(server: &Server, run: &str) -> Value {
     snapshot["runId"] = json!("<run>");
     assert_eq!(snapshot["engineVersion"], env!("CARGO_PKG_VERSION"));
     snapshot["engineVersion"] = json!("<version>");
+    let hash = snapshot["definitionHash"].as_str().expect("the definition is named").to_owned();
+    assert!(hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()), "{hash}");
+    snapshot["definitionHash"] = json!("<hash>");
     let began = millis(&snapshot["startedAt"]);
     relate(&mut snapshot, began);
     snapshot
@@ -58,6 +61,7 @@ async fn a_waiting_run_shows_what_it_waits_for() {
         "tags": ["x"],
         "metadata": { "m": true },
         "engineVersion": "<version>",
+        "definitionHash": "<hash>",
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
@@ -91,6 +95,7 @@ async fn a_completed_run_shows_when_and_with_what() {
         },
         "tags": [],
         "engineVersion": "<version>",
+        "definitionHash": "<hash>",
         "eventLogSchemaVersion": 1,
         "sequence": 5,
     });
@@ -133,6 +138,7 @@ async fn a_failed_run_shows_why_and_what_never_started() {
         },
         "tags": [],
         "engineVersion": "<version>",
+        "definitionHash": "<hash>",
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
@@ -162,6 +168,7 @@ async fn a_cancelled_run_shows_when_and_what_was_cut_off() {
         },
         "tags": [],
         "engineVersion": "<version>",
+        "definitionHash": "<hash>",
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
