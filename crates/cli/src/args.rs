@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use serde_json::Value;
+
+use crate::scaffold;
 
 /// A durable runtime for agent workflows that wait for people.
 ///
@@ -24,8 +27,12 @@ pub(crate) enum Verb {
     Dev(DevArgs),
     /// Run a server
     Serve(ServeArgs),
-    /// Start, list, show, follow and cancel runs on a server
+    /// Write, check, push, compare and draw workflow definitions
+    Workflow(WorkflowArgs),
+    /// Start, list, show, explain, follow, cancel and erase runs on a server
     Run(RunArgs),
+    /// Keep the secrets that workflows name, on a server
+    Secrets(SecretsArgs),
     /// Make, list and revoke API keys (while no server uses the data directory)
     Keys(KeysArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
@@ -107,7 +114,7 @@ pub(crate) struct ClientArgs {
     /// The API key
     #[arg(long, env = "ABIDE_API_KEY", hide_env_values = true, value_name = "KEY", global = true)]
     pub(crate) api_key: Option<String>,
-    /// Print JSON instead of a table
+    /// Print JSON instead of text for people
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -123,19 +130,8 @@ pub(crate) struct RunArgs {
 #[derive(Subcommand)]
 pub(crate) enum RunVerb {
     /// Start a run: abide run start hello --input name=Ada --wait
-    Start {
-        /// The workflow's id
-        workflow: String,
-        /// An input; the value is JSON, or text if it is not JSON. May be repeated
-        #[arg(long = "input", value_name = "NAME=VALUE", value_parser = parse_input)]
-        inputs: Vec<(String, Value)>,
-        /// A label for the run. May be repeated
-        #[arg(long = "tag", value_name = "TAG")]
-        tags: Vec<String>,
-        /// Wait for the end; exit 0 only if the run completed
-        #[arg(long)]
-        wait: bool,
-    },
+    #[command(after_help = "From a file, which is pushed first:  abide run start -f hello.yaml --wait")]
+    Start(StartArgs),
     /// List runs, newest first
     List {
         /// Only runs that stand so: running, paused, cancelling, completed, failed, cancelled
@@ -145,8 +141,16 @@ pub(crate) enum RunVerb {
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
-    /// Show how a run stands, node by node
+    /// Show how a run stands, node by node, with the runs that it started
     Show {
+        /// The run's id
+        run: String,
+        /// Go on showing it until it has ended; not on a terminal, only the end is printed
+        #[arg(long, short)]
+        watch: bool,
+    },
+    /// Tell why a run stands where it stands: what it waits for, since when, and what comes next
+    Why {
         /// The run's id
         run: String,
     },
@@ -168,6 +172,152 @@ pub(crate) enum RunVerb {
         /// Why, for the record
         #[arg(long)]
         reason: Option<String>,
+    },
+    /// Erase what an ended run read and wrote, for good; that it ran stays on record
+    Erase {
+        /// The run's id
+        run: String,
+        /// Why, for the record
+        #[arg(long)]
+        reason: Option<String>,
+        /// Do not ask; needed where there is no terminal to ask on
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+/// What to start, and with what.
+#[derive(ClapArgs, Default)]
+pub(crate) struct StartArgs {
+    /// The workflow's id
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) workflow: Option<String>,
+    /// Push this definition (JSON or YAML) first, then start it
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// An input; the value is JSON, or text if it is not JSON. May be repeated
+    #[arg(long = "input", value_name = "NAME=VALUE", value_parser = parse_input)]
+    pub(crate) inputs: Vec<(String, Value)>,
+    /// A setting of this run, such as runTimeoutMs=60000; written as an input. May be repeated
+    #[arg(long = "config", value_name = "NAME=VALUE", value_parser = parse_input)]
+    pub(crate) config: Vec<(String, Value)>,
+    /// A label for the run. May be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    /// Wait for the end; exit 0 only if the run completed
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct WorkflowArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) verb: WorkflowVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum WorkflowVerb {
+    /// Print a small definition to begin with: abide workflow new orders --yaml > orders.yaml
+    New {
+        /// The id of the new workflow
+        id: String,
+        /// What it shows: one node after another, a choice, a request that is tried again, a child run
+        #[arg(long, default_value = "hello", value_parser = PossibleValuesParser::new(scaffold::template_names()))]
+        template: String,
+        /// YAML with comments instead of JSON
+        #[arg(long)]
+        yaml: bool,
+    },
+    /// Check definitions without a server: abide workflow validate workflows/*.yaml
+    #[command(
+        after_help = "Every problem is a line FILE: place: message, and the exit code is 1 if there is any."
+    )]
+    Validate {
+        /// Definitions in JSON or YAML
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Register definitions: abide workflow push orders.yaml
+    #[command(
+        after_help = "What differs from the latest version becomes a new one. Runs go on with the version that they \
+                      began with."
+    )]
+    Push {
+        /// Definitions in JSON or YAML
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// List the workflows that can be started
+    List,
+    /// Print a definition as it was pushed: abide workflow show orders > orders.json
+    Show {
+        /// The workflow's id
+        workflow: String,
+        /// This version instead of the latest
+        #[arg(long, value_name = "N")]
+        version: Option<u64>,
+    },
+    /// Tell what changed: abide workflow diff orders.yaml
+    #[command(
+        after_help = "Of a workflow, the latest version is compared with the one before. A file is compared with the \
+                      latest version.\n\nTwo versions:  abide workflow diff orders --from 1 --to 3"
+    )]
+    Diff {
+        /// The workflow's id, or a file with a definition
+        #[arg(value_name = "ID|FILE")]
+        target: String,
+        /// The old version
+        #[arg(long, value_name = "N")]
+        from: Option<u64>,
+        /// The new version; a file is always the new one
+        #[arg(long, value_name = "N")]
+        to: Option<u64>,
+    },
+    /// Draw a workflow: abide workflow graph orders.yaml
+    #[command(
+        after_help = "How far a run has come:  abide workflow graph orders --run RUN\nAs a picture:            \
+                      abide workflow graph orders --svg > orders.svg"
+    )]
+    Graph {
+        /// The workflow's id, or a file with a definition
+        #[arg(value_name = "ID|FILE")]
+        target: String,
+        /// SVG instead of text
+        #[arg(long)]
+        svg: bool,
+        /// Mark each node with its state in this run
+        #[arg(long, value_name = "RUN")]
+        run: Option<String>,
+    },
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct SecretsArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) verb: SecretsVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SecretsVerb {
+    /// Store a secret under a name: abide secrets set CRM_TOKEN < token.txt
+    #[command(
+        after_help = "The value comes from standard input, without its last newline. On a terminal it is asked for, \
+                      and not shown.\n\nA workflow names it as {{ secrets.CRM_TOKEN }}."
+    )]
+    Set {
+        /// Its name: letters, digits, '.', '_' and '-'
+        name: String,
+    },
+    /// List the names of the secrets; values are never shown
+    List,
+    /// Remove a secret
+    Rm {
+        /// Its name
+        name: String,
     },
 }
 

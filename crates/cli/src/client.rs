@@ -1,16 +1,28 @@
 //! Talking to a server.
 
-use reqwest::{Method, StatusCode};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
 
 use crate::args::ClientArgs;
+use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
 
 /// A server and a key.
+#[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
     key: String,
+}
+
+/// What a server answered, whether it said yes or no.
+pub(crate) struct Answer {
+    /// The server, for messages.
+    url: String,
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
 }
 
 impl Client {
@@ -25,34 +37,40 @@ impl Client {
     }
 
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.send(Method::GET, path, None).await
+        self.fetch(path).await?.json()
+    }
+
+    /// What is at a path, as it is written there.
+    pub(crate) async fn fetch(&self, path: &str) -> anyhow::Result<Answer> {
+        self.send(self.request(Method::GET, path)).await?.accepted()
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        self.send(Method::POST, path, Some(body)).await
+        self.send(self.request(Method::POST, path).json(body)).await?.json()
     }
 
-    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        let mut request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key);
-        if let Some(body) = body {
-            request = request.json(body);
-        }
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send(self.request(Method::PUT, path).json(body)).await?.json()
+    }
+
+    /// Puts a text as it is. A refusal is an answer like any other here: its details are the caller's to tell.
+    pub(crate) async fn put_text(&self, path: &str, text: String, kind: &str) -> anyhow::Result<Answer> {
+        self.send(self.request(Method::PUT, path).header(CONTENT_TYPE, kind).body(text)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(self.request(Method::DELETE, path)).await?.json()
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key)
+    }
+
+    async fn send(&self, request: RequestBuilder) -> anyhow::Result<Answer> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
-        let status = response.status();
+        let (status, headers) = (response.status(), response.headers().clone());
         let text = response.text().await.map_err(|error| self.unreachable(&error))?;
-        let body = serde_json::from_str(&text);
-        if status.is_success() {
-            return body.map_err(|error| self.unreadable(status, &error).into());
-        }
-        Err(refused(status, &body.unwrap_or(Value::Null)).into())
-    }
-
-    fn unreadable(&self, status: StatusCode, error: &serde_json::Error) -> Failure {
-        let message = format!(
-            "{} answered {status}, but not in JSON that can be read: {error}; is the URL right?",
-            self.url
-        );
-        Failure::new(Exit::Refused, message)
+        Ok(Answer { url: self.url.clone(), status, headers, text })
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
@@ -66,16 +84,113 @@ impl Client {
     }
 }
 
-/// The server's own words, with its code and what to do about it.
-fn refused(status: StatusCode, body: &Value) -> Failure {
-    let exit = if status == StatusCode::NOT_FOUND { Exit::NotFound } else { Exit::Refused };
-    let (code, message) = (body["error"].as_str(), body["message"].as_str());
-    let (Some(code), Some(message)) = (code, message) else {
-        return Failure::new(
-            exit,
-            format!("the server answered {status}, and not in Abide's words; is the URL right?"),
-        );
-    };
-    let remedy = abide_core::ErrorCode::find(code).map_or("", |entry| entry.remedy);
-    Failure::new(exit, format!("{message} [{code}]\n  {remedy}"))
+impl Answer {
+    /// The body as it was sent.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A header, if it is there and is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The answer, unless it says no.
+    pub(crate) fn accepted(self) -> anyhow::Result<Self> {
+        if self.status.is_success() { Ok(self) } else { Err(self.refusal().into()) }
+    }
+
+    /// The body of an answer that says yes; `null` where there is none to read.
+    pub(crate) fn json(self) -> anyhow::Result<Value> {
+        let answer = self.accepted()?;
+        if answer.text.is_empty() && answer.status == StatusCode::NO_CONTENT {
+            return Ok(Value::Null);
+        }
+        Ok(serde_json::from_str(&answer.text).map_err(|error| answer.unreadable(&error))?)
+    }
+
+    /// What the server found wrong with what it was sent, each with its place; empty if it does not say.
+    pub(crate) fn problems(&self) -> Vec<(String, String)> {
+        let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
+        let problems = body["details"]["problems"].as_array().map_or(&[][..], Vec::as_slice);
+        let word = |problem: &Value, key: &str| legible(problem[key].as_str().unwrap_or_default());
+        problems.iter().map(|problem| (word(problem, "place"), word(problem, "message"))).collect()
+    }
+
+    fn unreadable(&self, error: &serde_json::Error) -> Failure {
+        let (url, status) = (&self.url, self.status);
+        let message =
+            format!("{url} answered {status}, but not in JSON that can be read: {error}; is the URL right?");
+        Failure::new(Exit::Refused, message)
+    }
+
+    /// The server's own words, with its code and what to do about it.
+    fn refusal(&self) -> Failure {
+        let exit = if self.status == StatusCode::NOT_FOUND { Exit::NotFound } else { Exit::Refused };
+        let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
+        let (Some(code), Some(message)) = (body["error"].as_str(), body["message"].as_str()) else {
+            let status = self.status;
+            let message =
+                format!("the server answered {status}, and not in Abide's words; is the URL right?");
+            return Failure::new(exit, message);
+        };
+        let remedy = abide_core::ErrorCode::find(code).map_or("", |entry| entry.remedy);
+        Failure::new(exit, format!("{} [{}]\n  {remedy}", legible(message), legible(code)))
+    }
+}
+
+/// Text as one piece of a path or a query: whatever it holds, it can't become another request.
+pub(crate) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(status: u16, text: impl Into<String>) -> Answer {
+        let (url, headers) = ("http://server".to_owned(), HeaderMap::new());
+        Answer { url, status: StatusCode::from_u16(status).unwrap(), headers, text: text.into() }
+    }
+
+    fn refusal(status: u16, text: impl Into<String>) -> String {
+        answer(status, text).json().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_a_user_types_stays_one_piece_of_the_path() {
+        assert_eq!(encoded("run-01a1_x"), "run-01a1_x");
+        assert_eq!(encoded("../runs?limit=1#x"), "%2E%2E%2Fruns%3Flimit%3D1%23x");
+        assert_eq!(encoded("é"), "%C3%A9");
+    }
+
+    #[test]
+    fn an_answer_without_a_body_is_one() {
+        assert_eq!(answer(204, "").json().unwrap(), Value::Null);
+        assert_eq!(answer(200, "[1]").json().unwrap(), json!([1]));
+        assert!(refusal(200, "").contains("is the URL right?"));
+    }
+
+    #[test]
+    fn a_refusal_is_told_without_commands_to_the_terminal() {
+        let body = json!({ "error": "run_not_found", "message": "no \u{1b}[2Jrun\nhere" }).to_string();
+        let told = refusal(404, body);
+        assert!(told.starts_with("no \u{fffd}[2Jrun here [run_not_found]\n  Check the id"), "{told:?}");
+        assert!(refusal(500, "<html>").contains("not in Abide's words"));
+    }
+
+    #[test]
+    fn problems_are_found_in_the_details() {
+        let problem = json!({ "place": "nodes[0].id", "message": "is missing\u{7}" });
+        let body =
+            json!({ "error": "validation_error", "message": "m", "details": { "problems": [problem] } });
+        let found = answer(400, body.to_string()).problems();
+        assert_eq!(found, [("nodes[0].id".to_owned(), "is missing\u{fffd}".to_owned())]);
+        assert!(answer(400, "<html>").problems().is_empty());
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::draw::words::{legible, shorten};
@@ -22,7 +23,8 @@ const LISTS: [(&str, &str, &[&str]); 5] = [
 ];
 
 /// One difference between two definitions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "change", rename_all = "lowercase")]
 pub(crate) enum Change {
     /// Something is new: what it is, and a few words about it.
     Added {
@@ -53,7 +55,7 @@ pub(crate) enum Change {
 }
 
 /// A field that differs; a side that does not have it is `None`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Field {
     /// Where it is within what changed, like `config.url`; empty when all of it is another value.
     pub(crate) path: String,

@@ -15,7 +15,7 @@ mod tests;
 mod text;
 pub(crate) mod words;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -76,6 +76,19 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
+    /// The mark of a node that the server says is in this state.
+    pub(crate) fn of_status(status: &str) -> Mark {
+        match status {
+            "completed" => Mark::Done,
+            "running" => Mark::Running,
+            "waiting" | "suspended" => Mark::Waiting,
+            "failed" => Mark::Failed,
+            "skipped" => Mark::Skipped,
+            "cancelled" => Mark::Cancelled,
+            _ => Mark::Pending,
+        }
+    }
+
     /// The sign that stands for the mark where there is no colour.
     pub(crate) fn glyph(self) -> char {
         match self {
@@ -123,6 +136,28 @@ impl Picture {
             node.mark = mark_of(&node.id);
         }
         self
+    }
+
+    /// The nodes so that each stands behind all that lead to it; otherwise in the order of the definition.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let mut out = vec![Vec::new(); self.nodes.len()];
+        let mut waits_for = vec![0_usize; self.nodes.len()];
+        for edge in self.edges.iter().filter(|edge| !edge.back) {
+            out[edge.from].push(edge.to);
+            waits_for[edge.to] += 1;
+        }
+        let mut ready: BTreeSet<usize> = (0..waits_for.len()).filter(|&node| waits_for[node] == 0).collect();
+        let mut order = Vec::new();
+        while let Some(node) = ready.pop_first() {
+            order.push(node);
+            for &next in &out[node] {
+                waits_for[next] -= 1;
+                if waits_for[next] == 0 {
+                    ready.insert(next);
+                }
+            }
+        }
+        order
     }
 
     /// The graph drawn in box characters, or listed where a drawing would be wider than `width` or too large

@@ -6,19 +6,20 @@ mod args;
 mod bench;
 mod client;
 mod config;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
 mod definition_diff;
 mod definition_file;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
 mod draw;
 mod exit;
 mod keys;
 mod output;
 mod run;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired with the workflow commands"))]
 mod scaffold;
+mod secrets;
 mod serve;
+mod terminal;
 mod verify;
+mod when;
+mod workflow;
 
 use std::process::ExitCode;
 
@@ -42,7 +43,9 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
     match args.verb {
         Verb::Dev(dev) => serve::dev(dev).await,
         Verb::Serve(serve) => serve::serve(serve).await,
+        Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
+        Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,

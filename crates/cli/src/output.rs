@@ -4,12 +4,35 @@ use std::io::Write;
 
 use clap::CommandFactory;
 use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::Value;
+
+use crate::draw::words::{escaped, legible};
+use crate::terminal;
 
 /// Writes a line to standard output.
 pub(crate) fn line(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}")?;
     Ok(())
+}
+
+/// Writes a page, with its last newline if it lacks one.
+pub(crate) fn page(text: &str) -> anyhow::Result<()> {
+    line(text.strip_suffix('\n').unwrap_or(text))
+}
+
+/// Writes JSON to standard output: as it is to a pipe, and without what would command a terminal to a terminal.
+pub(crate) fn json(text: &str) -> anyhow::Result<()> {
+    if terminal::is_terminal() { page(&escaped(text)) } else { page(text) }
+}
+
+/// A value as a cell of a table: text without quotes, safe for a terminal, nothing for `null`.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => legible(text),
+        other => legible(&other.to_string()),
+    }
 }
 
 /// Writes a line of talk to standard error. If nobody listens there, the work goes on all the same.

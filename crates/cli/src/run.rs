@@ -1,66 +1,94 @@
-//! `abide run`: start, list, show, follow, cancel.
+//! `abide run`: start, list, show, explain, follow, cancel, erase.
+
+mod events;
+mod family;
+mod show;
+mod tree;
+mod why;
+
+use std::io::IsTerminal;
 
 use serde_json::{Map, Value, json};
 
-use crate::args::{ClientArgs, RunArgs, RunVerb};
-use crate::client::Client;
+use crate::args::{ClientArgs, RunArgs, RunVerb, StartArgs};
+use crate::client::{Client, encoded};
+use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::output::{self, cell};
+use crate::{terminal, workflow};
+
+pub(crate) use family::Definitions;
 
 pub(crate) async fn dispatch(args: RunArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.client)?;
-    match args.verb {
-        RunVerb::Start { workflow, inputs, tags, wait } => {
-            start(&client, &args.client, &workflow, &inputs, &tags, wait).await
+    let args = (&client, &args.client, args.verb);
+    match args {
+        (client, args, RunVerb::Start(what)) => start(client, args, what).await,
+        (client, args, RunVerb::List { status, limit }) => list(client, args, status.as_deref(), limit).await,
+        (client, args, RunVerb::Show { run, watch }) => show::show(client, args, &run, watch).await,
+        (client, args, RunVerb::Why { run }) => why::why(client, args, &run).await,
+        (client, args, RunVerb::Events { run, follow, after }) => {
+            events::events(client, args, &run, follow, after).await
         }
-        RunVerb::List { status, limit } => list(&client, &args.client, status.as_deref(), limit).await,
-        RunVerb::Show { run } => show(&client, &args.client, &run).await,
-        RunVerb::Events { run, follow, after } => events(&client, &args.client, &run, follow, after).await,
-        RunVerb::Cancel { run, reason } => cancel(&client, &args.client, &run, reason.as_deref()).await,
+        (client, args, RunVerb::Cancel { run, reason }) => {
+            cancel(client, args, &run, reason.as_deref()).await
+        }
+        (client, args, RunVerb::Erase { run, reason, yes }) => {
+            erase(client, args, &run, reason.as_deref(), yes).await
+        }
     }
 }
 
-async fn start(
-    client: &Client,
-    args: &ClientArgs,
-    workflow: &str,
-    inputs: &[(String, Value)],
-    tags: &[String],
-    wait: bool,
-) -> anyhow::Result<()> {
-    let inputs: Map<String, Value> = inputs.iter().cloned().collect();
-    let body = json!({ "workflowId": workflow, "inputs": inputs, "tags": tags });
-    let answer = client.post("/v1/runs", &body).await?;
+async fn start(client: &Client, args: &ClientArgs, what: StartArgs) -> anyhow::Result<()> {
+    let workflow = match &what.file {
+        Some(file) => pushed(client, file).await?,
+        None => what.workflow.clone().unwrap_or_default(),
+    };
+    let answer = client.post("/v1/runs", &body(&workflow, &what)).await?;
     let run = answer["runId"].as_str().unwrap_or_default().to_owned();
-    if !wait {
-        return if args.json { output::line(&answer.to_string()) } else { output::line(&run) };
+    if !what.wait {
+        return if args.json { output::json(&answer.to_string()) } else { output::line(&legible(&run)) };
     }
-    output::say(&format!("{run} started; waiting for its end (Ctrl-C leaves it running)"));
-    wait_for_end(client, &run, |_| Ok(())).await?;
-    let snapshot = snapshot(client, &run).await?;
-    print_run(args, &snapshot)?;
-    match snapshot["status"].as_str() {
-        Some("completed") => Ok(()),
-        status => {
-            Err(Failure::new(Exit::Refused, format!("the run ended as {}", status.unwrap_or("unknown")))
-                .into())
-        }
+    output::say(&format!("{} started; waiting for its end (Ctrl-C leaves it running)", legible(&run)));
+    events::wait_for_end(client, &run).await?;
+    let status = show::print(client, args, &run).await?;
+    if status == "completed" {
+        return Ok(());
     }
+    Err(Failure::new(Exit::Refused, format!("the run ended as {}", legible(&status))).into())
+}
+
+/// Pushes a definition and gives its workflow's id.
+async fn pushed(client: &Client, file: &std::path::Path) -> anyhow::Result<String> {
+    let answer = workflow::push_file(client, file).await?;
+    if answer["created"] == true {
+        output::say(&format!("pushed version {}", cell(&answer["version"])));
+    }
+    Ok(answer["workflowId"].as_str().unwrap_or_default().to_owned())
+}
+
+fn body(workflow: &str, what: &StartArgs) -> Value {
+    let inputs: Map<String, Value> = what.inputs.iter().cloned().collect();
+    let mut body = json!({ "workflowId": workflow, "inputs": inputs, "tags": what.tags });
+    if !what.config.is_empty() {
+        body["configurable"] = what.config.iter().cloned().collect::<Map<String, Value>>().into();
+    }
+    body
 }
 
 async fn list(client: &Client, args: &ClientArgs, status: Option<&str>, limit: usize) -> anyhow::Result<()> {
     let status = status.map_or(String::new(), |status| format!("&status={}", encoded(status)));
     let answer = client.get(&format!("/v1/runs?limit={limit}{status}")).await?;
     if args.json {
-        return output::line(&answer.to_string());
+        return output::json(&answer.to_string());
     }
-    let runs = answer["runs"].as_array().cloned().unwrap_or_default();
+    let runs = answer["runs"].as_array().map_or(&[][..], Vec::as_slice);
     if runs.is_empty() {
         output::say("no runs yet; start one with `abide run start WORKFLOW`");
         return Ok(());
     }
     let row = |run: &Value| {
-        ["runId", "workflowId", "status", "startedAt", "updatedAt"].map(|name| text(&run[name])).to_vec()
+        ["runId", "workflowId", "status", "startedAt", "updatedAt"].map(|name| cell(&run[name])).to_vec()
     };
     output::line(&output::table(
         &["RUN", "WORKFLOW", "STATUS", "STARTED", "UPDATED"],
@@ -72,147 +100,48 @@ async fn list(client: &Client, args: &ClientArgs, status: Option<&str>, limit: u
     Ok(())
 }
 
-async fn show(client: &Client, args: &ClientArgs, run: &str) -> anyhow::Result<()> {
-    print_run(args, &snapshot(client, run).await?)
-}
-
 /// A run as it stands.
 async fn snapshot(client: &Client, run: &str) -> anyhow::Result<Value> {
-    client.get(&format!("/v1/runs/{}", encoded(run))).await
-}
-
-fn print_run(args: &ClientArgs, snapshot: &Value) -> anyhow::Result<()> {
-    if args.json {
-        return output::line(&snapshot.to_string());
-    }
-    output::line(&format!("run       {}", text(&snapshot["runId"])))?;
-    output::line(&format!("workflow  {}", text(&snapshot["workflowId"])))?;
-    output::line(&format!("status    {}", text(&snapshot["status"])))?;
-    output::line(&format!("started   {}", text(&snapshot["startedAt"])))?;
-    if let Some(at) = snapshot["completedAt"].as_str() {
-        output::line(&format!("ended     {at}"))?;
-    }
-    if let Some(error) = snapshot["error"].as_object() {
-        output::line(&format!("error     {} [{}]", text(&error["message"]), text(&error["code"])))?;
-    }
-    let mut nodes: Vec<_> =
-        snapshot["nodeStates"].as_object().cloned().unwrap_or_default().into_iter().collect();
-    // In the order they started; those that did not yet come last.
-    nodes.sort_by_key(|(_, node)| node["startedAt"].as_str().map_or("~".to_owned(), str::to_owned));
-    let row = |(id, node): &(String, Value)| {
-        vec![id.clone(), text(&node["typeId"]), text(&node["status"]), detail(node)]
-    };
-    output::line(&format!(
-        "\n{}",
-        output::table(&["NODE", "KIND", "STATUS", "DETAIL"], nodes.iter().map(row).collect())
-    ))
-}
-
-fn detail(node: &Value) -> String {
-    if let Some(until) = node["until"].as_str() {
-        return format!("until {until}");
-    }
-    if let Some(error) = node["error"]["message"].as_str() {
-        return error.to_owned();
-    }
-    if node["outputs"].is_null() { String::new() } else { node["outputs"].to_string() }
-}
-
-async fn events(
-    client: &Client,
-    args: &ClientArgs,
-    run: &str,
-    follow: bool,
-    after: Option<u64>,
-) -> anyhow::Result<()> {
-    let print = |event: &Value| output::line(&if args.json { event.to_string() } else { event_line(event) });
-    if follow {
-        return follow_events(client, run, after, 60, &print).await.map(|_| ());
-    }
-    // What is there now, and no more: a wait is only met if the last events are of kinds that OpenWOP has no name for.
-    let end = snapshot(client, run).await?["sequence"].as_u64();
-    let mut after = after;
-    while after < end {
-        let (last, complete) = poll(client, run, after, 1, &print).await?;
-        if complete || last == after {
-            break;
-        }
-        after = last;
-    }
-    Ok(())
-}
-
-fn event_line(event: &Value) -> String {
-    let node = event["nodeId"].as_str().unwrap_or("");
-    let (sequence, at, kind) = (text(&event["sequence"]), text(&event["timestamp"]), text(&event["type"]));
-    format!("{sequence:>5}  {at}  {kind:<16}  {node:<16}  {}", event["payload"])
-}
-
-async fn wait_for_end(
-    client: &Client,
-    run: &str,
-    print: impl Fn(&Value) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    follow_events(client, run, None, 60, &print).await.map(|_| ())
-}
-
-async fn follow_events(
-    client: &Client,
-    run: &str,
-    mut after: Option<u64>,
-    seconds: u32,
-    print: &impl Fn(&Value) -> anyhow::Result<()>,
-) -> anyhow::Result<Option<u64>> {
-    loop {
-        let (last, complete) = poll(client, run, after, seconds, print).await?;
-        after = last;
-        if complete {
-            return Ok(after);
-        }
-    }
-}
-
-async fn poll(
-    client: &Client,
-    run: &str,
-    after: Option<u64>,
-    seconds: u32,
-    print: &impl Fn(&Value) -> anyhow::Result<()>,
-) -> anyhow::Result<(Option<u64>, bool)> {
-    let from = after.map_or(String::new(), |after| format!("&lastSequence={after}"));
-    let page = client.get(&format!("/v1/runs/{}/events/poll?timeout={seconds}{from}", encoded(run))).await?;
-    let events = page["events"].as_array().cloned().unwrap_or_default();
-    for event in &events {
-        print(event)?;
-    }
-    let last = events.last().and_then(|event| event["sequence"].as_u64()).or(after);
-    Ok((last, page["isComplete"] == true))
+    client.get(&path(run, "")).await
 }
 
 async fn cancel(client: &Client, args: &ClientArgs, run: &str, reason: Option<&str>) -> anyhow::Result<()> {
-    let answer =
-        client.post(&format!("/v1/runs/{}/cancel", encoded(run)), &json!({ "reason": reason })).await?;
+    let answer = client.post(&path(run, "/cancel"), &json!({ "reason": reason })).await?;
     if args.json {
-        return output::line(&answer.to_string());
+        return output::json(&answer.to_string());
     }
-    output::line(&format!("{} is {}", text(&answer["runId"]), text(&answer["status"])))
+    output::line(&format!("{} is {}", cell(&answer["runId"]), cell(&answer["status"])))
 }
 
-/// Text as one piece of a path or a query: whatever it holds, it can't become another request.
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+async fn erase(
+    client: &Client,
+    args: &ClientArgs,
+    run: &str,
+    reason: Option<&str>,
+    yes: bool,
+) -> anyhow::Result<()> {
+    if !yes && !confirm_erasure(run)? {
+        return Err(Failure::new(Exit::Refused, "nothing was erased").into());
+    }
+    let answer = client.post(&path(run, "/erase"), &json!({ "reason": reason })).await?;
+    if args.json {
+        return output::json(&answer.to_string());
+    }
+    let (run, events) = (cell(&answer["runId"]), cell(&answer["events"]));
+    output::line(&format!("{run} is erased ({events} events)"))
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(
-        || {
-            if value.is_null() { String::new() } else { value.to_string() }
-        },
-        str::to_owned,
-    )
+fn confirm_erasure(run: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        let message = "erasing can't be undone, and there is no terminal to ask on: add --yes";
+        return Err(Failure::new(Exit::Refused, message).into());
+    }
+    terminal::confirm(&format!("Erase all that {} read and wrote? This can't be undone.", legible(run)))
+}
+
+/// A path of a run.
+fn path(run: &str, rest: &str) -> String {
+    format!("/v1/runs/{}{rest}", encoded(run))
 }
 
 #[cfg(test)]
@@ -220,9 +149,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_user_types_stays_one_piece_of_the_path() {
-        assert_eq!(encoded("run-01a1_x"), "run-01a1_x");
-        assert_eq!(encoded("../runs?limit=1#x"), "%2E%2E%2Fruns%3Flimit%3D1%23x");
-        assert_eq!(encoded("é"), "%C3%A9");
+    fn settings_are_sent_only_if_there_are_any() {
+        let mut what = StartArgs {
+            inputs: vec![("name".to_owned(), json!("Ada"))],
+            tags: vec!["t".to_owned()],
+            ..StartArgs::default()
+        };
+        let plain = json!({ "workflowId": "w", "inputs": { "name": "Ada" }, "tags": ["t"] });
+        assert_eq!(body("w", &what), plain);
+        what.config = vec![("runTimeoutMs".to_owned(), json!(5))];
+        assert_eq!(body("w", &what)["configurable"], json!({ "runTimeoutMs": 5 }));
     }
 }

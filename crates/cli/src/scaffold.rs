@@ -98,6 +98,19 @@ mod tests {
     }
 
     #[test]
+    fn every_template_is_admitted() {
+        for template in template_names() {
+            let graph =
+                abide_core::Graph::admit(scaffold("order-intake", template, false).unwrap().as_bytes());
+            let graph = graph.unwrap_or_else(|problems| panic!("{template}: {problems:?}"));
+            assert_eq!(&*graph.workflow_id, "order-intake");
+            let yaml =
+                abide_core::json_from_yaml(&scaffold("order-intake", template, true).unwrap()).unwrap();
+            assert_eq!(abide_core::Graph::admit(&yaml).unwrap().len(), graph.len());
+        }
+    }
+
+    #[test]
     fn yaml_and_json_say_the_same() {
         for template in template_names() {
             let yaml: Value =

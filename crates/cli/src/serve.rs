@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs};
+use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs, StartArgs};
 use crate::config::Config;
-use crate::definition_file;
+use crate::definition_file::{self, DefinitionFile};
 use crate::{output, run};
 
 /// How long a shutdown waits for work under way; the rest goes on at the next start.
@@ -186,7 +186,7 @@ fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
     let mut problems = Vec::new();
     let mut graphs: Vec<Graph> = Vec::new();
     for path in paths {
-        match definition_file::read(&path)?.and_then(|source| Graph::admit(&source)) {
+        match DefinitionFile::read(&path)?.admit() {
             Ok(graph) if graphs.iter().any(|other| other.workflow_id == graph.workflow_id) => {
                 problems.push(format!(
                     "{}: id: '{}' is used by another file; rename one",
@@ -227,7 +227,7 @@ fn print_welcome(server: &Server, key: &str) {
     let workflows: Vec<_> =
         server.engine.registered().iter().map(|graph| graph.workflow_id.to_string()).collect();
     let workflows = if workflows.is_empty() {
-        "none (give a folder with --workflows)".to_owned()
+        "none (push one with `abide workflow push FILE`, or give a folder with --workflows)".to_owned()
     } else {
         workflows.join(", ")
     };
@@ -241,7 +241,9 @@ fn print_welcome(server: &Server, key: &str) {
 /// Starts the example and tells how it goes; its failure is no reason to stop the server.
 async fn run_example(url: String, key: String, workflow: String) {
     let client = ClientArgs { url, api_key: Some(key), json: false };
-    let verb = RunVerb::Start { workflow, inputs: Vec::new(), tags: vec!["example".to_owned()], wait: true };
+    let tags = vec!["example".to_owned()];
+    let verb =
+        RunVerb::Start(StartArgs { workflow: Some(workflow), tags, wait: true, ..StartArgs::default() });
     if let Err(error) = run::dispatch(RunArgs { client, verb }).await {
         output::say(&format!("the example did not end well: {error:#}"));
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::command::Turn;
 use crate::event::{Failure, NodeEvent, NodeSpawned};
 use crate::graph::{Dispatch, Mapping, SubWorkflow, Work};
@@ -179,9 +181,11 @@ impl Run {
             Lifecycle::Cancelled => ("child_cancelled", "was cancelled"),
             _ => ("child_failed", "failed"),
         };
-        let why = end.error.map_or(String::new(), |error| format!(": {}", error.message));
+        // Only the first failure is told on: a chain of children would otherwise repeat all of them at each step.
+        let cause = end.error.map(|error| first_cause(end.child, error));
+        let why = cause.as_ref().map_or(String::new(), |cause| format!(": {}", cause.message));
         let message = format!("{}, which node '{}' waited for, {word}{why}", end.child, self.graph.at(ix).id);
-        let details = serde_json::json!({ "childRunId": end.child, "error": end.error });
+        let details = serde_json::json!({ "childRunId": end.child, "cause": cause });
         let failure = Failure { details: Some(Json::of(&details)), ..Failure::new(code, message) };
         self.give_up(turn, ix, failure);
     }
@@ -249,6 +253,28 @@ impl Run {
         let waiting = self.node(ix);
         (waiting.phase == NodePhase::Waiting && waiting.child == Some(child)).then_some(ix)
     }
+}
+
+/// The failure at the bottom of a chain of children.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Cause {
+    run_id: RunId,
+    code: String,
+    message: String,
+}
+
+fn first_cause(child: RunId, error: &Failure) -> Cause {
+    #[derive(Deserialize)]
+    struct Told {
+        cause: Cause,
+    }
+    let told = error.details.as_ref().filter(|_| error.code.starts_with("child_"));
+    told.and_then(|details| details.parse::<Told>().ok()).map(|told| told.cause).unwrap_or_else(|| Cause {
+        run_id: child,
+        code: error.code.clone(),
+        message: error.message.chars().take(limits::CAUSE_CHARS_MAX).collect(),
+    })
 }
 
 fn child_outputs(end: &ChildEnd<'_>) -> Json {

@@ -163,3 +163,6 @@ pub const TEMPLATE_EXPRESSIONS_MAX: usize = 256;
 
 /// Characters of the name of a secret.
 pub const SECRET_NAME_CHARS_MAX: usize = 64;
+
+/// Characters of a child's failure that its parents repeat.
+pub const CAUSE_CHARS_MAX: usize = 1_000;

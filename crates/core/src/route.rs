@@ -76,7 +76,8 @@ impl Run {
         let target = &self.state.nodes[way.target as usize];
         match target.phase {
             _ if self.state.deferred.contains_key(&edge) => Route::Open,
-            _ if way.back.is_some() => Route::Taken,
+            _ if way.back.is_some() && leads_back(way, Outcome::Failed) => Route::Taken,
+            _ if way.back.is_some() => Route::Closed,
             NodePhase::Skipped => Route::Closed,
             NodePhase::Pending if target.doomed => Route::Closed,
             NodePhase::Pending if !target.queued => Route::Open,
@@ -88,11 +89,7 @@ impl Run {
     fn arrive(&mut self, edge: EdgeIx, outcome: Outcome, folding: &mut Folding<'_>) -> Route {
         let graph = self.graph.clone();
         if let Some(back) = graph.edge(edge).back {
-            let taken = match outcome {
-                Outcome::Success => true,
-                Outcome::Failed => graph.edge(edge).rule.takes_failures(),
-                Outcome::Skipped => false,
-            };
+            let taken = leads_back(graph.edge(edge), outcome);
             self.state.loops[back as usize].again |= taken;
             return if taken { Route::Taken } else { Route::Closed };
         }
@@ -211,6 +208,8 @@ impl Run {
         for &member in &again.members {
             let node = &mut self.state.nodes[member as usize];
             (node.phase, node.queued, node.doomed) = (NodePhase::Pending, false, false);
+            // The attempts were those of the execution before: the next one is no retry of it.
+            node.attempt = 0;
             if member != again.head {
                 node.tally = Vec::new();
             }
@@ -235,6 +234,13 @@ impl Run {
         self.enqueue(again.head, folding.sequence);
         Ok(())
     }
+}
+
+/// Whether an edge starts its loop over: each is judged alone, since one that is followed is enough.
+fn leads_back(way: &GraphEdge, outcome: Outcome) -> bool {
+    let mut alone = Tally::default();
+    alone.add(outcome);
+    way.rule.verdict(1, alone) == Verdict::Run
 }
 
 /// All rules of a node must be satisfied; one that never will be settles it.

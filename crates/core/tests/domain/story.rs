@@ -424,6 +424,13 @@ impl Story {
         self.run.channels().get(name).map(Json::text)
     }
 
+    /// The payload of the last event of a type at a node.
+    #[track_caller]
+    pub(crate) fn payload_at(&self, name: &str, node: &str) -> String {
+        let at_node = |record: &&Record| type_name(record) == name && record.node.as_deref() == Some(node);
+        payload_text(self.journal.iter().rev().find(at_node).expect("there is such an event"))
+    }
+
     /// The payload of the last event of a type.
     #[track_caller]
     pub(crate) fn payload(&self, name: &str) -> String {

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
 
 mod answers;
+mod children;
 mod clocks;
 mod http;
 mod messages;
 mod peer;
+mod requests;
 mod support;
 mod tapped;

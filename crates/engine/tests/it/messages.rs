@@ -4,21 +4,12 @@ use abide_core::{Key, Parent, Status};
 use abide_engine::NewRun;
 use abide_store::Store;
 
-use crate::support::{Rig, TENANT, nobody, within};
+use crate::support::{Rig, TENANT, nobody};
 
 async fn start_child(rig: &Rig, parent: Key, workflow: &str) -> Key {
     let parent = Some(Parent::of(parent.id, "n"));
     let new = NewRun { parent, ..NewRun::of(TENANT, workflow) };
     rig.engine.start_run(new).await.unwrap().0.of(TENANT)
-}
-
-async fn outbox_is_empty(rig: &Rig) {
-    within("the outbox", async {
-        while rig.engine.store().totals().await.unwrap().outbox > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,7 +20,7 @@ async fn a_parent_hears_of_each_childs_end_once() {
     for _ in 0..30 {
         start_child(&rig, parent, "noop").await;
     }
-    outbox_is_empty(&rig).await;
+    rig.outbox_is_empty().await;
     let heard = rig.story(parent).await.iter().filter(|name| **name == "child.reported").count();
     assert_eq!(heard, 30);
     rig.verify().await;
@@ -48,7 +39,7 @@ async fn a_message_left_over_is_delivered_by_the_next_process() {
     assert_eq!(store.totals().await.unwrap().outbox, 1);
     drop(store);
     let rig = Rig::open(dir.path()).await;
-    outbox_is_empty(&rig).await;
+    rig.outbox_is_empty().await;
     assert_eq!(rig.story(parent).await.last(), Some(&"child.reported"));
     rig.verify().await;
 }
@@ -76,7 +67,7 @@ async fn a_message_that_nobody_can_hear_is_dropped() {
     assert_eq!(rig.status(ended).await, Status::Completed);
     start_child(&rig, ended, "noop").await;
     start_child(&rig, nobody().of(TENANT), "noop").await;
-    outbox_is_empty(&rig).await;
+    rig.outbox_is_empty().await;
     assert_eq!(rig.story(ended).await.last(), Some(&"run.completed"), "a journal that has ended stays ended");
     rig.verify().await;
 }
@@ -87,7 +78,7 @@ async fn a_run_that_heard_others_and_was_erased_is_accounted_for() {
     let rig = Rig::open(dir.path()).await;
     let parent = rig.start_waiting(1_000_000).await;
     start_child(&rig, parent, "noop").await;
-    outbox_is_empty(&rig).await;
+    rig.outbox_is_empty().await;
     rig.engine.cancel(parent, None, None).await.unwrap();
     let erasure = abide_store::Erasure { at: 0, by: None, reason: None };
     let erased = rig.engine.store().erase(parent, erasure).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_core::{EventType, Graph, Json, Key, Millis, RunId, Status, TenantId};
-use abide_engine::{Engine, EngineOptions, NewRun, TestClock, verify};
+use abide_engine::{Engine, EngineOptions, NetPolicy, NewRun, TestClock, verify};
 use abide_store::{Sqlite, SqliteOptions, Store};
 use serde_json::{Value, json};
 
@@ -62,6 +62,16 @@ impl Rig {
         records.iter().map(|record| EventType::by_code(record.type_code).unwrap().name).collect()
     }
 
+    /// Waits until every message is delivered.
+    pub(crate) async fn outbox_is_empty(&self) {
+        within("the outbox", async {
+            while self.engine.store().totals().await.unwrap().outbox > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
     /// Everything on disk is as the journals say.
     pub(crate) async fn verify(&self) {
         let report = verify::verify(&*self.store, |_| ()).await.unwrap();
@@ -77,7 +87,8 @@ impl Rig {
 /// Another engine on the same store, as another server would be.
 pub(crate) fn second_engine(store: &Arc<Tapped>, clock: &Arc<TestClock>) -> Engine {
     let store: Arc<dyn Store> = store.clone();
-    let engine = Engine::start(EngineOptions::new(store, clock.clone()));
+    let net = NetPolicy::parse(&["127.0.0.0/8"]).unwrap();
+    let engine = Engine::start(EngineOptions { net, ..EngineOptions::new(store, clock.clone()) });
     for workflow in workflows() {
         engine.register(Graph::admit(workflow.to_string().as_bytes()).unwrap());
     }
