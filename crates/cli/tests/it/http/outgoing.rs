@@ -120,6 +120,33 @@ async fn a_request_is_sent_and_its_answer_becomes_the_outputs() {
     assert!(header_of(&heard[0], "idempotency-key").is_some());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_under_way_is_told_and_waited_for() {
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let peer = Peer::start(move |_, _| {
+        tokio::task::block_in_place(|| held.lock().unwrap().recv().unwrap());
+        (200, "at last".to_owned())
+    })
+    .await;
+    let site = Site::new();
+    let server = site.start(&ALLOWED);
+    push(&server, &asks("ask", json!({ "url": peer.url }), json!({}))).await;
+    let run = server.start_run("ask", json!({})).await;
+    let (_, why) = server.get(&format!("/v1/runs/{run}/why")).await;
+    assert_eq!(why["reasons"][0]["kind"], "executing", "{why}");
+    let (_, cancelled) = server.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await;
+    assert_eq!(cancelled["status"], "cancelling");
+    let (_, why) = server.get(&format!("/v1/runs/{run}/why")).await;
+    let kinds: Vec<_> = why["reasons"].as_array().unwrap().iter().map(|reason| &reason["kind"]).collect();
+    assert_eq!(why["status"], "cancelling");
+    assert_eq!(kinds, ["cancelling", "executing"]);
+    refusal(server.post(&format!("/v1/runs/{run}/erase"), &json!({})).await, "run_not_ended");
+    let_go.send(()).unwrap();
+    let events = server.events(&run).await;
+    assert_eq!(types(&events)[2..], ["node.completed", "run.cancelled"]);
+}
+
 #[tokio::test]
 async fn a_private_address_is_refused_unless_it_is_allowed() {
     let peer = Peer::start(|_, _| (200, String::new())).await;
