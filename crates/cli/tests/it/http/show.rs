@@ -3,7 +3,7 @@
 use super::*;
 
 /// The snapshot of a run, with its id and every timestamp as the number of milliseconds since the run began.
-async fn shown(server: &Server, run: &str) -> Value {
+async fn related(server: &Server, run: &str) -> Value {
     let (status, mut snapshot) = server.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(status, StatusCode::OK, "{snapshot}");
     assert_eq!(snapshot["runId"], run);
@@ -65,7 +65,7 @@ async fn a_waiting_run_shows_what_it_waits_for() {
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
-    assert_eq!(shown(&server, created["runId"].as_str().unwrap()).await, expected);
+    assert_eq!(related(&server, created["runId"].as_str().unwrap()).await, expected);
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_completed_run_shows_when_and_with_what() {
         "eventLogSchemaVersion": 1,
         "sequence": 5,
     });
-    assert_eq!(shown(&server, &run).await, expected);
+    assert_eq!(related(&server, &run).await, expected);
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn a_failed_run_shows_why_and_what_never_started() {
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
-    assert_eq!(shown(&server, &run).await, expected);
+    assert_eq!(related(&server, &run).await, expected);
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn a_cancelled_run_shows_when_and_what_was_cut_off() {
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
-    assert_eq!(shown(&server, &run).await, expected);
+    assert_eq!(related(&server, &run).await, expected);
 }
 
 #[tokio::test]
