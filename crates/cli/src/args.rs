@@ -409,6 +409,15 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 50_000)]
         runs: usize,
     },
+    /// Large graphs and deep families: what a node and a child cost as there are more of them
+    Graphs {
+        /// Nodes of the largest graph
+        #[arg(long, default_value_t = 10_000)]
+        nodes: usize,
+        /// Runs in the deepest chain of children
+        #[arg(long, default_value_t = 1_000)]
+        depth: usize,
+    },
     /// Parked runs: memory, disk, waking one, and starting after a kill
     Parked {
         /// Runs to park

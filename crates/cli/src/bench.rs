@@ -4,6 +4,7 @@
 //! Steps that share a commit are never counted as individually durable.
 
 mod ceiling;
+mod graphs;
 mod parked;
 mod rig;
 mod runs;
@@ -27,6 +28,7 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
             steps::bench(dir.path(), concurrency, steps, runs).await?
         }
         BenchVerb::Runs { concurrency, runs } => runs::bench(dir.path(), concurrency, runs).await?,
+        BenchVerb::Graphs { nodes, depth } => graphs::bench(dir.path(), nodes, depth).await?,
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };
     report.print(args.json)
@@ -43,6 +45,11 @@ impl Report {
     fn part(&mut self, title: &str) -> &mut Self {
         self.parts.push((title.to_owned(), Vec::new()));
         self
+    }
+
+    /// How many parts were begun.
+    fn parts(&self) -> usize {
+        self.parts.len()
     }
 
     /// Adds a figure to the part.

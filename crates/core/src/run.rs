@@ -295,6 +295,11 @@ impl Run {
     pub fn is_parked(&self) -> bool {
         self.state.in_flight == 0 && !self.state.lifecycle.is_terminal()
     }
+
+    /// Whether it goes on at once, in a commit of its own.
+    pub fn has_yielded(&self) -> bool {
+        self.state.timers.contains_key(&TimerId::Stretch)
+    }
 }
 
 /// Timers in a snapshot, under their text keys.

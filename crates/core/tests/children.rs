@@ -260,8 +260,7 @@ mod trouble {
             .expect(["child.reported", "node.failed ship", "run.failed"])
             .failed_with("child_failed", &format!("{id}, which node 'ship' waited for, failed: no paper"));
         let details = story.run().error().and_then(|error| error.details.clone()).expect("it has details");
-        let expected =
-            json!({"childRunId": id, "error": {"code": "node_execution_failed", "message": "no paper"}});
+        let expected = json!({"childRunId": id, "cause": {"runId": id, "code": "node_execution_failed", "message": "no paper"}});
         assert_eq!(details.parse::<Value>().ok(), Some(expected));
     }
 

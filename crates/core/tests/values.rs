@@ -266,11 +266,11 @@ mod channels {
             "channel_write_invalid",
             "channel 'log' does not take the value: a counter takes numbers, not \"one\": write a number",
         );
-        let schemed = json!({"reducer": "append", "schema": {"type": "string"}});
+        let schemed = json!({"reducer": "append", "schema": {"items": {"type": "string"}}});
         written(schemed, &[json!(1)]).failed_with(
             "channel_schema_violation",
-            "channel 'log' does not take the value: the value does not fit the channel's schema: 1 is not of type \
-             \"string\"",
+            "channel 'log' does not take the value: the value does not fit the channel's schema: /0: 1 is not of \
+             type \"string\"",
         );
         let small = json!({"reducer": "replace", "maxSize": 4});
         written(small, &[json!("12345")]).failed_with(

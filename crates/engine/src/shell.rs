@@ -307,6 +307,9 @@ fn commit_of(ahead: &Ahead, step: Step, basis: Basis) -> Commit {
 /// A snapshot is kept when a run comes to rest behind a good many events, and every so often in any case.
 fn wants_snapshot(ahead: &Ahead) -> bool {
     let since = ahead.run.head().next - ahead.snapshot_at;
-    let rests = ahead.run.is_parked() || ahead.run.lifecycle().is_terminal();
-    since >= core_limits::SNAPSHOT_EVENTS_MAX || rests && since >= core_limits::SNAPSHOT_PARK_EVENTS_MIN
+    let rests = ahead.run.is_parked() && !ahead.run.has_yielded() || ahead.run.lifecycle().is_terminal();
+    // A snapshot is as large as the graph, so a large one is taken less often: its cost per event stays the same.
+    let nodes = ahead.run.graph().len() as u64;
+    since >= core_limits::SNAPSHOT_EVENTS_MAX.max(nodes)
+        || rests && since >= core_limits::SNAPSHOT_PARK_EVENTS_MIN.max(nodes / 8)
 }

@@ -6,6 +6,7 @@ mod answers;
 mod children;
 mod clocks;
 mod http;
+mod large;
 mod messages;
 mod peer;
 mod requests;

@@ -17,7 +17,7 @@ const CHANGES: &[&str] = &[
     "UPDATE aggregates SET snapshot_at = snapshot_at - 1 WHERE id = ?1",
     "DELETE FROM aggregates WHERE id = ?1",
     "UPDATE events SET type = 101 WHERE id = ?1 AND seq = 1",
-    "UPDATE events SET version = 2 WHERE id = ?1 AND seq = 1",
+    "UPDATE events SET version = 9 WHERE id = ?1 AND seq = 1",
     "UPDATE events SET cause = NULL WHERE id = ?1 AND seq = 1",
     "UPDATE events SET cause = 9223372036854775807 WHERE id = ?1 AND seq = 1",
     "UPDATE events SET node = 'n1' WHERE id = ?1 AND seq = 1",
