@@ -313,10 +313,12 @@ impl Run {
         turn.emit_run(self, terminal, cause);
     }
 
-    /// A run that ends takes its waiting nodes along; nodes that never started are left as they are.
+    /// A run that ends takes its waiting nodes along, those included whose next attempt is due but could not start;
+    /// nodes that never started are left as they are.
     fn cancel_waiting(&mut self, turn: &mut Turn) {
-        let waiting =
-            self.state.nodes.iter().enumerate().filter(|(_, node)| node.phase == NodePhase::Waiting);
+        let due = |node: &crate::Node| node.phase == NodePhase::Pending && node.queued && node.attempt > 0;
+        let nodes = self.state.nodes.iter().enumerate();
+        let waiting = nodes.filter(|(_, node)| node.phase == NodePhase::Waiting || due(node));
         let waiting: Vec<NodeIx> = waiting.map(|(ix, _)| ix as NodeIx).collect();
         for ix in waiting {
             self.emit_node(turn, ix, NodeEvent::Cancelled(NodeCancelled {}), None);

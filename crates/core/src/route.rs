@@ -68,8 +68,13 @@ impl Run {
     fn routes_from(&self, ix: NodeIx, untaken: &[String]) -> Vec<Route> {
         let untaken: HashSet<&str> = untaken.iter().map(String::as_str).collect();
         let edges = self.graph.at(ix).out.iter().map(|&edge| (edge, self.graph.edge(edge)));
-        let taking = edges.filter(|(_, way)| way.rule.takes_failures() && !untaken.contains(&*way.id));
+        let taking = edges.filter(|(_, way)| self.takes_over(way) && !untaken.contains(&*way.id));
         taking.map(|(edge, way)| self.route(edge, way)).collect()
+    }
+
+    /// Whether the target of an edge may take over from its source. A disabled node takes nothing over.
+    fn takes_over(&self, way: &GraphEdge) -> bool {
+        way.rule.takes_failures() && !self.graph.at(way.target).disabled
     }
 
     fn route(&self, edge: EdgeIx, way: &GraphEdge) -> Route {
@@ -127,7 +132,7 @@ impl Run {
                 Route::Closed
             }
             Verdict::Wait => {
-                if outcome == Outcome::Failed && way.rule.takes_failures() {
+                if outcome == Outcome::Failed && self.takes_over(way) {
                     self.state.routes.entry(target).or_default().push(way.source);
                 }
                 Route::Open
@@ -186,7 +191,7 @@ impl Run {
             self.state.deferred.extract_if(.., |edge, _| graph.edge(*edge).leaves == Some(over)).collect();
         for (edge, outcome) in leaving {
             let (route, way) = (self.arrive(edge, outcome, folding), graph.edge(edge));
-            if outcome == Outcome::Failed && way.rule.takes_failures() {
+            if outcome == Outcome::Failed && self.takes_over(way) {
                 match route {
                     Route::Taken => drop(self.state.unrouted.remove(&way.source)),
                     Route::Closed => self.close_route(way.source, folding),

@@ -1,6 +1,6 @@
 //! What expressions and ports may read: names that exist where they stand, and nodes that come before.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::build::Builder;
 use super::{GraphEdge, GraphNode, NodeIx, Port};
@@ -72,14 +72,13 @@ impl Builder<'_> {
                 }
             }
         }
-        let mut steps = limits::ANCESTOR_STEPS_MAX;
+        let mut walk = Walk::over(nodes, edges);
         for (from, readers) in wanted {
-            let after = reachable(from, nodes, edges, &readers, &mut steps);
-            if steps == 0 {
+            if !walk.after(from, &readers) {
                 let message = "the nodes take their inputs from too far away to check; split the workflow";
                 return self.findings.objection("nodes", message);
             }
-            for (reader, place) in readers.into_iter().filter(|(reader, _)| !after[*reader as usize]) {
+            for (reader, place) in readers.into_iter().filter(|(reader, _)| !walk.has_met(*reader)) {
                 let (reader, from) = (&nodes[reader as usize].id, &nodes[from as usize].id);
                 let message = format!("'{from}' does not come before '{reader}'; add an edge from it");
                 self.findings.objection(place, message);
@@ -93,32 +92,55 @@ impl Builder<'_> {
     }
 }
 
-/// Which nodes come after `from`. Stops early once every reader was met, since most are next to it.
-fn reachable(
-    from: NodeIx,
-    nodes: &[GraphNode],
-    edges: &[GraphEdge],
-    readers: &[(NodeIx, String)],
-    steps: &mut usize,
-) -> Vec<bool> {
-    let mut wanted: HashSet<NodeIx> = readers.iter().map(|(reader, _)| *reader).collect();
-    let mut after = vec![false; nodes.len()];
-    let mut line = VecDeque::from([from]);
-    while let Some(at) = line.pop_front() {
-        for &edge in &nodes[at as usize].out {
-            let next = edges[edge as usize].target;
-            *steps = steps.saturating_sub(1);
-            if *steps == 0 {
-                return after;
-            }
-            if !std::mem::replace(&mut after[next as usize], true) {
-                wanted.remove(&next);
-                if wanted.is_empty() {
-                    return after;
+/// Walks from one node after the other, with one bound for all walks together.
+struct Walk<'a> {
+    nodes: &'a [GraphNode],
+    edges: &'a [GraphEdge],
+    /// By node, the number of the last walk that met it, and of the last one that looked for it.
+    met: Vec<u32>,
+    sought: Vec<u32>,
+    number: u32,
+    steps: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn over(nodes: &'a [GraphNode], edges: &'a [GraphEdge]) -> Self {
+        let (met, sought) = (vec![0; nodes.len()], vec![0; nodes.len()]);
+        Self { nodes, edges, met, sought, number: 0, steps: limits::ANCESTOR_STEPS_MAX }
+    }
+
+    /// Meets the nodes that come after `from`, until every reader was met, since most are next to it. `false` if
+    /// that took too many steps.
+    fn after(&mut self, from: NodeIx, readers: &[(NodeIx, String)]) -> bool {
+        self.number += 1;
+        let mut missing = 0;
+        for (reader, _) in readers {
+            let before = std::mem::replace(&mut self.sought[*reader as usize], self.number);
+            missing += usize::from(before != self.number);
+        }
+        let mut line = VecDeque::from([from]);
+        while let Some(at) = line.pop_front() {
+            for &edge in &self.nodes[at as usize].out {
+                let next = self.edges[edge as usize].target;
+                self.steps = self.steps.saturating_sub(1);
+                if self.steps == 0 {
+                    return false;
+                }
+                if std::mem::replace(&mut self.met[next as usize], self.number) == self.number {
+                    continue;
+                }
+                missing -= usize::from(self.sought[next as usize] == self.number);
+                if missing == 0 {
+                    return true;
                 }
                 line.push_back(next);
             }
         }
+        true
     }
-    after
+
+    /// Whether the last walk met a node.
+    fn has_met(&self, node: NodeIx) -> bool {
+        self.met[node as usize] == self.number
+    }
 }
