@@ -211,13 +211,16 @@ fn is_empty(outputs: &Value) -> bool {
     outputs.is_null() || outputs.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
-/// The attempt, if it is not the first.
+/// Which attempt it is, if it is not the first. The server counts those that have failed.
 fn attempt(state: &Value, node: &Value) -> Option<String> {
-    let attempt = state["attempt"].as_u64().filter(|attempt| *attempt > 1)?;
+    let failed = state["attempt"].as_u64().filter(|failed| *failed > 0)?;
     let settings = &node["settings"];
     let retries = settings["abide"]["retry"]["maxRetries"].as_u64().or(settings["maxRetries"].as_u64());
     let of = retries.map_or(String::new(), |retries| format!(" of {}", retries.saturating_add(1)));
-    Some(format!("attempt {attempt}{of}"))
+    Some(match state["status"].as_str() {
+        Some("waiting") => format!("attempt {failed}{of} failed"),
+        _ => format!("attempt {}{of}", failed.saturating_add(1)),
+    })
 }
 
 /// How often a loop came by, if more than once.
@@ -308,7 +311,7 @@ mod tests {
 
     fn every_state() -> Member {
         let states = json!({
-            "fetch": { "status": "completed", "typeId": "core.http.request", "attempt": 3,
+            "fetch": { "status": "completed", "typeId": "core.http.request", "attempt": 2,
                 "startedAt": "2026-01-01T11:58:55.000Z", "endedAt": "2026-01-01T11:58:56.290Z",
                 "outputs": { "status": 200, "body": "x".repeat(200) } },
             "again": { "status": "waiting", "typeId": "core.http.request", "attempt": 2, "execution": 4,
