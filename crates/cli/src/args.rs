@@ -130,8 +130,7 @@ pub(crate) struct RunArgs {
 #[derive(Subcommand)]
 pub(crate) enum RunVerb {
     /// Start a run: abide run start hello --input name=Ada --wait
-    ///
-    /// With -f, the file is pushed first:  abide run start -f hello.yaml --wait
+    #[command(after_help = "From a file, which is pushed first:  abide run start -f hello.yaml --wait")]
     Start(StartArgs),
     /// List runs, newest first
     List {
@@ -232,16 +231,19 @@ pub(crate) enum WorkflowVerb {
         yaml: bool,
     },
     /// Check definitions without a server: abide workflow validate workflows/*.yaml
-    ///
-    /// Every problem is a line FILE: place: message, and the exit code is 1 if there is any.
+    #[command(
+        after_help = "Every problem is a line FILE: place: message, and the exit code is 1 if there is any."
+    )]
     Validate {
         /// Definitions in JSON or YAML
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
     /// Register definitions: abide workflow push orders.yaml
-    ///
-    /// What differs from the latest version becomes a new one; runs go on with the version that they began with.
+    #[command(
+        after_help = "What differs from the latest version becomes a new one. Runs go on with the version that they \
+                      began with."
+    )]
     Push {
         /// Definitions in JSON or YAML
         #[arg(required = true, value_name = "FILE")]
@@ -257,9 +259,11 @@ pub(crate) enum WorkflowVerb {
         #[arg(long, value_name = "N")]
         version: Option<u64>,
     },
-    /// Tell two versions apart: abide workflow diff orders, or abide workflow diff orders.yaml
-    ///
-    /// Of an id, the latest version is compared with the one before. A file is compared with the latest version.
+    /// Tell what changed: abide workflow diff orders.yaml
+    #[command(
+        after_help = "Of a workflow, the latest version is compared with the one before. A file is compared with the \
+                      latest version.\n\nTwo versions:  abide workflow diff orders --from 1 --to 3"
+    )]
     Diff {
         /// The workflow's id, or a file with a definition
         #[arg(value_name = "ID|FILE")]
@@ -271,12 +275,16 @@ pub(crate) enum WorkflowVerb {
         #[arg(long, value_name = "N")]
         to: Option<u64>,
     },
-    /// Draw a workflow: abide workflow graph orders.yaml, or abide workflow graph orders --run RUN
+    /// Draw a workflow: abide workflow graph orders.yaml
+    #[command(
+        after_help = "How far a run has come:  abide workflow graph orders --run RUN\nAs a picture:            \
+                      abide workflow graph orders --svg > orders.svg"
+    )]
     Graph {
         /// The workflow's id, or a file with a definition
         #[arg(value_name = "ID|FILE")]
         target: String,
-        /// SVG instead of text: abide workflow graph orders --svg > orders.svg
+        /// SVG instead of text
         #[arg(long)]
         svg: bool,
         /// Mark each node with its state in this run
@@ -296,11 +304,12 @@ pub(crate) struct SecretsArgs {
 #[derive(Subcommand)]
 pub(crate) enum SecretsVerb {
     /// Store a secret under a name: abide secrets set CRM_TOKEN < token.txt
-    ///
-    /// The value comes from standard input, without its last newline; on a terminal it is asked for and not
-    /// shown. Workflows name it as {{ secrets.CRM_TOKEN }}.
+    #[command(
+        after_help = "The value comes from standard input, without its last newline. On a terminal it is asked for, \
+                      and not shown.\n\nA workflow names it as {{ secrets.CRM_TOKEN }}."
+    )]
     Set {
-        /// Its name: letters, digits, _, - and .
+        /// Its name: letters, digits, '.', '_' and '-'
         name: String,
     },
     /// List the names of the secrets; values are never shown

@@ -7,9 +7,9 @@ pub(crate) fn duration(ms: i64) -> String {
     let (s, min, h) = (ms / 1000, ms / 60_000, ms / 3_600_000);
     match ms {
         ..1000 => format!("{} ms", ms.max(0)),
-        ..60_000 => format!("{s}.{} s", ms % 1000 / 100),
-        ..3_600_000 => format!("{min} min {} s", s % 60),
-        ..86_400_000 => format!("{h} h {} min", min % 60),
+        1000..60_000 => format!("{s}.{} s", ms % 1000 / 100),
+        60_000..3_600_000 => format!("{min} min {} s", s % 60),
+        3_600_000..86_400_000 => format!("{h} h {} min", min % 60),
         _ => format!("{} d {} h", h / 24, h % 24),
     }
 }

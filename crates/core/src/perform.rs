@@ -101,7 +101,7 @@ impl Run {
             }
             Work::Transform(transform) => self.transform(node, transform, inputs)?,
             Work::Branch(branch) => self.branch(node, branch, inputs)?,
-            Work::ChannelWrite(write) => channel_write(node, write, inputs)?,
+            Work::ChannelWrite(write) => self.channel_write(node, write, inputs)?,
             Work::Supervisor(supervisor) => supervise(node, supervisor, execution)?,
             _ => Product::default(),
         };
@@ -205,6 +205,29 @@ impl Run {
         })
     }
 
+    fn channel_write(
+        &self,
+        node: &GraphNode,
+        work: &ChannelWrite,
+        inputs: &Inputs,
+    ) -> Result<Product, Failure> {
+        let value = inputs.values.get("value").or(work.value.as_ref());
+        let Some(value) = value.cloned() else {
+            let message =
+                format!("node '{}' has nothing to write; give config.value or inputs.value", node.id);
+            return Err(Failure::new("input_missing", message));
+        };
+        let declared = self.graph.channels.get(&work.channel).map(|channel| channel.reducer().name());
+        let write = ChannelWritten {
+            channel: work.channel.clone(),
+            value,
+            reducer: declared.or(work.reducer.as_deref()).unwrap_or("replace").to_owned(),
+            ttl_ms: work.ttl_ms,
+            sensitive: inputs.sensitive,
+        };
+        Ok(Product { changes: vec![Change::Channel { write }], ..Product::default() })
+    }
+
     /// A mock of the public fixtures: one message, written twice to each channel that folds messages.
     fn repeated_message(&self, node: &GraphNode) -> Vec<Change> {
         let channels =
@@ -297,22 +320,6 @@ fn check_room(what: &str, map: &JsonMap, changed: &BTreeMap<&str, &Json>) -> Res
         limits::VARIABLES_BYTES_MAX
     );
     Err(Failure::new("variables_too_large", message))
-}
-
-fn channel_write(node: &GraphNode, work: &ChannelWrite, inputs: &Inputs) -> Result<Product, Failure> {
-    let value = inputs.values.get("value").or(work.value.as_ref());
-    let Some(value) = value.cloned() else {
-        let message = format!("node '{}' has nothing to write; give config.value or inputs.value", node.id);
-        return Err(Failure::new("input_missing", message));
-    };
-    let write = ChannelWritten {
-        channel: work.channel.clone(),
-        value,
-        reducer: work.reducer.clone().unwrap_or_else(|| "replace".to_owned()),
-        ttl_ms: work.ttl_ms,
-        sensitive: inputs.sensitive,
-    };
-    Ok(Product { changes: vec![Change::Channel { write }], ..Product::default() })
 }
 
 /// Plays the next decision of the plan; after the last one it terminates.

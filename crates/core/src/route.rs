@@ -78,6 +78,8 @@ impl Run {
             _ if self.state.deferred.contains_key(&edge) => Route::Open,
             _ if way.back.is_some() && leads_back(way, Outcome::Failed) => Route::Taken,
             _ if way.back.is_some() => Route::Closed,
+            // A disabled node is only ever skipped, so it takes nothing over.
+            _ if self.graph.at(way.target).disabled => Route::Closed,
             NodePhase::Skipped => Route::Closed,
             NodePhase::Pending if target.doomed => Route::Closed,
             NodePhase::Pending if !target.queued => Route::Open,
@@ -98,15 +100,17 @@ impl Run {
         let groups = &graph.at(target).groups;
         node.tally.resize(groups.len(), Tally::default());
         node.tally[way.group as usize].add(outcome);
-        if node.phase == NodePhase::Skipped {
-            return Route::Closed;
-        }
         if node.phase != NodePhase::Pending || node.queued {
-            return if node.doomed { Route::Closed } else { Route::Taken };
+            return self.route(edge, way);
         }
         let verdicts =
             groups.iter().zip(&node.tally).map(|(&(rule, total), &tally)| rule.verdict(total, tally));
         match combine(verdicts) {
+            Verdict::Run if graph.at(target).disabled => {
+                self.enqueue(target, folding.sequence);
+                Route::Closed
+            }
+            Verdict::Wait if graph.at(target).disabled => Route::Closed,
             Verdict::Run => {
                 self.enqueue(target, folding.sequence);
                 for failed in self.state.routes.remove(&target).unwrap_or_default() {
@@ -208,6 +212,8 @@ impl Run {
         for &member in &again.members {
             let node = &mut self.state.nodes[member as usize];
             (node.phase, node.queued, node.doomed) = (NodePhase::Pending, false, false);
+            // The attempts were those of the execution before: the next one is no retry of it.
+            node.attempt = 0;
             if member != again.head {
                 node.tally = Vec::new();
             }

@@ -296,6 +296,16 @@ mod taking_over {
     }
 
     #[test]
+    fn a_disabled_handler_takes_nothing_over() {
+        for rule in ["any_failed", "all_complete", "any_success"] {
+            let workflow = workflow([ending("bad", "work"), noop("ok"), noop("handler").disabled()])
+                .under(rule, "work > handler")
+                .under(rule, "ok > handler");
+            Story::of(&workflow).start().failed_with("node_execution_failed", "work is broken");
+        }
+    }
+
+    #[test]
     fn a_condition_on_the_error_chooses_its_handler() {
         let handlers = |code: &str| {
             let work = fail("work").config("code", json!(code));

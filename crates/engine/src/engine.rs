@@ -141,7 +141,10 @@ impl Engine {
         by: Option<String>,
     ) -> Result<WorkflowVersion, Error> {
         self.check_open()?;
-        let graph = Graph::admit(source).map_err(Error::Invalid)?;
+        // A large definition takes a while to check, and others are waiting.
+        let source: Arc<[u8]> = source.into();
+        let check = tokio::task::spawn_blocking(move || Graph::admit(&source));
+        let graph = check.await.map_err(|_| Error::Draining)?.map_err(Error::Invalid)?;
         let new = NewWorkflow {
             tenant,
             id: graph.workflow_id.to_string(),

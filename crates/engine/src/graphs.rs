@@ -8,12 +8,15 @@ use abide_store::Store;
 
 use crate::{Error, limits};
 
+/// The latest version of each tenant's workflows, or that there is none.
+type Latest = HashMap<(TenantId, String), Option<Arc<Graph>>>;
+
 #[derive(Default)]
 pub(crate) struct Graphs {
     /// Definitions that the operator loaded, for every tenant.
     shared: RwLock<HashMap<Arc<str>, Arc<Graph>>>,
     /// What a tenant's latest version of a workflow is, as far as it was asked for. They go before the shared ones.
-    pushed: RwLock<HashMap<(TenantId, String), Option<Arc<Graph>>>>,
+    pushed: RwLock<Latest>,
     by_hash: Mutex<HashMap<Hash, Arc<Graph>>>,
     /// Definitions known to lie in the store, so that only a tenant's first run carries them.
     stored: Mutex<HashSet<(TenantId, Hash)>>,

@@ -86,6 +86,7 @@ impl App {
             .route("/v1/runs/{run}", get(openwop::runs::show))
             .route("/v1/runs/{run}/cancel", post(openwop::runs::cancel))
             .route("/v1/runs/{run}/why", get(openwop::runs::why))
+            .route("/v1/runs/{run}/definition", get(openwop::workflows::of_run))
             .route("/v1/runs/{run}/erase", post(openwop::runs::erase))
             .route("/v1/runs/{run}/events/poll", get(openwop::events::poll))
             .route("/v1/secrets", get(secrets_api::list))

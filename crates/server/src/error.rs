@@ -81,8 +81,9 @@ impl From<EngineError> for ApiError {
         match error {
             EngineError::RunNotFound(run) => Self::new("run_not_found", format!("there is no run {run}")),
             EngineError::WorkflowNotFound(id) => {
-                let message =
-                    format!("there is no workflow '{id}'; check its id, or load it with --workflows");
+                let message = format!(
+                    "there is no workflow '{id}'; check its id, or push it: abide workflow push FILE"
+                );
                 Self::new("workflow_not_found", message).with("workflowId", id)
             }
             EngineError::Rejected(rejection) => rejection.into(),

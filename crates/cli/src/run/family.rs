@@ -6,16 +6,12 @@ use serde_json::Value;
 
 use super::snapshot;
 use crate::client::{Client, encoded};
-use crate::workflow::Definition;
 
 /// Children of children of children are shown, and no further.
 const DEPTH_MAX: usize = 3;
 
 /// Runs that are fetched below the first: each is a request.
 pub(super) const DESCENDANTS_MAX: usize = 50;
-
-/// Versions of a workflow that are looked through for the one that a run began with.
-const VERSIONS_MAX: usize = 10;
 
 /// A run and what it started. The first member is the run that was asked for.
 pub(super) struct Family {
@@ -101,53 +97,26 @@ impl Member {
     }
 }
 
-/// Definitions that were met already, by workflow.
+/// Definitions that were met already, by their hashes.
 #[derive(Default)]
 pub(crate) struct Definitions {
-    known: HashMap<String, Vec<Value>>,
+    known: HashMap<String, Value>,
 }
 
 impl Definitions {
-    /// The definition that a run began with: the newest whose nodes are those of the run.
+    /// The definition that a run is pinned to.
     pub(crate) async fn find(&mut self, client: &Client, snapshot: &Value) -> Option<Value> {
-        let workflow = snapshot["workflowId"].as_str()?;
-        let known = self.known.get(workflow).map_or(&[][..], Vec::as_slice);
-        if let Some(definition) = known.iter().find(|definition| fits(definition, snapshot)) {
-            return Some(definition.clone());
+        let hash = snapshot["definitionHash"].as_str().unwrap_or_default();
+        if let Some(known) = self.known.get(hash) {
+            return Some(known.clone());
         }
-        let found = newest_fitting(client, workflow, snapshot).await?;
-        self.known.entry(workflow.to_owned()).or_default().push(found.clone());
+        let run = snapshot["runId"].as_str()?;
+        let found = client.get(&format!("/v1/runs/{}/definition", encoded(run))).await.ok()?;
+        if !hash.is_empty() {
+            self.known.insert(hash.to_owned(), found.clone());
+        }
         Some(found)
     }
-}
-
-async fn newest_fitting(client: &Client, workflow: &str, snapshot: &Value) -> Option<Value> {
-    let latest = Definition::fetch(client, workflow, None).await.ok()?;
-    if fits(&latest.value, snapshot) {
-        return Some(latest.value);
-    }
-    let listed = client.get(&format!("/v1/workflows/{}/versions", encoded(workflow))).await.ok()?;
-    let versions = listed["versions"].as_array()?.iter().filter_map(|listed| listed["version"].as_u64());
-    for version in versions.filter(|version| Some(*version) != latest.version).take(VERSIONS_MAX) {
-        let older = Definition::fetch(client, workflow, Some(version)).await.ok()?;
-        if fits(&older.value, snapshot) {
-            return Some(older.value);
-        }
-    }
-    None
-}
-
-/// Whether a run has the nodes of a definition, and no others.
-fn fits(definition: &Value, snapshot: &Value) -> bool {
-    let (Some(nodes), Some(states)) = (definition["nodes"].as_array(), snapshot["nodeStates"].as_object())
-    else {
-        return false;
-    };
-    let same = |node: &Value| {
-        let state = node["id"].as_str().and_then(|id| states.get(id));
-        state.is_some_and(|state| state["typeId"] == node["typeId"])
-    };
-    nodes.len() == states.len() && nodes.iter().all(same)
 }
 
 #[cfg(test)]
@@ -155,22 +124,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_definition_fits_the_runs_that_have_its_nodes() {
-        let definition = json!({ "nodes": [{ "id": "a", "typeId": "k" }, { "id": "b", "typeId": "k" }] });
-        let run = |states: Value| json!({ "nodeStates": states });
-        assert!(fits(&definition, &run(json!({ "a": { "typeId": "k" }, "b": { "typeId": "k" } }))));
-        for states in [
-            json!({ "a": { "typeId": "k" } }),
-            json!({ "a": { "typeId": "k" }, "b": { "typeId": "other" } }),
-            json!({ "a": { "typeId": "k" }, "c": { "typeId": "k" } }),
-            json!(null),
-        ] {
-            assert!(!fits(&definition, &run(states.clone())), "{states}");
-        }
-        assert!(!fits(&json!("none"), &run(json!({}))));
-    }
 
     #[test]
     fn children_are_fetched_to_a_depth() {

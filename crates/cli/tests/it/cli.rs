@@ -5,7 +5,10 @@ mod help;
 mod keys;
 mod pipes;
 mod runs;
+mod secrets;
 mod serve;
+mod terminal;
+mod workflows;
 
 use std::process::{Command, Output};
 
@@ -77,6 +80,11 @@ fn redacted(text: &str) -> String {
         } else if let Some(port) = rest.strip_prefix("127.0.0.1:") {
             out += "127.0.0.1:PORT";
             "127.0.0.1:".len() + port.find(|c: char| !c.is_ascii_digit()).unwrap_or(port.len())
+        } else if let (false, Some(taken)) = (out.ends_with(char::is_alphanumeric), duration(rest)) {
+            // A column of durations is as wide as the longest of them.
+            out += "TIME";
+            let rest = &rest[taken..];
+            taken + (rest.len() - rest.trim_start_matches(' ').len()).saturating_sub(2)
         } else {
             out.push(first);
             first.len_utf8()
@@ -84,6 +92,20 @@ fn redacted(text: &str) -> String {
         rest = &rest[taken..];
     }
     out
+}
+
+/// How long the duration is that `text` begins with, as the tree of a run has it.
+fn duration(text: &str) -> Option<usize> {
+    let number = |text: &str| text.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0);
+    let unit = |text: &str, units: &[&str]| {
+        let word = text.strip_prefix(' ')?.split(|c: char| !c.is_ascii_alphabetic()).next()?;
+        units.contains(&word).then_some(word.len() + 1)
+    };
+    let first = number(text)?;
+    let end = first + unit(&text[first..], &["ms", "s", "min", "h", "d"])?;
+    let second = text[end..].strip_prefix(' ').and_then(|more| Some((more, number(more)?)));
+    let second = second.and_then(|(more, at)| Some(1 + at + unit(&more[at..], &["s", "min", "h"])?));
+    Some(end + second.unwrap_or(0))
 }
 
 /// The start of `text`, if it has this shape: `x` is a hexadecimal digit, `d` a decimal one.
@@ -104,4 +126,13 @@ fn number(ids: &mut Vec<String>, id: &str) -> usize {
         ids.push(id);
         ids.len() - 1
     }) + 1
+}
+
+#[test]
+fn durations_are_made_alike() {
+    assert_eq!(
+        redacted("✓ a  12 ms   {}\n◔ b  3 min 5 s  x (in 1.0 s)"),
+        "✓ a  TIME  {}\n◔ b  TIME  x (in TIME)"
+    );
+    assert_eq!(redacted("n1 s 12 months, 1.5"), "n1 s 12 months, 1.5");
 }

@@ -42,9 +42,14 @@ async fn finish(file: &Path) {
         before.iter().filter(|run| run.1 == "running").count() >= 4,
         "{file:?} has parked runs: {before:?}"
     );
-    assert_eq!(verify(&site.data()), before.len() as u64);
+    // The first start brings an older schema up to date.
     let server = site.start(&["--test-clock"]);
+    assert_eq!(verify(&site.data()), before.len() as u64);
     server.advance(400 * 24 * 3_600_000).await;
+    // Waits that begin only now end within hours.
+    for (run, _) in before.iter().filter(|(_, was)| was == "running") {
+        finish_one(&server, run).await;
+    }
     for (run, was) in &before {
         let events = server.events(run).await;
         let ended = events.last().unwrap()["type"].as_str().unwrap().to_owned();
@@ -53,6 +58,19 @@ async fn finish(file: &Path) {
     }
     assert!(server.stop().success());
     assert_eq!(verify(&site.data()), before.len() as u64);
+}
+
+/// Lets time pass until a run has ended.
+async fn finish_one(server: &crate::support::Server, run: &str) {
+    for _ in 0..100 {
+        let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+        if snapshot["completedAt"].is_string() {
+            return;
+        }
+        server.advance(60_000).await;
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{run} does not end");
 }
 
 /// Every run of a directory and how it stands.
@@ -72,10 +90,11 @@ fn standing(site: &Site) -> Vec<(String, String)> {
 /// Makes the golden directory of a release: runs in every state that can be left on disk.
 async fn freeze(version: &str) {
     let site = Site::new();
-    for definition in definitions() {
+    for definition in definitions().into_iter().chain(graphs()) {
         site.workflow(&definition);
     }
-    let server = site.start(&["--test-clock"]);
+    let server = site.start(&["--test-clock", "--allow-net", "127.0.0.0/8"]);
+    freeze_graphs(&server).await;
     server.start_run("waits", json!({ "delayMs": 1000 })).await;
     server.start_run("waits", json!({ "delayMs": 86_400_000_i64, "note": "x".repeat(6000) })).await;
     server.start_run("fan", json!({})).await;
@@ -94,6 +113,95 @@ async fn freeze(version: &str) {
     let connection = Connection::open(site.data().join("abide.db")).unwrap();
     std::fs::create_dir_all(folder()).unwrap();
     std::fs::write(folder().join(format!("{version}.sql")), dump(&connection)).unwrap();
+}
+
+/// Runs that came with the second release: in a loop, waiting for a child or a retry, with channels and secrets.
+async fn freeze_graphs(server: &crate::support::Server) {
+    let looped = server.start_run("loops", json!({})).await;
+    server.advance(1).await;
+    until(server, &looped, |run| run["nodeStates"]["count"]["execution"] == 2).await;
+    let parent = server.start_run("parent", json!({ "token": "hush" })).await;
+    until(server, &parent, |run| run["childRuns"][0]["status"] == "running").await;
+    let refused = server.start_run("retries", json!({})).await;
+    until(server, &refused, |run| run["nodeStates"]["send"]["attempt"] == 1).await;
+    server.start_run("notes", json!({})).await;
+    let erased = server.start_run("quick", json!({})).await;
+    server.post(&format!("/v1/runs/{erased}/erase"), &json!({ "reason": "frozen so" })).await;
+    for label in ["first", "second"] {
+        let mut pushed = chain("pushed", "core.delay", 2, &json!({}));
+        pushed["version"] = json!(label);
+        for node in pushed["nodes"].as_array_mut().unwrap() {
+            node["config"] = json!({ "ms": 1000 });
+        }
+        let put = server.request(reqwest::Method::PUT, "/v1/workflows/pushed").json(&pushed);
+        assert!(crate::support::answer(put).await.unwrap().0.is_success());
+        server.start_run("pushed", json!({})).await;
+    }
+}
+
+/// Waits until a run stands so.
+async fn until(server: &crate::support::Server, run: &str, stands: impl Fn(&Value) -> bool) {
+    let looks = async {
+        while !stands(&server.get(&format!("/v1/runs/{run}")).await.1) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), looks).await.expect("the run gets there");
+}
+
+fn graphs() -> Vec<Value> {
+    let wait = |id: &str, ms: i64| node(id, "core.delay", json!({ "ms": ms }), json!({}), json!({}));
+    let looping = json!({ "abide": { "loop": { "maxIterations": 5 } } });
+    let count = json!({ "assign": { "n": "variables.n + 1" } });
+    let mut loops = workflow(
+        "loops",
+        &[
+            node("count", "core.transform", count, json!({}), looping),
+            wait("pause", 1),
+            node("after", "core.noop", json!({}), json!({}), json!({})),
+        ],
+        &[("count", "pause"), ("pause", "count"), ("pause", "after")],
+        json!([{ "name": "n", "type": "number", "defaultValue": 0 }]),
+    );
+    loops["edges"][1]["condition"] = json!({ "type": "expression", "expression": "variables.n < 3" });
+    let call = json!({
+        "workflowId": "child", "inputMapping": { "token": "token" }, "outputMapping": { "answer": "reply" },
+    });
+    let mut parent = workflow(
+        "parent",
+        &[node("call", "core.subWorkflow", call, json!({}), json!({}))],
+        &[],
+        json!([{ "name": "token", "type": "string", "sensitive": true }]),
+    );
+    parent["settings"] = json!({ "timeout": 500_i64 * 24 * 3_600_000 });
+    let child = workflow(
+        "child",
+        &[wait("wait", 5000)],
+        &[],
+        json!([{ "name": "reply", "type": "string", "defaultValue": "yes" }]),
+    );
+    let retry = json!({ "abide": { "retry": { "strategy": "fixed", "maxRetries": 1, "baseDelayMs": 3_600_000, "maxDelayMs": 3_600_000 } } });
+    let mut retries = workflow(
+        "retries",
+        &[
+            node("send", "core.http.request", json!({ "url": "http://127.0.0.1:9/" }), json!({}), retry),
+            node("after", "core.noop", json!({}), json!({}), json!({})),
+        ],
+        &[("send", "after")],
+        json!([]),
+    );
+    retries["edges"][0]["triggerRule"] = json!("all_complete");
+    let write = |id: &str, value: &str| {
+        node(id, "core.channelWrite", json!({ "channelName": "log", "value": value }), json!({}), json!({}))
+    };
+    let mut notes = workflow(
+        "notes",
+        &[write("first", "a"), wait("wait", 100), write("second", "b")],
+        &[("first", "wait"), ("wait", "second")],
+        json!([]),
+    );
+    notes["channels"] = json!({ "log": { "reducer": "append", "ttlMs": 50 } });
+    vec![loops, parent, child, retries, notes]
 }
 
 fn definitions() -> Vec<Value> {
@@ -127,7 +235,7 @@ fn definitions() -> Vec<Value> {
     ]
 }
 
-/// A database as SQL text. API keys are left out: they belong to a keyring that is not kept.
+/// A database as SQL text. API keys and secrets are left out: they belong to a keyring that is not kept.
 fn dump(connection: &Connection) -> String {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
     let mut text = format!(
@@ -140,7 +248,7 @@ fn dump(connection: &Connection) -> String {
     let entries = schema.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
     for (kind, name, sql) in entries.map(|entry: rusqlite::Result<(String, String, String)>| entry.unwrap()) {
         text += &format!("{sql};\n");
-        if kind == "table" && name != "api_keys" {
+        if kind == "table" && name != "api_keys" && name != "secrets" {
             text += &rows(connection, &name);
         }
     }

@@ -2,13 +2,20 @@
 
 mod auth;
 mod cancel;
+mod children;
 mod clock;
 mod create;
+mod erase;
 mod errors;
 mod list;
+mod mask;
+mod outgoing;
 mod poll;
+mod secrets;
 mod show;
 mod tenants;
+mod why;
+mod workflows;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -153,6 +160,47 @@ fn refusal((status, body): (StatusCode, Value), code: &str) -> Value {
     assert!(!body["message"].as_str().unwrap().is_empty(), "{body}");
     assert!(body["details"].is_object() || body["details"].is_null(), "{body}");
     body["details"].clone()
+}
+
+/// Pushes a workflow, which has to be taken in, and gives the answer.
+async fn push(server: &Server, definition: &Value) -> Value {
+    push_as(server, &server.key, definition).await
+}
+
+/// Pushes a workflow with a key.
+async fn push_as(server: &Server, key: &str, definition: &Value) -> Value {
+    let path = format!("/v1/workflows/{}", definition["id"].as_str().unwrap());
+    let request = server.request_as(key, Method::PUT, &path).json(definition);
+    let (status, body) = answer(request).await.unwrap();
+    assert!(status.is_success(), "{status} {body}");
+    body
+}
+
+/// Starts a run with a key.
+async fn start_as(server: &Server, key: &str, workflow: &str) -> (StatusCode, Value) {
+    let request = server.request_as(key, Method::POST, "/v1/runs");
+    answer(request.json(&json!({ "workflowId": workflow }))).await.unwrap()
+}
+
+/// Sets a secret.
+async fn set_secret(server: &Server, name: &str, value: &str) {
+    let request = server.request(Method::PUT, &format!("/v1/secrets/{name}"));
+    let (status, body) = answer(request.json(&json!({ "value": value }))).await.unwrap();
+    assert_eq!((status, body), (StatusCode::NO_CONTENT, json!("")));
+}
+
+/// A run as it is shown.
+async fn shown(server: &Server, run: &str) -> Value {
+    let (status, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(status, StatusCode::OK, "{snapshot}");
+    snapshot
+}
+
+/// The text of an answer, byte for byte.
+async fn text_of(server: &Server, path: &str) -> String {
+    let response = server.request(Method::GET, path).send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK, "{path}");
+    response.text().await.unwrap()
 }
 
 /// Posts bytes as they are.

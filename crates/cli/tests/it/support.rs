@@ -21,6 +21,8 @@ pub(crate) fn abide() -> Command {
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
         "ABIDE_ALLOW_NET",
+        "COLUMNS",
+        "NO_COLOR",
     ] {
         command.env_remove(name);
     }
@@ -290,7 +292,9 @@ impl Server {
 
     /// Runs the client side of the binary against this server.
     pub(crate) fn cli(&self, args: &[&str]) -> std::process::Output {
-        abide().args(args).env("ABIDE_URL", &self.url).env("ABIDE_API_KEY", &self.key).output().unwrap()
+        let mut command = abide();
+        command.args(args).env("ABIDE_URL", &self.url).env("ABIDE_API_KEY", &self.key);
+        command.stdin(Stdio::null()).output().unwrap()
     }
 }
 

@@ -184,7 +184,7 @@ impl Builder<'_> {
             config: node.config.clone(),
             durable: node.abide.durable,
             idempotent,
-            retry: node.abide.retry.clone().or_else(|| default_retry.cloned()),
+            retry: node.abide.retry.as_ref().or(default_retry).filter(|_| kind == Kind::Http).cloned(),
             loop_max: node.abide.loop_max,
             disabled: node.disabled,
             credentials: node.credentials_ref.clone(),

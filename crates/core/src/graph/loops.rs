@@ -32,14 +32,14 @@ pub(crate) enum BadCycle {
 /// Loops within loops. Each level goes over its nodes once more, so the depth bounds the cost.
 pub(crate) const DEPTH_MAX: usize = 16;
 
-/// Loops of one graph: finding one goes over all edges.
+/// Loops of one graph. Each has a state of its own in every run.
 pub(crate) const LOOPS_MAX: usize = 1_000;
 
 /// Finds every loop, outer ones before those within.
 ///
 /// `edges` are (source, target); `may_loop` tells which nodes are allowed to close a loop.
 pub(crate) fn find(edges: &[(NodeIx, NodeIx)], may_loop: &[bool]) -> Result<Vec<Loop>, BadCycle> {
-    let mut search = Search { edges, active: vec![true; edges.len()], may_loop, loops: Vec::new() };
+    let mut search = Search::new(edges, may_loop);
     let everything: Vec<NodeIx> = (0..may_loop.len() as NodeIx).collect();
     let mut work = vec![(everything, None, 0)];
     while let Some((nodes, parent, depth)) = work.pop() {
@@ -53,13 +53,26 @@ pub(crate) fn find(edges: &[(NodeIx, NodeIx)], may_loop: &[bool]) -> Result<Vec<
 
 struct Search<'a> {
     edges: &'a [(NodeIx, NodeIx)],
+    /// The edges that lead to each node and away from it.
+    into: Vec<Vec<EdgeIx>>,
+    out: Vec<Vec<EdgeIx>>,
     /// Edges that lead back to the head of a loop are taken out while the loops within are looked for.
     active: Vec<bool>,
     may_loop: &'a [bool],
     loops: Vec<Loop>,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(edges: &'a [(NodeIx, NodeIx)], may_loop: &'a [bool]) -> Self {
+        let mut into = vec![Vec::new(); may_loop.len()];
+        let mut out = into.clone();
+        for (ix, &(source, target)) in edges.iter().enumerate() {
+            out[source as usize].push(ix as EdgeIx);
+            into[target as usize].push(ix as EdgeIx);
+        }
+        Self { edges, into, out, active: vec![true; edges.len()], may_loop, loops: Vec::new() }
+    }
+
     /// Makes a loop of a strongly connected component.
     fn close(
         &mut self,
@@ -77,59 +90,49 @@ impl Search<'_> {
             return Err(BadCycle::Undeclared(self.cycle(&members)));
         }
         let mut head = None;
-        for (ix, &(source, target)) in self.edges.iter().enumerate() {
-            if self.active[ix] && within(target) && !within(source) {
+        for &member in &members {
+            let entries = self.into[member as usize].iter().filter(|&&edge| self.active[edge as usize]);
+            if entries.into_iter().any(|&edge| !within(self.edges[edge as usize].0)) {
                 match head {
-                    Some(head) if head != target => return Err(BadCycle::TwoEntries(head, target)),
-                    _ => head = Some(target),
+                    Some(head) => return Err(BadCycle::TwoEntries(head, member)),
+                    None => head = Some(member),
                 }
             }
         }
         let head = head.unwrap_or(first);
-        let mut back = Vec::new();
-        for (ix, &(source, target)) in self.edges.iter().enumerate() {
-            if self.active[ix] && target == head && within(source) {
-                self.active[ix] = false;
-                back.push(ix as EdgeIx);
-            }
-        }
+        let closes = |edge: &EdgeIx| self.active[*edge as usize] && within(self.edges[*edge as usize].0);
+        let back: Vec<EdgeIx> = self.into[head as usize].iter().copied().filter(closes).collect();
+        back.iter().for_each(|&edge| self.active[edge as usize] = false);
         self.loops.push(Loop { head, members, parent, back });
         Ok((self.loops.len() - 1) as LoopIx)
     }
 
-    /// The strongly connected components with a cycle, by Tarjan's algorithm without recursion.
+    /// The strongly connected components with a cycle among `nodes`, which are in order, by Tarjan's algorithm
+    /// without recursion.
     fn components(&self, nodes: &[NodeIx]) -> Vec<Vec<NodeIx>> {
-        let size = self.may_loop.len();
-        let mut local = vec![false; size];
-        nodes.iter().for_each(|&node| local[node as usize] = true);
-        let mut next: Vec<Vec<NodeIx>> = vec![Vec::new(); size];
-        let mut itself = vec![false; size];
-        for (ix, &(source, target)) in self.edges.iter().enumerate() {
-            if self.active[ix] && local[source as usize] && local[target as usize] {
-                next[source as usize].push(target);
-                itself[source as usize] |= source == target;
-            }
-        }
-        let mut tarjan = Tarjan {
-            next,
-            order: vec![0; size],
-            low: vec![0; size],
-            on: vec![false; size],
-            ..Tarjan::default()
-        };
-        nodes.iter().for_each(|&node| tarjan.visit(node));
-        tarjan.found.retain(|component| component.len() > 1 || itself[component[0] as usize]);
-        tarjan.found
+        // Nodes are numbered by their place in `nodes`, so that a small loop costs little in a large graph.
+        let next = nodes.iter().map(|&node| {
+            let ahead = self.out[node as usize].iter().filter(|&&edge| self.active[edge as usize]);
+            let targets = ahead.map(|&edge| self.edges[edge as usize].1);
+            targets.filter_map(|target| nodes.binary_search(&target).ok()).map(|at| at as NodeIx).collect()
+        });
+        let mut tarjan = Tarjan::over(next.collect());
+        (0..nodes.len() as NodeIx).for_each(|at| tarjan.visit(at));
+        let Tarjan { found, next, .. } = tarjan;
+        let on_cycle = |part: &Vec<NodeIx>| part.len() > 1 || next[part[0] as usize].contains(&part[0]);
+        let cycles = found.into_iter().filter(on_cycle);
+        cycles.map(|part| part.into_iter().map(|at| nodes[at as usize]).collect()).collect()
     }
 
     /// One cycle among `members`, for the message.
     fn cycle(&self, members: &[NodeIx]) -> Vec<NodeIx> {
+        let inside = |edge: &&EdgeIx| {
+            self.active[**edge as usize] && members.binary_search(&self.edges[**edge as usize].1).is_ok()
+        };
         let mut next = std::collections::HashMap::new();
-        for (ix, &(source, target)) in self.edges.iter().enumerate() {
-            let inside = |node| members.binary_search(&node).is_ok();
-            if self.active[ix] && inside(source) && inside(target) {
-                next.entry(source).or_insert(target);
-            }
+        for &member in members {
+            let edge = self.out[member as usize].iter().find(inside);
+            next.extend(edge.map(|&edge| (member, self.edges[edge as usize].1)));
         }
         let mut at = members[0];
         for _ in 0..members.len() {
@@ -157,6 +160,11 @@ struct Tarjan {
 }
 
 impl Tarjan {
+    fn over(next: Vec<Vec<NodeIx>>) -> Self {
+        let size = next.len();
+        Self { next, order: vec![0; size], low: vec![0; size], on: vec![false; size], ..Self::default() }
+    }
+
     fn visit(&mut self, root: NodeIx) {
         if self.order[root as usize] != 0 {
             return;

@@ -79,7 +79,7 @@ impl Builder<'_> {
                 let message = "the nodes take their inputs from too far away to check; split the workflow";
                 return self.findings.objection("nodes", message);
             }
-            for (reader, place) in readers.into_iter().filter(|(reader, _)| !after.contains(reader)) {
+            for (reader, place) in readers.into_iter().filter(|(reader, _)| !after[*reader as usize]) {
                 let (reader, from) = (&nodes[reader as usize].id, &nodes[from as usize].id);
                 let message = format!("'{from}' does not come before '{reader}'; add an edge from it");
                 self.findings.objection(place, message);
@@ -93,16 +93,16 @@ impl Builder<'_> {
     }
 }
 
-/// The nodes that come after `from`. Stops early once every reader was met, since most are next to it.
+/// Which nodes come after `from`. Stops early once every reader was met, since most are next to it.
 fn reachable(
     from: NodeIx,
     nodes: &[GraphNode],
     edges: &[GraphEdge],
     readers: &[(NodeIx, String)],
     steps: &mut usize,
-) -> HashSet<NodeIx> {
+) -> Vec<bool> {
     let mut wanted: HashSet<NodeIx> = readers.iter().map(|(reader, _)| *reader).collect();
-    let mut after = HashSet::new();
+    let mut after = vec![false; nodes.len()];
     let mut line = VecDeque::from([from]);
     while let Some(at) = line.pop_front() {
         for &edge in &nodes[at as usize].out {
@@ -111,7 +111,7 @@ fn reachable(
             if *steps == 0 {
                 return after;
             }
-            if after.insert(next) {
+            if !std::mem::replace(&mut after[next as usize], true) {
                 wanted.remove(&next);
                 if wanted.is_empty() {
                     return after;

@@ -19,6 +19,7 @@ struct Snapshot<'a> {
     run_id: RunId,
     workflow_id: &'a str,
     workflow_version: &'a str,
+    definition_hash: String,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     current_node_id: Option<&'a str>,
@@ -131,6 +132,7 @@ pub(super) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>
         run_id: run.key().id,
         workflow_id: &run.graph().workflow_id,
         workflow_version: &run.graph().version,
+        definition_hash: run.graph().hash_hex(),
         status: run.status().name(),
         current_node_id: current_node(run),
         started_at: time::rfc3339(run.started_at()),

@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::runs::RunPath;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::DefinitionBody;
@@ -155,6 +156,20 @@ pub(crate) async fn show(
             let message = format!("workflow '{id}' has no version {version}; list its versions");
             Err(ApiError::new("workflow_not_found", message).with("workflowId", id))
         }
+    }
+}
+
+/// The definition that a run is pinned to, whatever has been pushed since.
+pub(crate) async fn of_run(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    run: RunPath,
+) -> Result<Response> {
+    let key = run.of(&principal)?;
+    let hash = app.engine().head(key).await?.summary.definition;
+    match app.engine().store().blob(key.tenant, hash).await? {
+        Some(source) => definition(&source, &hex(&hash)),
+        None => Err(ApiError::internal(&format!("the definition of {} is not in the store", key.id))),
     }
 }
 

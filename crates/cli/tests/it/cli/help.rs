@@ -27,7 +27,17 @@ fn walk(path: &[String], met: &mut Vec<String>) {
 fn every_command_has_its_help() {
     let mut met = Vec::new();
     walk(&[], &mut met);
-    for command in ["dev", "serve", "run start", "keys revoke", "verify", "completions"] {
+    for command in [
+        "dev",
+        "serve",
+        "workflow validate",
+        "run start",
+        "run why",
+        "secrets set",
+        "keys revoke",
+        "verify",
+        "completions",
+    ] {
         assert!(met.iter().any(|known| known == command), "{command} in {met:?}");
     }
 }

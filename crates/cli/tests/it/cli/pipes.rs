@@ -29,6 +29,11 @@ fn a_closed_standard_output_is_quiet() {
         &["run", "show", id],
         &["run", "events", id],
         &["run", "start", "quick"],
+        &["run", "why", id],
+        &["workflow", "list"],
+        &["workflow", "show", "quick"],
+        &["workflow", "graph", "quick", "--run", id],
+        &["workflow", "new", "orders"],
         &["completions", "bash"],
         &["--help"],
     ] {

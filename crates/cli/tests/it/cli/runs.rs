@@ -95,6 +95,47 @@ fn a_run_is_shown_node_by_node() {
     insta::assert_snapshot!("show_failed", told(&server.cli(&["run", "show", stdout(&failed).trim()])));
 }
 
+#[tokio::test]
+async fn watching_without_a_terminal_prints_the_end_alone() {
+    let site = site();
+    let server = std::sync::Arc::new(site.start(&["--test-clock"]));
+    let run = server.start_run("hello", json!({})).await;
+    let watching = {
+        let (server, run) = (server.clone(), run.clone());
+        tokio::task::spawn_blocking(move || server.cli(&["run", "show", "--watch", &run]))
+    };
+    server.advance(1000).await;
+    insta::assert_snapshot!("watched", told(&watching.await.unwrap()));
+}
+
+#[test]
+fn why_tells_what_a_run_waits_for() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let waiting = server.cli(&["run", "start", "hello"]);
+    let id = stdout(&waiting).trim();
+    insta::assert_snapshot!("why_waiting", told(&server.cli(&["run", "why", id])));
+    insta::assert_snapshot!("why_json", told(&server.cli(&["run", "why", id, "--json"])));
+    let failed = server.cli(&["run", "start", "sad"]);
+    insta::assert_snapshot!("why_failed", told(&server.cli(&["run", "why", stdout(&failed).trim()])));
+}
+
+#[test]
+fn an_erased_run_keeps_its_outline() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let started = server.cli(&["run", "start", "quick", "--input", "name=Ada"]);
+    let id = stdout(&started).trim();
+    insta::assert_snapshot!("erase_unasked", told(&server.cli(&["run", "erase", id])));
+    let args = ["run", "erase", id, "--yes", "--reason", "asked for"];
+    insta::assert_snapshot!("erase", told(&server.cli(&args)));
+    insta::assert_snapshot!("erase_again", told(&server.cli(&["run", "erase", id, "--yes", "--json"])));
+    insta::assert_snapshot!("show_erased", told(&server.cli(&["run", "show", id])));
+    let waiting = server.cli(&["run", "start", "hello"]);
+    let refused = server.cli(&["run", "erase", stdout(&waiting).trim(), "--yes"]);
+    insta::assert_snapshot!("erase_too_early", told(&refused));
+}
+
 #[test]
 fn events_are_printed_one_to_a_line() {
     let site = site();

@@ -434,3 +434,58 @@ async fn a_promise_that_is_not_kept_yet_is_not_taken() {
     }
     assert_eq!(server.get("/v1/runs").await.1["runs"], json!([]));
 }
+
+#[tokio::test]
+async fn options_are_an_object_and_their_bounds_are_named() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let before = site.rows();
+    for (configurable, field) in [
+        (json!([]), "configurable"),
+        (json!("x"), "configurable"),
+        (json!(null), "configurable"),
+        (json!({ "recursionLimit": 0 }), "configurable.recursionLimit"),
+        (json!({ "runTimeoutMs": 1.5 }), "configurable.runTimeoutMs"),
+        (json!({ "maxLoopIterations": "5" }), "configurable.maxLoopIterations"),
+        (json!({ "x": "y".repeat(70_000) }), "configurable"),
+    ] {
+        let body = json!({ "workflowId": "parked", "configurable": configurable });
+        let (status, answer) = server.post("/v1/runs", &body).await;
+        if configurable.is_null() {
+            assert_eq!(status, StatusCode::CREATED, "null is as good as none: {answer}");
+            continue;
+        }
+        assert_eq!(refusal((status, answer), "validation_error")["field"], field);
+    }
+    assert_eq!(site.rows()["aggregates"], before["aggregates"] + 1);
+}
+
+#[tokio::test]
+async fn options_of_a_run_are_shown_as_they_came() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let options = json!({ "runTimeoutMs": 60_000, "own": { "b": 1, "a": [null] } });
+    let body = json!({ "workflowId": "parked", "configurable": options });
+    let (_, created) = server.post("/v1/runs", &body).await;
+    let run = created["runId"].as_str().unwrap();
+    assert_eq!(shown(&server, run).await["configurable"], options);
+    assert_eq!(events_so_far(&server, run).await[0]["payload"]["configurable"], options);
+    server.advance(60_000).await;
+    let events = server.events(run).await;
+    assert!(types(&events).contains(&"cap.breached"), "{events:?}");
+    assert_eq!(events.last().unwrap()["payload"]["error"]["code"], "run_timeout");
+}
+
+#[tokio::test]
+async fn a_mock_provider_is_forbidden() {
+    let site = site();
+    let server = site.start(&[]);
+    let before = site.rows();
+    for mock in [json!({ "mockProvider": { "kind": "echo" } }), json!({ "mockProvider": null, "model": "x" })]
+    {
+        let body = json!({ "workflowId": "noop", "configurable": mock });
+        let details = refusal(server.post("/v1/runs", &body).await, "mock_provider_forbidden");
+        assert_eq!(details["field"], "configurable.mockProvider");
+    }
+    assert_eq!(site.rows(), before);
+}

@@ -3,13 +3,16 @@
 use super::*;
 
 /// The snapshot of a run, with its id and every timestamp as the number of milliseconds since the run began.
-async fn shown(server: &Server, run: &str) -> Value {
+async fn related(server: &Server, run: &str) -> Value {
     let (status, mut snapshot) = server.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(status, StatusCode::OK, "{snapshot}");
     assert_eq!(snapshot["runId"], run);
     snapshot["runId"] = json!("<run>");
     assert_eq!(snapshot["engineVersion"], env!("CARGO_PKG_VERSION"));
     snapshot["engineVersion"] = json!("<version>");
+    let hash = snapshot["definitionHash"].as_str().expect("the definition is named").to_owned();
+    assert!(hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()), "{hash}");
+    snapshot["definitionHash"] = json!("<hash>");
     let began = millis(&snapshot["startedAt"]);
     relate(&mut snapshot, began);
     snapshot
@@ -58,10 +61,11 @@ async fn a_waiting_run_shows_what_it_waits_for() {
         "tags": ["x"],
         "metadata": { "m": true },
         "engineVersion": "<version>",
+        "definitionHash": "<hash>",
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
-    assert_eq!(shown(&server, created["runId"].as_str().unwrap()).await, expected);
+    assert_eq!(related(&server, created["runId"].as_str().unwrap()).await, expected);
 }
 
 #[tokio::test]
@@ -91,10 +95,11 @@ async fn a_completed_run_shows_when_and_with_what() {
         },
         "tags": [],
         "engineVersion": "<version>",
+        "definitionHash": "<hash>",
         "eventLogSchemaVersion": 1,
         "sequence": 5,
     });
-    assert_eq!(shown(&server, &run).await, expected);
+    assert_eq!(related(&server, &run).await, expected);
 }
 
 #[tokio::test]
@@ -133,10 +138,11 @@ async fn a_failed_run_shows_why_and_what_never_started() {
         },
         "tags": [],
         "engineVersion": "<version>",
+        "definitionHash": "<hash>",
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
-    assert_eq!(shown(&server, &run).await, expected);
+    assert_eq!(related(&server, &run).await, expected);
 }
 
 #[tokio::test]
@@ -162,10 +168,11 @@ async fn a_cancelled_run_shows_when_and_what_was_cut_off() {
         },
         "tags": [],
         "engineVersion": "<version>",
+        "definitionHash": "<hash>",
         "eventLogSchemaVersion": 1,
         "sequence": 3,
     });
-    assert_eq!(shown(&server, &run).await, expected);
+    assert_eq!(related(&server, &run).await, expected);
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@ async fn another_tenants_run_is_answered_like_one_that_never_was() {
         (Method::GET, "/events/poll"),
         (Method::GET, "/events/poll?lastSequence=1&timeout=60"),
         (Method::POST, "/cancel"),
+        (Method::GET, "/why"),
+        (Method::POST, "/erase"),
     ] {
         let ask = async |id: &str| {
             let path = format!("/v1/runs/{id}{tail}");

@@ -1,0 +1,592 @@
+//! Nodes that run other workflows: what goes into a child, what comes back, and who goes with whom.
+
+#[expect(dead_code, reason = "other files tell the rest of the vocabulary")]
+#[path = "domain/story.rs"]
+mod story;
+#[expect(dead_code, reason = "other files tell the rest of the vocabulary")]
+#[path = "domain/workflow.rs"]
+mod workflow;
+
+use abide_core::{
+    Cancellation, Command, Failure, Lifecycle, NodePhase, Notice, Parent, Rejection, Status, limits,
+};
+use serde_json::{Value, json};
+use story::{Story, hours, json as as_json, key, notice, run_id};
+use workflow::{Sketch, Workflow, child, delay, fixed, identity, noop, of_kind, task, variable, workflow};
+
+/// A parent whose node `ship` runs the workflow `shipment`, with `next` after it.
+fn parent(ship: Sketch) -> Workflow {
+    workflow([ship, noop("next")]).flow("ship > next")
+}
+
+fn ship() -> Sketch {
+    child("ship", "shipment")
+}
+
+mod spawning {
+    use super::*;
+
+    #[test]
+    fn the_node_asks_for_a_child_and_waits_for_it() {
+        let story = Story::of(&parent(ship()))
+            .start()
+            .expect(["run.started", "node.started ship", "node.spawned ship"])
+            .expect_effects(["spawn shipment for ship"])
+            .node_is("ship", NodePhase::Waiting)
+            .stands(Status::Running);
+        assert!(story.run().is_parked(), "a run that waits for a child may leave memory");
+        let spawn = story.spawn();
+        assert_eq!(spawn.workflow_id, "shipment");
+        assert!(spawn.inputs.is_empty() && spawn.sensitive.is_empty() && spawn.unset.is_empty());
+        assert!(spawn.cascade);
+        let parent = Parent {
+            execution: Some(1),
+            root: Some(key().id),
+            depth: Some(1),
+            ..Parent::of(key().id, "ship")
+        };
+        assert_eq!(spawn.parent, parent);
+    }
+
+    #[test]
+    fn inputs_come_from_ports_and_from_the_mapping() {
+        let node = ship()
+            .input("label", fixed(&json!("fragile")))
+            .config("inputMapping", json!({"weight": "kilos", "colour": "paint"}));
+        let flow = parent(node).variable("kilos", "number").variable("paint", "string");
+        let spawn = Story::of(&flow).input("kilos", &json!(7)).start().spawn();
+        assert_eq!(as_json(&json!(spawn.inputs)).text(), r#"{"label":"fragile","weight":7}"#);
+        assert_eq!(spawn.unset, ["colour"], "a variable without a value is passed on as such");
+    }
+
+    #[test]
+    fn what_is_passed_on_without_a_value_suppresses_the_childs_default() {
+        let node = ship().config("inputMapping", json!({"colour": "paint"}));
+        let spawn = Story::of(&parent(node)).start().spawn();
+        let shipment = workflow([noop("pack")]).required("colour", "string");
+        let started = Story::of(&shipment.clone().or(json!("grey"))).spawned(&spawn).start();
+        assert_eq!(started.variable("colour"), None);
+        let required = Story::of(&shipment).spawned(&spawn).start();
+        assert_eq!(required.variable("colour"), None, "and no one else could have given it");
+        assert!(started.payload("run.started").contains(r#""unset":["colour"]"#));
+    }
+
+    #[test]
+    fn ids_of_children_are_the_same_whenever_they_are_drawn_and_never_shared() {
+        let two = workflow([child("one", "shipment"), child("two", "shipment")]);
+        let ids = |story: &Story| (story.node("one").child, story.node("two").child);
+        let (story, again) = (Story::of(&two).start(), Story::of(&two).start());
+        assert_eq!(ids(&story), ids(&again), "the same journal, the same children");
+        let (one, two) = ids(&story);
+        assert_ne!(one, two);
+        assert_ne!(one, Some(key().id));
+    }
+
+    #[test]
+    fn a_child_in_a_loop_is_another_one_each_time() {
+        let looped = workflow([ship().looping(1)]).flow("ship > ship");
+        let story = Story::of(&looped).start();
+        let first = story.node("ship").child;
+        let story = story.child_ends("ship", Lifecycle::Completed, &json!({})).expect([
+            "child.reported",
+            "node.completed ship",
+            "loop.restarted",
+            "node.started ship",
+            "node.spawned ship",
+        ]);
+        assert_ne!(story.node("ship").child, first);
+        assert_eq!(story.spawn().parent.execution, Some(2));
+    }
+
+    #[test]
+    fn a_tree_of_runs_has_one_root_and_a_bounded_depth() {
+        let at_depth = |depth: u32| {
+            let above = Parent { root: Some(run_id(7)), depth: Some(depth), ..Parent::of(run_id(9), "call") };
+            Story::of(&parent(ship())).parent(above).start()
+        };
+        let spawn = at_depth(41).spawn();
+        assert_eq!((spawn.parent.root, spawn.parent.depth), (Some(run_id(7)), Some(42)));
+        let last = at_depth(limits::CHILD_DEPTH_MAX - 1);
+        assert_eq!(last.spawn().parent.depth, Some(limits::CHILD_DEPTH_MAX));
+        at_depth(limits::CHILD_DEPTH_MAX)
+            .expect(["run.started", "node.started ship", "node.failed ship", "run.failed"])
+            .failed_with(
+                "child_depth_exceeded",
+                "node 'ship' would start a child 2000 runs below the first; does a workflow call itself without end?",
+            );
+    }
+}
+
+mod coming_back {
+    use super::*;
+
+    #[test]
+    fn a_child_that_completes_lets_its_parent_go_on() {
+        let story = Story::of(&parent(ship())).start();
+        let id = story.node("ship").child.expect("it has a child");
+        story
+            .child_ends("ship", Lifecycle::Completed, &json!({}))
+            .expect([
+                "child.reported",
+                "node.completed ship",
+                "node.started next",
+                "node.completed next",
+                "run.completed",
+            ])
+            .expect_effects([&*format!("heard {id} at 5")])
+            .outputs("ship", Some(&format!(r#"{{"childRunId":"{id}","childStatus":"completed"}}"#)));
+    }
+
+    #[test]
+    fn the_mapping_says_which_of_its_variables_come_back() {
+        let node = ship().config("outputMapping", json!({"parcels": "boxes", "cost": "price"}));
+        let flow = parent(node).variable("parcels", "number").variable("cost", "number").or(json!(1));
+        let story = Story::of(&flow).start();
+        assert_eq!(story.spawn().parent.harvest, ["price", "boxes"]);
+        let story =
+            story.child_ends("ship", Lifecycle::Completed, &json!({"boxes": 3, "other": 1})).expect([
+                "child.reported",
+                "variable.changed",
+                "node.completed ship",
+                "node.started next",
+                "node.completed next",
+                "run.completed",
+            ]);
+        assert_eq!(story.variable("parcels"), Some("3"));
+        assert_eq!(story.variable("cost"), Some("1"), "what the child never set stays as it was");
+        assert_eq!(story.variable("other"), None);
+    }
+
+    #[test]
+    fn a_child_tells_those_of_its_variables_that_were_asked_for() {
+        let node = ship().config("outputMapping", json!({"a": "boxes", "b": "pin", "c": "absent"}));
+        let spawn = Story::of(&parent(node)).start().spawn();
+        let shipment = workflow([noop("pack")])
+            .variable("boxes", "number")
+            .or(json!(2))
+            .variable("pin", "string")
+            .or(json!("1234"))
+            .sensitive()
+            .variable("own", "string")
+            .or(json!("mine"));
+        let told = Story::of(&shipment).spawned(&spawn).start().told();
+        assert_eq!(as_json(&json!(told.outputs)).text(), r#"{"boxes":2,"pin":"1234"}"#);
+        assert_eq!(told.sensitive, ["pin"]);
+        assert_eq!((told.node.as_str(), told.execution, told.lifecycle), ("ship", 1, Lifecycle::Completed));
+    }
+
+    #[test]
+    fn a_child_that_did_not_complete_gives_nothing_back_but_its_error() {
+        let node = ship().config("outputMapping", json!({"a": "boxes"}));
+        let spawn = Story::of(&parent(node)).start().spawn();
+        let shipment = workflow([workflow::fail("boom")]).variable("boxes", "number").or(json!(2));
+        let told = Story::of(&shipment).spawned(&spawn).start().told();
+        assert!(told.outputs.is_empty());
+        assert_eq!(told.error.map(|error| error.code), Some("node_execution_failed".to_owned()));
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_fails_the_node_and_changes_nothing() {
+        let node = ship().config("outputMapping", json!({"a": "one", "b": "two"}));
+        let flow = parent(node).variable("a", "number").or(json!(0)).variable("b", "number").or(json!(0));
+        let story = Story::of(&flow)
+            .start()
+            .child_ends("ship", Lifecycle::Completed, &json!({"one": 1, "two": "2"}))
+            .expect(["child.reported", "node.failed ship", "run.failed"])
+            .failed_with("variable_type", "variable 'b' is declared as number, but it would get string");
+        assert_eq!((story.variable("a"), story.variable("b")), (Some("0"), Some("0")));
+    }
+
+    #[test]
+    fn values_that_are_too_large_together_fail_the_node() {
+        let node = ship().config("outputMapping", json!({"a": "one", "b": "two"}));
+        let large = "x".repeat(limits::VARIABLES_BYTES_MAX / 2);
+        let story = Story::of(&parent(node)).start().child_ends(
+            "ship",
+            Lifecycle::Completed,
+            &json!({"one": large, "two": large}),
+        );
+        assert_eq!(story.run().error().map(|error| error.code.as_str()), Some("variables_too_large"));
+        assert_eq!(story.variable("a"), None);
+    }
+
+    #[test]
+    fn a_paused_parent_hears_its_child_and_starts_nothing() {
+        Story::of(&parent(ship()))
+            .start()
+            .pause()
+            .child_ends("ship", Lifecycle::Completed, &json!({}))
+            .expect(["child.reported", "node.completed ship"])
+            .node_is("next", NodePhase::Pending)
+            .resume()
+            .stands(Status::Completed);
+    }
+
+    #[test]
+    fn only_the_child_that_is_waited_for_counts() {
+        let stranger = Notice { node: "ship".to_owned(), ..notice(run_id(66), 3, Lifecycle::Completed) };
+        let story = Story::of(&parent(ship())).start();
+        let child = story.node("ship").child.expect("it has a child");
+        let elsewhere = Notice { node: "next".to_owned(), ..notice(child, 3, Lifecycle::Completed) };
+        let early = Notice { node: "ship".to_owned(), ..notice(child, 4, Lifecycle::Running) };
+        story
+            .hear(stranger, None)
+            .expect(["child.reported"])
+            .hear(elsewhere, None)
+            .expect(["child.reported"])
+            .hear(early, Some(3))
+            .expect(["child.reported"])
+            .node_is("ship", NodePhase::Waiting)
+            .child_ends("ship", Lifecycle::Completed, &json!({}))
+            .stands(Status::Completed);
+    }
+}
+
+mod trouble {
+    use super::*;
+
+    fn failed(story: Story, lifecycle: Lifecycle, error: Option<Failure>) -> Story {
+        let from = story.node("ship").child.expect("it has a child");
+        let notice = Notice { node: "ship".to_owned(), error, ..notice(from, 5, lifecycle) };
+        story.hear(notice, None)
+    }
+
+    #[test]
+    fn a_child_that_fails_fails_its_node() {
+        let story = Story::of(&parent(ship())).start();
+        let id = story.node("ship").child.expect("it has a child");
+        let error = Failure::new("node_execution_failed", "no paper");
+        let story = failed(story, Lifecycle::Failed, Some(error))
+            .expect(["child.reported", "node.failed ship", "run.failed"])
+            .failed_with("child_failed", &format!("{id}, which node 'ship' waited for, failed: no paper"));
+        let details = story.run().error().and_then(|error| error.details.clone()).expect("it has details");
+        let expected =
+            json!({"childRunId": id, "error": {"code": "node_execution_failed", "message": "no paper"}});
+        assert_eq!(details.parse::<Value>().ok(), Some(expected));
+    }
+
+    #[test]
+    fn a_child_that_was_cancelled_says_so() {
+        let story = Story::of(&parent(ship())).start();
+        let id = story.node("ship").child.expect("it has a child");
+        failed(story, Lifecycle::Cancelled, None)
+            .failed_with("child_cancelled", &format!("{id}, which node 'ship' waited for, was cancelled"));
+    }
+
+    #[test]
+    fn somebody_may_take_over_from_a_failed_child() {
+        let flow = workflow([ship(), noop("handler")]).under("any_failed", "ship > handler");
+        failed(Story::of(&flow).start(), Lifecycle::Failed, None)
+            .node_is("handler", NodePhase::Completed)
+            .stands(Status::Completed);
+    }
+
+    #[test]
+    fn a_node_may_absorb_what_happens_to_its_child() {
+        for (lifecycle, status) in [(Lifecycle::Failed, "failed"), (Lifecycle::Cancelled, "cancelled")] {
+            let node = ship().config("onChildFailure", json!("absorb"));
+            let story = failed(Story::of(&parent(node)).start(), lifecycle, None)
+                .node_is("next", NodePhase::Completed)
+                .stands(Status::Completed);
+            assert!(
+                story.payload_at("node.completed", "ship").contains(&format!(r#""childStatus":"{status}""#))
+            );
+        }
+    }
+
+    #[test]
+    fn a_child_that_can_not_be_started_counts_as_failed() {
+        let error = || Failure::new("workflow_not_found", "no workflow 'shipment' is loaded");
+        let story = Story::of(&parent(ship())).start();
+        let id = story.node("ship").child.expect("it has a child");
+        story
+            .child_refused("ship", error())
+            .expect(["child.refused", "node.failed ship", "run.failed"])
+            .failed_with(
+                "child_failed",
+                &format!("{id}, which node 'ship' waited for, failed: no workflow 'shipment' is loaded"),
+            );
+        let absorbing = ship().config("onChildFailure", json!("absorb"));
+        Story::of(&parent(absorbing)).start().child_refused("ship", error()).stands(Status::Completed);
+    }
+
+    #[test]
+    fn a_refusal_that_nobody_waits_for_is_recorded_and_nothing_else() {
+        let flow = workflow([ship().config("waitForCompletion", json!(false)), task("work")]);
+        Story::of(&flow)
+            .start()
+            .child_refused("ship", Failure::new("workflow_not_found", "no such workflow"))
+            .expect(["child.refused"])
+            .node_is("ship", NodePhase::Completed)
+            .report("work")
+            .stands(Status::Completed);
+    }
+}
+
+mod fire_and_forget {
+    use super::*;
+
+    #[test]
+    fn a_child_that_is_not_waited_for_is_started_and_left() {
+        let story = Story::of(&parent(ship().config("waitForCompletion", json!(false))))
+            .start()
+            .expect([
+                "run.started",
+                "node.started ship",
+                "node.spawned ship",
+                "node.completed ship",
+                "node.started next",
+                "node.completed next",
+                "run.completed",
+            ])
+            .expect_effects(["spawn shipment for ship"]);
+        let id = story.node("ship").child.expect("it has a child");
+        story.outputs("ship", Some(&format!(r#"{{"childRunId":"{id}","childStatus":"pending"}}"#)));
+    }
+
+    #[test]
+    fn its_end_is_heard_and_changes_nothing() {
+        let flow = workflow([ship().config("waitForCompletion", json!(false)), task("work")]);
+        Story::of(&flow)
+            .start()
+            .child_ends("ship", Lifecycle::Failed, &json!({}))
+            .expect(["child.reported"])
+            .node_is("ship", NodePhase::Completed)
+            .stands(Status::Running);
+    }
+
+    #[test]
+    fn nothing_can_come_back_from_it() {
+        let node =
+            ship().config("waitForCompletion", json!(false)).config("outputMapping", json!({"a": "b"}));
+        assert_eq!(
+            parent(node).problems(),
+            "nodes['ship'].config.outputMapping: a child that is not waited for gives nothing back; remove it"
+        );
+    }
+}
+
+mod going_along {
+    use super::*;
+
+    #[test]
+    fn a_parent_that_is_cancelled_takes_its_children_along() {
+        Story::of(&parent(ship()))
+            .start()
+            .cancel()
+            .expect(["node.cancelled ship", "run.cancelled"])
+            .expect_effects(["cascade parent-cancelled"]);
+    }
+
+    #[test]
+    fn a_parent_that_fails_takes_its_children_along() {
+        Story::of(&workflow([ship(), task("work")]))
+            .start()
+            .report_failure("work", "broken")
+            .expect(["node.failed work", "node.cancelled ship", "run.failed"])
+            .expect_effects(["finish work/1", "cascade parent-failed"]);
+    }
+
+    #[test]
+    fn a_parent_that_completes_leaves_them_alone() {
+        let flow = parent(ship().config("waitForCompletion", json!(false)));
+        Story::of(&flow).start().stands(Status::Completed).expect_effects(["spawn shipment for ship"]);
+    }
+
+    #[test]
+    fn a_child_may_be_kept_out_of_it_and_without_children_nothing_is_said() {
+        let alone = ship().config("propagateCancellation", json!(false));
+        let story = Story::of(&parent(alone)).start();
+        assert!(!story.spawn().cascade);
+        story.cancel().expect_effects([]);
+        Story::of(&workflow([delay("gate", hours(1))]))
+            .start()
+            .cancel()
+            .expect_effects(["drop delay/1/gate +3600000"]);
+    }
+
+    #[test]
+    fn a_child_that_is_taken_along_says_by_whom() {
+        let asked = Cancellation {
+            reason: Some("parent-cancelled".to_owned()),
+            cancelled_by: None,
+            parent_run_id: Some(run_id(9)),
+        };
+        let story = Story::of(&workflow([task("work")]))
+            .child_of(run_id(9), "ship")
+            .start()
+            .ask(Command::Cancel(asked))
+            .expect(["run.cancelling"])
+            .report("work")
+            .stands(Status::Cancelled);
+        let expected = format!(r#"{{"reason":"parent-cancelled","parentRunId":"{}"}}"#, run_id(9));
+        assert_eq!(story.payload("run.cancelled"), expected);
+    }
+
+    #[test]
+    fn what_a_child_says_after_its_parent_ended_is_refused() {
+        let story = Story::of(&parent(ship())).start();
+        let child = story.node("ship").child.expect("it has a child");
+        let late = Notice { node: "ship".to_owned(), ..notice(child, 9, Lifecycle::Cancelled) };
+        story.cancel().hear(late, None).refused(&Rejection::Ended(Lifecycle::Cancelled));
+    }
+}
+
+mod dispatching {
+    use super::*;
+
+    fn supervised(plan: Value, dispatch: Sketch) -> Workflow {
+        let lead = of_kind("lead", "core.orchestrator.supervisor").config("mockDispatchPlan", plan);
+        workflow([lead, dispatch, noop("after")]).flow("lead > work > lead").flow("work > after").with_mocks()
+    }
+
+    fn work() -> Sketch {
+        of_kind("work", "core.dispatch")
+    }
+
+    fn next(workers: &[&str]) -> Value {
+        json!({"kind": "next-worker", "nextWorkerIds": workers})
+    }
+
+    #[test]
+    fn workers_run_one_after_the_other_until_the_supervisor_terminates() {
+        let plan = json!([next(&["pick", "pack"]), next(&["ship"]), {"kind": "terminate", "reason": "done"}]);
+        let story = Story::of(&supervised(plan, work()))
+            .start()
+            .expect([
+                "run.started",
+                "node.started lead",
+                "runOrchestrator.decided lead",
+                "node.completed lead",
+                "node.started work",
+                "node.spawned work",
+            ])
+            .expect_effects(["spawn pick for work"])
+            .child_ends("work", Lifecycle::Completed, &json!({}))
+            .expect(["child.reported", "node.spawned work"])
+            .child_ends("work", Lifecycle::Completed, &json!({}))
+            .expect([
+                "child.reported",
+                "node.completed work",
+                "loop.restarted",
+                "node.started lead",
+                "runOrchestrator.decided lead",
+                "node.completed lead",
+                "node.started work",
+                "node.spawned work",
+            ])
+            .child_ends("work", Lifecycle::Failed, &json!({}))
+            .stands(Status::Completed);
+        assert_eq!(story.node("work").execution, 3);
+        assert_eq!(
+            story.payload_at("node.completed", "work"),
+            r#"{"outputs":{"dispatched":0},"untaken":["e1"]}"#
+        );
+        assert!(story.history().contains(&"node.started after".to_owned()));
+    }
+
+    #[test]
+    fn a_plan_that_ends_terminates() {
+        let story = Story::of(&supervised(json!([]), work())).start().stands(Status::Completed);
+        assert_eq!(
+            story.payload("runOrchestrator.decided"),
+            r#"{"kind":"terminate","reason":"plan-exhausted"}"#
+        );
+    }
+
+    #[test]
+    fn what_workers_give_back_is_mapped() {
+        let dispatch = work()
+            .config("inputMapping", json!({"order": "id"}))
+            .config("outputMapping", json!({"last": "result"}));
+        let flow = supervised(json!([next(&["pick"])]), dispatch).variable("id", "number").or(json!(7));
+        let story = Story::of(&flow).start();
+        assert_eq!(as_json(&json!(story.spawn().inputs)).text(), r#"{"order":7}"#);
+        let story = story.child_ends("work", Lifecycle::Completed, &json!({"result": "done"}));
+        assert_eq!(story.variable("last"), Some(r#""done""#));
+    }
+
+    #[test]
+    fn a_policy_may_refuse_several_workers_at_once() {
+        let dispatch = work().config("fanOutPolicy", json!("reject"));
+        Story::of(&supervised(json!([next(&["pick", "pack"])]), dispatch))
+            .start()
+            .failed_with("fan_out_unsupported", "node 'work' was given 2 workers, and its policy is reject");
+        let dispatch = work().config("fanOutPolicy", json!("reject"));
+        Story::of(&supervised(json!([next(&["pick"])]), dispatch)).start().stands(Status::Running);
+    }
+
+    #[test]
+    fn a_dispatch_may_be_capped() {
+        let plan = json!([next(&["pick"]), next(&["pick"]), next(&["pick"])]);
+        let story = Story::of(&supervised(plan, work().config("iterationCap", json!(1)))).start().child_ends(
+            "work",
+            Lifecycle::Completed,
+            &json!({}),
+        );
+        let end = story.history().split_off(story.history().len() - 2);
+        assert_eq!(end, ["cap.breached", "run.failed"]);
+        assert_eq!(
+            story.payload("cap.breached"),
+            r#"{"kind":"dispatch-iterations","limit":1,"observed":2,"nodeId":"work"}"#
+        );
+        story.failed_with(
+            "dispatch_limit_exceeded",
+            "the dispatch at node 'work' ran 1 times, which is as often as it may",
+        );
+    }
+
+    #[test]
+    fn a_loop_of_dispatches_has_the_usual_limit() {
+        let plan: Vec<Value> = (0..20).map(|_| next(&[])).collect();
+        Story::of(&supervised(json!(plan), work())).start().failed_with(
+            "loop_limit_exceeded",
+            "the loop at node 'lead' went back 5 times, which is as often as it may",
+        );
+    }
+
+    #[test]
+    fn a_decision_that_needs_a_person_is_not_provided() {
+        let asks = Story::of(&supervised(json!([{"kind": "ask-user"}]), work())).start();
+        asks.failed_with(
+            "capability_not_provided",
+            "node 'work' can't carry out a decision 'ask-user' in this version",
+        );
+        let unsure = json!([{"kind": "next-worker", "nextWorkerIds": ["pick"], "confidence": 0.2}]);
+        Story::of(&supervised(unsure, work())).start().failed_with(
+            "capability_not_provided",
+            "node 'lead' is too unsure to go on, and this version can't ask a person yet",
+        );
+    }
+
+    #[test]
+    fn without_mocks_neither_kind_can_be_started() {
+        let plan = json!([{"kind": "terminate"}]);
+        let lead = of_kind("lead", "core.orchestrator.supervisor").config("mockDispatchPlan", plan);
+        let refused = Story::of(&workflow([lead, work()]).flow("lead > work > lead")).refused();
+        let expected = Rejection::CapabilityRequired {
+            node: "lead".to_owned(),
+            type_id: "core.orchestrator.supervisor".to_owned(),
+            capability: "orchestrator.supported",
+        };
+        assert_eq!(refused, expected);
+    }
+
+    #[test]
+    fn a_repeated_message_is_mocked_only_where_mocks_are_played() {
+        let echo = identity("echo").config("emitDuplicateMessageId", json!(true)).input("x", variable("x"));
+        let flow = workflow([echo])
+            .variable("x", "number")
+            .or(json!(1))
+            .channel("talk", json!({"reducer": "message"}));
+        let plain = Story::of(&flow).start();
+        assert_eq!(plain.channel("talk"), None);
+        let played = Story::of(&flow.with_mocks()).start();
+        let writes = played.history().iter().filter(|line| *line == "channel.written echo").count();
+        assert_eq!(writes, 2);
+        assert_eq!(
+            played.channel("talk"),
+            Some(r#"[{"content":"repeated","messageId":"echo-1","role":"assistant"}]"#)
+        );
+    }
+}
