@@ -1,5 +1,9 @@
 //! Talking to a server.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
@@ -8,12 +12,17 @@ use crate::args::ClientArgs;
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
 
+/// The server's time in milliseconds, as every answer carries it.
+const NOW: &str = "abide-now";
+
 /// A server and a key.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
     key: String,
+    /// The server's time at its last answer; 0 before there was one that says.
+    now_ms: Arc<AtomicI64>,
 }
 
 /// What a server answered, whether it said yes or no.
@@ -33,7 +42,16 @@ impl Client {
                 "no API key: set ABIDE_API_KEY (`abide dev` prints one) or pass --api-key",
             )
         })?;
-        Ok(Self { http: reqwest::Client::new(), url: args.url.trim_end_matches('/').to_owned(), key })
+        let url = args.url.trim_end_matches('/').to_owned();
+        Ok(Self { http: reqwest::Client::new(), url, key, now_ms: Arc::default() })
+    }
+
+    /// What time it is for the server, so that its times are told from its own clock; ours if it does not say.
+    pub(crate) fn now(&self) -> Timestamp {
+        match self.now_ms.load(Ordering::Relaxed) {
+            0 => Timestamp::now(),
+            ms => Timestamp::from_millisecond(ms).unwrap_or_else(|_| Timestamp::now()),
+        }
     }
 
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
@@ -69,6 +87,8 @@ impl Client {
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Answer> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let (status, headers) = (response.status(), response.headers().clone());
+        let now = headers.get(NOW).and_then(|now| now.to_str().ok()?.parse().ok());
+        self.now_ms.store(now.unwrap_or(0), Ordering::Relaxed);
         let text = response.text().await.map_err(|error| self.unreachable(&error))?;
         Ok(Answer { url: self.url.clone(), status, headers, text })
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use abide_engine::{Engine, TestClock};
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
@@ -17,6 +18,9 @@ use crate::auth::Keys;
 use crate::error::ApiError;
 use crate::secrets::SecretStore;
 use crate::{dev, health, openwop, secrets_api};
+
+/// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
+const NOW: HeaderName = HeaderName::from_static("abide-now");
 
 /// What a server is made of.
 pub struct AppOptions {
@@ -94,6 +98,7 @@ impl App {
             .fallback(no_such_path)
             .method_not_allowed_fallback(no_such_method)
             .layer(middleware::from_fn(contain_panics))
+            .layer(middleware::from_fn_with_state(self.clone(), tell_time))
             .with_state(self.clone())
     }
 }
@@ -111,6 +116,12 @@ async fn no_such_path(request: Request) -> ApiError {
 async fn no_such_method(request: Request) -> ApiError {
     let message = format!("{} does not take {}", request.uri().path(), request.method());
     ApiError::new("method_not_allowed", message)
+}
+
+async fn tell_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(NOW, HeaderValue::from(app.engine().clock().now()));
+    response
 }
 
 /// A bug in one request is that request's alone.

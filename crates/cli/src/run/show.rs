@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use jiff::Timestamp;
 use tokio::task::JoinSet;
 
 use super::family::{Definitions, Family};
@@ -35,7 +34,7 @@ pub(super) async fn print(client: &Client, args: &ClientArgs, run: &str) -> anyh
     } else {
         let family = Family::fetch(client, run, &mut Definitions::default()).await?;
         status = family.members[0].snapshot["status"].as_str().unwrap_or_default().to_owned();
-        output::page(&tree::render(&family, Timestamp::now(), Look::of_stdout()))?;
+        output::page(&tree::render(&family, client.now(), Look::of_stdout()))?;
     }
     Ok(status)
 }
@@ -45,7 +44,7 @@ async fn watch_run(client: &Client, run: &str) -> anyhow::Result<()> {
     let (mut definitions, mut drawn) = (Definitions::default(), 0);
     loop {
         let family = Family::fetch(client, run, &mut definitions).await?;
-        let page = tree::render(&family, Timestamp::now(), Look::of_stdout());
+        let page = tree::render(&family, client.now(), Look::of_stdout());
         let ended = family.members[0].has_ended();
         let frame = if ended { page } else { cut(&page, terminal::rows()) };
         redraw(&frame, drawn)?;

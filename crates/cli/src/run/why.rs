@@ -14,29 +14,28 @@ pub(super) async fn why(client: &Client, args: &ClientArgs, run: &str) -> anyhow
     if args.json {
         return output::json(&answer.to_string());
     }
-    output::page(&told(&answer, Timestamp::now()))
+    output::page(&told(&answer, client.now()))
 }
 
-/// The summary, then each reason on a line.
+/// The summary, then each reason with its times below it.
 fn told(answer: &Value, now: Timestamp) -> String {
     let reasons = answer["reasons"].as_array().map_or(&[][..], Vec::as_slice);
-    let lines: Vec<String> = reasons.iter().map(|reason| format!("- {}\n", line(reason, now))).collect();
-    let gap = if lines.is_empty() { "" } else { "\n" };
-    format!("{}: {}\n{gap}{}", cell(&answer["runId"]), cell(&answer["summary"]), lines.concat())
+    let lines: Vec<String> = reasons.iter().map(|reason| format!("\n- {}", lines(reason, now))).collect();
+    format!("{}: {}\n{}", cell(&answer["runId"]), cell(&answer["summary"]), lines.concat())
 }
 
-fn line(reason: &Value, now: Timestamp) -> String {
+fn lines(reason: &Value, now: Timestamp) -> String {
     let time = |key: &str| {
         let text = cell(&reason[key]);
         when::told(&text, now).or(Some(text).filter(|text| !text.is_empty()))
     };
-    let since = time("since").map(|since| format!(", since {since}")).unwrap_or_default();
+    let since = time("since").map(|since| format!("  since  {since}\n")).unwrap_or_default();
     let until = time("until").map(|until| format!("at {until}"));
     let (node, what, next) = (cell(&reason["nodeId"]), cell(&reason["what"]), cell(&reason["next"]));
     let node = if node.is_empty() || what.contains(&node) { String::new() } else { format!("{node}: ") };
     let next: Vec<String> = Some(next).filter(|next| !next.is_empty()).into_iter().chain(until).collect();
-    let next = if next.is_empty() { String::new() } else { format!("; next: {}", next.join(", ")) };
-    format!("{node}{what}{since}{next}")
+    let next = if next.is_empty() { String::new() } else { format!("  next   {}\n", next.join(", ")) };
+    format!("{node}{what}\n{since}{next}")
 }
 
 #[cfg(test)]
@@ -50,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_a_line_with_its_times() {
+    fn each_reason_has_its_times_below_it() {
         let answer = json!({
             "runId": "run-1", "status": "running", "finished": false,
             "summary": "it is running and waits for a delay; 1 node has not started",
@@ -66,10 +65,18 @@ mod tests {
         insta::assert_snapshot!(page(&answer), @"
         run-1: it is running and waits for a delay; 1 node has not started
 
-        - node 'wait' waits for a time, since 2026-01-01T11:57:00.000Z (3 min 0 s ago); next: the node completes, at 2026-01-01T14:05:00.000Z (in 2 h 5 min)
-        - call�[2J: the request is under way, since 2026-01-01T11:59:59.500Z (500 ms ago); next: its answer is recorded
+        - node 'wait' waits for a time
+          since  2026-01-01T11:57:00.000Z (3 min 0 s ago)
+          next   the node completes, at 2026-01-01T14:05:00.000Z (in 2 h 5 min)
+
+        - call�[2J: the request is under way
+          since  2026-01-01T11:59:59.500Z (500 ms ago)
+          next   its answer is recorded
+
         - somebody paused the run
-        - late: odd; next: at soon
+
+        - late: odd
+          next   at soon
         ");
     }
 

@@ -7,5 +7,6 @@ mod crash;
 mod examples;
 mod golden;
 mod http;
+mod pages;
 mod support;
 mod verify;

@@ -20,6 +20,7 @@ pub(crate) fn abide() -> Command {
         "ABIDE_WORKFLOWS",
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
+        "ABIDE_ALLOW_NET",
         "COLUMNS",
         "NO_COLOR",
     ] {
@@ -255,6 +256,38 @@ impl Server {
     pub(crate) async fn advance(&self, ms: i64) {
         let (status, body) = self.post("/v1/dev/clock", &json!({ "advanceMs": ms })).await;
         assert_eq!(status, StatusCode::OK, "{body}");
+    }
+
+    /// Waits until nothing more happens before the test clock is moved.
+    pub(crate) async fn settle(&self) {
+        let began = std::time::Instant::now();
+        while !self.is_settled().await {
+            assert!(began.elapsed() < Duration::from_secs(60), "the runs do not come to rest");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn is_settled(&self) -> bool {
+        let (_, clock) = self.get("/v1/dev/clock").await;
+        let (_, page) = self.get("/v1/runs?limit=500").await;
+        let is_open =
+            |run: &&Value| !["completed", "failed", "cancelled"].contains(&run["status"].as_str().unwrap());
+        let open: Vec<&Value> =
+            page["runs"].as_array().unwrap().iter().filter(is_open).map(|run| &run["runId"]).collect();
+        for run in &open {
+            let (_, why) = self.get(&format!("/v1/runs/{}/why", run.as_str().unwrap())).await;
+            let rests = |reason: &Value| match reason["kind"].as_str().unwrap() {
+                // The times are all written alike, so the later one is the greater text.
+                "delay" | "retry" | "timeout" => reason["until"].as_str() > clock["now"].as_str(),
+                "child" => open.contains(&&reason["childRunId"]),
+                kind => kind == "hold",
+            };
+            let reasons = why["reasons"].as_array().unwrap();
+            if reasons.is_empty() || !reasons.iter().all(rests) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Runs the client side of the binary against this server.

@@ -1,0 +1,254 @@
+//! Pages as programs: their files are written, their commands are run, and what these print is what the page shows.
+//!
+//! | in a page | what becomes of it |
+//! |---|---|
+//! | `<!-- file: NAME -->` before a block | the block is written to NAME |
+//! | `<!-- part -->` before a block | the block is part of a definition; with the rest filled in it has to be valid |
+//! | a block of `console` | each line behind `$ ` is run by bash; the lines below it are what it printed |
+//! | `$ later MS` | the test clock is moved; the page says how a reader does that |
+//! | a picture `images/NAME.svg` | the commands made NAME.svg; it is kept beside the page |
+//!
+//! Commands run in one folder beside a copy of `examples/`, in order, and each begins when nothing more happens before
+//! the clock is moved. Times and ids differ from one day to the next; in a page they are always the same.
+//!
+//! `ABIDE_REGENERATE=1 cargo test -p abide --test it pages` rewrites what the commands print, and the pictures.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use jiff::Timestamp;
+use regex::{Captures, Regex};
+use serde_json::{Value, json};
+
+use crate::support::{Server, Site};
+
+/// Rewrite the pages instead of checking them.
+const REGENERATE: &str = "ABIDE_REGENERATE";
+
+/// When every page begins.
+const DAWN: &str = "2026-01-05T09:00:00.000Z";
+
+/// As wide as the text of the pages.
+const COLUMNS: &str = "120";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_readme_shows_what_its_commands_print() {
+    demand("README.md", &["--test-clock", "--workflows", "examples/workflows"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_workflows_shows_what_its_commands_print() {
+    demand("docs/workflows.md", &["--test-clock", "--allow-net", "127.0.0.1:9"]).await;
+}
+
+/// Follows a page, and demands that it shows what came of that.
+async fn demand(page: &str, flags: &[&str]) {
+    let path = root().join(page);
+    let written = std::fs::read_to_string(&path).unwrap();
+    let reader = Reader::begin(flags).await;
+    let (followed, pictures) = reader.follow(&written).await;
+    let regenerate = std::env::var_os(REGENERATE).is_some_and(|value| value == "1");
+    for (name, drawn) in pictures {
+        let kept = path.with_file_name("images").join(&name);
+        if regenerate {
+            std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+            std::fs::write(&kept, &drawn).unwrap();
+        }
+        let shown = std::fs::read_to_string(&kept).unwrap_or_default();
+        assert!(shown == drawn, "{name} is not what {page} draws; run with {REGENERATE}=1");
+    }
+    if regenerate {
+        std::fs::write(&path, &followed).unwrap();
+    } else if let Some(line) = first_difference(&written, &followed) {
+        panic!(
+            "{page}:{line}: this is not what comes of it; run with {REGENERATE}=1. It reads:\n\n{followed}"
+        );
+    }
+}
+
+/// The number of the first line that differs.
+fn first_difference(one: &str, other: &str) -> Option<usize> {
+    let same = one.lines().zip(other.lines()).take_while(|(one, other)| one == other).count();
+    (one != other).then_some(same + 1)
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Somebody who follows a page, with a server and a folder.
+struct Reader {
+    site: Site,
+    server: Server,
+    told: Told,
+}
+
+impl Reader {
+    async fn begin(flags: &[&str]) -> Self {
+        let site = Site::new();
+        let examples = root().join("examples/workflows");
+        std::fs::create_dir_all(site.path("folder/examples/workflows")).unwrap();
+        for entry in std::fs::read_dir(&examples).unwrap().map(Result::unwrap) {
+            let copy = site.path("folder/examples/workflows").join(entry.file_name());
+            std::fs::copy(entry.path(), copy).unwrap();
+        }
+        let examples = examples.to_str().unwrap();
+        let flags = flags.iter().map(|flag| if *flag == "examples/workflows" { examples } else { flag });
+        let server = site.start(&flags.collect::<Vec<_>>());
+        let (_, clock) = server.get("/v1/dev/clock").await;
+        let told = Told::since(clock["nowMs"].as_i64().unwrap());
+        Self { site, server, told }
+    }
+
+    /// The page as it should read, and the pictures that it shows.
+    async fn follow(mut self, page: &str) -> (String, Vec<(String, String)>) {
+        let mut followed = String::new();
+        let mut lines = page.lines();
+        while let Some(line) = lines.next() {
+            followed += &format!("{line}\n");
+            if line == "```console" {
+                let commands = lines.by_ref().take_while(|line| *line != "```");
+                for command in commands.filter_map(|line| line.strip_prefix("$ ")) {
+                    followed += &format!("$ {command}\n{}", self.run(command).await);
+                }
+                followed += "```\n";
+            } else if let Some(comment) =
+                line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"))
+            {
+                let head = lines.next().filter(|line| line.starts_with("```")).unwrap();
+                let block = lines.by_ref().take_while(|line| *line != "```");
+                let text = block.map(|line| format!("{line}\n")).collect::<String>();
+                match comment.strip_prefix("file: ") {
+                    Some(name) => std::fs::write(self.folder().join(name), &text).unwrap(),
+                    None if comment == "part" => demand_valid(&text),
+                    None => panic!("a page has no use for <!-- {comment} -->"),
+                }
+                followed += &format!("{head}\n{text}```\n");
+            }
+        }
+        let pictures = self.pictures(page);
+        (followed, pictures)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.site.path("folder")
+    }
+
+    /// Every picture that the page shows, as its commands drew it.
+    fn pictures(&self, page: &str) -> Vec<(String, String)> {
+        let shown = page.split("](images/").skip(1).filter_map(|rest| rest.split(')').next());
+        shown
+            .map(|name| {
+                let drawn = std::fs::read_to_string(self.folder().join(name));
+                (name.to_owned(), drawn.unwrap_or_else(|_| panic!("no command of the page makes {name}")))
+            })
+            .collect()
+    }
+
+    /// What a command prints.
+    async fn run(&mut self, command: &str) -> String {
+        self.server.settle().await;
+        if let Some(ms) = command.strip_prefix("later ") {
+            self.server.advance(ms.parse().unwrap()).await;
+            return String::new();
+        }
+        // What a command sets is there for the next one.
+        let kept = self.site.path("variables");
+        let script = format!(
+            "[ -e '{kept}' ] && . '{kept}'\nset -a\n{{ {command}\n}} 2>&1\nexport -p > '{kept}'",
+            kept = kept.display()
+        );
+        let binaries = Path::new(env!("CARGO_BIN_EXE_abide")).parent().unwrap();
+        let path = std::env::join_paths(
+            [binaries.to_owned()]
+                .into_iter()
+                .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        );
+        let output = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(self.folder())
+            .env_clear()
+            .env("PATH", path.unwrap())
+            .env("COLUMNS", COLUMNS)
+            .env("ABIDE_URL", &self.server.url)
+            .env("ABIDE_API_KEY", &self.server.key)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        self.told.again(&String::from_utf8(output.stdout).unwrap())
+    }
+}
+
+/// Demands that part of a definition is valid once everything that it leaves out is there.
+fn demand_valid(part: &str) {
+    let mut definition: Value = serde_saphyr::from_str(part).unwrap();
+    let list = |definition: &Value, key: &str| definition[key].as_array().cloned().unwrap_or_default();
+    let (mut nodes, mut edges) = (list(&definition, "nodes"), list(&definition, "edges"));
+    for (at, edge) in edges.iter_mut().enumerate() {
+        fill(edge, &json!({ "id": format!("edge-{at}") }));
+        for end in ["sourceNodeId", "targetNodeId"] {
+            if !nodes.iter().any(|node| node["id"] == edge[end]) {
+                nodes.push(json!({ "id": edge[end], "typeId": "core.noop" }));
+            }
+        }
+    }
+    if nodes.is_empty() {
+        nodes.push(json!({ "id": "node", "typeId": "core.noop" }));
+    }
+    let usual = json!({ "name": "n", "position": {}, "config": {}, "inputs": {} });
+    nodes.iter_mut().for_each(|node| fill(node, &usual));
+    (definition["nodes"], definition["edges"]) = (nodes.into(), edges.into());
+    let empty = json!({ "triggers": [], "variables": [], "metadata": {}, "settings": {} });
+    fill(&mut definition, &json!({ "id": "part", "name": "Part", "version": "1" }));
+    fill(&mut definition, &empty);
+    if let Err(problems) = abide_core::Graph::admit(definition.to_string().as_bytes()) {
+        panic!("{part}\nis part of no valid definition: {problems:?}");
+    }
+}
+
+/// Adds what is not there.
+fn fill(object: &mut Value, with: &Value) {
+    let object = object.as_object_mut().unwrap();
+    for (key, value) in with.as_object().unwrap() {
+        object.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
+/// What differs from one day to the next, and how it is told instead.
+struct Told {
+    began_ms: i64,
+    runs: Vec<String>,
+    run: Regex,
+    time: Regex,
+    cut: Regex,
+}
+
+impl Told {
+    fn since(began_ms: i64) -> Self {
+        let run = Regex::new("run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
+        let time = Regex::new(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ").unwrap();
+        let cut = Regex::new("(20[0-9]{2}-|run-[0-9a-f]{2})[-0-9a-fT:.]*…").unwrap();
+        Self { began_ms, runs: Vec::new(), run, time, cut }
+    }
+
+    /// The text as it would have been on the day of the pages.
+    fn again(&mut self, text: &str) -> String {
+        assert!(!self.cut.is_match(text), "an id or a time is cut short, so it can't be told again: {text}");
+        let mut runs = std::mem::take(&mut self.runs);
+        let named = self.run.replace_all(text, |found: &Captures<'_>| {
+            let at = runs.iter().position(|run| *run == found[0]).unwrap_or_else(|| {
+                runs.push(found[0].to_owned());
+                runs.len() - 1
+            });
+            format!("run-019b8d36-7c80-7000-8000-{:012}", at + 1)
+        });
+        self.runs = runs;
+        let dawn: Timestamp = DAWN.parse().unwrap();
+        let told = self.time.replace_all(&named, |found: &Captures<'_>| {
+            let at: Timestamp = found[0].parse().unwrap();
+            let moved = at.as_millisecond() - self.began_ms + dawn.as_millisecond();
+            Timestamp::from_millisecond(moved).unwrap().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+        });
+        told.into_owned()
+    }
+}
