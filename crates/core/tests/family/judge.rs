@@ -8,6 +8,7 @@ use abide_core::{Event, Mask, NodeEvent, Record, RunEvent};
 use serde_json::Value;
 
 use crate::plan::{Draft, node_id};
+use crate::play::REACHED;
 
 /// How an edge turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +174,8 @@ impl<'d> Judge<'d> {
                 }
                 self.settle(ix, Stand::Passed, Way::None, &[]);
             }
-            NodeEvent::Retried(_) => {
+            NodeEvent::Retried(retried) => {
+                self.check_retry(ix, retried.attempt, &retried.error.message);
                 self.in_flight.remove(&ix);
                 self.waiting.insert(ix);
             }
@@ -189,6 +191,20 @@ impl<'d> Judge<'d> {
                 assert_eq!(self.stands[ix], Stand::Begun, "n{ix} acts before it starts or after it ended");
             }
         }
+    }
+
+    /// Another attempt is made only if one is left, and only if the last one did no harm or may be repeated.
+    fn check_retry(&self, ix: usize, attempt: u32, why: &str) {
+        let node = &self.draft.definition["nodes"][ix];
+        let own = &node["settings"]["abide"];
+        let most = match &own["retry"] {
+            Value::Null => &self.draft.definition["settings"]["maxRetries"],
+            policy if policy["strategy"] == "none" => panic!("n{ix} is tried again, which it forbids"),
+            policy => &policy["maxRetries"],
+        };
+        assert!(most.as_u64().is_some_and(|most| u64::from(attempt) <= most), "n{ix} is tried too often");
+        let harmless = own["idempotent"].as_bool().unwrap_or(node["config"]["method"] != "POST");
+        assert!(harmless || !why.contains(REACHED), "n{ix} is repeated, which may do harm");
     }
 
     fn settle(&mut self, ix: usize, stand: Stand, way: Way, untaken: &[String]) {

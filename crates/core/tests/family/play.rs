@@ -19,6 +19,9 @@ use crate::plan::Plan;
 const BEGIN: Millis = 1_700_000_000_000;
 const TENANT: TenantId = TenantId(1);
 
+/// The words of an attempt that may have been acted on.
+pub(crate) const REACHED: &str = "the service was reached";
+
 /// More commands than any drawn family needs.
 const STEPS_MAX: usize = 60_000;
 
@@ -298,7 +301,10 @@ impl Family<'_> {
             0..=10 => Ok(Product::of(Some(Json::of(&json!({"status": 200, "x": drawn % 5, "y": url}))))),
             11 => Err(TaskFailure { failure, retryable: false, reached: Reached::Maybe }),
             12 | 13 => Err(TaskFailure { failure, retryable: true, reached: Reached::No }),
-            14 => Err(TaskFailure { failure, retryable: true, reached: Reached::Maybe }),
+            14 => {
+                let failure = Failure::new("http_status", format!("{REACHED}, but it did not like {url}"));
+                Err(TaskFailure { failure, retryable: true, reached: Reached::Maybe })
+            }
             _ => {
                 let details = Some(Json::of(&json!({"retryAfterMs": 250})));
                 let failure = Failure { details, ..failure };
