@@ -83,8 +83,6 @@ impl Run {
             _ if self.state.deferred.contains_key(&edge) => Route::Open,
             _ if way.back.is_some() && leads_back(way, Outcome::Failed) => Route::Taken,
             _ if way.back.is_some() => Route::Closed,
-            // A disabled node is only ever skipped, so it takes nothing over.
-            _ if self.graph.at(way.target).disabled => Route::Closed,
             NodePhase::Skipped => Route::Closed,
             NodePhase::Pending if target.doomed => Route::Closed,
             NodePhase::Pending if !target.queued => Route::Open,
@@ -111,11 +109,6 @@ impl Run {
         let verdicts =
             groups.iter().zip(&node.tally).map(|(&(rule, total), &tally)| rule.verdict(total, tally));
         match combine(verdicts) {
-            Verdict::Run if graph.at(target).disabled => {
-                self.enqueue(target, folding.sequence);
-                Route::Closed
-            }
-            Verdict::Wait if graph.at(target).disabled => Route::Closed,
             Verdict::Run => {
                 self.enqueue(target, folding.sequence);
                 for failed in self.state.routes.remove(&target).unwrap_or_default() {

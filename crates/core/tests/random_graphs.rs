@@ -262,7 +262,6 @@ fn the_cases_cover_the_ground() {
         "loop_limit_exceeded",
         "expression_failed",
         "child_failed",
-        "child_cancelled",
         "input_missing",
         "capability_not_provided",
         "http_status",

@@ -243,8 +243,8 @@ impl<'d> Judge<'d> {
         let mut back =
             edges.filter(|(_, edge)| edge.target == ring.head && ring.members.contains(&edge.source));
         back.any(|(at, edge)| match self.arrived(at) {
-            Some(Way::Good) => true,
-            Some(Way::Bad) => takes(edge.rule),
+            Some(Way::Good) => edge.rule != "any_failed",
+            Some(Way::Bad) => matches!(edge.rule, "any_failed" | "all_complete"),
             _ => false,
         })
     }
