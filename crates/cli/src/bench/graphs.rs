@@ -84,7 +84,7 @@ fn edge(from: &str, to: &str) -> Value {
     json!({ "id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to })
 }
 
-fn definition(id: &str, nodes: Vec<Value>, edges: Vec<Value>, variables: Value) -> Value {
+fn definition(id: &str, nodes: &[Value], edges: &[Value], variables: &Value) -> Value {
     json!({
         "id": id, "name": id, "version": "1.0", "nodes": nodes, "edges": edges, "triggers": [],
         "variables": variables, "metadata": {}, "settings": {},
@@ -96,20 +96,20 @@ fn fan(size: usize) -> Value {
     let middle: Vec<String> = (0..size.saturating_sub(2)).map(|ix| format!("n{ix}")).collect();
     let mut nodes = vec![noop("first"), noop("last")];
     nodes.extend(middle.iter().map(|id| noop(id)));
-    let edges = middle.iter().flat_map(|id| [edge("first", id), edge(id, "last")]).collect();
-    definition("graph", nodes, edges, json!([]))
+    let edges: Vec<Value> = middle.iter().flat_map(|id| [edge("first", id), edge(id, "last")]).collect();
+    definition("graph", &nodes, &edges, &json!([]))
 }
 
 fn layers(size: usize) -> Value {
-    let nodes = (0..size).map(|ix| node(&format!("n{ix}"), "core.noop", &json!({}))).collect();
+    let nodes: Vec<Value> = (0..size).map(|ix| node(&format!("n{ix}"), "core.noop", &json!({}))).collect();
     let above = |ix: usize| {
         let layer = (ix / 100 - 1) * 100;
         [0, 1, 2].map(|by| layer + (ix + by * 37) % 100)
     };
-    let edges = (100..size)
+    let edges: Vec<Value> = (100..size)
         .flat_map(|ix| above(ix).map(|from| edge(&format!("n{from}"), &format!("n{ix}"))))
         .collect();
-    definition("graph", nodes, edges, json!([]))
+    definition("graph", &nodes, &edges, &json!([]))
 }
 
 /// A workflow that calls itself until it is `depth` runs deep.
@@ -125,5 +125,5 @@ fn dive(depth: usize) -> Value {
     let mut leads = edge("down", "again");
     leads["sourceOutput"] = json!("down");
     let variables = json!([{ "name": "depth", "type": "number", "defaultValue": depth }]);
-    definition("dive", nodes, vec![edge("less", "down"), leads], variables)
+    definition("dive", &nodes, &[edge("less", "down"), leads], &variables)
 }
