@@ -9,7 +9,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const README_LINES_MAX: usize = 120;
 
 /// What a newcomer may count on finding.
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 11] = [
     "README.md",
     "ARCHITECTURE.md",
     "GLOSSARY.md",
@@ -20,6 +20,7 @@ const DOCUMENTS: [&str; 10] = [
     "docs/guide.md",
     "docs/measurements.md",
     "docs/operations.md",
+    "docs/workflows.md",
 ];
 
 #[test]
