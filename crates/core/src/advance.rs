@@ -9,6 +9,7 @@ use crate::event::{
     NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, RunEvent, VariableChanged,
     Yielded,
 };
+use crate::expression::Fuel;
 use crate::graph::{LoopIx, Work};
 use crate::perform::{Change, Product};
 use crate::ports::{self, Inputs};
@@ -163,6 +164,9 @@ impl Run {
 
     fn course(&self, ix: NodeIx, inputs: &Inputs, now: Millis, execution: u32) -> Course {
         let node = self.graph.at(ix);
+        if self.state.reading == 0 && !node.kind.is_of_first_release() {
+            return Course::Done(Err(unknown_kind(&node.id, &node.type_id)));
+        }
         match &node.work {
             Work::Delay => match ports::delay_ms(node, inputs) {
                 Ok(ms) => Course::Wait(now.saturating_add(ms)),
@@ -225,7 +229,7 @@ impl Run {
     pub(crate) fn complete(&mut self, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>, sensitive: bool) {
         let masked = self.mask(ix, outputs.as_ref(), sensitive);
         let hidden = masked != crate::Mask::Nothing;
-        let source = Source { outputs: outputs.as_ref(), error: None, hidden };
+        let source = Source { ix, outputs: outputs.as_ref(), error: None, hidden };
         let (untaken, fault) = match self.untaken(ix, source) {
             Ok(untaken) => (untaken, None),
             Err(fault) => (Vec::new(), Some(fault)),
@@ -239,7 +243,7 @@ impl Run {
     pub(crate) fn give_up(&mut self, turn: &mut Turn, ix: NodeIx, error: Failure) {
         let error = self.told(ix, error);
         // A condition that can't be evaluated is not followed, and the failure itself is what counts.
-        let untaken = self.untaken(ix, Source { outputs: None, error: Some(&error), hidden: false });
+        let untaken = self.untaken(ix, Source { ix, outputs: None, error: Some(&error), hidden: false });
         let untaken = untaken.unwrap_or_else(|_| self.conditional(ix));
         let cause = turn.last_sequence();
         self.emit_node(turn, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
@@ -268,12 +272,12 @@ impl Run {
         });
         let ends = self.ends_dispatch(ix, &source);
         let scope = RunScope::edge(self, source);
-        let mut untaken = Vec::new();
+        let (mut untaken, mut fuel) = (Vec::new(), Fuel::for_node());
         for &edge in &graph.at(ix).out {
             let edge = graph.edge(edge);
             let chosen = edge.case.is_none() || edge.case == branch;
             let open = chosen && !(ends && edge.back.is_some());
-            if !open || !holds(edge.condition.as_ref(), &scope, &edge.id)? {
+            if !open || !holds(edge.condition.as_ref(), &scope, &mut fuel, &edge.id)? {
                 untaken.push(edge.id.to_string());
             }
         }
@@ -326,11 +330,16 @@ impl Run {
     }
 }
 
-fn holds(condition: Option<&Condition>, scope: &RunScope<'_>, edge: &str) -> Result<bool, Failure> {
+fn holds(
+    condition: Option<&Condition>,
+    scope: &RunScope<'_>,
+    fuel: &mut Fuel,
+    edge: &str,
+) -> Result<bool, Failure> {
     let Some(condition) = condition else { return Ok(true) };
     let told =
         |fault| scope.told(fault, condition.reads(), false, &format!("the condition of edge '{edge}'"));
-    condition.holds(scope).map_err(told)
+    condition.holds(scope, fuel).map_err(told)
 }
 
 fn unknown_kind(node: &str, type_id: &str) -> Failure {

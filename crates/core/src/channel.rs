@@ -121,11 +121,22 @@ impl Channel {
         allows(self.access.writers.as_deref(), node_id, type_id)
     }
 
-    /// The state after a write at the time `at`. Without a `current` state the write joins the initial one.
-    pub fn reduce(&self, current: Option<&Json>, write: &Json, at: Millis) -> Result<Json, WriteRefused> {
+    /// The state after a write that was accepted when it was made. Only the reducer has a say: a later judge of
+    /// schemas and sizes must not undo what is recorded.
+    pub(crate) fn fold(
+        &self,
+        current: Option<&Json>,
+        write: &Json,
+        at: Millis,
+    ) -> Result<Json, WriteRefused> {
         let state =
             State { current: current.or(self.initial()), size_max: self.size_max, ttl_ms: self.ttl_ms, at };
-        let next = self.reducer.reduce(&state, write)?;
+        self.reducer.reduce(&state, write)
+    }
+
+    /// The state after a write at the time `at`. Without a `current` state the write joins the initial one.
+    pub fn reduce(&self, current: Option<&Json>, write: &Json, at: Millis) -> Result<Json, WriteRefused> {
+        let next = self.fold(current, write, at)?;
         self.fits(&next).map_err(|message| (TOO_LARGE, message))?;
         self.check_schema(&next).map_err(|message| (SCHEMA_VIOLATION, message))?;
         Ok(next)

@@ -167,6 +167,20 @@ impl Run {
         }
     }
 
+    /// A child that a node waits for could not be started. There never was one, so the reason is the node's own.
+    pub(crate) fn child_refused(&mut self, turn: &mut Turn, ix: NodeIx, child: RunId, error: &Failure) {
+        let goes_on = match &self.graph.at(ix).work {
+            Work::SubWorkflow(work) => work.absorb,
+            _ => true,
+        };
+        if !goes_on {
+            return self.give_up(turn, ix, error.clone());
+        }
+        let (outputs, error) = (&JsonMap::new(), Some(error));
+        let end = ChildEnd { child, lifecycle: Lifecycle::Failed, outputs, sensitive: &[], error };
+        self.child_ended(turn, ix, &end);
+    }
+
     fn end_sub_workflow(&mut self, turn: &mut Turn, ix: NodeIx, work: &SubWorkflow, end: &ChildEnd<'_>) {
         if end.lifecycle == Lifecycle::Completed {
             return match self.harvest(turn, &work.mapping, end) {

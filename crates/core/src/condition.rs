@@ -4,7 +4,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::definition::ConditionDefinition;
-use crate::expression::{Expression, Fault, Scope};
+use crate::expression::{Expression, Fault, Fuel, Scope};
 use crate::{Json, limits};
 
 /// A checked condition.
@@ -68,10 +68,10 @@ impl Condition {
     }
 
     /// Whether anything goes this way.
-    pub(crate) fn holds(&self, scope: &dyn Scope) -> Result<bool, Fault> {
+    pub(crate) fn holds(&self, scope: &dyn Scope, fuel: &mut Fuel) -> Result<bool, Fault> {
         match self {
-            Self::Expression(expression) => expression.holds(scope),
-            Self::Test(path, test) => Ok(test.holds(path.look_up(scope).as_ref())),
+            Self::Expression(expression) => expression.holds_within(scope, fuel),
+            Self::Test(path, test) => Ok(test.holds(path.look_up(scope, fuel)?.as_ref())),
         }
     }
 }
@@ -139,34 +139,42 @@ impl Path {
         sound.then_some(Self(steps)).ok_or_else(|| "'left' is a path such as output.approved".to_owned())
     }
 
-    fn look_up(&self, scope: &dyn Scope) -> Option<Value> {
+    fn look_up(&self, scope: &dyn Scope, fuel: &mut Fuel) -> Result<Option<Value>, Fault> {
+        let (found, rest) = self.found(scope);
+        let Some(found) = found else { return Ok(None) };
+        fuel.scan(found.text().len()).map_err(|_| Fault::costly("a condition"))?;
+        Ok(walk(&found, &self.0[self.0.len() - rest..]))
+    }
+
+    /// The value that the path begins with, and how many steps are left from there.
+    fn found(&self, scope: &dyn Scope) -> (Option<Json>, usize) {
         let steps: Vec<&str> = self.0.iter().map(String::as_str).collect();
-        let (found, rest) = if scope.knows(steps[0]) {
-            match steps.get(1) {
-                Some(field) if scope.get(steps[0], Some(field)).is_some() => {
-                    (scope.get(steps[0], Some(field)), &steps[2..])
-                }
-                Some(_) => return None,
-                None => (scope.get(steps[0], None), &steps[1..]),
-            }
-        } else {
-            let output = scope.get("output", Some(steps[0]));
-            (output.or_else(|| scope.get("variables", Some(steps[0]))), &steps[1..])
-        };
-        let mut value = found.as_ref().map(Json::parse::<Value>)?.ok()?;
-        for step in rest {
-            value = match value {
-                Value::Object(mut map) => map.remove(*step)?,
-                Value::Array(mut items) => {
-                    let ix: usize = step.parse().ok()?;
-                    if ix >= items.len() {
-                        return None;
-                    }
-                    items.swap_remove(ix)
-                }
-                _ => return None,
+        if scope.knows(steps[0]) {
+            return match steps.get(1) {
+                Some(field) => (scope.get(steps[0], Some(field)), steps.len() - 2),
+                None => (scope.get(steps[0], None), 0),
             };
         }
-        Some(value)
+        let output = scope.get("output", Some(steps[0]));
+        (output.or_else(|| scope.get("variables", Some(steps[0]))), steps.len() - 1)
     }
+}
+
+/// The value that lies so many steps within another.
+fn walk(found: &Json, steps: &[String]) -> Option<Value> {
+    let mut value = found.parse::<Value>().ok()?;
+    for step in steps {
+        value = match value {
+            Value::Object(mut map) => map.remove(step)?,
+            Value::Array(mut items) => {
+                let ix: usize = step.parse().ok()?;
+                if ix >= items.len() {
+                    return None;
+                }
+                items.swap_remove(ix)
+            }
+            _ => return None,
+        };
+    }
+    Some(value)
 }

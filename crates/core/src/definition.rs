@@ -197,10 +197,12 @@ impl Settings {
             return Self::default();
         };
         let place = fields.place("settings");
+        // OpenWOP leaves the settings open, so unknown keys are none of our business, and of a repeated one the last
+        // counts, as it did in the first release.
+        let json = json.parse::<JsonMap>().map_or(json, |last| Json::of(&last));
         let Some(mut settings) = Fields::of(&json, place, fields.findings()) else {
             return Self::default();
         };
-        // OpenWOP leaves the settings open, so unknown keys are none of our business.
         let small = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
         Self {
             timeout_ms: settings.optional_whole("timeout", 0..=i64::MAX).filter(|&ms| ms > 0),

@@ -46,6 +46,8 @@ pub enum Effect {
     },
     /// Start a child. The store keeps it among the run's children, and files the message that starts it.
     Spawn(Spawn),
+    /// Strike a child that could not be started from the run's children.
+    Disown(RunId),
     /// Cancel the run's children that have not ended and go with it: one message to each.
     Cascade(Cascade),
     /// Remember how far a sender has been heard, so that repeats are known.

@@ -17,6 +17,7 @@ pub use node::{
     ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed, NodeRetried,
     NodeSkipped, NodeSpawned, NodeStarted,
 };
+pub(crate) use run::READING;
 pub use run::{
     Cancellation, CapBreached, Caps, ChildRefused, ChildReported, Completed, Failed, LoopRestarted,
     LoopbackLimit, Parent, Paused, Resumed, Started, VariableChanged, Yielded,

@@ -98,7 +98,12 @@ impl Expression {
 
     /// Evaluates what must give a boolean; anything else is a fault.
     pub fn holds(&self, scope: &dyn Scope) -> Result<bool, Fault> {
-        match evaluate::evaluate(&self.0, scope, &mut Fuel::full()) {
+        self.holds_within(scope, &mut Fuel::full())
+    }
+
+    /// Evaluates what must give a boolean, with what is left in the tank.
+    pub fn holds_within(&self, scope: &dyn Scope, fuel: &mut Fuel) -> Result<bool, Fault> {
+        match evaluate::evaluate(&self.0, scope, fuel) {
             Ok(Value::Bool(truth)) => Ok(truth),
             Ok(other) => {
                 let message = format!("a condition has to give a bool, this one gives {}", other.kind());

@@ -185,8 +185,9 @@ impl<'a> Fields<'a> {
         let mut map = JsonMap::new();
         for (name, value) in entries {
             if map.contains_key(&name) {
+                // The first release took the last one.
                 let place = self.place(key);
-                self.findings.problem(place, format!("'{name}' stands there twice; remove one"));
+                self.findings.objection(place, format!("'{name}' stands there twice; remove one"));
             }
             map.insert(name, value);
         }
@@ -208,7 +209,7 @@ impl<'a> Fields<'a> {
         // Looking for the nearest key takes time, and more than so many are never told.
         for (key, _) in self.entries.iter().take(limits::PROBLEMS_MAX + 1) {
             let place = self.place(key);
-            let message = match nearest(key, &self.known) {
+            let message = match nearest(key, &self.known, usize::MAX) {
                 Some(near) => format!("there is no '{key}' here; did you mean '{near}'?"),
                 None => format!("there is no '{key}' here; the keys are {}", self.known.join(", ")),
             };
@@ -233,10 +234,11 @@ fn article(type_name: &str) -> String {
     }
 }
 
-/// The known key that a mistyped one is closest to.
-fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
-    let distances = known.iter().map(|known| (distance(key, known), *known));
-    distances.min().filter(|(distance, known)| *distance <= known.len().div_ceil(4)).map(|(_, known)| known)
+/// The known word that a mistyped one is closest to, if it is close: `most` letters, or a quarter of a short word.
+pub(crate) fn nearest<'k>(word: &str, known: &[&'k str], most: usize) -> Option<&'k str> {
+    let distances = known.iter().map(|known| (distance(word, known), *known));
+    let close = |(distance, known): &(usize, &str)| *distance <= most.min(known.len().div_ceil(4));
+    distances.min().filter(close).map(|(_, known)| known)
 }
 
 /// How many letters have to be changed, added or removed; capped, since long keys are never a slip.
@@ -291,8 +293,8 @@ mod tests {
 
     #[test]
     fn a_slip_is_recognised_and_a_different_word_is_not() {
-        assert_eq!(nearest("typeid", &["id", "typeId", "name"]), Some("typeId"));
-        assert_eq!(nearest("trigerRule", &["triggerRule", "label"]), Some("triggerRule"));
-        assert_eq!(nearest("colour", &["id", "typeId", "name"]), None);
+        assert_eq!(nearest("typeid", &["id", "typeId", "name"], 9), Some("typeId"));
+        assert_eq!(nearest("trigerRule", &["triggerRule", "label"], 9), Some("triggerRule"));
+        assert_eq!(nearest("colour", &["id", "typeId", "name"], 9), None);
     }
 }

@@ -76,7 +76,8 @@ impl Run {
             RunEvent::ChildReported(report) => {
                 folding.effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
             }
-            RunEvent::ChildRefused(_) | RunEvent::LoopbackLimit(_) => {}
+            RunEvent::ChildRefused(refused) => folding.effects.push(Effect::Disown(refused.child)),
+            RunEvent::LoopbackLimit(_) => {}
             RunEvent::CapBreached(breach) => {
                 let error = breach.failure();
                 self.fail_run(Ending::Failed { node: breach.node_id.clone(), error }, folding);
@@ -105,6 +106,7 @@ impl Run {
         state.configurable = started.configurable.clone();
         state.caps = started.caps;
         state.parent = started.parent.clone();
+        state.reading = started.reading;
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
         }
@@ -354,7 +356,7 @@ impl Run {
             }
         };
         let current = self.state.channels.get(&written.channel);
-        let next = channel.reduce(current, &written.value, at).map_err(|(_, message)| message)?;
+        let next = channel.fold(current, &written.value, at).map_err(|(_, message)| message)?;
         self.state.channels.insert(written.channel.clone(), next);
         if written.sensitive {
             self.state.sensitive_channels.insert(written.channel.clone());

@@ -137,9 +137,21 @@ pub enum Kind {
 #[derive(Debug)]
 pub(crate) enum Port {
     Static(Json),
-    Connection { node: NodeIx, key: String, optional: bool },
-    Variable { name: String, optional: bool },
+    Connection {
+        node: NodeIx,
+        key: String,
+        optional: bool,
+    },
+    Variable {
+        name: String,
+        optional: bool,
+    },
     Expression(Expression),
+    /// An edge brings the output of its source.
+    Carried {
+        node: NodeIx,
+        key: String,
+    },
 }
 
 /// A declared variable.
@@ -151,6 +163,21 @@ pub(crate) struct Variable {
     pub(crate) default: Option<Json>,
     pub(crate) sensitive: bool,
 }
+
+/// Every kind that is provided here.
+const KINDS: &[(&str, Kind)] = &[
+    ("core.noop", Kind::Noop),
+    ("core.identity", Kind::Identity),
+    ("core.delay", Kind::Delay),
+    ("core.fail", Kind::Fail),
+    ("core.channelWrite", Kind::ChannelWrite),
+    ("core.subWorkflow", Kind::SubWorkflow),
+    ("core.http.request", Kind::Http),
+    ("core.transform", Kind::Transform),
+    ("core.branch", Kind::Branch),
+    ("core.orchestrator.supervisor", Kind::Supervisor),
+    ("core.dispatch", Kind::Dispatch),
+];
 
 /// Kinds that OpenWOP puts behind a capability. The last two are offered with the mocks of its public fixtures.
 const GATED_KINDS: &[(&str, &str, bool)] = &[
@@ -172,20 +199,12 @@ const GATES: &[&str] = &[
 
 impl Kind {
     fn of(type_id: &str) -> Self {
-        match type_id {
-            "core.noop" => Self::Noop,
-            "core.identity" => Self::Identity,
-            "core.delay" => Self::Delay,
-            "core.fail" => Self::Fail,
-            "core.channelWrite" => Self::ChannelWrite,
-            "core.subWorkflow" => Self::SubWorkflow,
-            "core.http.request" => Self::Http,
-            "core.transform" => Self::Transform,
-            "core.branch" => Self::Branch,
-            "core.orchestrator.supervisor" => Self::Supervisor,
-            "core.dispatch" => Self::Dispatch,
-            _ => Self::Unknown,
-        }
+        KINDS.iter().find(|(name, _)| *name == type_id).map_or(Self::Unknown, |(_, kind)| *kind)
+    }
+
+    /// Whether the first release could execute it. Its runs keep to what they were started with.
+    pub(crate) fn is_of_first_release(self) -> bool {
+        matches!(self, Self::Noop | Self::Identity | Self::Delay | Self::Fail)
     }
 
     /// Whether unknown keys in its config are refused.

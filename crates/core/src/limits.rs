@@ -166,3 +166,7 @@ pub const SECRET_NAME_CHARS_MAX: usize = 64;
 
 /// Characters of a child's failure that its parents repeat.
 pub const CAUSE_CHARS_MAX: usize = 1_000;
+
+/// What all expressions of one node may cost together: eight of the most costly ones. They are evaluated within one
+/// decision, while others wait for the run.
+pub const NODE_FUEL_MAX: u64 = 8 * EXPRESSION_FUEL_MAX;

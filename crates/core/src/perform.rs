@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::channel::Channel;
 use crate::effect::TaskId;
 use crate::event::{ChannelWritten, Failure, Mask};
-use crate::expression::Expression;
+use crate::expression::{Expression, Fuel};
 use crate::graph::{Branch, ChannelWrite, GraphNode, HttpBody, Supervisor, Transform, Work};
 use crate::http::HttpRequest;
 use crate::ports::{self, Inputs};
@@ -97,7 +97,8 @@ impl Run {
             Work::Fail { code, message } => {
                 let message =
                     message.clone().unwrap_or_else(|| format!("node '{}' is of kind core.fail", node.id));
-                return Err(Failure::new(code.as_deref().unwrap_or("node_execution_failed"), message));
+                let code = code.as_deref().filter(|_| self.state.reading > 0);
+                return Err(Failure::new(code.unwrap_or("node_execution_failed"), message));
             }
             Work::Transform(transform) => self.transform(node, transform, inputs)?,
             Work::Branch(branch) => self.branch(node, branch, inputs)?,
@@ -113,6 +114,7 @@ impl Run {
         node: &GraphNode,
         inputs: &Inputs,
         list: &[(String, Expression)],
+        fuel: &mut Fuel,
         sensitive: &mut bool,
     ) -> Result<Vec<(String, Json)>, Failure> {
         let scope = RunScope::node(self, &inputs.values);
@@ -120,7 +122,7 @@ impl Run {
         for (name, expression) in list {
             let place = format!("'{name}' of node '{}'", node.id);
             let told = |fault| scope.told(fault, expression.reads(), inputs.sensitive, &place);
-            let value = expression.evaluate(&scope).map_err(told)?;
+            let value = expression.evaluate_within(&scope, fuel).map_err(told)?;
             *sensitive |= scope.hides(expression.reads(), inputs.sensitive);
             values.push((name.clone(), value));
         }
@@ -128,23 +130,23 @@ impl Run {
     }
 
     fn transform(&self, node: &GraphNode, work: &Transform, inputs: &Inputs) -> Result<Product, Failure> {
-        let mut sensitive = false;
+        let (mut sensitive, mut fuel) = (false, Fuel::for_node());
         let outputs: JsonMap =
-            self.evaluate(node, inputs, &work.outputs, &mut sensitive)?.into_iter().collect();
-        let assigned = self.evaluate(node, inputs, &work.assign, &mut sensitive)?;
+            self.evaluate(node, inputs, &work.outputs, &mut fuel, &mut sensitive)?.into_iter().collect();
+        let assigned = self.evaluate(node, inputs, &work.assign, &mut fuel, &mut sensitive)?;
         let changes = assigned.into_iter().map(|(name, value)| Change::Variable { name, value }).collect();
         Ok(Product { outputs: Some(Json::of(&outputs)), changes, sensitive })
     }
 
     fn branch(&self, node: &GraphNode, work: &Branch, inputs: &Inputs) -> Result<Product, Failure> {
         let scope = RunScope::node(self, &inputs.values);
-        let (mut chosen, mut sensitive) = (None, false);
+        let (mut chosen, mut sensitive, mut fuel) = (None, false, Fuel::for_node());
         for (name, when) in &work.cases {
             let place = format!("case '{name}' of node '{}'", node.id);
             let told = |fault| scope.told(fault, when.reads(), inputs.sensitive, &place);
             // Which case was chosen says something about what it read.
             sensitive |= scope.hides(when.reads(), inputs.sensitive);
-            if when.holds(&scope).map_err(told)? {
+            if when.holds_within(&scope, &mut fuel).map_err(told)? {
                 chosen = Some(name);
                 break;
             }

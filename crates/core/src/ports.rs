@@ -1,9 +1,12 @@
 //! What goes into a node: its inputs resolved, its variables checked.
 
+use std::collections::HashMap;
+
 use crate::event::{Failure, Started};
+use crate::expression::Fuel;
 use crate::graph::{GraphNode, Port};
 use crate::scope::RunScope;
-use crate::{Graph, Json, JsonMap, Millis, Rejection, Run, limits};
+use crate::{Graph, Json, JsonMap, Millis, NodeIx, Rejection, Run, limits};
 
 /// The variables a run starts with: declared defaults, overlaid by the inputs.
 pub(crate) fn initial_variables(graph: &Graph, started: &Started) -> JsonMap {
@@ -59,8 +62,9 @@ pub(crate) struct Inputs {
 /// A node's inputs, each taken from where its port points.
 pub(crate) fn resolve(run: &Run, node: &GraphNode) -> Result<Inputs, Failure> {
     let mut inputs = Inputs::default();
+    let mut reader = Reader { run, node, outputs: HashMap::new(), fuel: Fuel::for_node() };
     for (name, port) in &node.inputs {
-        let (value, optional) = look_up(run, node, name, port)?;
+        let (value, optional) = reader.look_up(name, port)?;
         match value {
             Some(value) => drop(inputs.values.insert(name.clone(), value)),
             None if optional => {}
@@ -77,7 +81,7 @@ fn hides(run: &Run, port: &Port) -> bool {
     match port {
         Port::Static(_) => false,
         Port::Variable { name, .. } => run.hides_variable(name),
-        Port::Connection { node, key, .. } => run.node(*node).masked.hides(key),
+        Port::Connection { node, key, .. } | Port::Carried { node, key } => run.node(*node).masked.hides(key),
         Port::Expression(expression) => RunScope::port(run).hides(expression.reads(), false),
     }
 }
@@ -95,17 +99,37 @@ fn check_size(node: &GraphNode, inputs: &JsonMap) -> Result<(), Failure> {
     Err(Failure::new("input_too_large", message))
 }
 
-fn look_up(run: &Run, node: &GraphNode, name: &str, port: &Port) -> Result<(Option<Json>, bool), Failure> {
-    match port {
-        Port::Static(value) => Ok((Some(value.clone()), false)),
-        Port::Variable { name, optional } => Ok((run.variables().get(name).cloned(), *optional)),
-        Port::Connection { node, key, optional } => Ok((run.node(*node).output(key), *optional)),
-        Port::Expression(expression) => {
-            let (scope, place) = (RunScope::port(run), format!("input '{name}' of node '{}'", node.id));
-            let value = expression.evaluate(&scope);
-            let value = value.map_err(|fault| scope.told(fault, expression.reads(), false, &place))?;
-            Ok((Some(value), false))
+/// Takes values from where ports point. Outputs are read once per node, however many ports take from it.
+struct Reader<'a> {
+    run: &'a Run,
+    node: &'a GraphNode,
+    outputs: HashMap<NodeIx, JsonMap>,
+    fuel: Fuel,
+}
+
+impl Reader<'_> {
+    fn look_up(&mut self, name: &str, port: &Port) -> Result<(Option<Json>, bool), Failure> {
+        match port {
+            Port::Static(value) => Ok((Some(value.clone()), false)),
+            Port::Variable { name, optional } => Ok((self.run.variables().get(name).cloned(), *optional)),
+            Port::Connection { node, key, optional } => Ok((self.output(*node, key), *optional)),
+            // The first release let edges carry nothing.
+            Port::Carried { .. } if self.run.state.reading == 0 => Ok((None, true)),
+            Port::Carried { node, key } => Ok((self.output(*node, key), true)),
+            Port::Expression(expression) => {
+                let place = format!("input '{name}' of node '{}'", self.node.id);
+                let scope = RunScope::port(self.run);
+                let value = expression.evaluate_within(&scope, &mut self.fuel);
+                let value = value.map_err(|fault| scope.told(fault, expression.reads(), false, &place))?;
+                Ok((Some(value), false))
+            }
         }
+    }
+
+    fn output(&mut self, from: NodeIx, key: &str) -> Option<Json> {
+        let node = self.run.node(from);
+        let read = || node.outputs.as_ref().and_then(|outputs| outputs.parse().ok()).unwrap_or_default();
+        self.outputs.entry(from).or_insert_with(read).get(key).cloned()
     }
 }
 
@@ -113,7 +137,7 @@ fn missing(run: &Run, node: &GraphNode, name: &str, port: &Port) -> Failure {
     let source = match port {
         Port::Static(_) | Port::Expression(_) => "its value".to_owned(),
         Port::Variable { name, .. } => format!("variable '{name}'"),
-        Port::Connection { node, key, .. } => {
+        Port::Connection { node, key, .. } | Port::Carried { node, key } => {
             format!("output '{key}' of node '{}'", run.graph().at(*node).id)
         }
     };

@@ -2,16 +2,12 @@
 //!
 //! The policy only computes. Whether a failure may be retried at all, and the timer, are the caller's.
 
-use serde::Deserialize;
-
-use crate::fields::Findings;
+use crate::fields::{Fields, Findings};
 use crate::limits::{RETRIES_MAX, RETRY_DELAY_MS_MAX};
-use crate::object::Object;
-use crate::{Json, Millis, Problem, sha256};
+use crate::{Json, Millis, sha256};
 
 /// How a node is retried, as it is written in a definition.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// How the delay grows from one retry to the next.
     pub strategy: RetryStrategy,
@@ -26,8 +22,7 @@ pub struct RetryPolicy {
 }
 
 /// How the delay grows from one retry to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryStrategy {
     /// There are no retries.
     None,
@@ -37,6 +32,24 @@ pub enum RetryStrategy {
     Linear,
     /// The base delay, doubled with every retry.
     Exponential,
+}
+
+impl RetryStrategy {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let name = fields.optional_text("strategy")?;
+        let known = [
+            ("none", Self::None),
+            ("fixed", Self::Fixed),
+            ("linear", Self::Linear),
+            ("exponential", Self::Exponential),
+        ];
+        let found = known.iter().find(|(known, _)| *known == name).map(|(_, strategy)| *strategy);
+        if found.is_none() {
+            let place = fields.place("strategy");
+            fields.findings().objection(place, "use none, fixed, linear or exponential");
+        }
+        found
+    }
 }
 
 impl Default for RetryPolicy {
@@ -54,43 +67,40 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// Reads a policy; what is wrong with it is an objection.
     pub(crate) fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
-        match json.parse::<Object<Self>>() {
-            Ok(Object(policy)) => {
-                let mut problems = Vec::new();
-                policy.check(place, &mut problems);
-                problems.into_iter().for_each(|problem| findings.objection(problem.place, problem.message));
-                Some(policy)
-            }
-            Err(error) => {
-                findings.objection(place, format!("it is no retry policy: {error}"));
-                None
-            }
+        let mut own = Findings::default();
+        let policy = Fields::of(json, place, &mut own).map(|mut fields| {
+            let usual = Self::default();
+            let policy = Self {
+                strategy: RetryStrategy::read(&mut fields).unwrap_or(usual.strategy),
+                max_retries: fields
+                    .optional_whole("maxRetries", 0..=i64::from(RETRIES_MAX))
+                    .and_then(|most| u32::try_from(most).ok())
+                    .unwrap_or(usual.max_retries),
+                base_delay_ms: fields
+                    .optional_whole("baseDelayMs", 0..=RETRY_DELAY_MS_MAX)
+                    .unwrap_or(usual.base_delay_ms),
+                max_delay_ms: fields
+                    .optional_whole("maxDelayMs", 0..=RETRY_DELAY_MS_MAX)
+                    .unwrap_or(usual.max_delay_ms),
+                jitter: fields.optional_flag("jitter").unwrap_or(usual.jitter),
+            };
+            fields.finish();
+            policy
+        });
+        if let Some(policy) = policy.as_ref().filter(|policy| policy.base_delay_ms > policy.max_delay_ms) {
+            let message = format!(
+                "{} is longer than maxDelayMs ({}); lower it or raise maxDelayMs",
+                policy.base_delay_ms, policy.max_delay_ms
+            );
+            own.objection(format!("{place}.baseDelayMs"), message);
         }
+        own.all().into_iter().for_each(|problem| findings.objection(problem.place, problem.message));
+        policy
     }
 
     /// The usual policy with so many retries.
     pub(crate) fn of_retries(max_retries: u32) -> Self {
         Self { max_retries, ..Self::default() }
-    }
-
-    /// Adds what is wrong with the numbers to `problems`; `place` is the policy's path in the definition.
-    pub fn check(&self, place: &str, problems: &mut Vec<Problem>) {
-        let mut refuse =
-            |key: &str, message: String| problems.push(Problem { place: format!("{place}.{key}"), message });
-        if self.max_retries > RETRIES_MAX {
-            refuse(
-                "maxRetries",
-                format!("{} retries are too many: {RETRIES_MAX} at the most", self.max_retries),
-            );
-        }
-        for (key, delay) in [("baseDelayMs", self.base_delay_ms), ("maxDelayMs", self.max_delay_ms)] {
-            if !(0..=RETRY_DELAY_MS_MAX).contains(&delay) {
-                refuse(key, format!("{delay} is out of range: give 0 to {RETRY_DELAY_MS_MAX} (seven days)"));
-            }
-        }
-        if self.base_delay_ms > self.max_delay_ms {
-            refuse("baseDelayMs", "it is longer than maxDelayMs: lower it or raise maxDelayMs".into());
-        }
     }
 
     /// The wait before a retry, counted from 1. `None` when there is no such retry.
@@ -132,13 +142,13 @@ mod tests {
     use super::*;
 
     fn policy(text: &str) -> RetryPolicy {
-        serde_json::from_str(text).unwrap()
+        RetryPolicy::read(&serde_json::from_str(text).unwrap(), "retry", &mut Findings::default()).unwrap()
     }
 
     fn problems_of(text: &str) -> Vec<String> {
-        let mut problems = Vec::new();
-        policy(text).check("retry", &mut problems);
-        problems.iter().map(ToString::to_string).collect()
+        let mut findings = Findings::default();
+        RetryPolicy::read(&serde_json::from_str(text).unwrap(), "retry", &mut findings);
+        findings.all().iter().map(ToString::to_string).collect()
     }
 
     fn policies() -> impl Strategy<Value = RetryPolicy> {
@@ -171,9 +181,27 @@ mod tests {
 
     #[test]
     fn unknown_keys_and_strategies_are_refused() {
-        for text in [r#"{"retries": 3}"#, r#"{"strategy": "random"}"#, r#"{"maxRetries": -1}"#] {
-            assert!(serde_json::from_str::<RetryPolicy>(text).is_err(), "{text} was accepted");
+        for (text, problem) in [
+            (
+                r#"{"retries": 3}"#,
+                "retry.retries: there is no 'retries' here; the keys are strategy, maxRetries, baseDelayMs, maxDelayMs, jitter",
+            ),
+            (r#"{"maxRetry": 3}"#, "retry.maxRetry: there is no 'maxRetry' here; did you mean 'maxRetries'?"),
+            (r#"{"strategy": "random"}"#, "retry.strategy: use none, fixed, linear or exponential"),
+            (r#"{"maxRetries": -1}"#, "retry.maxRetries: a whole number from 0 to 100 is expected"),
+            (
+                r#"{"maxDelayMs": 604800001}"#,
+                "retry.maxDelayMs: a whole number from 0 to 604800000 is expected",
+            ),
+            (
+                r#"{"baseDelayMs": 9, "maxDelayMs": 8}"#,
+                "retry.baseDelayMs: 9 is longer than maxDelayMs (8); lower it or raise maxDelayMs",
+            ),
+            ("[]", "retry: an object is expected here, not an array"),
+        ] {
+            assert_eq!(problems_of(text), [problem], "{text}");
         }
+        assert_eq!(problems_of(r#"{"maxRetries": 100, "baseDelayMs": 0, "maxDelayMs": 604800000}"#), [""; 0]);
     }
 
     #[test]
@@ -188,27 +216,6 @@ mod tests {
         assert_eq!(delays("linear"), [10, 20, 30, 40, 45]);
         assert_eq!(delays("exponential"), [10, 20, 40, 45, 45]);
         assert_eq!(delays("none"), [] as [Millis; 0]);
-    }
-
-    #[test]
-    fn numbers_out_of_bounds_are_named() {
-        assert_eq!(problems_of(r#"{"maxRetries": 100, "baseDelayMs": 0, "maxDelayMs": 604800000}"#), [""; 0]);
-        assert_eq!(
-            problems_of(r#"{"maxRetries": 101}"#),
-            ["retry.maxRetries: 101 retries are too many: 100 at the most"]
-        );
-        assert_eq!(
-            problems_of(r#"{"baseDelayMs": -1}"#),
-            ["retry.baseDelayMs: -1 is out of range: give 0 to 604800000 (seven days)"]
-        );
-        assert_eq!(
-            problems_of(r#"{"maxDelayMs": 604800001}"#),
-            ["retry.maxDelayMs: 604800001 is out of range: give 0 to 604800000 (seven days)"]
-        );
-        assert_eq!(
-            problems_of(r#"{"baseDelayMs": 9, "maxDelayMs": 8}"#),
-            ["retry.baseDelayMs: it is longer than maxDelayMs: lower it or raise maxDelayMs"]
-        );
     }
 
     #[test]

@@ -163,6 +163,9 @@ impl Run {
         // A loop that starts over keeps the ones around it open, although all their nodes are settled for a moment.
         let mut held = false;
         for &around in &graph.at(ix).loops {
+            let within =
+                |(next, _): &(LoopIx, u64)| graph.at(graph.loop_at(*next).head).loops.contains(&around);
+            held |= self.state.restarts.iter().any(within);
             let state = &mut self.state.loops[around as usize];
             state.unsettled -= 1;
             if state.unsettled > 0 || held {

@@ -48,6 +48,9 @@ pub(crate) struct State {
     pub(crate) configurable: Option<Json>,
     pub(crate) caps: Caps,
     pub(crate) parent: Option<Parent>,
+    /// Which reading of definitions it follows.
+    #[serde(default)]
+    pub(crate) reading: u32,
     pub(crate) nodes: Vec<Node>,
     /// Nodes that may start, oldest first, with the event that let them.
     pub(crate) ready: VecDeque<(NodeIx, u64)>,
@@ -141,6 +144,7 @@ impl Run {
             configurable: None,
             caps: Caps::default(),
             parent: None,
+            reading: 0,
             nodes,
             ready: VecDeque::new(),
             doomed: VecDeque::new(),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::event::Failure;
 use crate::expression::{Fault, Scope};
 use crate::node::NodePhase;
-use crate::{Json, JsonMap, Millis, Node, Run, RunId};
+use crate::{Json, JsonMap, Millis, Node, NodeIx, Run, RunId};
 
 /// What an expression sees, by where it stands.
 pub(crate) struct RunScope<'a> {
@@ -18,6 +18,8 @@ pub(crate) struct RunScope<'a> {
 
 /// How the source of an edge ended.
 pub(crate) struct Source<'a> {
+    /// Which node it is.
+    pub(crate) ix: NodeIx,
     pub(crate) outputs: Option<&'a Json>,
     pub(crate) error: Option<&'a Failure>,
     /// Something among the outputs is never shown.
@@ -67,7 +69,7 @@ impl<'a> RunScope<'a> {
             ("variables", None) => !state.sensitive.is_empty(),
             ("channels", Some(name)) => self.run.hides_channel(name),
             ("channels", None) => state.channels.keys().any(|name| self.run.hides_channel(name)),
-            ("nodes", Some(id)) => self.node_named(id).is_some_and(Node::hides_something),
+            ("nodes", Some(id)) => self.hides_node(id),
             ("output", _) => self.source.as_ref().is_some_and(|source| source.hidden),
             _ => false,
         })
@@ -88,6 +90,26 @@ impl<'a> RunScope<'a> {
         let message =
             format!("{place} can't be evaluated; why is withheld, because it reads something sensitive");
         Failure::new(fault.code, message)
+    }
+
+    fn hides_node(&self, id: &str) -> bool {
+        let ended = self.source.as_ref().filter(|source| self.run.graph().node(id) == Some(source.ix));
+        ended.is_some_and(|source| source.hidden) || self.node_named(id).is_some_and(Node::hides_something)
+    }
+
+    /// A node as it stands. The source of an edge has ended, though that is not recorded yet.
+    fn node_view(&self, id: &str) -> Option<Json> {
+        let ix = self.run.graph().node(id)?;
+        let node = self.run.node(ix);
+        Some(match self.source.as_ref().filter(|source| source.ix == ix) {
+            Some(source) => Json::of(&NodeView {
+                status: self.status(),
+                outputs: source.outputs,
+                error: source.error,
+                execution: node.execution,
+            }),
+            None => view(node),
+        })
     }
 
     fn node_named(&self, id: &str) -> Option<&'a Node> {
@@ -111,7 +133,7 @@ impl Scope for RunScope<'_> {
             "variables" => of_map(run.variables(), field),
             "channels" => of_map(run.channels(), field),
             "inputs" => of_map(self.inputs?, field),
-            "nodes" => self.node_named(field?).map(view),
+            "nodes" => self.node_view(field?),
             "configurable" => of_json(run.configurable(), field),
             "run" => of_json(Some(&self.run_view()), field),
             "output" => of_json(self.source.as_ref()?.outputs, field),

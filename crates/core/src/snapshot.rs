@@ -54,7 +54,9 @@ impl Run {
     /// The run a snapshot was taken of, or `None` if it was damaged or this version can't read it.
     pub fn from_snapshot(key: Key, salt: Salt, graph: Arc<Graph>, bytes: &[u8]) -> Option<Self> {
         let read: Read = serde_json::from_str(unseal(bytes)?.get()).ok()?;
-        let fits = read.version == VERSION && read.state.nodes.len() == graph.len();
+        let fits = read.version == VERSION
+            && read.state.nodes.len() == graph.len()
+            && read.state.loops.len() == graph.loops.len();
         fits.then_some(Self { key, salt, graph, head: read.head, state: read.state })
     }
 }

@@ -66,10 +66,20 @@ impl Shell {
         });
     }
 
+    /// Executes a task once, and reports it until that is on disk. A report that can't be written is written again;
+    /// what it tells of is not done again.
     async fn perform(self: &Arc<Self>, row: &TaskRow) {
+        let mut outcome = None;
         loop {
-            match self.try_perform(row).await {
-                Ok(()) => return,
+            let tried = match &outcome {
+                None => self.outcome_of(row).await.map(|found| outcome = Some(found)),
+                Some(outcome) => match self.report(row, outcome).await {
+                    Ok(()) => return,
+                    Err(error) => Err(error),
+                },
+            };
+            match tried {
+                Ok(()) => {}
                 Err(Error::Rejected(rejection)) => {
                     return tracing::debug!(run = %row.key.id, node = %row.task.node, %rejection, "a report came too late");
                 }
@@ -89,7 +99,8 @@ impl Shell {
         }
     }
 
-    async fn try_perform(self: &Arc<Self>, row: &TaskRow) -> Result<(), Error> {
+    /// Does what the task asks for.
+    async fn outcome_of(self: &Arc<Self>, row: &TaskRow) -> Result<Result<Product, TaskFailure>, Error> {
         let cell = self.cell(row.key).await?;
         let performed = cell.lock().map(|ahead| {
             let safe = !row.retaken || ahead.run.may_repeat(&row.task);
@@ -104,13 +115,20 @@ impl Shell {
             return Err(abide_core::Rejection::NoSuchTask.into());
         };
         drop(cell);
-        let outcome = match performance {
-            Performance::Done(done) => done.map_err(final_failure),
-            Performance::Http(_) if !safe => Err(outcome_unknown(&row.task.node)),
-            Performance::Http(request) => self.request(row, &request).await?,
-        };
+        match performance {
+            Performance::Done(done) => Ok(done.map_err(final_failure)),
+            Performance::Http(_) if !safe => Ok(Err(outcome_unknown(&row.task.node))),
+            Performance::Http(request) => self.request(row, &request).await,
+        }
+    }
+
+    async fn report(
+        self: &Arc<Self>,
+        row: &TaskRow,
+        outcome: &Result<Product, TaskFailure>,
+    ) -> Result<(), Error> {
         self.pass(Window::EffectReport);
-        let command = Command::Report(Report { task: row.task.clone(), outcome });
+        let command = Command::Report(Report { task: row.task.clone(), outcome: outcome.clone() });
         let basis = Basis { fence: Some(row.fence), ..Basis::default() };
         self.decide(row.key, &command, Lane::Interactive, basis, |_| ()).await
     }

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use abide_core::{Cancellation, Cascade, Command, Failure, Key, Notice, Rejection, RunId, Spawn, Start};
+use abide_core::{
+    Cancellation, Cascade, Command, Failure, Key, Notice, Rejection, RunId, Spawn, Start, Status,
+};
 use abide_store::{Lane, Message, MessageRef, MessageRow};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -134,8 +136,8 @@ async fn cancel_child(shell: &Arc<Shell>, at: MessageRef, cascade: Cascade) -> D
 async fn start_child(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Delivered {
     let (parent, node) = (at.sender, spawn.parent.node.clone());
     match shell.store.head(parent).await {
-        // A parent that has ended starts no more children that would go with it.
-        Ok(Some(listed)) if spawn.cascade && listed.summary.status.is_terminal() => return Delivered::Moot,
+        // A parent that failed or was cancelled takes along the children that it had still to start.
+        Ok(Some(listed)) if spawn.cascade && takes_along(listed.summary.status) => return Delivered::Moot,
         Ok(_) => {}
         Err(_) => return Delivered::Not,
     }
@@ -154,6 +156,12 @@ async fn start_child(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Delive
             let message = format!("node '{node}' asked for workflow '{workflow}', which is not there");
             Failure::new("workflow_not_found", message)
         }
+        Err(Error::Invalid(problems)) => {
+            let first = problems.first().map_or_else(String::new, ToString::to_string);
+            let message =
+                format!("node '{node}' asked for workflow '{workflow}', which can't be read: {first}");
+            Failure::new("child_refused", message)
+        }
         Err(Error::Rejected(rejection)) => {
             let message =
                 format!("node '{node}' asked for workflow '{workflow}', which refused: {rejection}");
@@ -165,6 +173,11 @@ async fn start_child(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Delive
         }
     };
     tell(shell, parent, Command::RefuseChild { child, node, error }, at).await
+}
+
+/// Whether a run that ends so takes its children along: the same ends that let the core tell them.
+fn takes_along(status: Status) -> bool {
+    matches!(status, Status::Failed | Status::Cancelled)
 }
 
 async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(), Error> {

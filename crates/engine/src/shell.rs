@@ -222,7 +222,7 @@ impl Shell {
                     }
                 }
                 Effect::Send { .. } | Effect::Spawn(_) | Effect::Cascade(_) => self.outbox.wake(),
-                Effect::FinishTask(_) | Effect::Hear { .. } => {}
+                Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
             }
         }
     }

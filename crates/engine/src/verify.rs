@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use abide_core::{
-    Effect, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunId, Salt, Summary, TaskId,
-    TenantId,
+    Effect, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunId, Salt, Status, Summary,
+    TaskId, TenantId,
 };
 use abide_store::{Beside, Listed, Loaded, Message, Store, TimerRow, Totals};
 
@@ -254,6 +254,7 @@ impl Verifier<'_> {
             );
         }
         self.orders(key, folded, &found.sent);
+        self.orphans(key, folded, &found.sent).await?;
         self.messages(key, run, &found.sent).await
     }
 
@@ -280,6 +281,21 @@ impl Verifier<'_> {
                 self.find(Some(key), None, format!("the outbox holds an order to {to} that was never given"));
             }
         }
+    }
+
+    /// A child that was asked for exists, or is still to be started, or went with its parent before it began.
+    async fn orphans(&mut self, key: Key, folded: &Folded, sent: &[(RunId, Message)]) -> Result<(), Error> {
+        let took_along = matches!(folded.run.status(), Status::Failed | Status::Cancelled);
+        let asked = |child: &RunId| {
+            sent.iter().any(|(to, message)| to == child && matches!(message, Message::Spawn(_)))
+        };
+        for (child, (_, cascade)) in &folded.children {
+            let excused = *cascade && took_along || asked(child);
+            if !excused && self.store.head(child.of(key.tenant)).await?.is_none() {
+                self.find(Some(key), None, format!("the message that starts {child} was lost"));
+            }
+        }
+        Ok(())
     }
 
     /// A message lies in the outbox until its receiver has recorded it or can't any more.
@@ -350,6 +366,7 @@ impl Folded {
                     let heard = self.heard.entry(from).or_default();
                     *heard = sequence.max(*heard);
                 }
+                Effect::Disown(child) => drop(self.children.remove(&child)),
                 Effect::Spawn(spawn) => {
                     let execution = spawn.parent.execution.unwrap_or(0);
                     let task = TaskId { node: spawn.parent.node.into(), execution };

@@ -83,6 +83,7 @@ pub(crate) const CASCADE: &str = "INSERT INTO outbox (tenant, sender, seq, recei
     AND (a.id IS NULL OR a.status NOT IN ($7, $8, $9))";
 pub(crate) const CONSUME: &str =
     "DELETE FROM outbox WHERE tenant = $1 AND sender = $2 AND seq = $3 AND receiver = $4";
+pub(crate) const DISOWN: &str = "DELETE FROM children WHERE tenant = $1 AND parent = $2 AND child = $3";
 pub(crate) const HEAR: &str = "INSERT INTO heard (tenant, receiver, sender, seq) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (tenant, receiver, sender) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > heard.seq";
 
@@ -188,6 +189,7 @@ fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<Statemen
         }
         Effect::Send { to, notice } => return plan.push(notify(commit, to, notice)),
         Effect::Spawn(spawn) => return plan.extend(adopt(commit, spawn)),
+        Effect::Disown(child) => (DISOWN, vec![tenant, id, blob(child.as_bytes())], Otherwise::Fine),
         Effect::Cascade(cascade) => return plan.push(cascade_to_children(commit, cascade)),
         Effect::Hear { from, sequence } => {
             (HEAR, vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)], Otherwise::Fine)

@@ -6,7 +6,7 @@
 use crate::children::ChildEnd;
 use crate::command::Turn;
 use crate::event::{ChildRefused, ChildReported, RunEvent};
-use crate::{Failure, JsonMap, Lifecycle, Notice, Rejection, Run, RunId};
+use crate::{Failure, Notice, Rejection, Run, RunId};
 
 pub(super) fn hear(
     run: &mut Run,
@@ -49,9 +49,7 @@ pub(super) fn refuse(
     let refused = ChildRefused { child, node: node.to_owned(), error: error.clone() };
     turn.emit_run(run, RunEvent::ChildRefused(refused), None);
     if let Some(ix) = run.waiting_for(node, child) {
-        let (outputs, error) = (&JsonMap::new(), Some(error));
-        let end = ChildEnd { child, lifecycle: Lifecycle::Failed, outputs, sensitive: &[], error };
-        run.child_ended(turn, ix, &end);
+        run.child_refused(turn, ix, child, error);
         run.advance(turn);
     }
     Ok(())

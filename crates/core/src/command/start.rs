@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::{Step, Turn};
-use crate::event::{Caps, Parent, RunEvent, Started};
+use crate::event::{Caps, Parent, READING, RunEvent, Started};
 use crate::journal::Salt;
 use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, limits, ports};
 
@@ -74,6 +74,7 @@ impl Run {
             caps,
             sensitive,
             unset: start.unset,
+            reading: READING,
         };
         turn.emit_run(&mut run, RunEvent::Started(started), None);
         run.advance(&mut turn);

@@ -38,9 +38,20 @@ pub struct Started {
     /// The names of variables whose values are never shown.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sensitive: BTreeSet<String>,
+    /// Which reading of definitions it follows: 0 is that of the first release, which knew four kinds of nodes and let
+    /// edges carry no values.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub reading: u32,
     /// Variables that the parent passed on although it had no value: their defaults don't apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
+}
+
+/// The reading of definitions that new runs follow.
+pub(crate) const READING: u32 = 1;
+
+fn is_first(reading: &u32) -> bool {
+    *reading == 0
 }
 
 /// What a run may do at most.

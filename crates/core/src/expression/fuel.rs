@@ -26,6 +26,11 @@ impl Fuel {
         Self { left: limits::EXPRESSION_FUEL_MAX }
     }
 
+    /// What all expressions of one node may spend together when it starts or ends: a definition may write thousands.
+    pub fn for_node() -> Self {
+        Self { left: limits::NODE_FUEL_MAX }
+    }
+
     /// What is left of it.
     pub fn left(&self) -> u64 {
         self.left

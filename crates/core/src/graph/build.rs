@@ -10,7 +10,7 @@ use crate::channel::Channel;
 use crate::condition::Condition;
 use crate::definition::{Definition, EdgeDefinition, NodeDefinition, PortDefinition};
 use crate::expression::Expression;
-use crate::fields::Findings;
+use crate::fields::{Findings, nearest};
 use crate::retry::RetryPolicy;
 use crate::rule::Rule;
 use crate::schema::Schema;
@@ -116,13 +116,15 @@ impl Builder<'_> {
     }
 
     fn read_channels(&mut self, definition: &Definition) {
+        let variables: HashSet<&str> =
+            definition.variables.iter().map(|variable| variable.name.as_str()).collect();
         for (name, json) in &definition.channels {
             let place = format!("channels.{name}");
             let mut wrong = Vec::new();
             let channel = Channel::parse(&place, json, &mut wrong);
             wrong.into_iter().for_each(|problem| self.findings.objection(problem.place, problem.message));
             self.channels.extend(channel.map(|channel| (name.clone(), channel)));
-            if definition.variables.iter().any(|variable| variable.name == *name) {
+            if variables.contains(name.as_str()) {
                 self.findings.objection(place, format!("'{name}' is a variable too; rename one"));
             }
         }
@@ -168,6 +170,10 @@ impl Builder<'_> {
             self.findings.problem(format!("{place}.typeId"), message);
         }
         let kind = Kind::of(&node.type_id);
+        if let (Kind::Unknown, Some(near)) = (kind, nearest_kind(&node.type_id)) {
+            let message = format!("there is no kind '{}'; did you mean {near}?", node.type_id);
+            self.findings.objection(format!("{place}.typeId"), message);
+        }
         let work = Work::read(kind, &node.config, place, self.findings);
         self.check_settings(node, kind, &work);
         let mut inputs = Vec::with_capacity(node.inputs.len());
@@ -392,7 +398,7 @@ impl Builder<'_> {
             return self.findings.objection(format!("{place}.targetInput"), message);
         }
         let key = written.source_output.clone().unwrap_or_else(|| "output".to_owned());
-        target.inputs.push((input.clone(), Port::Connection { node: source, key, optional: true }));
+        target.inputs.push((input.clone(), Port::Carried { node: source, key }));
     }
 
     fn end(&mut self, place: &str, key: &str, id: &str) -> Option<NodeIx> {
@@ -479,6 +485,16 @@ fn explain(bad: &BadCycle, nodes: &[GraphNode]) -> String {
             name(at)
         ),
     }
+}
+
+/// The kind that an unknown one is probably meant to be. Kinds that nobody here provides are no mistake: they may be
+/// a worker's.
+fn nearest_kind(type_id: &str) -> Option<&'static str> {
+    let known: Vec<&str> = super::KINDS.iter().map(|(name, _)| *name).chain(GATES.iter().copied()).collect();
+    if known.contains(&type_id) {
+        return None;
+    }
+    nearest(type_id, &known, 2)
 }
 
 fn is_workflow_id(id: &str) -> bool {

@@ -54,7 +54,7 @@ impl Builder<'_> {
             let place = |name: &str| format!("nodes['{}'].inputs.{name}", node.id);
             for (name, port) in &node.inputs {
                 match port {
-                    Port::Connection { node: from, .. } => {
+                    Port::Connection { node: from, .. } | Port::Carried { node: from, .. } => {
                         wanted.entry(*from).or_default().push((ix as NodeIx, place(name)));
                     }
                     Port::Expression(expression) => {
