@@ -3,7 +3,7 @@
 //! The same functions are called by `crates/core/tests/corpus.rs` with every file of the corpus, so that what was
 //! found once is looked at by each build of the stable compiler.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use abide_core::{
     Command, Expression, Failure, Graph, Json, JsonMap, Performance, Product, Reached, Report, Run, RunId,
@@ -56,10 +56,15 @@ impl Scope for Values {
     }
 }
 
+/// What every run of `ports` follows.
+static GRAPH: LazyLock<Arc<Graph>> = LazyLock::new(|| {
+    Arc::new(Graph::admit(workflow().to_string().as_bytes()).expect("the definition is sound"))
+});
+
 /// The inputs of a run, an object: whatever they are, the run ends, and its journal folds to the same run.
 pub fn ports(bytes: &[u8]) {
     let Ok(inputs) = serde_json::from_slice::<JsonMap>(bytes) else { return };
-    let graph = Arc::new(Graph::admit(workflow().to_string().as_bytes()).expect("the definition is sound"));
+    let graph = GRAPH.clone();
     let key = RunId::from_bytes([1; 16]).of(TenantId(1));
     let start = Start { inputs, ..Start::of(key, [7; 16], graph.clone()) };
     let mut twin = Run::empty(key, [7; 16], graph);
