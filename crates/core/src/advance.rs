@@ -347,3 +347,49 @@ fn unknown_kind(node: &str, type_id: &str) -> Failure {
         format!("node '{node}' is of kind {type_id}, which nothing here provides; check the spelling");
     Failure::new("capability_not_provided", message)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use crate::{Command, Graph, RunId, Start, TenantId, TimerId};
+
+    use super::*;
+
+    /// A delay, and then a node of this kind, to which the edge carries a value.
+    fn parked(kind: &str, config: &serde_json::Value) -> Run {
+        let node = |id: &str, kind: &str, config: &serde_json::Value| json!({ "id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {} });
+        let definition = json!({
+            "id": "old", "name": "Old", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
+            "nodes": [node("wait", "core.delay", &json!({"ms": 5})), node("next", kind, config)],
+            "edges": [{ "id": "e", "sourceNodeId": "wait", "targetNodeId": "next", "targetInput": "carried" }],
+        });
+        let graph = Graph::admit(definition.to_string().as_bytes()).unwrap();
+        let key = RunId::from_bytes([1; 16]).of(TenantId(1));
+        Run::start(Start::of(key, [2; 16], Arc::new(graph)), 0).unwrap().0
+    }
+
+    fn code_after(mut run: Run) -> Option<String> {
+        let timer = TimerId::Delay { node: "wait".into(), execution: 1 };
+        run.decide(Command::Fire(timer), 5).unwrap();
+        run.error().map(|error| error.code.clone())
+    }
+
+    #[test]
+    fn a_run_of_the_first_release_keeps_to_what_it_was_started_with() {
+        let transform = json!({ "expression": "1 + 1" });
+        let fail = json!({ "code": "my_own" });
+        assert_eq!(code_after(parked("core.transform", &transform)), None);
+        assert_eq!(code_after(parked("core.fail", &fail)).as_deref(), Some("my_own"));
+        let old = |mut run: Run| {
+            run.state.reading = 0;
+            run
+        };
+        let refused = code_after(old(parked("core.transform", &transform)));
+        assert_eq!(refused.as_deref(), Some("capability_not_provided"), "it was no kind then");
+        let failed = code_after(old(parked("core.fail", &fail)));
+        assert_eq!(failed.as_deref(), Some("node_execution_failed"), "codes were not read then");
+    }
+}

@@ -193,13 +193,9 @@ impl Definition {
 
 impl Settings {
     fn read(fields: &mut Fields<'_>) -> Self {
-        let Some(json) = fields.required("settings") else {
-            return Self::default();
-        };
+        let json = Json::of(&fields.map("settings"));
         let place = fields.place("settings");
-        // OpenWOP leaves the settings open, so unknown keys are none of our business, and of a repeated one the last
-        // counts, as it did in the first release.
-        let json = json.parse::<JsonMap>().map_or(json, |last| Json::of(&last));
+        // OpenWOP leaves the settings open, so unknown keys are none of our business.
         let Some(mut settings) = Fields::of(&json, place, fields.findings()) else {
             return Self::default();
         };

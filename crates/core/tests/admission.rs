@@ -57,7 +57,7 @@ mod every_problem_at_once {
             "nodes['compute'].config.outputs.x: ",
             "nodes['work'].config.fanOutPolicy: use sequential or reject",
             "nodes['limit'].settings.abide.loop.maxIterations: a whole number from 1 to 1000000 is expected",
-            "nodes['limit'].settings.abide.retry: it is no retry policy: ",
+            "nodes['limit'].settings.abide.retry.strategy: use none, fixed, linear or exponential",
         ] {
             assert!(told.lines().any(|line| line.starts_with(place)), "{place}\nis not among\n{told}");
         }

@@ -266,15 +266,29 @@ mod names {
 
     #[test]
     fn a_kind_is_a_dotted_name() {
-        let refusal = problems(&with_node(json!({"typeId": "core noop"})));
+        let refusal = problems(&with_node(json!({"typeId": "something else"})));
         insta::assert_snapshot!(
             refusal,
             @"nodes['a'].typeId: a kind looks like core.noop: letters, digits, '.', '_' and '-'"
         );
-        for bad in ["", "Core.noop", "9.noop", "core/noop", &"a".repeat(257)] {
+        for bad in ["", "9.noop", &"a".repeat(257)] {
             assert_eq!(problems(&with_node(json!({"typeId": bad}))), refusal, "{bad}");
         }
         parsed(&with_node(json!({"typeId": "a.B_c-1"})));
+    }
+
+    #[test]
+    fn a_slip_in_a_kind_is_recognised() {
+        check!(
+            with_node(json!({"typeId": "core.Delay"})),
+            @"nodes['a'].typeId: there is no kind 'core.Delay'; did you mean core.delay?"
+        );
+        check!(
+            with_node(json!({"typeId": "core.aprovalGate"})),
+            @"nodes['a'].typeId: there is no kind 'core.aprovalGate'; did you mean core.approvalGate?"
+        );
+        parsed(&with_node(json!({"typeId": "core.approvalGate"})));
+        parsed(&with_node(json!({"typeId": "vendor.acme.delay"})));
     }
 
     #[test]

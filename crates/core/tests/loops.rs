@@ -598,3 +598,41 @@ mod holding {
             .stands(Status::Running);
     }
 }
+
+mod held {
+    use super::*;
+
+    /// An outer loop of `h` and `x` with an inner one of `i`, which goes back once.
+    fn nested(x_again: u32) -> Workflow {
+        workflow([noop("h").looping(5), task("i").looping(5), task("x"), noop("after")])
+            .flow("h > i > i")
+            .when("nodes.i.execution < 2")
+            .flow("i > h")
+            .when("false")
+            .flow("h > x > h")
+            .when(&format!("nodes.x.execution < {x_again}"))
+            .flow("x > after")
+            .flow("i > after")
+    }
+
+    fn play_out(mut story: Story) -> Story {
+        loop {
+            let next = story.run().tasks().next();
+            let Some(task) = next else { return story };
+            story = story.report_of(&task.node, task.execution, Ok(None));
+        }
+    }
+
+    #[test]
+    fn an_outer_loop_waits_for_an_inner_one_that_starts_over_after_a_pause() {
+        let story = Story::of(&nested(2)).start().pause().report("i").report("x").resume();
+        play_out(story).stands(Status::Completed);
+    }
+
+    #[test]
+    fn nothing_behind_an_outer_loop_starts_while_an_inner_one_is_to_start_over() {
+        let story = Story::of(&nested(1)).start().pause().report("i").report("x").resume();
+        assert_eq!(story.node("after").phase, NodePhase::Pending);
+        play_out(story).stands(Status::Completed);
+    }
+}

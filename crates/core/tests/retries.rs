@@ -341,7 +341,7 @@ mod holding {
             .after(100)
             .fire_timer("retry/1/call")
             .cancel()
-            .expect(["run.cancelled"])
+            .expect(["node.cancelled call", "run.cancelled"])
             .stands(Status::Cancelled);
     }
 

@@ -11,7 +11,7 @@ mod workflow;
 use abide_core::{Json, NodePhase, Status};
 use serde_json::{Value, json};
 use story::Story;
-use workflow::{Sketch, Workflow, branch, fail, fixed, identity, noop, task, workflow};
+use workflow::{Sketch, Workflow, branch, fail, fixed, identity, noop, task, transform, workflow};
 
 /// A node that ends as it is called: `ok` completes, `bad` fails, `off` is skipped, `later` waits for a report.
 fn ending(how: &str, id: &str) -> Sketch {
@@ -627,5 +627,19 @@ mod branches {
             "edges[0].sourceOutput: the branch has no case 'no'; add it, or leave sourceOutput out\n\
              edges[0].targetInput: an edge that leaves a branch by a case carries no value; take it in with a port"
         );
+    }
+}
+
+#[test]
+fn a_condition_sees_what_its_source_has_just_produced() {
+    for condition in [
+        "nodes.check.outputs.ok",
+        "nodes.check.status == 'completed'",
+        "nodes.check.execution == 1 && output.ok",
+    ] {
+        let flow = workflow([transform("check").config("outputs", json!({"ok": "true"})), noop("after")])
+            .flow("check > after")
+            .when(condition);
+        Story::of(&flow).start().stands(Status::Completed).node_is("after", NodePhase::Completed);
     }
 }

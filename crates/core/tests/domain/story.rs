@@ -472,6 +472,7 @@ fn describe(effect: &Effect) -> String {
         Effect::Spawn(Spawn { workflow_id, parent, .. }) => {
             format!("spawn {workflow_id} for {}", parent.node)
         }
+        Effect::Disown(child) => format!("disown {child}"),
         Effect::Cascade(Cascade { reason, .. }) => format!("cascade {reason}"),
     }
 }

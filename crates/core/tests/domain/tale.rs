@@ -201,7 +201,7 @@ impl Kept {
                 self.heard.insert(*from, *sequence).is_none_or(|before| before < *sequence)
             }
             // No plan has children yet, so nothing asks for one or ends with one.
-            Effect::Spawn(_) | Effect::Cascade(_) => false,
+            Effect::Spawn(_) | Effect::Disown(_) | Effect::Cascade(_) => false,
         };
         if !fits {
             self.misfits.push(effect.clone());

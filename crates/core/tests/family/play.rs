@@ -197,6 +197,11 @@ impl<'p> Family<'p> {
                 member.children.push(spawn.clone());
                 self.file((at, spawn.child), Message::Spawn(Box::new(spawn)));
             }
+            Effect::Disown(child) => {
+                // It keeps its name in the story, but nothing is ever asked of it again.
+                let known = member.children.iter_mut().find(|spawn| spawn.child == child);
+                known.expect("a child is struck off that was asked for").cascade = false;
+            }
             Effect::Cascade(cascade) => {
                 let along = member.children.iter().filter(|spawn| spawn.cascade).map(|spawn| spawn.child);
                 for child in along.collect::<Vec<_>>() {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::peer::{Act, Peer, answer};
 use crate::support::{Rig, TENANT, within};
+use crate::tapped::Fate;
 
 /// A workflow of one request, with its own settings.
 async fn start_request(rig: &Rig, config: &Value, settings: &Value) -> Key {
@@ -173,5 +174,18 @@ async fn after_a_crash_what_is_marked_idempotent_is_sent_again_under_the_same_ke
     let keys = keys(&peer);
     assert_eq!(keys.len(), 2);
     assert_eq!(keys[0], keys[1]);
+    rig.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_sent_once_although_its_report_could_not_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let peer = Peer::saying(answer(200, "", "ok")).await;
+    // The start passes; the first report does not.
+    rig.store.next(&[Fate::Pass, Fate::Fail]);
+    let key = start_request(&rig, &json!({ "method": "POST", "url": peer.url("/pay") }), &json!({})).await;
+    assert_eq!(rig.end_of(key).await, Status::Completed);
+    assert_eq!(peer.heard().len(), 1);
     rig.verify().await;
 }

@@ -39,6 +39,11 @@ impl Derived {
                 let child = (key, spawn.child, node, execution.unwrap_or(0), spawn.cascade);
                 (self.children.insert(child), Some((spawn.child, Message::Spawn(spawn))))
             }
+            Effect::Disown(child) => {
+                let known = self.children.len();
+                self.children.retain(|(parent, other, ..)| (*parent, *other) != (key, child));
+                (self.children.len() < known, None)
+            }
             // Who gets it depends on who had ended by then, which no single journal tells. None of these runs has
             // children, so nobody does.
             Effect::Cascade(_) => (true, None),
