@@ -165,14 +165,13 @@ impl Builder<'_> {
 
     fn node(&mut self, node: &NodeDefinition, default_retry: Option<&RetryPolicy>) -> GraphNode {
         let place = &node.place;
-        if !is_type_id(&node.type_id) {
-            let message = "a kind looks like core.noop: letters, digits, '.', '_' and '-'";
-            self.findings.problem(format!("{place}.typeId"), message);
-        }
         let kind = Kind::of(&node.type_id);
         if let (Kind::Unknown, Some(near)) = (kind, nearest_kind(&node.type_id)) {
             let message = format!("there is no kind '{}'; did you mean {near}?", node.type_id);
             self.findings.objection(format!("{place}.typeId"), message);
+        } else if !is_type_id(&node.type_id) {
+            let message = "a kind looks like core.noop: letters, digits, '.', '_' and '-'";
+            self.findings.problem(format!("{place}.typeId"), message);
         }
         let work = Work::read(kind, &node.config, place, self.findings);
         self.check_settings(node, kind, &work);
