@@ -7,7 +7,7 @@
 //! | `Hop`, `Resolver` | `http/connect.rs` | connections that keep to the policy |
 //! | `Outgoing` | `http/outgoing.rs` | the request with its secrets, checked |
 //! | answer | `http/answer.rs` | the response as the node's output |
-//! | `Scrub` | `http/scrub.rs` | takes secrets out of what comes back |
+//! | `Scrub` | `http/scrub.rs`, `http/search.rs` | takes secrets out of what comes back |
 //! | failure | `http/failure.rs` | every way to fail, with its code |
 //!
 //! It does not retry: whether another attempt is made, and when, is decided by the run.
@@ -19,6 +19,7 @@ mod failure;
 mod outgoing;
 mod policy;
 mod scrub;
+mod search;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -81,8 +82,9 @@ impl HttpExecutor {
     ) -> impl Future<Output = Result<Json, TaskFailure>> + Send + use<'a> {
         let prepared = outgoing::prepare(request, secrets);
         async move {
-            let (outgoing, scrub) = prepared?;
-            let attempt = Attempt::new(self, request, scrub);
+            let (outgoing, forms) = prepared?;
+            let scrub = apart(forms.bytes(), move || Scrub::new(&forms)).await?;
+            let attempt = Attempt::new(self, request, Arc::new(scrub));
             attempt.follow(outgoing).await.map_err(|failed| attempt.judged(failed))
         }
     }
@@ -92,14 +94,14 @@ impl HttpExecutor {
 struct Attempt<'a> {
     executor: &'a HttpExecutor,
     request: &'a HttpRequest,
-    scrub: Scrub,
+    scrub: Arc<Scrub>,
     deadline: Instant,
     /// Whether any connection stood: until then nothing was sent to anybody.
     connected: Arc<AtomicBool>,
 }
 
 impl<'a> Attempt<'a> {
-    fn new(executor: &'a HttpExecutor, request: &'a HttpRequest, scrub: Scrub) -> Self {
+    fn new(executor: &'a HttpExecutor, request: &'a HttpRequest, scrub: Arc<Scrub>) -> Self {
         let timeout_ms = request.timeout_ms.clamp(1, limits::HTTP_TIMEOUT_MS_MAX).unsigned_abs();
         let deadline = Instant::now() + Duration::from_millis(timeout_ms);
         Self { executor, request, scrub, deadline, connected: Arc::default() }
@@ -167,4 +169,15 @@ impl<'a> Attempt<'a> {
 /// The address that stands in the place of a host.
 fn literal(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+/// Does work on so many bytes: at once if they are few, and otherwise where it keeps nobody waiting.
+async fn apart<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, TaskFailure> {
+    if bytes <= limits::HTTP_SEARCH_BYTES_MAX {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await.map_err(|_| failure::stopped())
 }

@@ -75,3 +75,14 @@ pub const HTTP_RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 
 /// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
 pub const HTTP_SECRET_CHARS_MIN: usize = 4;
+
+/// Bytes of all secrets of a request together. They are searched for in everything that comes back, and the search
+/// holds some fifty times as much in memory.
+pub const HTTP_SECRETS_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a request: its URL, its headers and its body. It is held in memory until it is sent, and many are sent at
+/// once.
+pub const HTTP_REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes that are searched for secrets at once, without getting out of the way of other tasks: about a millisecond.
+pub const HTTP_SEARCH_BYTES_MAX: usize = 32 * 1024;

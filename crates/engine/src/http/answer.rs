@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use abide_core::{Json, TaskFailure};
 use base64::Engine;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use tokio::time::{Instant, timeout_at};
 
+use super::apart;
 use super::failure::{self, Refusal};
 use super::scrub::Scrub;
 use crate::limits;
@@ -36,7 +38,7 @@ pub(super) async fn accepted(
     mut response: Response,
     bytes_max: usize,
     deadline: Instant,
-    scrub: &Scrub,
+    scrub: &Arc<Scrub>,
 ) -> Result<Json, TaskFailure> {
     let status = response.status().as_u16();
     let headers = told_headers(response.headers(), scrub)?;
@@ -45,8 +47,14 @@ pub(super) async fn accepted(
         return Err(failure::response_too_large(bytes_max));
     }
     let mut bytes = Vec::new();
-    match read(&mut response, bytes_max, deadline, &mut bytes).await {
-        End::Whole => Ok(Json::of(&Answer { status, headers, body: told_body(bytes, is_json, scrub) })),
+    let end = read(&mut response, bytes_max, deadline, &mut bytes).await;
+    let length = bytes.len();
+    match end {
+        End::Whole => {
+            let scrub = scrub.clone();
+            let tell = move || Json::of(&Answer { status, headers, body: told_body(bytes, is_json, &scrub) });
+            apart(length, tell).await
+        }
         End::TooMuch => Err(failure::response_too_large(bytes_max)),
         End::Late => Err(failure::timed_out()),
         End::Broken(error) => Err(failure::unanswered(error)),
@@ -208,11 +216,13 @@ impl<'de> Visitor<'de> for Skim {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scrub::Forms;
     use super::*;
 
     fn told(body: &str, is_json: bool, secrets: &[&str]) -> String {
-        let secrets: Vec<String> = secrets.iter().map(ToString::to_string).collect();
-        told_body(body.as_bytes().to_vec(), is_json, &Scrub::new(&secrets)).text().to_owned()
+        let mut forms = Forms::default();
+        secrets.iter().for_each(|secret| forms.add(secret));
+        told_body(body.as_bytes().to_vec(), is_json, &Scrub::new(&forms)).text().to_owned()
     }
 
     #[test]

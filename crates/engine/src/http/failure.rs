@@ -49,6 +49,14 @@ pub(super) fn timed_out() -> TaskFailure {
     passing("http_timeout", "the server did not answer in time: check it, or give the node more time")
 }
 
+/// The server that made the attempt is shutting down.
+pub(super) fn stopped() -> TaskFailure {
+    passing(
+        "http_interrupted",
+        "the server stopped before the answer was read: check what became of the request",
+    )
+}
+
 /// What became of a request that was not answered, or not in full.
 pub(super) fn unanswered(error: reqwest::Error) -> TaskFailure {
     // The URL may hold a secret in a form that nobody searches for.

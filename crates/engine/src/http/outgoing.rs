@@ -1,5 +1,7 @@
 //! A request as it goes out: secrets in their places, checked, and changed by redirects.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use abide_core::{HttpRequest, Piece, TaskFailure};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, COOKIE, HeaderMap,
@@ -8,8 +10,10 @@ use reqwest::header::{
 use reqwest::{Method, Url};
 
 use super::failure::{redirect_refused, request_invalid, secret_missing};
-use super::scrub::Scrub;
-use crate::limits::{HTTP_HEADERS_BYTES_MAX, HTTP_URL_BYTES_MAX};
+use super::scrub::Forms;
+use crate::limits::{
+    HTTP_HEADERS_BYTES_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_SECRETS_BYTES_MAX, HTTP_URL_BYTES_MAX,
+};
 
 const METHODS: [Method; 7] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
@@ -45,43 +49,86 @@ struct Text {
 /// Looks secrets up and remembers which were used.
 struct Secrets<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
-    used: Vec<String>,
+    /// Values by name.
+    used: BTreeMap<String, String>,
+    /// Bytes that the request may still have.
+    bytes_left: usize,
 }
 
-/// The request to send, and the secrets to look for in the answer.
+/// The request to send, and what to look for in the answer.
 ///
 /// A failure is clean already: it was made before anything came back, and names no values.
 pub(super) fn prepare(
     request: &HttpRequest,
     lookup: &dyn Fn(&str) -> Option<String>,
-) -> Result<(Outgoing, Scrub), TaskFailure> {
-    let mut secrets = Secrets { lookup, used: Vec::new() };
+) -> Result<(Outgoing, Forms), TaskFailure> {
+    let mut secrets = Secrets::new(lookup);
     let method = method(&request.method)?;
     let url = url(&secrets.put_together(&request.url)?.text)?;
     let headers = headers(request, &method, &mut secrets)?;
     let body = request.body.as_ref().map(|body| secrets.put_together(&body.pieces)).transpose()?;
-    Ok((Outgoing { method, url, headers, body }, Scrub::new(&secrets.used)))
+    let forms = secrets.forms(&request.url);
+    Ok((Outgoing { method, url, headers, body }, forms))
 }
 
-impl Secrets<'_> {
+impl<'a> Secrets<'a> {
+    fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { lookup, used: BTreeMap::new(), bytes_left: HTTP_REQUEST_BYTES_MAX }
+    }
+
     fn put_together(&mut self, pieces: &[Piece]) -> Result<Text, TaskFailure> {
         let mut whole = Text { text: String::new(), secret: false };
         for piece in pieces {
+            let escaped_value;
+            let text = match piece {
+                Piece::Text(text) => text,
+                Piece::Secret(name) => self.value(name)?,
+                Piece::SecretInJson(name) => {
+                    escaped_value = escaped(self.value(name)?);
+                    &escaped_value
+                }
+            };
+            let bytes = text.len();
+            whole.text.push_str(text);
             whole.secret |= !matches!(piece, Piece::Text(_));
-            match piece {
-                Piece::Text(text) => whole.text.push_str(text),
-                Piece::Secret(name) => whole.text.push_str(&self.value(name)?),
-                Piece::SecretInJson(name) => whole.text.push_str(&escaped(&self.value(name)?)),
-            }
+            self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or_else(request_too_large)?;
         }
         Ok(whole)
     }
 
-    fn value(&mut self, name: &str) -> Result<String, TaskFailure> {
-        let value = (self.lookup)(name).ok_or_else(|| secret_missing(name))?;
-        self.used.push(value.clone());
-        Ok(value)
+    fn value(&mut self, name: &str) -> Result<&str, TaskFailure> {
+        if !self.used.contains_key(name) {
+            let value = (self.lookup)(name).ok_or_else(|| secret_missing(name))?;
+            let bytes: usize = self.used.values().map(String::len).sum();
+            if bytes + value.len() > HTTP_SECRETS_BYTES_MAX {
+                return Err(request_invalid(format!(
+                    "the secrets of the request have more than {HTTP_SECRETS_BYTES_MAX} bytes: use fewer or shorter ones"
+                )));
+            }
+            self.used.insert(name.to_owned(), value);
+        }
+        Ok(&self.used[name])
     }
+
+    /// What the secrets that were used look like, those in the URL as it shows them.
+    fn forms(&self, url: &[Piece]) -> Forms {
+        let mut forms = Forms::default();
+        self.used.values().for_each(|value| forms.add(value));
+        let in_url = url.iter().filter_map(|piece| match piece {
+            Piece::Secret(name) | Piece::SecretInJson(name) => Some(name),
+            Piece::Text(_) => None,
+        });
+        for name in in_url.collect::<BTreeSet<_>>() {
+            self.used.get(name).into_iter().for_each(|value| forms.add_in_url(value));
+        }
+        forms
+    }
+}
+
+fn request_too_large() -> TaskFailure {
+    request_invalid(format!(
+        "the request has more than {HTTP_REQUEST_BYTES_MAX} bytes: send less at once, or a reference to the data"
+    ))
 }
 
 /// The text as it stands between the quotes of a JSON string.
@@ -330,7 +377,7 @@ mod tests {
     #[test]
     fn a_secret_in_json_is_escaped() {
         let lookup = |_: &str| Some("a\"b\\c\n".to_owned());
-        let mut secrets = Secrets { lookup: &lookup, used: Vec::new() };
+        let mut secrets = Secrets::new(&lookup);
         let pieces = [
             Piece::Text("{\"k\":\"".to_owned()),
             Piece::SecretInJson("K".to_owned()),
@@ -339,5 +386,43 @@ mod tests {
         let whole = secrets.put_together(&pieces).ok().unwrap();
         assert_eq!(whole.text, r#"{"k":"a\"b\\c\n"}"#);
         assert!(whole.secret);
+    }
+
+    /// A POST of a body, and how preparing it fails.
+    fn refusal(pieces: Vec<Piece>, lookup: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let request = HttpRequest {
+            method: "POST".to_owned(),
+            url: text("http://a.example/"),
+            headers: Vec::new(),
+            body: Some(HttpBody { content_type: "text/plain".to_owned(), pieces }),
+            timeout_ms: 1000,
+            response_bytes_max: 1000,
+            accept_statuses: Vec::new(),
+            redirects_max: 5,
+            idempotency_key: "key-1".to_owned(),
+        };
+        let failed = prepare(&request, lookup).err()?;
+        assert!(!failed.retryable);
+        Some(format!("{}: {}", failed.failure.code, failed.failure.message))
+    }
+
+    #[test]
+    fn a_request_and_its_secrets_have_bounds() {
+        let room = HTTP_REQUEST_BYTES_MAX - "http://a.example/".len();
+        assert_eq!(refusal(text(&"x".repeat(room)), &|_| None), None);
+        let told = refusal(text(&"x".repeat(room + 1)), &|_| None).unwrap();
+        assert!(told.starts_with("http_request_invalid: the request has more than 4194304 bytes"), "{told}");
+
+        let secret = |ix: usize| Piece::Secret(format!("S{ix}"));
+        let lookup = |_: &str| Some("x".repeat(8 * 1024));
+        assert_eq!(refusal((0..8).map(secret).collect(), &lookup), None);
+        assert_eq!(refusal(vec![secret(1); 256], &lookup), None, "one secret, however often");
+        let told = refusal((0..9).map(secret).collect(), &lookup).unwrap();
+        assert!(
+            told.starts_with("http_request_invalid: the secrets of the request have more than 65536"),
+            "{told}"
+        );
+        let told = refusal(vec![secret(1); 600], &lookup).unwrap();
+        assert!(told.contains("the request has more than"), "{told}");
     }
 }

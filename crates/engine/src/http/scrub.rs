@@ -1,50 +1,73 @@
 //! Takes the values of secrets out of what comes back.
 //!
-//! Servers echo what they were sent, and rarely as they were sent it. So a secret is searched for as it
-//! is, percent-encoded and escaped in JSON, with each character encoded or not, as the server likes.
+//! Servers echo what they were sent, and rarely as they were sent it. So a text is searched as it is, and
+//! again with its escapes undone: those of URLs and forms, those of JSON, and those of JSON inside of JSON.
+//! Each search is one pass, so the work is a fixed multiple of the text, whatever the secrets are.
 
+use std::collections::BTreeSet;
+
+use reqwest::Url;
+
+use super::search::{Range, Seen, Words};
 use crate::limits::HTTP_SECRET_CHARS_MIN;
 
 const INSTEAD: &[u8] = b"[secret]";
 
-/// The secrets of one request. It is never printed.
+/// JSON that carries JSON as a string is unescaped twice. Deeper nests are not heard of.
+const JSON_LAYERS: u8 = 2;
+
+/// Every form in which the secrets of one request may stand in a text. It is never printed.
+#[derive(Default)]
+pub(super) struct Forms(BTreeSet<Vec<u8>>);
+
+impl Forms {
+    /// Adds a secret that was put somewhere.
+    pub(super) fn add(&mut self, secret: &str) {
+        // Spaces around a secret get lost on the way.
+        let secret = secret.trim();
+        if secret.chars().count() >= HTTP_SECRET_CHARS_MIN {
+            self.add_form(secret.as_bytes());
+            // In the place of a host, letters become small.
+            self.add_form(secret.to_lowercase().as_bytes());
+        }
+    }
+
+    /// Adds what a secret became when it was put into a URL: some characters are encoded there, some are
+    /// replaced, some are dropped, and a `%` stays what it is.
+    pub(super) fn add_in_url(&mut self, secret: &str) {
+        for before in ["http://h/", "http://h/x", "http://h/?"] {
+            let url = Url::parse(&format!("{before}{secret}"));
+            let Some(became) = url.as_ref().ok().and_then(|url| url.as_str().strip_prefix(before)) else {
+                continue;
+            };
+            self.add_form(became.as_bytes());
+            self.add_form(&undone(became.as_bytes(), percent));
+        }
+    }
+
+    fn add_form(&mut self, form: &[u8]) {
+        let form = form.trim_ascii();
+        if form.len() >= HTTP_SECRET_CHARS_MIN {
+            // Forms write a space as `+`, and then nobody can tell it from a plus.
+            self.0.insert(form.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect());
+            self.0.insert(form.to_vec());
+        }
+    }
+
+    /// How many bytes they have together.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+}
+
+/// Takes the secrets of one request out of texts. It is never printed.
 pub(super) struct Scrub {
-    spellings: Vec<Spelling>,
-    /// The bytes that some spelling begins with: every other byte is passed over at once.
-    begins: [bool; 256],
-}
-
-/// One way of writing a secret: for each of its characters, what may stand for it.
-type Spelling = Vec<Vec<Written>>;
-
-/// One way of writing a character.
-struct Written {
-    bytes: Vec<u8>,
-    /// Hexadecimal digits are written in either case.
-    any_case: bool,
-}
-
-/// What is found at some place of a text.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Found {
-    Nothing,
-    /// The text ends within a secret.
-    Begun,
-    /// A secret of so many bytes.
-    Secret(usize),
+    words: Words,
 }
 
 impl Scrub {
-    pub(super) fn new(secrets: &[String]) -> Self {
-        // Spaces around a secret get lost on the way.
-        let worth = secrets.iter().map(|secret| secret.trim());
-        let worth = worth.filter(|secret| secret.chars().count() >= HTTP_SECRET_CHARS_MIN);
-        let spellings: Vec<Spelling> = worth.flat_map(spellings).collect();
-        let mut begins = [false; 256];
-        for written in spellings.iter().flat_map(|spelling| spelling.first()).flatten() {
-            begins[usize::from(written.bytes[0])] = true;
-        }
-        Self { spellings, begins }
+    pub(super) fn new(forms: &Forms) -> Self {
+        Self { words: Words::new(forms.0.iter().map(Vec::as_slice)) }
     }
 
     /// `text` without secrets.
@@ -55,125 +78,200 @@ impl Scrub {
 
     /// `text` without secrets. If it was `cut` off, a secret that begins at its end is taken out as well.
     pub(super) fn bytes(&self, text: Vec<u8>, cut: bool) -> Vec<u8> {
-        if self.spellings.is_empty() {
+        if self.words.is_empty() {
+            return text;
+        }
+        let seen = self.look(&text, JSON_LAYERS);
+        let end = if cut { seen.begun } else { text.len() };
+        if seen.words.is_empty() && end == text.len() {
             return text;
         }
         let mut clean = Vec::with_capacity(text.len());
         let mut at = 0;
-        while let Some(&byte) = text.get(at) {
-            match self.found(&text[at..]) {
-                Found::Secret(length) => {
-                    clean.extend_from_slice(INSTEAD);
-                    at += length;
-                }
-                Found::Begun if cut => break,
-                Found::Begun | Found::Nothing => {
-                    clean.push(byte);
-                    at += 1;
-                }
-            }
+        for (start, until) in seen.words.into_iter().take_while(|(start, _)| *start < end) {
+            clean.extend_from_slice(&text[at..start]);
+            clean.extend_from_slice(INSTEAD);
+            at = until;
         }
+        clean.extend_from_slice(&text[at.min(end)..end]);
         clean
     }
 
-    /// The longest secret that `text` begins with.
-    fn found(&self, text: &[u8]) -> Found {
-        if !self.begins[usize::from(text[0])] {
-            return Found::Nothing;
+    fn look(&self, text: &[u8], json_layers: u8) -> Seen {
+        let mut seen = self.words.search(text);
+        if text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+            seen = seen.and(through(text, percent, |plain| self.words.search(plain)));
         }
-        self.spellings.iter().map(|spelling| look(text, spelling)).max().unwrap_or(Found::Nothing)
-    }
-}
-
-fn spellings(secret: &str) -> [Spelling; 4] {
-    // In the place of a host, letters become small.
-    let host = secret.to_lowercase().chars().map(plain).collect();
-    let [plain, percent, json] = [plain, percent, json].map(|way| secret.chars().map(way).collect());
-    [plain, percent, json, host]
-}
-
-fn look(text: &[u8], spelling: &Spelling) -> Found {
-    let mut at = 0;
-    for ways in spelling {
-        let rest = &text[at..];
-        match ways.iter().map(|written| written.found(rest)).max() {
-            Some(Found::Secret(length)) => at += length,
-            found => return found.unwrap_or(Found::Nothing),
+        if json_layers > 0 && text.contains(&b'\\') {
+            seen = seen.and(through(text, json, |plain| self.look(plain, json_layers - 1)));
         }
+        seen
     }
-    Found::Secret(at)
 }
 
-impl Written {
-    fn exact(bytes: impl Into<Vec<u8>>) -> Self {
-        Self { bytes: bytes.into(), any_case: false }
+/// Reads the first character of a text that is not empty.
+type Reader = fn(&[u8]) -> Character;
+
+/// A character that was read.
+struct Character {
+    /// What it means.
+    means: [u8; 4],
+    /// How many bytes of `means` count.
+    length: usize,
+    /// How many bytes of the text it takes, or `None` if the text ends within an escape.
+    taken: Option<usize>,
+}
+
+impl Character {
+    fn byte(byte: u8, taken: usize) -> Self {
+        Self { means: [byte, 0, 0, 0], length: 1, taken: Some(taken) }
     }
 
-    fn hex(text: String) -> Self {
-        Self { bytes: text.into_bytes(), any_case: true }
+    fn char(c: char, taken: usize) -> Self {
+        let mut means = [0; 4];
+        let length = c.encode_utf8(&mut means).len();
+        Self { means, length, taken: Some(taken) }
     }
 
-    fn found(&self, text: &[u8]) -> Found {
-        let shared = self.bytes.len().min(text.len());
-        let (mine, theirs) = (&self.bytes[..shared], &text[..shared]);
-        let same = if self.any_case { mine.eq_ignore_ascii_case(theirs) } else { mine == theirs };
-        match same {
-            false => Found::Nothing,
-            true if shared < self.bytes.len() => Found::Begun,
-            true => Found::Secret(shared),
+    const UNFINISHED: Self = Self { means: [0; 4], length: 0, taken: None };
+}
+
+/// What is seen in the text with its escapes undone, told in places of the text itself.
+fn through(text: &[u8], read: Reader, look: impl Fn(&[u8]) -> Seen) -> Seen {
+    let plain = undone(text, read);
+    let seen = look(&plain);
+    let begun = back(text, read, &[(seen.begun, plain.len())])[0].0;
+    Seen { words: back(text, read, &seen.words), begun }
+}
+
+/// The text with its escapes undone, up to one that is not finished.
+fn undone(text: &[u8], read: Reader) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let one = read(rest);
+        let Some(taken) = one.taken else { break };
+        plain.extend_from_slice(&one.means[..one.length]);
+        rest = &rest[taken..];
+    }
+    plain
+}
+
+/// The places in `text` of ranges in what it means. They are in order; reading again is cheaper than keeping
+/// the place of every byte.
+fn back(text: &[u8], read: Reader, ranges: &[Range]) -> Vec<Range> {
+    let (mut at, mut meant) = (0, 0);
+    // Goes on until the character that holds a byte of the meaning, or to the end.
+    let mut go_on = |to: usize, past: bool| {
+        while at < text.len() {
+            let one = read(&text[at..]);
+            let Some(taken) = one.taken else { break };
+            let enough = if past { meant >= to } else { meant + one.length > to };
+            if enough {
+                break;
+            }
+            at += taken;
+            meant += one.length;
         }
-    }
-}
-
-fn plain(c: char) -> Vec<Written> {
-    vec![Written::exact(c.to_string())]
+        at
+    };
+    ranges.iter().map(|(start, end)| (go_on(*start, false), go_on(*end, true))).collect()
 }
 
 /// In URLs and forms.
-fn percent(c: char) -> Vec<Written> {
-    let encoded = c.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect();
-    let mut ways = vec![Written::hex(encoded)];
-    match c {
-        ' ' => ways.push(Written::exact("+")),
-        '%' => {}
-        _ => ways.push(Written::exact(c.to_string())),
+fn percent(text: &[u8]) -> Character {
+    match text {
+        [b'+', ..] => Character::byte(b' ', 1),
+        [b'%', digits @ ..] => match hex(digits, 2) {
+            Hex::Value(value) => Character::byte(value as u8, 3),
+            Hex::Unfinished => Character::UNFINISHED,
+            Hex::Other => Character::byte(b'%', 1),
+        },
+        _ => Character::byte(text[0], 1),
     }
-    ways
 }
 
 /// Inside JSON strings.
-fn json(c: char) -> Vec<Written> {
-    let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
-    let mut ways = vec![Written::hex(units)];
-    match short_escape(c) {
-        Some(letter) => ways.push(Written::exact([b'\\', letter])),
-        None => ways.push(Written::exact(c.to_string())),
+fn json(text: &[u8]) -> Character {
+    match text {
+        [b'\\'] => Character::UNFINISHED,
+        [b'\\', b'u', digits @ ..] => json_unicode(digits),
+        [b'\\', letter, ..] => match short_escape(*letter) {
+            Some(byte) => Character::byte(byte, 2),
+            None => Character::byte(b'\\', 1),
+        },
+        _ => Character::byte(text[0], 1),
     }
-    if c == '/' {
-        ways.push(Written::exact("/"));
-    }
-    ways
 }
 
-fn short_escape(c: char) -> Option<u8> {
-    Some(match c {
-        '"' | '\\' | '/' => c as u8,
-        '\n' => b'n',
-        '\r' => b'r',
-        '\t' => b't',
-        '\u{8}' => b'b',
-        '\u{c}' => b'f',
+fn short_escape(letter: u8) -> Option<u8> {
+    Some(match letter {
+        b'"' | b'\\' | b'/' => letter,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 8,
+        b'f' => 12,
         _ => return None,
     })
 }
 
+/// What follows `\u`: one unit of UTF-16, or two.
+fn json_unicode(text: &[u8]) -> Character {
+    let first = match hex(text, 4) {
+        Hex::Value(unit) => unit,
+        Hex::Unfinished => return Character::UNFINISHED,
+        Hex::Other => return Character::byte(b'\\', 1),
+    };
+    if let Some(c) = char::from_u32(first.into()) {
+        return Character::char(c, 6);
+    }
+    let second = match &text[4..] {
+        [] | [b'\\'] => Hex::Unfinished,
+        [b'\\', b'u', digits @ ..] => hex(digits, 4),
+        _ => Hex::Other,
+    };
+    match second {
+        Hex::Unfinished => Character::UNFINISHED,
+        Hex::Other => Character::byte(b'\\', 1),
+        Hex::Value(second) => match char::decode_utf16([first, second]).next() {
+            Some(Ok(c)) => Character::char(c, 12),
+            _ => Character::byte(b'\\', 1),
+        },
+    }
+}
+
+enum Hex {
+    Value(u16),
+    /// The text ends before so many digits.
+    Unfinished,
+    Other,
+}
+
+fn hex(text: &[u8], digits: usize) -> Hex {
+    let own = &text[..text.len().min(digits)];
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u16);
+    let value = own.iter().try_fold(0_u16, |value, byte| Some(value << 4 | digit(byte)?));
+    match value {
+        None => Hex::Other,
+        Some(_) if own.len() < digits => Hex::Unfinished,
+        Some(value) => Hex::Value(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::search::steps;
     use super::*;
 
+    fn forms(secrets: &[&str]) -> Forms {
+        let mut forms = Forms::default();
+        secrets.iter().for_each(|secret| forms.add(secret));
+        forms
+    }
+
     fn scrub(secrets: &[&str], text: &str) -> String {
-        let secrets: Vec<String> = secrets.iter().map(ToString::to_string).collect();
-        Scrub::new(&secrets).text(text)
+        Scrub::new(&forms(secrets)).text(text)
     }
 
     #[test]
@@ -187,6 +285,8 @@ mod tests {
             "a%2Fb%20%2B%22%C3%A9%5C%25%F0%9F%98%80z",
             "a/b++%22%c3%a9%5c%25%f0%9f%98%80z",
             "%61%2f%62%20%2b%22%c3%a9%5c%25%f0%9f%98%80%7a",
+            r"a\/b%20%2B%22%C3%A9%5C%25%F0%9F%98%80z",
+            r#"a/b +\\\"é\\\\%😀z"#,
         ];
         for spelling in spellings {
             assert_eq!(scrub(&[secret], &format!("<{spelling}>")), "<[secret]>", "{spelling}");
@@ -206,10 +306,71 @@ mod tests {
 
     #[test]
     fn a_secret_cut_off_at_the_end_is_taken_out_too() {
-        let scrub = Scrub::new(&["hunter/22".to_owned()]);
+        let scrub = Scrub::new(&forms(&["hunter/22"]));
         for cut in ["key=h", "key=hunter", "key=hunter%", "key=hunter%2", "key=hunter\\u00", "key=hunter/2"] {
             assert_eq!(scrub.bytes(cut.as_bytes().to_vec(), true), b"key=", "{cut}");
             assert_eq!(scrub.bytes(cut.as_bytes().to_vec(), false), cut.as_bytes(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_a_url_made_of_a_secret_is_found() {
+        let secret = "Hunter22/é+x\"y\\z%41\n";
+        let mut forms = forms(&[secret]);
+        forms.add_in_url(secret);
+        let scrub = Scrub::new(&forms);
+        let in_path = Url::parse(&format!("http://a.example/k/{secret}/x")).unwrap();
+        let in_query = Url::parse(&format!("http://a.example/?k={secret}&x")).unwrap();
+        assert_eq!(scrub.text(in_path.as_str()), "http://a.example/k/[secret]/x", "{in_path}");
+        assert_eq!(scrub.text(in_query.as_str()), "http://a.example/?k=[secret]&x", "{in_query}");
+        let echoes = [
+            r#"Hunter22/é+x"y/zA"#,
+            r#"Hunter22/é x\"y/zA"#,
+            "Hunter22%2F%25C3%25A9%2Bx%2522y%2Fz%2541",
+            secret,
+        ];
+        for echo in echoes {
+            assert_eq!(scrub.text(&format!("<{}>", echo.trim())), "<[secret]>", "{echo}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_a_path_shortens_is_found_too() {
+        let mut forms = forms(&["dir/../hunter22"]);
+        forms.add_in_url("dir/../hunter22");
+        assert_eq!(Scrub::new(&forms).text("/hunter22"), "/[secret]");
+    }
+
+    #[test]
+    fn the_work_is_a_multiple_of_the_text_whatever_the_secrets_are() {
+        let secrets = [format!("{}b", "a".repeat(60_000)), "a%".repeat(2000), "aaaa".to_owned()];
+        let scrub = Scrub::new(&forms(&secrets.each_ref().map(String::as_str)));
+        for text in
+            ["a".repeat(200_000), "a%61".repeat(50_000), "\\\\a+".repeat(50_000), "\\u".repeat(100_000)]
+        {
+            let before = steps();
+            let clean = scrub.text(&text);
+            assert!(clean.len() <= 2 * text.len());
+            // Six readings of the text, and at most two steps for each byte of them.
+            assert!(steps() - before <= 12 * text.len(), "{} steps", steps() - before);
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_used_often_is_searched_for_once() {
+        let often = forms(&["hunter22"; 256]);
+        assert_eq!(often.bytes(), "hunter22".len());
+    }
+
+    #[test]
+    fn broken_escapes_are_read_as_they_stand() {
+        for text in
+            ["%", "%zz", "\\", "\\x", "\\u12", "\\u12zz", "\\ud83d", "\\ud83dx", "\\ud83d\\u0041", "\\udc00"]
+        {
+            assert_eq!(
+                scrub(&["hunter22"], &format!("{text}hunter22{text}")),
+                format!("{text}[secret]{text}")
+            );
         }
     }
 }
