@@ -141,10 +141,9 @@ impl Engine {
         by: Option<String>,
     ) -> Result<WorkflowVersion, Error> {
         self.check_open()?;
-        // A large definition takes a while to check, and others are waiting.
         let source: Arc<[u8]> = source.into();
-        let check = tokio::task::spawn_blocking(move || Graph::admit(&source));
-        let graph = check.await.map_err(|_| Error::Draining)?.map_err(Error::Invalid)?;
+        let checked = self.apart(source.len(), move || Graph::admit(&source)).await?;
+        let graph = checked.map_err(Error::Invalid)?;
         let new = NewWorkflow {
             tenant,
             id: graph.workflow_id.to_string(),
@@ -153,9 +152,20 @@ impl Engine {
             at: self.shell.clock.now(),
             by,
         };
-        let version = self.shell.store.put_workflow(new).await?;
-        self.shell.graphs.push(tenant, graph);
-        Ok(version)
+        // A caller that goes away does not keep a version that is on disk from being followed.
+        let shell = self.shell.clone();
+        let pushing =
+            self.shell.runtime.spawn(async move { shell.graphs.push(&*shell.store, new, graph).await });
+        pushing.await.map_err(|_| Error::Draining)?
+    }
+
+    /// Does work that grows with so many bytes of a definition, apart from the threads that serve everybody.
+    pub async fn apart<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        self.shell.graphs.apart.run(bytes, work).await
     }
 
     /// A run's children.

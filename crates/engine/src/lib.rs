@@ -13,6 +13,8 @@
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 
+mod apart;
+mod cache;
 mod clock;
 mod engine;
 mod error;

@@ -36,6 +36,18 @@ pub const CLOCK_CHECK_MS: i64 = 1000;
 /// Workflow definitions kept in memory.
 pub const GRAPHS_MAX: usize = 1024;
 
+/// Bytes of the definitions kept in memory, as text. Built, one takes about 26 times as much (88 MiB for 3.4 MB with
+/// ten thousand nodes), so all of them together take less than a gigabyte. Those from a folder are the operator's own
+/// choice and don't count, nor does what a run under way holds.
+pub const GRAPHS_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Large definitions that are read or checked at once. Each takes a core for up to seconds, and memory; the others
+/// wait, and leave the cores and the threads for blocking work to everybody else.
+pub const APART_MAX: usize = 2;
+
+/// Bytes of a definition that is read where it is asked for. It takes about a millisecond, and almost all are smaller.
+pub const AT_ONCE_BYTES_MAX: usize = 16 * 1024;
+
 /// Bytes of a URL that is requested. Servers and proxies take no longer ones.
 pub const HTTP_URL_BYTES_MAX: usize = 8 * 1024;
 

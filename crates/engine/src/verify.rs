@@ -2,7 +2,7 @@
 //!
 //! Nothing is mended here. The first bad event of a run is named, and the run's other findings with it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::{
@@ -11,8 +11,10 @@ use abide_core::{
 };
 use abide_store::{Beside, Listed, Loaded, Message, Store, TimerRow, Totals};
 
+use crate::Error;
+use crate::apart::Apart;
+use crate::cache::Cache;
 use crate::graphs::read_pinned;
-use crate::{Error, limits};
 
 /// Findings kept in a report; the rest are only counted.
 const FINDINGS_MAX: usize = 1000;
@@ -56,7 +58,7 @@ impl Report {
 /// Verifies a whole store. `progress` hears the number of runs done.
 pub async fn verify(store: &dyn Store, mut progress: impl FnMut(u64)) -> Result<Report, Error> {
     let mut verifier =
-        Verifier { store, graphs: HashMap::new(), report: Report::default(), seen: Totals::default() };
+        Verifier { store, graphs: Cache::default(), report: Report::default(), seen: Totals::default() };
     let mut after = None;
     loop {
         let page = store.scan(after, 256).await?;
@@ -73,7 +75,7 @@ pub async fn verify(store: &dyn Store, mut progress: impl FnMut(u64)) -> Result<
 
 struct Verifier<'a> {
     store: &'a dyn Store,
-    graphs: HashMap<(TenantId, Hash), Arc<Graph>>,
+    graphs: Cache<(TenantId, Hash), Arc<Graph>>,
     report: Report,
     /// Rows accounted for; more than these in a table belong to nobody.
     seen: Totals,
@@ -163,11 +165,8 @@ impl Verifier<'_> {
         if let Some(graph) = self.graphs.get(&(key.tenant, hash)) {
             return Ok(graph.clone());
         }
-        let graph = Arc::new(read_pinned(self.store, key, hash).await?);
-        if self.graphs.len() >= limits::GRAPHS_MAX {
-            self.graphs.clear();
-        }
-        self.graphs.insert((key.tenant, hash), graph.clone());
+        let graph = Arc::new(read_pinned(self.store, &Apart::default(), key, hash).await?);
+        self.graphs.insert((key.tenant, hash), graph.clone(), graph.source.len());
         Ok(graph)
     }
 

@@ -24,23 +24,41 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// A workflow definition: the very bytes that were sent, or the JSON form of YAML.
-///
-/// What can't even be read is a problem of the definition like any other.
-pub(crate) struct DefinitionBody(pub(crate) std::result::Result<Vec<u8>, Problem>);
+/// A workflow definition as it was sent.
+pub(crate) struct DefinitionBody {
+    bytes: Vec<u8>,
+    is_yaml: bool,
+}
+
+impl DefinitionBody {
+    /// How large it is.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The very bytes that were sent, or the JSON form of YAML. What can't even be read is a problem of the definition
+    /// like any other.
+    ///
+    /// A large one takes a while, so this is for threads that nobody waits for.
+    pub(crate) fn source(self) -> std::result::Result<Vec<u8>, Problem> {
+        let problem = |message| Problem { place: "definition".to_owned(), message };
+        if self.is_yaml {
+            let text = String::from_utf8(self.bytes);
+            let text = text.map_err(|error| problem(format!("it is not UTF-8: {error}")))?;
+            return json_from_yaml(&text);
+        }
+        check_readable(&self.bytes).map_err(|reason| problem(format!("it {reason}")))?;
+        Ok(self.bytes)
+    }
+}
 
 impl<S: Send + Sync> FromRequest<S> for DefinitionBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
-        let yaml = is_yaml(request.headers());
+        let is_yaml = is_yaml(request.headers());
         let bytes = read(request.into_body(), limits::DEFINITION_BYTES_MAX).await?;
-        let problem = |message| Problem { place: "definition".to_owned(), message };
-        if yaml {
-            let text = String::from_utf8(bytes).map_err(|error| problem(format!("it is not UTF-8: {error}")));
-            return Ok(Self(text.and_then(|text| json_from_yaml(&text))));
-        }
-        Ok(Self(check_readable(&bytes).map(|()| bytes).map_err(|reason| problem(format!("it {reason}")))))
+        Ok(Self { bytes, is_yaml })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::{Rig, TENANT};
 /// Nodes that one decision starts before it lets others have their turn.
 const TURN: u64 = abide_core::limits::STRETCH_NODES_MAX as u64;
 
-fn noop(id: &str) -> Value {
+pub(crate) fn noop(id: &str) -> Value {
     json!({ "id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {} })
 }
 

@@ -12,3 +12,4 @@ mod peer;
 mod requests;
 mod support;
 mod tapped;
+mod versions;

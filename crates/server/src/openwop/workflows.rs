@@ -30,10 +30,16 @@ pub(crate) async fn push(
     State(app): State<Arc<App>>,
     principal: Principal,
     WorkflowPath(id): WorkflowPath,
-    DefinitionBody(body): DefinitionBody,
+    body: DefinitionBody,
 ) -> Result<(StatusCode, Json<Value>)> {
-    let source = body.map_err(|problem| ApiError::problems(&[problem]))?;
-    check_id(&id, &source)?;
+    let bytes = body.len();
+    let read = move || {
+        let source = body.source()?;
+        check_id(&id, &source)?;
+        Ok(source)
+    };
+    let source = app.engine().apart(bytes, read).await?;
+    let source = source.map_err(|problem: Problem| ApiError::problems(&[problem]))?;
     let pushed = app.engine().push_workflow(principal.tenant, &source, Some(principal.name)).await;
     let version = pushed.map_err(|error| match error {
         EngineError::Invalid(problems) => ApiError::problems(&problems),
@@ -50,7 +56,7 @@ pub(crate) async fn push(
 }
 
 /// The path and the definition name the same workflow. A definition whose id can't be read has other problems.
-fn check_id(path: &str, source: &[u8]) -> Result<()> {
+fn check_id(path: &str, source: &[u8]) -> std::result::Result<(), Problem> {
     #[derive(Deserialize)]
     struct Named {
         id: String,
@@ -59,17 +65,24 @@ fn check_id(path: &str, source: &[u8]) -> Result<()> {
         Ok(named) if named.id != path => {
             let message =
                 format!("the definition's id is '{}', but the path says '{path}'; change one", named.id);
-            Err(ApiError::problems(&[Problem { place: "id".to_owned(), message }]))
+            Err(Problem { place: "id".to_owned(), message })
         }
         _ => Ok(()),
     }
 }
 
 /// Checks a definition and keeps nothing of it.
-pub(crate) async fn validate(_: Principal, DefinitionBody(body): DefinitionBody) -> Result<Json<Value>> {
-    // A large definition takes a while to check, and others are waiting.
-    let check = move || body.map_err(|problem| vec![problem]).and_then(|source| Graph::admit(&source));
-    let checked = tokio::task::spawn_blocking(check).await.map_err(|error| ApiError::internal(&error))?;
+pub(crate) async fn validate(
+    State(app): State<Arc<App>>,
+    _: Principal,
+    body: DefinitionBody,
+) -> Result<Json<Value>> {
+    let bytes = body.len();
+    let check = move || {
+        let source = body.source().map_err(|problem| vec![problem])?;
+        Graph::admit(&source)
+    };
+    let checked = app.engine().apart(bytes, check).await?;
     Ok(Json(match checked {
         Ok(graph) => json!({
             "valid": true,
