@@ -202,6 +202,8 @@ impl Run {
                 self.node(ix).execution,
                 "core.http.request",
             ),
+            sensitive: inputs.sensitive
+                || node.work.expressions().iter().any(|(_, reads)| scope.hides(reads, inputs.sensitive)),
         })
     }
 

@@ -387,6 +387,19 @@ mod sensitive {
     }
 
     #[test]
+    fn a_request_knows_that_it_carries_sensitive_values() {
+        let sensitive = |node: Sketch| match start(&secretive([node])).performance("call") {
+            abide_core::Performance::Http(request) => request.sensitive,
+            other => panic!("{other:?} is no request"),
+        };
+        assert!(!sensitive(http("call", "POST").config("body", json!("{{ variables.name }}"))));
+        assert!(sensitive(http("call", "POST").config("body", json!("{{ variables.pin }}"))));
+        assert!(sensitive(http("call", "GET").config("headers", json!({"X-A": "{{ variables.pin }}"}))));
+        assert!(sensitive(http("call", "GET").config("url", json!("https://a.example/{{ variables.pin }}"))));
+        assert!(sensitive(http("call", "GET").input("x", variable("pin"))), "a port carries it");
+    }
+
+    #[test]
     fn what_goes_through_a_port_taints_the_outputs() {
         for port in [variable("pin"), expression("variables.pin"), expression("size(variables)")] {
             let story = start(&secretive([identity("echo").input("x", port), identity("other")]));
