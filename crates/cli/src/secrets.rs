@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 
+use abide_server::limits::{SECRET_BYTES_MAX, SECRET_CHARS_MIN};
 use anyhow::Context;
 use serde_json::{Value, json};
 
@@ -10,9 +11,6 @@ use crate::client::{Client, encoded};
 use crate::draw::words::legible;
 use crate::output::{self, cell};
 use crate::terminal;
-
-/// The longest value that the server takes.
-const VALUE_BYTES_MAX: u64 = 65_536;
 
 pub(crate) async fn dispatch(args: SecretsArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.client)?;
@@ -30,8 +28,8 @@ async fn set(client: &Client, args: &ClientArgs, name: &str) -> anyhow::Result<(
 }
 
 async fn read_value(name: &str) -> anyhow::Result<Vec<u8>> {
-    // One byte for a newline and one to see that it is too long.
-    let bytes_max = VALUE_BYTES_MAX + 2;
+    // Two bytes for a line break and one to see that it is too long.
+    let bytes_max = SECRET_BYTES_MAX as u64 + 3;
     if std::io::stdin().is_terminal() {
         let question = format!("value of {} (it is not shown): ", legible(name));
         return terminal::ask_hidden(&question, bytes_max).await;
@@ -42,20 +40,33 @@ async fn read_value(name: &str) -> anyhow::Result<Vec<u8>> {
         .take(bytes_max)
         .read_to_end(&mut value)
         .context("standard input can't be read")?;
-    value.pop_if(|last| *last == b'\n');
-    Ok(value)
+    Ok(without_line_break(value))
+}
+
+/// The value without the one line break that editors and `echo` add.
+fn without_line_break(mut value: Vec<u8>) -> Vec<u8> {
+    if value.pop_if(|last| *last == b'\n').is_some() {
+        value.pop_if(|last| *last == b'\r');
+    }
+    value
 }
 
 fn checked(value: Vec<u8>) -> anyhow::Result<String> {
     if value.is_empty() {
         anyhow::bail!("there is no value: pass it on standard input, or type it when asked");
     }
-    if value.len() as u64 > VALUE_BYTES_MAX {
-        anyhow::bail!("the value is longer than {VALUE_BYTES_MAX} bytes: keep a reference to it instead");
+    if value.len() > SECRET_BYTES_MAX {
+        anyhow::bail!("the value is longer than {SECRET_BYTES_MAX} bytes: keep a reference to it instead");
     }
     // The error of the conversion would show the bytes.
-    String::from_utf8(value)
-        .map_err(|_| anyhow::anyhow!("the value is not text in UTF-8: encode it, say in base64"))
+    let text = String::from_utf8(value)
+        .map_err(|_| anyhow::anyhow!("the value is not text in UTF-8: encode it, say in base64"))?;
+    if text.trim().chars().count() < SECRET_CHARS_MIN {
+        anyhow::bail!(
+            "the value has fewer than {SECRET_CHARS_MIN} characters, too few to be found in answers: choose a longer one"
+        );
+    }
+    Ok(text)
 }
 
 async fn list(client: &Client, args: &ClientArgs) -> anyhow::Result<()> {
@@ -95,11 +106,26 @@ mod tests {
     #[test]
     fn a_value_is_text_of_some_length() {
         assert_eq!(checked(b"s3cret\n".to_vec()).unwrap(), "s3cret\n");
-        assert_eq!(checked(vec![b'x'; 65_536]).unwrap().len(), 65_536);
+        assert_eq!(checked(vec![b'x'; 8192]).unwrap().len(), 8192);
         let refused = |value: Vec<u8>| checked(value).unwrap_err().to_string();
         assert!(refused(Vec::new()).contains("there is no value"));
-        assert!(refused(vec![b'x'; 65_537]).contains("longer than 65536 bytes"));
+        assert!(refused(vec![b'x'; 8193]).contains("longer than 8192 bytes"));
+        assert!(refused(b"abc \n".to_vec()).contains("fewer than 4 characters"));
         let told = refused(b"s3cret\xff".to_vec());
         assert!(told.contains("not text in UTF-8") && !told.contains("s3cret"), "{told}");
+    }
+
+    #[test]
+    fn one_line_break_at_the_end_is_no_part_of_a_value() {
+        for (given, value) in [
+            ("s3cret", "s3cret"),
+            ("s3cret\n", "s3cret"),
+            ("s3cret\r\n", "s3cret"),
+            ("s3cret\n\n", "s3cret\n"),
+            ("s3cret\r", "s3cret\r"),
+            ("\r\n", ""),
+        ] {
+            assert_eq!(without_line_break(given.into()), value.as_bytes(), "{given:?}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs, StartArgs};
 use crate::config::Config;
@@ -101,8 +102,7 @@ pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
 }
 
 fn start_logging(config: &Config) -> anyhow::Result<()> {
-    let filter =
-        EnvFilter::try_new(&config.log).with_context(|| format!("--log '{}' is not a filter", config.log))?;
+    let filter = log_filter(&config.log)?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -115,6 +115,21 @@ fn start_logging(config: &Config) -> anyhow::Result<()> {
         log.init();
     }
     Ok(())
+}
+
+/// The filter that was asked for. Libraries that log where requests go, hosts and all, tell warnings only, unless they
+/// are asked for by name.
+fn log_filter(asked: &str) -> anyhow::Result<EnvFilter> {
+    const TALKATIVE: [&str; 4] = ["reqwest", "hyper_util", "hyper", "rustls"];
+    let read =
+        |text: &str| EnvFilter::try_new(text).with_context(|| format!("--log '{asked}' is not a filter"));
+    let filter = read(asked)?;
+    if filter.max_level_hint().is_some_and(|most| most <= LevelFilter::WARN) {
+        return Ok(filter);
+    }
+    let targets = || asked.split(',').map(|one| one.split(['=', '[', ':']).next().unwrap_or_default().trim());
+    let quiet = TALKATIVE.iter().filter(|talkative| !targets().any(|target| target == **talkative));
+    read(&quiet.fold(asked.to_owned(), |filter, target| format!("{filter},{target}=warn")))
 }
 
 fn open_store(config: &Config, failpoints: Option<Arc<Failpoints>>) -> anyhow::Result<Arc<dyn Store>> {
@@ -257,5 +272,30 @@ fn raise_file_limit() {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::debug!(%error, "the limit on open files stays as it is");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The directives of the filter, sorted.
+    fn filter(asked: &str) -> String {
+        let text = log_filter(asked).unwrap().to_string();
+        let mut directives: Vec<&str> = text.split(',').collect();
+        directives.sort_unstable();
+        directives.join(",")
+    }
+
+    #[test]
+    fn hosts_of_requests_are_logged_only_if_somebody_asks_for_them() {
+        assert_eq!(filter("debug"), "debug,hyper=warn,hyper_util=warn,reqwest=warn,rustls=warn");
+        assert_eq!(
+            filter("info,reqwest=debug,hyper_util::client=trace"),
+            "hyper=warn,hyper_util::client=trace,info,reqwest=debug,rustls=warn"
+        );
+        assert_eq!(filter("error"), "error", "a filter is never widened");
+        assert_eq!(filter("off"), "off");
+        assert!(log_filter("a=b=c").is_err());
     }
 }

@@ -68,7 +68,9 @@ pub use event::{
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx};
-pub use http::{HttpBody, HttpRequest, Reached, TaskFailure};
+pub use http::{
+    HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
+};
 pub use id::{EventId, Key, RunId, TenantId};
 pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};

@@ -204,6 +204,8 @@ impl Run {
                 self.node(ix).execution,
                 "core.http.request",
             ),
+            // A request reads nothing else that could be.
+            sensitive: inputs.sensitive,
         })
     }
 

@@ -60,6 +60,14 @@ impl Template {
         secrets(&self.0)
     }
 
+    /// What stands before its first secret, with an `x` for each expression. `None` if it has no secrets.
+    pub(crate) fn before_secret(&self) -> Option<String> {
+        let is_secret = |part: &Part| matches!(part, Part::Secret(_) | Part::SecretInJson(_));
+        let end = self.0.iter().position(is_secret)?;
+        let text = |part: &Part| if let Part::Text(text) = part { text.clone() } else { "x".to_owned() };
+        Some(self.0[..end].iter().map(text).collect())
+    }
+
     /// Whether it has neither expressions nor secrets, and is the same however often it is rendered.
     pub fn is_plain(&self) -> bool {
         is_plain(&self.0)

@@ -490,6 +490,41 @@ mod parts {
     }
 
     #[test]
+    fn a_request_names_its_host_in_clear_and_sets_no_header_of_ours() {
+        let request = |url: &str, headers: Value| {
+            with_node(json!({"typeId": "core.http.request", "config": {"url": url, "headers": headers}}))
+        };
+        check!(
+            request("https://{{ secrets.HOST }}/", json!({})),
+            @"nodes['a'].config.url: a secret can't stand in the host: hosts are looked up and logged in clear; write the URL's beginning up to the path into the template, and use secrets after it, or in a header"
+        );
+        for url in
+            ["{{ variables.base }}{{ secrets.S }}", "http://a.example:{{ secrets.S }}/", "{{ secrets.S }}"]
+        {
+            assert!(problems(&request(url, json!({}))).contains("a secret can't stand in the host"), "{url}");
+        }
+        for url in [
+            "https://a.example/{{ secrets.S }}",
+            "https://a.example?k={{ secrets.S }}",
+            "{{ configurable.base }}/{{ secrets.S }}",
+        ] {
+            parsed(&request(url, json!({"X-A": "{{ secrets.S }}"})));
+        }
+        check!(
+            request(
+                "https://a.example/",
+                json!({"Host": "b", "Idempotency-Key": "1", "Proxy-Auth": "x", "X-{{ inputs.a }}": "y"}),
+            ),
+            @r"
+        nodes['a'].config.headers.Host: the client sets it; remove it
+        nodes['a'].config.headers.Idempotency-Key: Abide sends its own; remove it
+        nodes['a'].config.headers.Proxy-Auth: the client sets it; remove it
+        nodes['a'].config.headers.X-{{ inputs.a }}: a header's name has letters, digits and '-' only; templates may stand in values
+        "
+        );
+    }
+
+    #[test]
     fn a_status_is_a_known_word_and_a_trigger_that_never_fires_says_so() {
         check!(definition(json!({"status": "retired"})), @"status: use active, inactive, draft or archived");
         check!(

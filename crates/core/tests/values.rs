@@ -387,6 +387,18 @@ mod sensitive {
     }
 
     #[test]
+    fn a_request_knows_that_it_carries_sensitive_values() {
+        let sensitive = |node: Sketch| match start(&secretive([node])).performance("call") {
+            abide_core::Performance::Http(request) => request.sensitive,
+            other => panic!("{other:?} is no request"),
+        };
+        let post = || http("call", "POST").config("body", json!("{{ inputs.x }}"));
+        assert!(!sensitive(post().input("x", variable("name"))));
+        assert!(sensitive(post().input("x", variable("pin"))));
+        assert!(sensitive(post().input("x", expression("variables.pin + '!'"))));
+    }
+
+    #[test]
     fn what_goes_through_a_port_taints_the_outputs() {
         for port in [variable("pin"), expression("variables.pin"), expression("size(variables)")] {
             let story = start(&secretive([identity("echo").input("x", port), identity("other")]));

@@ -65,7 +65,7 @@ impl HttpExecutor {
             // nobody can tell whether the request arrived. A new one costs a round trip and knows.
             .pool_max_idle_per_host(0)
             .connect_timeout(Duration::from_millis(limits::HTTP_CONNECT_MS_MAX))
-            .dns_resolver(Resolver { policy: policy.clone() })
+            .dns_resolver(Resolver::new(policy.clone()))
             .connector_layer(MarkConnected)
             .build()
             .map_err(|error| HttpUnavailable(failure::causes(&error)))?;
@@ -131,7 +131,8 @@ impl<'a> Attempt<'a> {
         match timeout_at(self.deadline, sending).await {
             Err(_) => Err(failure::timed_out()),
             Ok(Err(_)) if hop.was_refused() => Err(failure::address_refused(host)),
-            Ok(Err(error)) => Err(failure::unanswered(error)),
+            Ok(Err(_)) if hop.is_unknown() => Err(failure::unknown_host(host)),
+            Ok(Err(error)) => Err(failure::unanswered(error, &outgoing.place())),
             Ok(Ok(response)) => Ok(response),
         }
     }

@@ -98,3 +98,7 @@ pub const HTTP_REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Bytes that are searched for secrets at once, without getting out of the way of other tasks: about a millisecond.
 pub const HTTP_SEARCH_BYTES_MAX: usize = 32 * 1024;
+
+/// Names that are looked up at once. A lookup holds a thread of the pool that also reads the store, and can't be broken
+/// off; slow names must leave most of that pool's threads to others.
+pub const HTTP_LOOKUPS_MAX: usize = 32;

@@ -7,8 +7,12 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// a large one.
 pub const DEFINITION_BYTES_MAX: usize = abide_core::limits::DEFINITION_BYTES_MAX;
 
-/// Bytes of a secret's value: every key and certificate fits, and it has to fit into the header of a request.
-pub const SECRET_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a secret's value: every key and certificate fits, and eight of them fit into one request.
+pub const SECRET_BYTES_MAX: usize = 8 * 1024;
+
+/// Characters of a secret's value, spaces around it left out. A shorter one stands in any answer by chance, so it could
+/// not be taken out of answers.
+pub const SECRET_CHARS_MIN: usize = abide_engine::limits::HTTP_SECRET_CHARS_MIN;
 
 /// Children that are shown with a run; a run may have any number.
 pub const CHILD_RUNS_MAX: usize = 100;

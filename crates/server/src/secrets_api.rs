@@ -55,10 +55,17 @@ fn read_value(body: Result<JsonBody<Set>>) -> Result<String> {
     let shape = || ApiError::new("validation_error", r#"the body is {"value": "..."} and nothing else"#);
     let JsonBody(Set { value }) = body.map_err(|error| if error.is_invalid() { shape() } else { error })?;
     let text: String = value.parse().map_err(|_| ApiError::invalid("value", "'value' must be a string"))?;
-    if (1..=limits::SECRET_BYTES_MAX).contains(&text.len()) {
+    let (least, most) = (limits::SECRET_CHARS_MIN, limits::SECRET_BYTES_MAX);
+    let problem = if text.len() > most {
+        format!("'value' has more than {most} bytes; keep it elsewhere, and a reference to it here")
+    } else if text.trim().chars().count() < least {
+        format!(
+            "'value' has fewer than {least} characters, too few to be found in answers; choose a longer one"
+        )
+    } else {
         return Ok(text);
-    }
-    Err(ApiError::invalid("value", format!("'value' has 1 to {} bytes", limits::SECRET_BYTES_MAX)))
+    };
+    Err(ApiError::invalid("value", problem))
 }
 
 /// The tenant's secrets by name, without their values.

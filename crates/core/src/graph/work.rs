@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::expression::Expression;
 use crate::fields::{Fields, Findings};
 use crate::graph::Kind;
+use crate::http::{SECRET_IN_HOST, ends_before_path, header_problem};
 use crate::template::{JsonTemplate, Template};
 use crate::{Json, JsonMap, limits};
 
@@ -269,9 +270,7 @@ impl Http {
             let place = fields.place("method");
             fields.findings().objection(place, format!("use one of {}", METHODS.join(", ")));
         }
-        let url = fields.text("url");
-        let place = fields.place("url");
-        let url = url.and_then(|text| parsed(Template::parse(&text), &place, fields.findings()));
+        let url = Self::url(fields);
         let headers = Self::headers(fields);
         let body = Self::body(fields);
         let timeout_ms = fields.optional_whole("timeoutMs", 1..=limits::HTTP_TIMEOUT_MS_MAX);
@@ -290,12 +289,25 @@ impl Http {
         })
     }
 
+    fn url(fields: &mut Fields<'_>) -> Option<Template> {
+        let text = fields.text("url")?;
+        let place = fields.place("url");
+        let url = parsed(Template::parse(&text), &place, fields.findings())?;
+        if url.before_secret().is_some_and(|before| ends_before_path(&before)) {
+            fields.findings().objection(place, SECRET_IN_HOST);
+        }
+        Some(url)
+    }
+
     fn headers(fields: &mut Fields<'_>) -> Vec<(String, Template)> {
         let map = fields.optional_map("headers").unwrap_or_default();
         let place = fields.place("headers");
         let mut headers = Vec::new();
         for (name, value) in map {
             let place = format!("{place}.{name}");
+            if let Some(problem) = header_problem(&name) {
+                fields.findings().objection(place.clone(), problem);
+            }
             match value.parse::<String>() {
                 Ok(text) => {
                     let template = parsed(Template::parse(&text), &place, fields.findings());

@@ -57,7 +57,7 @@ pub(super) async fn accepted(
         }
         End::TooMuch => Err(failure::response_too_large(bytes_max)),
         End::Late => Err(failure::timed_out()),
-        End::Broken(error) => Err(failure::unanswered(error)),
+        End::Broken(error) => Err(failure::broken_off(error)),
     }
 }
 

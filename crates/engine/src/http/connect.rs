@@ -6,18 +6,21 @@
 //! The client's hooks say nothing of the request they work for. What they need to know is held in a
 //! task-local, [`Hop`]; without keeping connections the client resolves and connects in the caller's task.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::policy::NetPolicy;
-use crate::limits::HTTP_ADDRESSES_MAX;
+use crate::limits::{HTTP_ADDRESSES_MAX, HTTP_LOOKUPS_MAX};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -32,13 +35,20 @@ pub(super) struct Hop {
     port: u16,
     /// Set when the policy left none of the host's addresses.
     refused: AtomicBool,
+    /// Set when no address of the host was found.
+    unknown: AtomicBool,
     /// Set when a connection stands. It is shared by all hops of an attempt.
     connected: Arc<AtomicBool>,
 }
 
 impl Hop {
     pub(super) fn new(host: &str, port: u16, connected: Arc<AtomicBool>) -> Arc<Self> {
-        Arc::new(Self { host: host.to_owned(), port, refused: AtomicBool::new(false), connected })
+        let (refused, unknown) = Default::default();
+        Arc::new(Self { host: host.to_owned(), port, refused, unknown, connected })
+    }
+
+    pub(super) fn is_unknown(&self) -> bool {
+        self.unknown.load(Ordering::Acquire)
     }
 
     pub(super) fn was_refused(&self) -> bool {
@@ -51,20 +61,41 @@ fn current() -> Result<Arc<Hop>, BoxError> {
     HOP.try_with(Arc::clone).map_err(|_| "a connection outside of any request".into())
 }
 
+/// Finds the addresses of a name, and blocks the thread meanwhile.
+type LookUp = fn(&str) -> io::Result<Vec<SocketAddr>>;
+
 /// Looks names up as the operating system does, and leaves out what the policy does not permit.
 pub(super) struct Resolver {
-    pub(super) policy: Arc<NetPolicy>,
+    policy: Arc<NetPolicy>,
+    look_up: LookUp,
+    /// The operating system's lookups can't be broken off, and each holds a thread that others need as well.
+    lookups: Arc<Semaphore>,
+}
+
+impl Resolver {
+    pub(super) fn new(policy: Arc<NetPolicy>) -> Self {
+        Self { policy, look_up: ask_system, lookups: Arc::new(Semaphore::new(HTTP_LOOKUPS_MAX)) }
+    }
+}
+
+fn ask_system(name: &str) -> io::Result<Vec<SocketAddr>> {
+    // The client puts the URL's port in the place of this one.
+    Ok((name, 0).to_socket_addrs()?.take(HTTP_ADDRESSES_MAX).collect())
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let policy = self.policy.clone();
+        let (policy, look_up, lookups) = (self.policy.clone(), self.look_up, self.lookups.clone());
         Box::pin(async move {
             let hop = current()?;
-            // The client puts the URL's port in the place of this one.
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let permitted = policy.permitted(&hop.host, hop.port, found.take(HTTP_ADDRESSES_MAX));
-            some_or_refused(permitted, &hop)
+            let permit = lookups.acquire_owned().await?;
+            let found = spawn_blocking(move || {
+                // Whoever asked may be gone by then; the thread is in use until here all the same.
+                let _permit = permit;
+                look_up(name.as_str())
+            });
+            let found = found.await?.inspect_err(|_| hop.unknown.store(true, Ordering::Release))?;
+            some_or_refused(policy.permitted(&hop.host, hop.port, found.into_iter()), &hop)
         })
     }
 }
@@ -114,5 +145,53 @@ where
             hop.connected.store(true, Ordering::Release);
             Ok(connection)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Lookups that have begun.
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+    /// Held by the test for as long as no lookup is to end.
+    static GATE: Mutex<()> = Mutex::new(());
+
+    fn slow(_: &str) -> io::Result<Vec<SocketAddr>> {
+        BEGUN.fetch_add(1, Ordering::AcqRel);
+        drop(GATE.lock().unwrap());
+        Ok(vec!["1.1.1.1:0".parse().unwrap()])
+    }
+
+    fn resolve(resolver: &Resolver) -> impl Future<Output = Result<Addrs, BoxError>> + use<> {
+        let hop = Hop::new("slow.example", 80, Arc::default());
+        HOP.scope(hop, resolver.resolve("slow.example".parse().unwrap()))
+    }
+
+    #[test]
+    fn lookups_that_nobody_waits_for_any_more_still_count() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let gate = GATE.lock().unwrap();
+        runtime.block_on(async {
+            let resolver = Resolver { look_up: slow, ..Resolver::new(Arc::default()) };
+            let asked: Vec<_> = (0..2 * HTTP_LOOKUPS_MAX).map(|_| tokio::spawn(resolve(&resolver))).collect();
+            while BEGUN.load(Ordering::Acquire) < HTTP_LOOKUPS_MAX {
+                tokio::task::yield_now().await;
+            }
+            for one in asked {
+                one.abort();
+                assert!(one.await.is_err_and(|error| error.is_cancelled()));
+            }
+            let late = tokio::spawn(resolve(&resolver));
+            tokio::task::yield_now().await;
+            assert_eq!(resolver.lookups.available_permits(), 0, "their threads are in use");
+            assert_eq!(BEGUN.load(Ordering::Acquire), HTTP_LOOKUPS_MAX);
+            drop(gate);
+            assert_eq!(late.await.unwrap().ok().unwrap().count(), 1, "it gets its turn");
+        });
     }
 }

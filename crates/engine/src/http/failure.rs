@@ -2,6 +2,9 @@
 //!
 //! They all say [`Reached::No`]; whoever made the attempt knows whether a connection stood, and corrects it.
 
+use std::error::Error;
+use std::io::ErrorKind;
+
 use abide_core::{Failure, Json, Reached, TaskFailure};
 use serde::Serialize;
 
@@ -57,31 +60,84 @@ pub(super) fn stopped() -> TaskFailure {
     )
 }
 
-/// What became of a request that was not answered, or not in full.
-pub(super) fn unanswered(error: reqwest::Error) -> TaskFailure {
+/// Where a request goes, as it is told.
+pub(super) struct Place {
+    /// Host and port.
+    pub(super) service: String,
+    /// Whether the connection is encrypted.
+    pub(super) tls: bool,
+}
+
+/// What became of a request that was not answered.
+pub(super) fn unanswered(error: reqwest::Error, place: &Place) -> TaskFailure {
     // The URL may hold a secret in a form that nobody searches for.
     let error = error.without_url();
-    if error.is_timeout() {
-        timed_out()
-    } else if error.is_builder() {
-        request_invalid(format!("the request can't be sent: {}", causes(&error)))
-    } else if error.is_connect() {
-        let message = format!(
-            "the server can't be reached: {}; check the host, the port and its certificate",
-            causes(&error)
-        );
-        passing("http_unreachable", message)
-    } else {
-        let message = format!(
-            "the connection broke before the answer was complete: {}; check what the server did with the request",
-            causes(&error)
-        );
-        passing("http_interrupted", message)
+    if error.is_connect() && !error.is_timeout() {
+        return unreachable(&error, place);
     }
+    if error.is_builder() {
+        return request_invalid(format!("the request can't be sent: {}", causes(&error)));
+    }
+    broken_off(error)
+}
+
+/// What became of a request that was answered in part, or not at all.
+pub(super) fn broken_off(error: reqwest::Error) -> TaskFailure {
+    let error = error.without_url();
+    if error.is_timeout() {
+        return timed_out();
+    }
+    let message = format!(
+        "the connection broke before the answer was complete: {}; check what the server did with the request",
+        root(&error)
+    );
+    passing("http_interrupted", message)
+}
+
+pub(super) fn unknown_host(host: &str) -> TaskFailure {
+    passing("http_unreachable", format!("no address is known for host {host}: check its name"))
+}
+
+fn unreachable(error: &reqwest::Error, place: &Place) -> TaskFailure {
+    let Place { service, tls } = place;
+    let message = match io_kind(error) {
+        Some(ErrorKind::ConnectionRefused) => {
+            format!("{service} refused the connection: check the port, and that the server runs")
+        }
+        Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable) => {
+            format!("there is no way to {service}: check the host and the network")
+        }
+        _ if *tls => {
+            let why = root(error);
+            format!("the TLS handshake with {service} failed: {why}; check the server's certificate")
+        }
+        _ => format!("{service} can't be reached: {}; check the host and the port", root(error)),
+    };
+    passing("http_unreachable", message)
+}
+
+/// An error and everything that led to it.
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let error = next?;
+        next = error.source();
+        Some(error)
+    })
+}
+
+/// What the operating system said.
+fn io_kind(error: &reqwest::Error) -> Option<ErrorKind> {
+    chain(error).filter_map(|error| error.downcast_ref::<std::io::Error>()).last().map(std::io::Error::kind)
+}
+
+/// What an error comes down to.
+fn root(error: &reqwest::Error) -> String {
+    chain(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
 /// An error with everything that led to it, without saying the same twice.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
+pub(super) fn causes(error: &dyn Error) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

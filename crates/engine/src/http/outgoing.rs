@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use abide_core::{HttpRequest, Piece, TaskFailure};
+use abide_core::{HttpRequest, Piece, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, COOKIE, HeaderMap,
     HeaderName, HeaderValue,
 };
 use reqwest::{Method, Url};
 
-use super::failure::{redirect_refused, request_invalid, secret_missing};
+use super::failure::{Place, redirect_refused, request_invalid, secret_missing};
 use super::scrub::Forms;
 use crate::limits::{
     HTTP_HEADERS_BYTES_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_SECRETS_BYTES_MAX, HTTP_URL_BYTES_MAX,
@@ -17,10 +17,6 @@ use crate::limits::{
 
 const METHODS: [Method; 7] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
-
-/// Headers that say how a message is framed or where it goes. They are the client's to set.
-const FRAMING: [&str; 7] =
-    ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -30,6 +26,8 @@ pub(super) struct Outgoing {
     url: Url,
     headers: Vec<Header>,
     body: Option<Text>,
+    /// Whether values stand in it that are never shown.
+    sensitive: bool,
 }
 
 struct Header {
@@ -64,11 +62,12 @@ pub(super) fn prepare(
 ) -> Result<(Outgoing, Forms), TaskFailure> {
     let mut secrets = Secrets::new(lookup);
     let method = method(&request.method)?;
+    check_authority(&request.url)?;
     let url = url(&secrets.put_together(&request.url)?.text)?;
     let headers = headers(request, &method, &mut secrets)?;
     let body = request.body.as_ref().map(|body| secrets.put_together(&body.pieces)).transpose()?;
     let forms = secrets.forms(&request.url);
-    Ok((Outgoing { method, url, headers, body }, forms))
+    Ok((Outgoing { method, url, headers, body, sensitive: request.sensitive }, forms))
 }
 
 impl<'a> Secrets<'a> {
@@ -154,6 +153,20 @@ fn url(text: &str) -> Result<Url, TaskFailure> {
     }
 }
 
+/// Names of hosts are asked of other servers, and written where secrets are not.
+fn check_authority(pieces: &[Piece]) -> Result<(), TaskFailure> {
+    let texts = pieces.iter().map_while(|piece| match piece {
+        Piece::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let before: String = texts.collect();
+    let has_secret = pieces.iter().any(|piece| !matches!(piece, Piece::Text(_)));
+    match has_secret && ends_before_path(&before) {
+        true => Err(request_invalid(SECRET_IN_HOST)),
+        false => Ok(()),
+    }
+}
+
 fn url_too_long() -> String {
     format!("the URL is longer than {HTTP_URL_BYTES_MAX} bytes: put the data into the body")
 }
@@ -187,7 +200,6 @@ fn headers(
         headers.push(header(CONTENT_TYPE, &Text { text: body.content_type.clone(), secret: false })?);
     }
     if changes_something(method) {
-        headers.retain(|header| header.name != IDEMPOTENCY_KEY);
         let key = Text { text: request.idempotency_key.clone(), secret: false };
         headers.push(header(IDEMPOTENCY_KEY, &key)?);
     }
@@ -205,12 +217,11 @@ fn changes_something(method: &Method) -> bool {
 }
 
 fn header_name(text: &str) -> Result<HeaderName, TaskFailure> {
-    let name = HeaderName::from_bytes(text.as_bytes())
-        .map_err(|_| request_invalid(format!("{text:?} is not a header's name")))?;
-    if FRAMING.contains(&name.as_str()) || name.as_str().starts_with("proxy-") {
-        return Err(request_invalid(format!("the header '{name}' is set by the client: take it out")));
+    let invalid = |problem: &str| request_invalid(format!("the header {text:?} can't be sent: {problem}"));
+    if let Some(problem) = header_problem(text) {
+        return Err(invalid(problem));
     }
-    Ok(name)
+    HeaderName::from_bytes(text.as_bytes()).map_err(|_| invalid("it is not a header's name"))
 }
 
 fn header(name: HeaderName, text: &Text) -> Result<Header, TaskFailure> {
@@ -228,6 +239,12 @@ impl Outgoing {
     pub(super) fn target(&self) -> (&str, u16) {
         let host = self.url.host_str().unwrap_or_default();
         (host, self.url.port_or_known_default().unwrap_or_default())
+    }
+
+    /// Where the request goes.
+    pub(super) fn place(&self) -> Place {
+        let (host, port) = self.target();
+        Place { service: format!("{host}:{port}"), tls: self.url.scheme() == "https" }
     }
 
     /// The request in the client's words.
@@ -275,6 +292,11 @@ impl Outgoing {
 
     /// What was meant for one server is not for another.
     fn leave_origin(&mut self) -> Result<(), TaskFailure> {
+        if self.sensitive {
+            return Err(redirect_refused(
+                "the server redirects sensitive values to another server: request the final URL",
+            ));
+        }
         const PERSONAL: [HeaderName; 3] = [AUTHORIZATION, COOKIE, IDEMPOTENCY_KEY];
         if self.body.as_ref().is_some_and(|body| body.secret) {
             return Err(redirect_refused(
@@ -322,6 +344,7 @@ mod tests {
             accept_statuses: Vec::new(),
             redirects_max: 5,
             idempotency_key: "key-1".to_owned(),
+            sensitive: false,
         };
         prepare(&request, &|_| Some("hunter22".to_owned())).ok().unwrap().0
     }
@@ -400,6 +423,7 @@ mod tests {
             accept_statuses: Vec::new(),
             redirects_max: 5,
             idempotency_key: "key-1".to_owned(),
+            sensitive: false,
         };
         let failed = prepare(&request, lookup).err()?;
         assert!(!failed.retryable);

@@ -3,6 +3,8 @@
 use abide_core::{HttpBody, HttpRequest, Piece, Reached, TaskFailure};
 use abide_engine::{HttpExecutor, NetPolicy};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 
 use crate::peer::{Act, Peer, SHORT, answer, closed_port, silent_port};
 use crate::support::within;
@@ -20,6 +22,7 @@ fn request(method: &str, url: &str) -> HttpRequest {
         accept_statuses: Vec::new(),
         redirects_max: 5,
         idempotency_key: "call-1".to_owned(),
+        sensitive: false,
     }
 }
 
@@ -92,7 +95,6 @@ fn header_of(request: &str, name: &str) -> Vec<String> {
 async fn a_request_goes_out_as_the_node_wrote_it() {
     let peer = Peer::saying(answer(200, "", "")).await;
     let asked = with_header(request("POST", &peer.url("/a?b=c")), "X-One", text("1"));
-    let asked = with_header(asked, "idempotency-key", text("of the author"));
     let asked = with_body(asked, "text/plain", text("hello"));
     perform(&asked).await.unwrap();
 
@@ -249,6 +251,29 @@ async fn a_server_that_is_not_there_has_heard_nothing() {
 }
 
 #[tokio::test]
+async fn why_a_server_is_out_of_reach_is_told_in_short() {
+    let message = async |url: &str| perform(&hasty(url)).await.unwrap_err().failure.message;
+    let port = closed_port().await;
+    let told = message(&format!("http://127.0.0.1:{port}/?k=v")).await;
+    assert_eq!(
+        told,
+        format!("127.0.0.1:{port} refused the connection: check the port, and that the server runs")
+    );
+    let name = format!("{}.invalid", "a".repeat(64));
+    let told = message(&format!("http://{name}/")).await;
+    assert_eq!(told, format!("no address is known for host {name}: check its name"));
+    let not_tls = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = not_tls.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut stream, _) = not_tls.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+    });
+    let told = message(&format!("https://127.0.0.1:{port}/")).await;
+    let begins = format!("the TLS handshake with 127.0.0.1:{port} failed: ");
+    assert!(told.starts_with(&begins) && !told.contains("client error"), "{told}");
+}
+
+#[tokio::test]
 async fn a_connection_that_breaks_may_have_carried_the_request() {
     let interrupted = ("http_interrupted".to_owned(), true, Reached::Maybe);
     for said in ["", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc", "nonsense\r\n\r\n"] {
@@ -357,6 +382,23 @@ async fn another_server_is_not_told_what_was_meant_for_the_first() {
 }
 
 #[tokio::test]
+async fn sensitive_values_stay_with_the_server_that_they_were_meant_for() {
+    let second = Peer::saying(answer(200, "", "here")).await;
+    let location = format!("location: {}\r\n", second.url("/moved"));
+    let first = Peer::saying(answer(307, &location, "")).await;
+    let asked = HttpRequest { sensitive: true, ..get(&first.url("/?name=x")) };
+    assert_eq!(failure(&asked).await, ("http_redirect_refused".to_owned(), false, Reached::Maybe));
+    assert_eq!(second.heard(), [""; 0]);
+    let near = Peer::start(|heard| {
+        let moved = heard.starts_with("GET /moved ");
+        Act::Say(if moved { answer(200, "", "here") } else { answer(307, "location: /moved\r\n", "") })
+    })
+    .await;
+    let asked = HttpRequest { sensitive: true, ..get(&near.url("/")) };
+    assert_eq!(perform(&asked).await.unwrap()["body"], "here", "the same server may have them");
+}
+
+#[tokio::test]
 async fn redirects_are_followed_as_far_as_the_node_says() {
     let peer = Peer::start(|heard| {
         let path = heard.split(' ').nth(1).unwrap();
@@ -431,10 +473,14 @@ async fn a_request_that_can_not_be_sent_is_refused_before_anything_happens() {
         "TE",
         "Trailer",
         "Proxy-Anything",
+        "Idempotency-Key",
     ] {
         let asked = with_header(get(&url), name, text("1"));
         assert_eq!(failure(&asked).await, refused("http_request_invalid"), "{name}");
     }
+    let mut in_host = get("http://");
+    in_host.url.extend([Piece::Secret("HOST".to_owned()), Piece::Text(".localhost/".to_owned())]);
+    assert_eq!(failure(&in_host).await, refused("http_request_invalid"), "a secret in the host");
     let unknown = with_header(get(&url), "X-A", vec![Piece::Secret("UNKNOWN".to_owned())]);
     assert_eq!(failure(&unknown).await, refused("secret_missing"));
     assert_eq!(peer.heard(), [""; 0]);

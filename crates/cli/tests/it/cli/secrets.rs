@@ -36,7 +36,7 @@ fn secrets_are_set_listed_and_removed() {
 fn a_value_that_can_not_be_one_is_refused_and_not_repeated() {
     let site = site();
     let server = site.start(&[]);
-    for value in [&b""[..], b"\n", b"s3cret\xff", &b"s3cret".repeat(11_000)] {
+    for value in [&b""[..], b"\n", b"abc\r\n", b"s3cret\xff", &b"s3cret".repeat(2000)] {
         let output = set(&server, "TOKEN", value);
         assert_eq!(code(&output), 1, "{output:?}");
         assert!(output.stdout.is_empty() && !stderr(&output).contains("s3cret"), "{output:?}");
