@@ -37,6 +37,8 @@ pub(crate) enum Verb {
     Keys(KeysArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
+    /// Write a data directory anew, without traces of what was erased (while no server uses it)
+    Compact(CompactArgs),
     /// Measure this machine: durable steps, runs, parked runs, each beside bare SQLite
     Bench(BenchArgs),
     /// Print a completion script for your shell
@@ -174,6 +176,10 @@ pub(crate) enum RunVerb {
         reason: Option<String>,
     },
     /// Erase what an ended run read and wrote, for good; that it ran stays on record
+    #[command(
+        after_help = "What is erased is overwritten. Copies of single rows may be left where they stood earlier in the \
+                      file, until `abide compact`."
+    )]
     Erase {
         /// The run's id
         run: String,
@@ -249,8 +255,11 @@ pub(crate) enum WorkflowVerb {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// List the workflows that can be started
-    List,
+    /// List the workflows that can be started, or the versions of one
+    List {
+        /// A workflow's id: list its versions, newest first
+        workflow: Option<String>,
+    },
     /// Print a definition as it was pushed: abide workflow show orders > orders.json
     Show {
         /// The workflow's id
@@ -367,6 +376,20 @@ pub(crate) enum KeysVerb {
 #[derive(ClapArgs)]
 pub(crate) struct VerifyArgs {
     /// Data directory; a server may be running on it
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
+    pub(crate) data: PathBuf,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(ClapArgs)]
+#[command(
+    after_help = "It takes time and room on the disk in proportion to the data. Erasing a run overwrites what that \
+                  frees; this also removes copies that were left where rows stood earlier."
+)]
+pub(crate) struct CompactArgs {
+    /// Data directory; no server may be running on it
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
     pub(crate) data: PathBuf,
     /// Print JSON instead of text

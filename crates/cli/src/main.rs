@@ -5,6 +5,7 @@
 mod args;
 mod bench;
 mod client;
+mod compact;
 mod config;
 mod definition_diff;
 mod definition_file;
@@ -48,6 +49,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
         Verb::Verify(verify) => verify::verify(verify).await,
+        Verb::Compact(args) => compact::compact(args).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,
         Verb::Completions { shell } => output::completions(shell),
     }

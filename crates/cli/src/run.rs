@@ -128,6 +128,9 @@ async fn erase(
         return output::json(&answer.to_string());
     }
     let (run, events) = (cell(&answer["runId"]), cell(&answer["events"]));
+    if answer["events"] == 0 {
+        return output::line(&format!("{run} was erased already"));
+    }
     output::line(&format!("{run} is erased ({events} events)"))
 }
 

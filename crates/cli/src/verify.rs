@@ -27,8 +27,11 @@ pub(crate) async fn verify(args: VerifyArgs) -> anyhow::Result<()> {
     if report.is_clean() {
         return Ok(());
     }
-    let message =
-        "the data is not as the journals say; stop the server, keep a copy, restore the last backup";
+    let message = if report.is_only_interrupted() {
+        "erasures were interrupted; erase those runs again with `abide run erase RUN`"
+    } else {
+        "the data is not as the journals say; stop the server, keep a copy, restore the last backup"
+    };
     Err(Failure::new(Exit::Damaged, message).into())
 }
 

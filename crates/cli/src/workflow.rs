@@ -26,7 +26,8 @@ pub(crate) async fn dispatch(args: WorkflowArgs) -> anyhow::Result<()> {
         WorkflowVerb::New { id, template, yaml } => new(&id, &template, yaml),
         WorkflowVerb::Validate { files } => validate::validate(&files, args.client.json),
         WorkflowVerb::Push { files } => push::push(&client()?, &args.client, &files).await,
-        WorkflowVerb::List => list(&client()?, &args.client).await,
+        WorkflowVerb::List { workflow: None } => list(&client()?, &args.client).await,
+        WorkflowVerb::List { workflow: Some(id) } => versions(&client()?, &args.client, &id).await,
         WorkflowVerb::Show { workflow, version } => show(&client()?, &workflow, version).await,
         WorkflowVerb::Diff { target, from, to } => {
             compare::compare(&client()?, &args.client, &target, from, to).await
@@ -57,6 +58,21 @@ async fn list(client: &Client, args: &ClientArgs) -> anyhow::Result<()> {
         &["WORKFLOW", "NAME", "VERSION", "PUSHED", "BY", "SOURCE"],
         workflows.iter().map(row).collect(),
     ))
+}
+
+async fn versions(client: &Client, args: &ClientArgs, workflow: &str) -> anyhow::Result<()> {
+    let answer = client.get(&format!("/v1/workflows/{}/versions", encoded(workflow))).await?;
+    if args.json {
+        return output::json(&answer.to_string());
+    }
+    let versions = answer["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    if versions.is_empty() {
+        output::say("it comes from a folder of the server and was never pushed, so it has no versions");
+        return Ok(());
+    }
+    let keys = ["version", "createdAt", "createdBy", "hash"];
+    let row = |version: &Value| keys.map(|key| cell(&version[key])).to_vec();
+    output::line(&output::table(&["VERSION", "PUSHED", "BY", "HASH"], versions.iter().map(row).collect()))
 }
 
 fn row(workflow: &Value) -> Vec<String> {

@@ -147,6 +147,7 @@ impl Engine {
         let new = NewWorkflow {
             tenant,
             id: graph.workflow_id.to_string(),
+            name: graph.name.clone(),
             hash: graph.hash,
             source: graph.source.clone(),
             at: self.shell.clock.now(),
@@ -177,7 +178,10 @@ impl Engine {
     pub async fn erase(&self, key: Key, by: Option<String>, reason: Option<String>) -> Result<u64, Error> {
         self.check_open()?;
         let erasure = Erasure { at: self.shell.clock.now(), by, reason };
-        let erased = self.shell.store.erase(key, erasure).await?;
+        // A caller that goes away does not keep a long one from being done.
+        let store = self.shell.store.clone();
+        let erasing = self.shell.runtime.spawn(async move { store.erase(key, erasure).await });
+        let erased = erasing.await.map_err(|_| Error::Draining)??;
         if let Some(cell) = self.shell.hot.peek(key).filter(|_| erased != Erased::NotEnded) {
             self.shell.hot.remove(&cell);
         }

@@ -9,7 +9,7 @@ use abide_core::{
     Effect, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunId, Salt, Status, Summary,
     TaskId, TenantId,
 };
-use abide_store::{Beside, Listed, Loaded, Message, Store, TimerRow, Totals};
+use abide_store::{Beside, Listed, Loaded, Message, Note, Store, TimerRow, Totals};
 
 use crate::Error;
 use crate::apart::Apart;
@@ -21,6 +21,9 @@ const FINDINGS_MAX: usize = 1000;
 
 /// Events read at once, so that a long journal takes no more memory than a short one.
 const PAGE_EVENTS: usize = 1024;
+
+/// What is found about a run whose erasure did not come to its end. It is no damage.
+pub const ERASURE_INTERRUPTED: &str = "its erasure was interrupted; erase it again";
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,12 @@ pub struct Finding {
 }
 
 impl Report {
+    /// Whether nothing is wrong but that erasures have to be done again.
+    pub fn is_only_interrupted(&self) -> bool {
+        self.found == self.findings.len() as u64
+            && self.findings.iter().all(|finding| finding.what == ERASURE_INTERRUPTED)
+    }
+
     /// Whether everything is as it should be.
     pub fn is_clean(&self) -> bool {
         self.found == 0
@@ -172,6 +181,10 @@ impl Verifier<'_> {
 
     /// An erased journal can't be folded, but its chain still binds.
     async fn erased(&mut self, key: Key, counted: Head) -> Result<(), Error> {
+        if self.store.notes(key).await?.iter().any(Note::is_unfinished) {
+            self.find(Some(key), None, ERASURE_INTERRUPTED.to_owned());
+            return Ok(());
+        }
         let mut head = Head::new(key);
         loop {
             let page = self.store.journal(key, head.next, PAGE_EVENTS).await?;

@@ -173,6 +173,8 @@ pub struct NewWorkflow {
     pub tenant: TenantId,
     /// Which workflow.
     pub id: String,
+    /// What its bytes say that it is called.
+    pub name: String,
     /// The hash of its bytes.
     pub hash: Hash,
     /// Its bytes.
@@ -190,6 +192,8 @@ pub struct WorkflowVersion {
     pub id: String,
     /// Which version of it, from 1.
     pub version: u32,
+    /// What it is called.
+    pub name: String,
     /// The hash of its bytes.
     pub hash: Hash,
     /// When it was pushed.
@@ -265,12 +269,23 @@ pub struct Note {
     pub sequence: u64,
     /// When.
     pub at: Millis,
-    /// What kind of note: `erased`.
+    /// What kind of note: `erased`, or `erasing` until that is done.
     pub kind: String,
     /// Who.
     pub by: Option<String>,
     /// What it says.
     pub body: Json,
+}
+
+impl Note {
+    /// The note of an erasure that is done, and of one that is under way.
+    pub(crate) const ERASED: &str = "erased";
+    pub(crate) const ERASING: &str = "erasing";
+
+    /// Whether it is of an erasure that has begun and not ended.
+    pub fn is_unfinished(&self) -> bool {
+        self.kind == Self::ERASING
+    }
 }
 
 /// A 32-byte column.

@@ -15,6 +15,7 @@ mod workflows;
 mod writer;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use crate::{
     ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
     MessageRow, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
+use erase::Progress;
 use queue::{Job, Queue};
 use reader::Readers;
 
@@ -43,6 +45,8 @@ pub struct Sqlite {
     readers: Arc<Readers>,
     counts: Arc<writer::Counters>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// Whether the log may hold what was erased. A process that died may have left it so.
+    uncut: Arc<AtomicBool>,
     /// Held for as long as the directory is ours.
     _lock: Option<std::fs::File>,
 }
@@ -90,7 +94,8 @@ impl Sqlite {
     async fn cut_log(&self) -> Result<(), Error> {
         for _ in 0..CUT_ATTEMPTS_MAX {
             tokio::time::sleep(CUT_REST).await;
-            if self.on_writer(|connection| writer::cut_log(connection)).await? {
+            let uncut = self.uncut.clone();
+            if self.on_writer(move |connection| cut_once(connection, &uncut)).await? {
                 return Ok(());
             }
         }
@@ -101,11 +106,38 @@ impl Sqlite {
         Ok(())
     }
 
+    /// Erases one page of a journal, and cuts the log if that was the last. Tells whether the log is cut.
+    async fn erase_page(&self, key: Key, erasure: Erasure, from: u64) -> Result<(Progress, bool), Error> {
+        let uncut = self.uncut.clone();
+        let page = self.on_writer(move |connection| {
+            let progress = writer::in_transaction(connection, |transaction| {
+                erase::erase_page(transaction, key, &erasure, from)
+            })?;
+            let is_cut = match progress {
+                Progress::Next(_) | Progress::Ended(Erased::Done { .. }) => {
+                    uncut.store(true, Ordering::Relaxed);
+                    matches!(progress, Progress::Next(_)) || cut_once(connection, &uncut)?
+                }
+                Progress::Ended(Erased::Already) => cut_once(connection, &uncut)?,
+                Progress::Ended(Erased::NotFound | Erased::NotEnded) => true,
+            };
+            Ok((progress, is_cut))
+        });
+        page.await
+    }
+
     /// Takes in no more, and gives the threads that write and answer what is queued.
     fn shut(&self) -> Vec<std::thread::JoinHandle<()>> {
         self.queue.close();
         std::mem::take(&mut *self.threads.lock().expect("no thread panics holding this"))
     }
+}
+
+/// Cuts the log, unless it was cut since the last erasure.
+fn cut_once(connection: &rusqlite::Connection, uncut: &AtomicBool) -> Result<bool, rusqlite::Error> {
+    let is_cut = !uncut.load(Ordering::Relaxed) || writer::cut_log(connection)?;
+    uncut.store(!is_cut, Ordering::Relaxed);
+    Ok(is_cut)
 }
 
 /// Waits for the store's threads. One that drops the store itself, in an answer, can't wait for itself.
@@ -254,23 +286,29 @@ impl Store for Sqlite {
     }
 
     fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased> {
-        let written = self.on_writer(move |connection| {
-            let erased =
-                writer::in_transaction(connection, |transaction| erase::erase(transaction, key, &erasure))?;
-            let has_gone = matches!(erased, Erased::Done { .. } | Erased::Already);
-            Ok((erased, !has_gone || writer::cut_log(connection)?))
-        });
         Box::pin(async move {
-            let (erased, is_cut) = written.await?;
-            if !is_cut {
-                self.cut_log().await?;
+            let mut from = 0;
+            loop {
+                match self.erase_page(key, erasure.clone(), from).await? {
+                    (Progress::Next(next), _) => from = next,
+                    (Progress::Ended(erased), is_cut) => {
+                        if !is_cut {
+                            self.cut_log().await?;
+                        }
+                        return Ok(erased);
+                    }
+                }
             }
-            Ok(erased)
         })
     }
 
     fn compact(&self) -> Answer<'_, ()> {
-        let written = self.on_writer(|connection| writer::compact(connection));
+        let uncut = self.uncut.clone();
+        let written = self.on_writer(move |connection| {
+            uncut.store(true, Ordering::Relaxed);
+            writer::compact(connection)?;
+            cut_once(connection, &uncut)
+        });
         Box::pin(async move { if written.await? { Ok(()) } else { self.cut_log().await } })
     }
 

@@ -103,7 +103,7 @@ pub trait Store: Send + Sync + 'static {
     fn delete_secret(&self, tenant: TenantId, name: String) -> Answer<'_, bool>;
 
     /// Erases what an aggregate said: its payloads, its secret, its snapshot, and the messages to and from it that
-    /// nobody can hear any more, all in one transaction with a note of it. Its columns, the envelopes of its events,
+    /// nobody can hear any more, and notes that. Its columns, the envelopes of its events,
     /// its children and its definition (which other runs share) stay, and the hash chain still verifies.
     ///
     /// Only an aggregate that has ended can be erased. `Done` means that a power cut can't bring anything back, and

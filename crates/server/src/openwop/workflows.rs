@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{Graph, Problem, TenantId, hex};
+use abide_core::{Graph, Problem, hex};
 use abide_engine::Error as EngineError;
 use abide_store::WorkflowVersion;
 use axum::Json;
@@ -102,7 +102,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> R
     for version in &versions {
         let mut entry = described(version);
         entry["workflowId"] = json!(version.id);
-        entry["name"] = json!(name_of(&app, principal.tenant, &version.id).await?);
+        entry["name"] = json!(version.name);
         entry["source"] = json!("pushed");
         workflows.push(entry);
     }
@@ -111,15 +111,6 @@ pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> R
     workflows.extend(shared.iter().filter(|graph| !own(&graph.workflow_id)).map(|graph| from_folder(graph)));
     workflows.sort_by(|a, b| a["workflowId"].as_str().cmp(&b["workflowId"].as_str()));
     Ok(Json(json!({ "workflows": workflows })))
-}
-
-/// The display name of a tenant's workflow. One that this version can't read has none, and is listed all the same.
-async fn name_of(app: &App, tenant: TenantId, id: &str) -> Result<Option<String>> {
-    match app.engine().workflow(tenant, id).await {
-        Ok(graph) => Ok(Some(graph.name.clone())),
-        Err(EngineError::Invalid(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn from_folder(graph: &Graph) -> Value {

@@ -16,6 +16,7 @@ CREATE TABLE workflows (
     id         TEXT    NOT NULL,
     version    INTEGER NOT NULL,   -- counted from 1
     hash       BLOB    NOT NULL,
+    name       TEXT    NOT NULL,   -- as its bytes say, so that a list need not read them
     created_at INTEGER NOT NULL,
     created_by TEXT,
     PRIMARY KEY (tenant, id, version)
@@ -37,8 +38,9 @@ CREATE TABLE notes (
     id     BLOB    NOT NULL,
     seq    INTEGER NOT NULL,       -- counted from 0 for each aggregate
     at     INTEGER NOT NULL,
-    kind   TEXT    NOT NULL,       -- 'erased'
+    kind   TEXT    NOT NULL,       -- 'erased', and 'erasing' until that is done
     by     TEXT,
     body   BLOB    NOT NULL,       -- JSON
+    salt   BLOB,                   -- while its erasure is under way: the journal's, which that needs to its end
     PRIMARY KEY (tenant, id, seq)
 ) WITHOUT ROWID;

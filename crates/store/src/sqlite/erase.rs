@@ -11,22 +11,50 @@ use super::reader::{self, checked, journal};
 use crate::sql::ENDED;
 use crate::{Erased, Erasure, Note};
 
-/// Events erased at once, so that a long journal takes no more memory than a short one.
-const PAGE_EVENTS: usize = 1024;
+/// Events erased in one transaction, so that those who wait for the writer get their turn, and a long journal takes no
+/// more memory than a short one.
+const PAGE_EVENTS: usize = 1000;
 
-const KIND: &str = "erased";
+/// How far an erasure has come.
+pub(super) enum Progress {
+    /// What was said from this event on is still there.
+    Next(u64),
+    Ended(Erased),
+}
 
-pub(super) fn erase(transaction: &Transaction<'_>, key: Key, erasure: &Erasure) -> rusqlite::Result<Erased> {
+/// Erases a page of a journal from an event on. The first page takes the salt along: from then on the journal counts as
+/// erased, and the salt lies in the note until the last page is done.
+pub(super) fn erase_page(
+    transaction: &Transaction<'_>,
+    key: Key,
+    erasure: &Erasure,
+    from: u64,
+) -> rusqlite::Result<Progress> {
     match status(transaction, key)? {
-        None => return Ok(Erased::NotFound),
-        Some(status) if !status.is_terminal() => return Ok(Erased::NotEnded),
+        None => return Ok(Progress::Ended(Erased::NotFound)),
+        Some(status) if !status.is_terminal() => return Ok(Progress::Ended(Erased::NotEnded)),
         Some(_) => {}
     }
-    let salt = salt(transaction, key)?;
-    let events = erase_payloads(transaction, key, salt.as_ref())?;
-    if salt.is_none() {
-        return Ok(Erased::Already);
+    if let Some(salt) = salt(transaction, key)? {
+        begin(transaction, key, erasure, salt)?;
     }
+    let Some(salt) = kept_salt(transaction, key)? else { return Ok(Progress::Ended(Erased::Already)) };
+    let page = journal(transaction, key, from, PAGE_EVENTS)?;
+    for record in &page {
+        erase_payload(transaction, key, &salt, record)?;
+    }
+    let next = page.last().map_or(from, |last| last.sequence + 1);
+    if page.len() == PAGE_EVENTS {
+        return Ok(Progress::Next(next));
+    }
+    transaction.execute(
+        "UPDATE notes SET kind = $1, salt = NULL WHERE tenant = $2 AND id = $3 AND kind = $4",
+        (Note::ERASED, key.tenant.0, key.id.as_bytes(), Note::ERASING),
+    )?;
+    Ok(Progress::Ended(Erased::Done { events: next }))
+}
+
+fn begin(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt) -> rusqlite::Result<()> {
     let named = (key.tenant.0, key.id.as_bytes());
     transaction.execute("UPDATE events SET salt = NULL WHERE tenant = $1 AND id = $2 AND seq = 0", named)?;
     transaction.execute(
@@ -34,8 +62,15 @@ pub(super) fn erase(transaction: &Transaction<'_>, key: Key, erasure: &Erasure) 
         named,
     )?;
     erase_messages(transaction, key)?;
-    note(transaction, key, erasure, events)?;
-    Ok(Erased::Done { events })
+    note(transaction, key, erasure, salt)
+}
+
+/// The salt of a journal whose erasure is under way.
+fn kept_salt(connection: &Connection, key: Key) -> rusqlite::Result<Option<Salt>> {
+    connection
+        .prepare_cached("SELECT salt FROM notes WHERE tenant = $1 AND id = $2 AND kind = $3")?
+        .query_row((key.tenant.0, key.id.as_bytes(), Note::ERASING), |row| row.get(0))
+        .optional()
 }
 
 fn status(connection: &Connection, key: Key) -> rusqlite::Result<Option<Status>> {
@@ -54,30 +89,17 @@ fn salt(connection: &Connection, key: Key) -> rusqlite::Result<Option<Salt>> {
     checked(0, salt.ok_or_else(|| "the first event is missing".to_owned()))
 }
 
-/// Leaves of each payload its salted hash, and counts the events.
-fn erase_payloads(transaction: &Transaction<'_>, key: Key, salt: Option<&Salt>) -> rusqlite::Result<u64> {
-    let mut next = 0;
-    loop {
-        let page = journal(transaction, key, next, PAGE_EVENTS)?;
-        let Some(last) = page.last() else { return Ok(next) };
-        next = last.sequence + 1;
-        for record in &page {
-            erase_payload(transaction, key, salt, record)?;
-        }
-    }
-}
-
+/// Leaves of a payload its salted hash.
 fn erase_payload(
     transaction: &Transaction<'_>,
     key: Key,
-    salt: Option<&Salt>,
+    salt: &Salt,
     record: &Record,
 ) -> rusqlite::Result<()> {
     if let Payload::Erased(_) = record.payload {
         return Ok(());
     }
-    let gone = || "the journal's salt is gone, but its payloads are not".to_owned();
-    let left = checked(0, record.digest(salt).ok_or_else(gone))?;
+    let left = record.digest(Some(salt));
     transaction
         .prepare_cached(
             "UPDATE events SET payload = NULL, erased = $1 WHERE tenant = $2 AND id = $3 AND seq = $4",
@@ -104,15 +126,21 @@ fn erase_messages(transaction: &Transaction<'_>, key: Key) -> rusqlite::Result<(
     Ok(())
 }
 
-fn note(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, events: u64) -> rusqlite::Result<()> {
+fn note(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt) -> rusqlite::Result<()> {
+    let (tenant, id) = (key.tenant.0, key.id.as_bytes());
+    let events: u64 = transaction.query_row(
+        "SELECT max(seq) + 1 FROM events WHERE tenant = $1 AND id = $2",
+        (tenant, id),
+        |row| row.get(0),
+    )?;
     let body = match &erasure.reason {
         Some(reason) => json!({"events": events, "reason": reason}),
         None => json!({"events": events}),
     };
     transaction.execute(
-        "INSERT INTO notes (tenant, id, seq, at, kind, by, body) \
-         SELECT $1, $2, coalesce(max(seq) + 1, 0), $3, $4, $5, $6 FROM notes WHERE tenant = $1 AND id = $2",
-        (key.tenant.0, key.id.as_bytes(), erasure.at, KIND, &erasure.by, body.to_string().into_bytes()),
+        "INSERT INTO notes (tenant, id, seq, at, kind, by, body, salt) \
+         SELECT $1, $2, coalesce(max(seq) + 1, 0), $3, $4, $5, $6, $7 FROM notes WHERE tenant = $1 AND id = $2",
+        (tenant, id, erasure.at, Note::ERASING, &erasure.by, body.to_string().into_bytes(), salt),
     )?;
     Ok(())
 }

@@ -133,7 +133,16 @@ impl Sqlite {
         queue.close();
         let readers = Readers::new(connections, file.clone());
         let threads = Mutex::new(Vec::new());
-        Ok(Self { file, boot: 0, queue, readers, counts: Arc::default(), threads, _lock: None })
+        Ok(Self {
+            file,
+            boot: 0,
+            queue,
+            readers,
+            counts: Arc::default(),
+            threads,
+            uncut: Arc::default(),
+            _lock: None,
+        })
     }
 
     fn start(
@@ -159,7 +168,16 @@ impl Sqlite {
             spawn("store-writer", move || writer.run()),
             spawn("store-answers", move || writer::answer(&waiting)),
         ];
-        Self { file, boot, queue, readers, counts, threads: Mutex::new(threads), _lock: Some(lock) }
+        Self {
+            file,
+            boot,
+            queue,
+            readers,
+            counts,
+            threads: Mutex::new(threads),
+            uncut: Arc::new(true.into()),
+            _lock: Some(lock),
+        }
     }
 }
 

@@ -20,12 +20,12 @@ pub(super) fn put(transaction: &Transaction<'_>, new: NewWorkflow) -> rusqlite::
     };
     transaction.execute(PUT_BLOB, (new.tenant.0, new.hash, &new.source[..]))?;
     transaction.execute(
-        "INSERT INTO workflows (tenant, id, version, hash, created_at, created_by) \
-         VALUES ($1, $2, $3, $4, $5, $6)",
-        (new.tenant.0, &new.id, next, new.hash, new.at, &new.by),
+        "INSERT INTO workflows (tenant, id, version, hash, name, created_at, created_by) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        (new.tenant.0, &new.id, next, new.hash, &new.name, new.at, &new.by),
     )?;
-    let NewWorkflow { id, hash, at, by, .. } = new;
-    Ok(WorkflowVersion { id, version: next, hash, created_at: at, created_by: by, created: true })
+    let NewWorkflow { id, name, hash, at, by, .. } = new;
+    Ok(WorkflowVersion { id, version: next, name, hash, created_at: at, created_by: by, created: true })
 }
 
 /// One version with its bytes: the latest, if none is named.
@@ -36,14 +36,14 @@ pub(super) fn get(
     version: Option<u32>,
 ) -> rusqlite::Result<Option<(WorkflowVersion, Arc<[u8]>)>> {
     let mut statement = connection.prepare_cached(
-        "SELECT w.id, w.version, w.hash, w.created_at, w.created_by, b.bytes \
+        "SELECT w.id, w.version, w.hash, w.name, w.created_at, w.created_by, b.bytes \
          FROM workflows w LEFT JOIN blobs b ON b.tenant = w.tenant AND b.hash = w.hash \
          WHERE w.tenant = $1 AND w.id = $2 AND w.version = coalesce($3, w.version) \
          ORDER BY w.version DESC LIMIT 1",
     )?;
     let found = statement.query_row((tenant.0, id, version), |row| {
-        let bytes: Option<Vec<u8>> = row.get(5)?;
-        let bytes = checked(5, bytes.ok_or_else(|| format!("the bytes of workflow '{id}' are missing")))?;
+        let bytes: Option<Vec<u8>> = row.get(6)?;
+        let bytes = checked(6, bytes.ok_or_else(|| format!("the bytes of workflow '{id}' are missing")))?;
         Ok((workflow(row)?, bytes.into()))
     });
     found.optional()
@@ -52,7 +52,7 @@ pub(super) fn get(
 /// The latest version of each workflow, by id.
 pub(super) fn latest(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Vec<WorkflowVersion>> {
     let mut statement = connection.prepare_cached(
-        "SELECT id, version, hash, created_at, created_by FROM workflows w \
+        "SELECT id, version, hash, name, created_at, created_by FROM workflows w \
          WHERE tenant = $1 AND version = \
          (SELECT max(version) FROM workflows v WHERE v.tenant = w.tenant AND v.id = w.id) ORDER BY id",
     )?;
@@ -67,7 +67,7 @@ pub(super) fn versions(
     limit: i64,
 ) -> rusqlite::Result<Vec<WorkflowVersion>> {
     let mut statement = connection.prepare_cached(
-        "SELECT id, version, hash, created_at, created_by FROM workflows \
+        "SELECT id, version, hash, name, created_at, created_by FROM workflows \
          WHERE tenant = $1 AND id = $2 ORDER BY version DESC LIMIT $3",
     )?;
     statement.query_map((tenant.0, id, limit), workflow)?.collect()
@@ -78,8 +78,9 @@ fn workflow(row: &Row<'_>) -> rusqlite::Result<WorkflowVersion> {
         id: row.get(0)?,
         version: row.get(1)?,
         hash: checked(2, hash(&row.get::<_, Vec<u8>>(2)?))?,
-        created_at: row.get(3)?,
-        created_by: row.get(4)?,
+        name: row.get(3)?,
+        created_at: row.get(4)?,
+        created_by: row.get(5)?,
         created: false,
     })
 }

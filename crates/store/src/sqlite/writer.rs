@@ -196,14 +196,13 @@ pub(super) fn cut_log(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Writes the whole file anew: SQLite overwrites what is deleted, but when it splits a page it may leave copies of
-/// the rows that moved between those that stayed. Tells whether the log could be cut as well.
-pub(super) fn compact(connection: &Connection) -> rusqlite::Result<bool> {
+/// the rows that moved between those that stayed. The log has to be cut then.
+pub(super) fn compact(connection: &Connection) -> rusqlite::Result<()> {
     // The copy may be larger than the memory.
     connection.pragma_update(None, "temp_store", "FILE")?;
     let vacuumed = connection.execute_batch("VACUUM");
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    vacuumed?;
-    cut_log(connection)
+    vacuumed
 }
 
 /// Gives answers until the writer is gone.

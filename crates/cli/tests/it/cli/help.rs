@@ -36,6 +36,7 @@ fn every_command_has_its_help() {
         "secrets set",
         "keys revoke",
         "verify",
+        "compact",
         "completions",
     ] {
         assert!(met.iter().any(|known| known == command), "{command} in {met:?}");

@@ -130,6 +130,7 @@ fn an_erased_run_keeps_its_outline() {
     let args = ["run", "erase", id, "--yes", "--reason", "asked for"];
     insta::assert_snapshot!("erase", told(&server.cli(&args)));
     insta::assert_snapshot!("erase_again", told(&server.cli(&["run", "erase", id, "--yes", "--json"])));
+    insta::assert_snapshot!("erased_already", told(&server.cli(&["run", "erase", id, "--yes"])));
     insta::assert_snapshot!("show_erased", told(&server.cli(&["run", "show", id])));
     let waiting = server.cli(&["run", "start", "hello"]);
     let refused = server.cli(&["run", "erase", stdout(&waiting).trim(), "--yes"]);

@@ -88,6 +88,8 @@ fn a_push_makes_a_version_only_of_what_is_new() {
     let json = json_of(&desk.ask(&server, &["workflow", "push", "hello.yaml", "--json"]));
     assert_eq!((&json["version"], &json["created"]), (&json!(1), &json!(false)));
     insta::assert_snapshot!("workflows", told(&desk.ask(&server, &["workflow", "list"])));
+    insta::assert_snapshot!("versions", told(&desk.ask(&server, &["workflow", "list", "hello"])));
+    insta::assert_snapshot!("no_versions", told(&desk.ask(&server, &["workflow", "list", "nothing"])));
     assert_eq!(json_of(&desk.ask(&server, &["workflow", "list", "--json"]))["workflows"][0]["version"], 1);
 }
 
@@ -119,6 +121,9 @@ fn versions_are_shown_and_told_apart() {
     insta::assert_snapshot!("diff_file", told(&desk.ask(&server, &["workflow", "diff", "hello.json"])));
     desk.ask(&server, &["workflow", "push", "hello.json"]);
     insta::assert_snapshot!("diff_versions", told(&desk.ask(&server, &["workflow", "diff", "hello"])));
+    let listed = desk.ask(&server, &["workflow", "list", "hello", "--json"]);
+    let numbers = |list: &serde_json::Value| [list[0]["version"].clone(), list[1]["version"].clone()];
+    assert_eq!(numbers(&json_of(&listed)["versions"]), [json!(2), json!(1)]);
     let args = ["workflow", "diff", "hello", "--from", "2", "--to", "1", "--json"];
     insta::assert_snapshot!("diff_json", told(&desk.ask(&server, &args)));
     let latest = desk.ask(&server, &["workflow", "show", "hello"]);

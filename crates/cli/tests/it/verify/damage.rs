@@ -394,3 +394,21 @@ async fn bytes_that_are_no_text_hold_up_no_other_timer_or_task() {
     let poll = format!("/v1/runs/{killed}/events/poll?timeout=30&lastSequence=6");
     assert_eq!(server.get(&poll).await.1["isComplete"], true, "the one whose task was left over");
 }
+
+/// A process died in the middle of an erasure: the run counts as erased, and erasing it again does the rest.
+#[tokio::test]
+async fn an_erasure_that_was_interrupted_is_no_damage() {
+    let data = Data::new().await;
+    let server = data.site.start(&["--test-clock"]);
+    let erase = format!("/v1/runs/{}/erase", data.done);
+    let events = server.post(&erase, &json!({})).await.1["events"].clone();
+    assert!(server.stop().success());
+    data.damage(&data.done, "UPDATE notes SET kind = 'erasing', salt = zeroblob(16) WHERE id = ?1");
+    assert_eq!(data.finds(&data.done, None), "its erasure was interrupted; erase it again");
+    let said = String::from_utf8(data.verifier(&[]).stderr).unwrap();
+    assert!(said.contains("erase those runs again") && !said.contains("backup"), "{said}");
+    let server = data.site.start(&["--test-clock"]);
+    assert_eq!(server.post(&erase, &json!({})).await.1["events"], events);
+    assert!(server.stop().success());
+    assert_eq!(data.verify().0, 0);
+}

@@ -128,27 +128,71 @@ async fn nobody_elses_run_is_touched() {
     }
 }
 
+/// A run with more than two pages of events that has ended.
+async fn long(store: &dyn Store) -> Live {
+    let (mut live, created) = Live::start(key(1), &waiting());
+    commit(store, created).await.unwrap();
+    for _ in 0..1100 {
+        for moved in [live.pause(), live.resume()] {
+            crate::engine::submit(store, moved);
+        }
+    }
+    commit(store, live.fire()).await.unwrap();
+    assert!(live.run.head().next > 2 * 1000, "it takes more than two pages");
+    live
+}
+
+/// Nothing is left of a journal but what proves that it was there.
+async fn check_erased(store: &dyn Store, live: &Live) {
+    let mut head = Head::new(key(1));
+    for record in store.journal(key(1), 0, usize::MAX).await.unwrap() {
+        assert!(matches!(record.payload, Payload::Erased(_)));
+        head.accept(&record, None).unwrap();
+    }
+    assert_eq!(head, live.run.head());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_journal_is_erased_to_its_end() {
     for engine in engines() {
         let store = engine.open();
-        let (mut live, created) = Live::start(key(1), &waiting());
-        commit(&*store, created).await.unwrap();
-        for _ in 0..1100 {
-            for moved in [live.pause(), live.resume()] {
-                crate::engine::submit(&*store, moved);
-            }
-        }
-        commit(&*store, live.fire()).await.unwrap();
+        let live = long(&*store).await;
         let events = live.run.head().next;
-        assert!(events > 2 * 1024, "it takes more than one page: {events}");
         assert_eq!(store.erase(key(1), erasure()).await.unwrap(), Erased::Done { events });
-        let mut head = Head::new(key(1));
-        for record in store.journal(key(1), 0, usize::MAX).await.unwrap() {
-            assert!(matches!(record.payload, Payload::Erased(_)));
-            head.accept(&record, None).unwrap();
+        check_erased(&*store, &live).await;
+    }
+}
+
+/// The first page is done, then whoever erases dies. The run counts as erased, and erasing it again does the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_that_was_interrupted_is_done_by_the_next() {
+    for engine in engines() {
+        let store = engine.open();
+        let live = long(&*store).await;
+        let mut erasing = store.erase(key(1), erasure());
+        tokio::select! {
+            biased;
+            ended = &mut erasing => panic!("it takes more than one page: {ended:?}"),
+            () = std::future::ready(()) => drop(erasing),
         }
-        assert_eq!(head, live.run.head());
+        store.close().await.unwrap();
+        drop(store);
+
+        let store = engine.open();
+        let loaded = store.load(key(1)).await.unwrap().unwrap();
+        assert_eq!((loaded.salt, loaded.snapshot), (None, None), "nobody can go on with it");
+        let journal = store.journal(key(1), 0, usize::MAX).await.unwrap();
+        let is_left = |at: usize| matches!(journal[at].payload, Payload::Present(_));
+        assert_eq!((is_left(0), is_left(999), is_left(1000)), (false, false, true));
+        assert!(store.notes(key(1)).await.unwrap()[0].is_unfinished());
+
+        let late = Erasure { at: BEGIN + 9, by: None, reason: None };
+        let events = live.run.head().next;
+        assert_eq!(store.erase(key(1), late.clone()).await.unwrap(), Erased::Done { events });
+        check_erased(&*store, &live).await;
+        let notes = store.notes(key(1)).await.unwrap();
+        assert_eq!((notes.len(), notes[0].is_unfinished(), notes[0].at), (1, false, BEGIN + 5));
+        assert_eq!(store.erase(key(1), late).await.unwrap(), Erased::Already);
     }
 }
 

@@ -11,6 +11,7 @@ fn push(tenant: TenantId, id: &str, source: &str, at: i64) -> NewWorkflow {
     NewWorkflow {
         tenant,
         id: id.to_owned(),
+        name: format!("{id}, {source}"),
         hash: sha256(source.as_bytes()),
         source: source.as_bytes().into(),
         at: BEGIN + at,
@@ -22,6 +23,7 @@ fn version(id: &str, version: u32, source: &str, at: i64) -> WorkflowVersion {
     WorkflowVersion {
         id: id.to_owned(),
         version,
+        name: format!("{id}, {source}"),
         hash: sha256(source.as_bytes()),
         created_at: BEGIN + at,
         created_by: Some(format!("somebody at {at}")),
