@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn hostile_words_and_texts_take_steps_in_proportion() {
         let hostile = [format!("{}b", "a".repeat(8000)), "aaaa".to_owned(), format!("{}c", "a".repeat(4000))];
-        let words = Words::new(hostile.iter().map(|word| word.as_bytes()));
+        let words = Words::new(hostile.iter().map(String::as_bytes));
         let text = "a".repeat(100_000);
         let before = steps();
         assert_eq!(words.search(text.as_bytes()).words, [(0, 100_000)]);

@@ -512,6 +512,22 @@ async fn an_answer_that_echoes_secrets_is_told_without_them() {
 }
 
 #[tokio::test]
+async fn a_large_secret_is_taken_out_of_a_large_answer() {
+    let echo = Peer::start(|heard| {
+        let body = heard.split("\r\n\r\n").nth(1).unwrap();
+        Act::Say(answer(200, "", &format!("<{body}>{}<{}>", "aX".repeat(20_000), "a".repeat(40_000))))
+    })
+    .await;
+    let secret = format!("{}b", "a".repeat(40_000));
+    let asked = with_body(request("POST", &echo.url("/")), "text/plain", token());
+    let asked = HttpRequest { response_bytes_max: 1024 * 1024, ..asked };
+    let executor = HttpExecutor::new(NetPolicy::parse(&["127.0.0.0/8"]).unwrap()).unwrap();
+    let told = within("an answer", executor.perform(&asked, &|_| Some(secret.clone()))).await.unwrap();
+    let body = told.parse::<Value>().unwrap()["body"].as_str().unwrap().to_owned();
+    assert_eq!(body, format!("<[secret]>{}<{}>", "aX".repeat(20_000), "a".repeat(40_000)));
+}
+
+#[tokio::test]
 async fn failures_are_told_without_secrets() {
     let refusing = Peer::saying(answer(401, "", &format!("bad token {TOKEN}"))).await;
     let cut = format!("HTTP/1.1 401 X\r\ncontent-length: 99\r\n\r\nbad token {}", &TOKEN[..7]);
