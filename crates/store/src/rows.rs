@@ -33,6 +33,8 @@ pub struct Listed {
     pub next: u64,
     /// The time of its last event.
     pub at: Millis,
+    /// Whether what it said was erased, or begun to be.
+    pub erased: bool,
 }
 
 /// A timer on disk.

@@ -177,14 +177,18 @@ fn status_named(name: &str) -> Result<Status> {
 }
 
 fn listed(run: &Listed) -> Value {
-    json!({
+    let mut entry = json!({
         "runId": run.id,
         "workflowId": &*run.summary.workflow_id,
         "status": run.summary.status.name(),
         "startedAt": time::rfc3339(run.summary.started_at),
         "updatedAt": time::rfc3339(run.at),
         "events": run.next,
-    })
+    });
+    if run.erased {
+        entry["erased"] = json!(true);
+    }
+    entry
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use abide_core::{Key, TaskId};
 use rusqlite::{Connection, Row};
 
-use super::reader::{key, listed, message, run_id};
+use super::reader::{LISTED, key, listed, message, run_id};
 use crate::{Beside, Listed, TimerRow, Totals};
 
 pub(super) fn scan(
@@ -11,12 +11,12 @@ pub(super) fn scan(
     after: Option<Key>,
     limit: usize,
 ) -> rusqlite::Result<Vec<(Key, Result<Listed, String>)>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT next, at, status, workflow, definition, started_at, id, tenant, id FROM aggregates \
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {LISTED}, tenant, id FROM aggregates \
          WHERE kind = 1 AND (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
-    )?;
+    ))?;
     let (tenant, id) = after.map_or((0, [0; 16]), |key| (key.tenant.0, *key.id.as_bytes()));
-    let row = |row: &Row<'_>| Ok((key(row, 7)?, listed(row).map_err(|error| error.to_string())));
+    let row = |row: &Row<'_>| Ok((key(row, 8)?, listed(row).map_err(|error| error.to_string())));
     statement.query_map((tenant, id, limit as i64), row)?.collect()
 }
 

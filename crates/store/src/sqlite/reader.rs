@@ -125,36 +125,45 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     })
 }
 
+/// What [`listed`] reads of `aggregates`. A run has few notes, which lie together under its id.
+pub(super) const LISTED: &str = "next, at, status, workflow, definition, started_at, id, EXISTS \
+    (SELECT 1 FROM notes n WHERE n.tenant = aggregates.tenant AND n.id = aggregates.id \
+    AND n.kind IN ('erasing', 'erased'))";
+
 pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<Listed>> {
     let before = query.before.map_or([0xff; 16], |run| *run.as_bytes());
     match query.status {
         None => {
-            let mut statement = connection.prepare_cached(
-                "SELECT next, at, status, workflow, definition, started_at, id FROM aggregates \
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {LISTED} FROM aggregates \
                  WHERE tenant = $1 AND id < $2 AND kind = 1 ORDER BY id DESC",
-            )?;
+            ))?;
             readable(statement.query_map((query.tenant.0, before), listed)?, query.limit)
         }
         Some(status) => {
-            let mut statement = connection.prepare_cached(
-                "SELECT next, at, status, workflow, definition, started_at, id FROM aggregates \
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {LISTED} FROM aggregates \
                  WHERE tenant = $1 AND kind = 1 AND status = $2 AND id < $3 ORDER BY id DESC",
-            )?;
+            ))?;
             readable(statement.query_map((query.tenant.0, status.code(), before), listed)?, query.limit)
         }
     }
 }
 
 pub(super) fn head(connection: &Connection, key: Key) -> rusqlite::Result<Option<Listed>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT next, at, status, workflow, definition, started_at, id FROM aggregates \
-         WHERE tenant = $1 AND id = $2",
-    )?;
+    let sql = format!("SELECT {LISTED} FROM aggregates WHERE tenant = $1 AND id = $2");
+    let mut statement = connection.prepare_cached(&sql)?;
     statement.query_row((key.tenant.0, key.id.as_bytes()), listed).optional()
 }
 
 pub(super) fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
-    Ok(Listed { id: run_id(row, 6)?, summary: summary(row, 2)?, next: row.get(0)?, at: row.get(1)? })
+    Ok(Listed {
+        id: run_id(row, 6)?,
+        summary: summary(row, 2)?,
+        next: row.get(0)?,
+        at: row.get(1)?,
+        erased: row.get(7)?,
+    })
 }
 
 /// The columns status, workflow, definition, started_at, from `at` on.

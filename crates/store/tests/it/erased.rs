@@ -100,6 +100,25 @@ async fn a_log_that_somebody_reads_is_cut_when_it_is_erased_again() {
     assert_eq!(count(dir.path(), MARK), 0);
 }
 
+/// Whoever asks again and again does not keep the writer busy: the log was cut when the run was erased.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_was_cut_is_not_cut_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(&SqliteOptions::new(dir.path())).unwrap();
+    let (_, created) = Live::start(key(1), &echo());
+    commit(&store, created).await.unwrap();
+    let log = || fs::metadata(dir.path().join("abide.db-wal")).unwrap().len();
+    assert!(matches!(store.erase(key(1), erasure()).await.unwrap(), Erased::Done { .. }));
+    assert_eq!(log(), 0);
+    commit(&store, Live::start(key(2), &echo()).1).await.unwrap();
+    let kept = log();
+    assert!(kept > 0);
+    assert_eq!(store.erase(key(1), erasure()).await.unwrap(), Erased::Already);
+    assert_eq!(log(), kept);
+    assert!(matches!(store.erase(key(2), erasure()).await.unwrap(), Erased::Done { .. }));
+    assert_eq!(log(), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compaction_leaves_nothing_of_what_was_erased_wherever_it_once_stood() {
     let dir = tempfile::tempdir().unwrap();

@@ -25,6 +25,7 @@ async fn an_erased_run_shows_its_outline_and_nothing_that_it_said() {
     let events = server.events(&run).await;
     // Asking for its end reads it into memory, where nothing may stay.
     server.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await;
+    assert_eq!(server.get("/v1/runs").await.1["runs"][0].get("erased"), None);
     let told = erase(&server, &run, &json!({ "reason": "asked to" })).await;
     assert_eq!(told, (StatusCode::OK, json!({ "runId": run, "erased": true, "events": events.len() })));
     let again = erase(&server, &run, &json!({})).await;
@@ -62,7 +63,7 @@ async fn check_outline(server: &Server, run: &str, before: &Value, events: &[Val
     let cancelled = server.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await;
     assert_eq!(cancelled, (StatusCode::OK, json!({ "runId": run, "status": "completed" })));
     let (_, list) = server.get("/v1/runs").await;
-    assert_eq!(list["runs"][0]["runId"], run);
+    assert_eq!((&list["runs"][0]["runId"], &list["runs"][0]["erased"]), (&json!(run), &json!(true)));
     for tail in ["", "/why", "/events/poll"] {
         assert!(!text_of(server, &format!("/v1/runs/{run}{tail}")).await.contains(SAID));
     }
