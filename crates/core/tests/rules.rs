@@ -547,7 +547,7 @@ mod conditions {
 
     #[test]
     fn a_condition_is_evaluated_when_the_source_ends() {
-        let set = workflow::transform("set").config("assign", json!({"go": "true"}));
+        let set = transform("set").config("assign", json!({"go": "true"}));
         let workflow = workflow([noop("source"), set, noop("target")])
             .variable("go", "boolean")
             .or(json!(false))
