@@ -5,6 +5,7 @@
 //! number of kills, for a big run by hand.
 
 mod dice;
+mod families;
 mod journals;
 mod load;
 mod workflows;
