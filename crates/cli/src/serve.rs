@@ -185,8 +185,8 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         secrets: secrets.clone(),
         net,
         mocks: config.conformance,
+        workflows,
     });
-    workflows.into_iter().for_each(|graph| engine.register(graph));
     let app = App::new(AppOptions { engine: engine.clone(), keys, secrets, test_clock });
     Ok(Server { app, engine, listener, url, signals })
 }

@@ -44,13 +44,16 @@ pub struct EngineOptions {
     pub net: NetPolicy,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
     pub mocks: bool,
+    /// Definitions for every tenant. They are given here because children that were asked for are started as soon as
+    /// the engine is.
+    pub workflows: Vec<Graph>,
 }
 
 impl EngineOptions {
     /// An engine on a store and a clock, and nothing else.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (secrets, net) = (Arc::new(NoSecrets), NetPolicy::default());
-        Self { store, clock, failpoints: None, secrets, net, mocks: false }
+        Self { store, clock, failpoints: None, secrets, net, mocks: false, workflows: Vec::new() }
     }
 }
 
@@ -110,6 +113,7 @@ impl Engine {
             failpoints: options.failpoints,
             runtime: tokio::runtime::Handle::current(),
         });
+        options.workflows.into_iter().for_each(|graph| shell.graphs.register(graph));
         let loops = vec![
             tokio::spawn(timers::run(shell.clone())),
             tokio::spawn(executor::run(shell.clone())),

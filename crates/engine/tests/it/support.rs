@@ -88,11 +88,9 @@ impl Rig {
 pub(crate) fn second_engine(store: &Arc<Tapped>, clock: &Arc<TestClock>) -> Engine {
     let store: Arc<dyn Store> = store.clone();
     let net = NetPolicy::parse(&["127.0.0.0/8"]).unwrap();
-    let engine = Engine::start(EngineOptions { net, ..EngineOptions::new(store, clock.clone()) });
-    for workflow in workflows() {
-        engine.register(Graph::admit(workflow.to_string().as_bytes()).unwrap());
-    }
-    engine
+    let admitted = |workflow: &Value| Graph::admit(workflow.to_string().as_bytes()).unwrap();
+    let workflows = workflows().iter().map(admitted).collect();
+    Engine::start(EngineOptions { net, workflows, ..EngineOptions::new(store, clock.clone()) })
 }
 
 /// Bounds a wait, so that a bug fails a test instead of hanging it.
