@@ -68,7 +68,7 @@ async fn finish_one(server: &crate::support::Server, run: &str) {
             return;
         }
         server.advance(60_000).await;
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        server.settle().await;
     }
     panic!("{run} does not end");
 }
@@ -139,14 +139,11 @@ async fn freeze_graphs(server: &crate::support::Server) {
     }
 }
 
-/// Waits until a run stands so.
+/// Waits until nothing more happens, and checks how a run stands then.
 async fn until(server: &crate::support::Server, run: &str, stands: impl Fn(&Value) -> bool) {
-    let looks = async {
-        while !stands(&server.get(&format!("/v1/runs/{run}")).await.1) {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), looks).await.expect("the run gets there");
+    server.settle().await;
+    let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+    assert!(stands(&snapshot), "{snapshot}");
 }
 
 fn graphs() -> Vec<Value> {
