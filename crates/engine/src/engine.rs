@@ -122,11 +122,6 @@ impl Engine {
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
 
-    /// New runs of this workflow follow this definition, in every tenant that has not pushed its own.
-    pub fn register(&self, graph: Graph) {
-        self.shell.graphs.register(graph);
-    }
-
     /// The workflows that were registered for every tenant.
     pub fn registered(&self) -> Vec<Arc<Graph>> {
         self.shell.graphs.shared()

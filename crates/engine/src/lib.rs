@@ -8,6 +8,7 @@
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
 //! | outbox | `outbox.rs` | messages between runs |
+//! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
 //! | [`Clock`] | `clock.rs` | the only source of time |

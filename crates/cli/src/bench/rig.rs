@@ -38,10 +38,9 @@ impl Rig {
         let shim = Shim::counting(shim_name)?;
         let options = SqliteOptions { vfs: Some(shim.name().to_owned()), ..SqliteOptions::new(dir) };
         let store: Arc<dyn Store> = Arc::new(Sqlite::open(&options)?);
-        let engine = Engine::start(EngineOptions::new(store.clone(), Arc::new(SystemClock)));
-        for workflow in workflows {
-            engine.register(parse(workflow)?);
-        }
+        let workflows = workflows.iter().map(parse).collect::<anyhow::Result<_>>()?;
+        let options = EngineOptions::new(store.clone(), Arc::new(SystemClock));
+        let engine = Engine::start(EngineOptions { workflows, ..options });
         Ok(Self { engine, store, shim })
     }
 
