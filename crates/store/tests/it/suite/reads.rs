@@ -214,7 +214,7 @@ async fn list(
     before: Option<RunId>,
     limit: usize,
 ) -> Vec<Listed> {
-    let query = ListQuery { tenant, status, before, limit };
+    let query = ListQuery { tenant, status, workflow: None, before, limit };
     store.list(query).await.unwrap()
 }
 
