@@ -93,7 +93,6 @@ fn failing_shipment() -> Story {
         .stands(Status::Failed)
 }
 
-/// A run that is paused, resumed and cancelled, and hears from a child.
 /// A run that has its scope to itself, and a pause that waits for what is under way.
 fn drained_shipment() -> Story {
     Story::following(graph(SHIPMENT))
@@ -105,6 +104,7 @@ fn drained_shipment() -> Story {
         .resume()
 }
 
+/// A run that is paused, resumed and cancelled, and hears from a child.
 fn cancelled_shipment() -> Story {
     Story::following(graph(SHIPMENT))
         .start()

@@ -4,8 +4,8 @@ use abide_core::{Millis, RunId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::{reader, writer};
-use crate::sql::{self, ENDED};
 use crate::Receipt;
+use crate::sql::{self, ENDED};
 
 pub(super) fn get(
     connection: &Connection,
@@ -36,9 +36,8 @@ pub(super) fn put(transaction: &Transaction<'_>, receipt: &Receipt) -> rusqlite:
 }
 
 pub(super) fn purge(transaction: &Transaction<'_>, before: Millis, limit: usize) -> rusqlite::Result<usize> {
-    let mut oldest = transaction.prepare_cached(
-        "SELECT tenant, endpoint, key FROM receipts WHERE at < $1 ORDER BY at LIMIT $2",
-    )?;
+    let mut oldest = transaction
+        .prepare_cached("SELECT tenant, endpoint, key FROM receipts WHERE at < $1 ORDER BY at LIMIT $2")?;
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let oldest = oldest.query_map((before, limit as i64), read)?;
     let oldest: Vec<(i64, String, Vec<u8>)> = oldest.collect::<rusqlite::Result<_>>()?;
