@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::auth::Keys;
 use crate::error::ApiError;
 use crate::gate::{self, Gate};
+use crate::idempotency::Slots;
 use crate::operation::Operation;
 use crate::routes;
 use crate::secrets::SecretStore;
@@ -39,13 +40,14 @@ pub struct AppOptions {
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
+    slots: Slots,
     stopping: watch::Sender<bool>,
 }
 
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
-        Arc::new(Self { options, stopping: watch::Sender::new(false) })
+        Arc::new(Self { options, slots: Slots::default(), stopping: watch::Sender::new(false) })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -54,6 +56,11 @@ impl App {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.options.keys
+    }
+
+    /// Repeatable requests that are under way.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
     }
 
     pub(crate) fn secrets(&self) -> &SecretStore {

@@ -1,10 +1,10 @@
-//! Runs: create, look, ask why, list, cancel, erase.
+//! Runs: create, look, ask why, list, erase. What is done to them while they are under way is in `control.rs`.
 
 use std::sync::Arc;
 
 use abide_core::limits::REASON_CHARS_MAX;
-use abide_core::{Json as RawJson, JsonMap, Key, Rejection, RunId, Status, Why};
-use abide_engine::{Error as EngineError, NewRun};
+use abide_core::{Json as RawJson, JsonMap, Key, Run, RunId, Status, Why};
+use abide_engine::{Error as EngineError, NewRun, Reply};
 use abide_store::{ListQuery, Listed};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, State};
@@ -15,11 +15,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::control::encoded;
 use super::snapshot;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
+use crate::idempotency::{Repeatable, once};
 use crate::{limits, time};
 
 /// A run to be started.
@@ -40,8 +42,9 @@ pub(crate) struct Create {
     metadata: Option<RawJson>,
     /// The key's own tenant, if it is named at all.
     tenant_id: Option<String>,
-    #[schemars(skip)]
-    scope_id: Option<RawJson>,
+    /// What the run is about: with `X-Dedup: enforce` it is the only one under way for its workflow and scope.
+    #[schemars(length(min = 1, max = 128))]
+    scope_id: Option<String>,
     #[schemars(skip)]
     callback_url: Option<RawJson>,
     /// Options of this run.
@@ -69,16 +72,14 @@ pub(crate) async fn create(
     State(app): State<Arc<App>>,
     principal: Principal,
     headers: HeaderMap,
-    JsonBody(body): JsonBody<Create>,
-) -> Result<(StatusCode, Json<Created>)> {
-    refuse_later_headers(&headers)?;
+    Repeatable(body, ticket): Repeatable<Create>,
+) -> Result<Response> {
+    let exclusive = is_exclusive(&headers)?;
     check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
-    let later = [("scopeId", &body.scope_id), ("callbackUrl", &body.callback_url)];
-    if let Some((field, _)) = later.into_iter().find(|(_, value)| value.is_some()) {
-        return Err(ApiError::invalid(
-            field,
-            format!("'{field}' is not supported by this version yet; leave it out"),
-        ));
+    if body.callback_url.is_some() {
+        let message =
+            "'callbackUrl' comes with interrupts, which this version does not have yet; leave it out";
+        return Err(ApiError::invalid("callbackUrl", message));
     }
     refuse_mocks(body.configurable.as_ref())?;
     let new = NewRun {
@@ -90,15 +91,27 @@ pub(crate) async fn create(
         configurable: body.configurable,
         parent: None,
         by: Some(principal.name),
+        scope: body.scope_id,
+        exclusive,
     };
-    let (run, status) = app.engine().start_run(new).await?;
-    let answer = Created {
-        run_id: run,
-        status: status.name(),
-        events_url: format!("/v1/runs/{run}/events/poll"),
-        status_url: format!("/v1/runs/{run}"),
+    let work = {
+        let app = app.clone();
+        move |blank| async move {
+            let reply = Reply::new(blank, |run: &Run| encoded(&created(run)));
+            Ok(app.engine().start_for(new, reply).await?)
+        }
     };
-    Ok((StatusCode::CREATED, Json(answer)))
+    once(&app, principal.tenant, "createRun".to_owned(), ticket, StatusCode::CREATED, work).await
+}
+
+fn created(run: &Run) -> Created {
+    let id = run.key().id;
+    Created {
+        run_id: id,
+        status: run.status().name(),
+        events_url: format!("/v1/runs/{id}/events/poll"),
+        status_url: format!("/v1/runs/{id}"),
+    }
 }
 
 /// A mock answers in the place of a model, which a run that counts must never mistake for one.
@@ -113,15 +126,12 @@ fn refuse_mocks(configurable: Option<&RawJson>) -> Result<()> {
     }
 }
 
-/// A client that sends one of these relies on it: taking the request without keeping the promise could start
-/// the run twice.
-fn refuse_later_headers(headers: &HeaderMap) -> Result<()> {
-    match ["idempotency-key", "x-dedup"].into_iter().find(|name| headers.contains_key(*name)) {
-        None => Ok(()),
-        Some(name) => {
-            let message = format!("the header {name} is not supported by this version yet; leave it out");
-            Err(ApiError::invalid(name, message))
-        }
+/// Whether the run must be the only one of its workflow and scope.
+fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
+    match headers.get("x-dedup").map(|value| value.as_bytes()) {
+        None => Ok(false),
+        Some(b"enforce") => Ok(true),
+        Some(_) => Err(ApiError::invalid("X-Dedup", "'X-Dedup' is 'enforce'; send that, or leave it out")),
     }
 }
 
@@ -168,7 +178,10 @@ pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Listing {
+    /// Only those that stand so.
     status: Option<String>,
+    /// Only those of this workflow.
+    workflow_id: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
 }
@@ -190,8 +203,8 @@ pub(crate) async fn list(
     let before = query.cursor.as_deref().map(str::parse::<RunId>).transpose();
     let before =
         before.map_err(|_| ApiError::invalid("cursor", "'cursor' is the nextCursor of the page before"))?;
-    let page =
-        app.engine().list(ListQuery { tenant: principal.tenant, status, before, limit: limit + 1 }).await?;
+    let (tenant, workflow) = (principal.tenant, query.workflow_id);
+    let page = app.engine().list(ListQuery { tenant, status, workflow, before, limit: limit + 1 }).await?;
     let more = page.len() > limit;
     let runs: Vec<Value> = page.iter().take(limit).map(listed).collect();
     let cursor = page.get(limit - 1).filter(|_| more).map(|last| last.id);
@@ -218,30 +231,6 @@ fn listed(run: &Listed) -> Value {
         entry["erased"] = json!(true);
     }
     entry
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Cancel {
-    reason: Option<String>,
-}
-
-/// Cancels a run. Asking again changes nothing and is answered the same.
-pub(crate) async fn cancel(
-    State(app): State<Arc<App>>,
-    principal: Principal,
-    run: RunPath,
-    JsonBody(body): JsonBody<Cancel>,
-) -> Result<Json<Value>> {
-    let key = run.of(&principal)?;
-    let status = match app.engine().cancel(key, body.reason, Some(principal.name)).await {
-        Ok(status) => status,
-        Err(EngineError::Rejected(Rejection::Ended(_) | Rejection::Cancelling) | EngineError::Erased(_)) => {
-            app.engine().head(key).await?.summary.status
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Json(json!({ "runId": key.id, "status": status.name() })))
 }
 
 #[derive(Deserialize)]

@@ -27,6 +27,10 @@ struct Snapshot<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     completed_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    paused_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Failure>,
     inputs: Cow<'a, JsonMap>,
     variables: Cow<'a, JsonMap>,
@@ -137,6 +141,8 @@ pub(super) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>
         current_node_id: current_node(run),
         started_at: time::rfc3339(run.started_at()),
         completed_at: run.ended_at().map(time::rfc3339),
+        paused_at: run.paused_at().filter(|_| run.status() == Status::Paused).map(time::rfc3339),
+        scope_id: run.scope(),
         error: run.error(),
         inputs: mask::map(run.inputs(), |name| run.hides_variable(name)),
         variables: mask::map(run.variables(), |name| run.hides_variable(name)),
