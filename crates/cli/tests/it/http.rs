@@ -1,15 +1,19 @@
 //! The HTTP surface, request by request.
 
 mod auth;
+mod bulk_cancel;
 mod cancel;
 mod children;
 mod clock;
 mod create;
+mod dedup;
 mod erase;
 mod errors;
+mod idempotency;
 mod list;
 mod mask;
 mod outgoing;
+mod pause;
 mod poll;
 mod secrets;
 mod show;

@@ -209,7 +209,9 @@ async fn held(
         Err(EngineError::Erased(_)) => (app.engine().head(key).await?.summary.status, None),
         seen => seen?,
     };
-    let error = ApiError::new(code, why).with("runStatus", status.name());
+    let act = if code == "run_not_paused" { "resumed" } else { "paused" };
+    let message = format!("{why}, so it can't be {act}; details.runStatus tells how it stands");
+    let error = ApiError::new(code, message).with("runStatus", status.name());
     Err(match paused_at {
         Some(at) => error.with("pausedAt", time::rfc3339(at)),
         None => error,
