@@ -9,7 +9,7 @@ use abide_store::{ListQuery, Listed};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,7 +128,7 @@ fn refuse_mocks(configurable: Option<&RawJson>) -> Result<()> {
 
 /// Whether the run must be the only one of its workflow and scope.
 fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
-    match headers.get("x-dedup").map(|value| value.as_bytes()) {
+    match headers.get("x-dedup").map(HeaderValue::as_bytes) {
         None => Ok(false),
         Some(b"enforce") => Ok(true),
         Some(_) => Err(ApiError::invalid("X-Dedup", "'X-Dedup' is 'enforce'; send that, or leave it out")),
