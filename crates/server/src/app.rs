@@ -1,12 +1,12 @@
 //! The routes, and what their handlers share.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use abide_engine::{Engine, TestClock};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
@@ -38,12 +38,13 @@ pub struct AppOptions {
 pub struct App {
     options: AppOptions,
     stopping: watch::Sender<bool>,
+    discovery: OnceLock<openwop::discovery::Document>,
 }
 
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
-        Arc::new(Self { options, stopping: watch::Sender::new(false) })
+        Arc::new(Self { options, stopping: watch::Sender::new(false), discovery: OnceLock::new() })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -62,6 +63,16 @@ impl App {
         self.options.test_clock.as_ref()
     }
 
+    /// What this server can do, as it is told.
+    pub(crate) fn discovery(&self) -> &openwop::discovery::Document {
+        self.discovery.get_or_init(|| openwop::discovery::Document::of(self))
+    }
+
+    /// Whether there is such an operation.
+    pub(crate) fn serves(&self, _: &Method, _: &str) -> bool {
+        false
+    }
+
     /// Sends waiting polls home, so that connections can close.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
@@ -78,6 +89,7 @@ impl App {
         let mut router = Router::new()
             .route("/healthz", get(health::live))
             .route("/readyz", get(health::ready))
+            .route("/.well-known/openwop", get(openwop::discovery::show))
             .route("/v1/workflows", get(openwop::workflows::list))
             .route("/v1/workflows:validate", post(openwop::workflows::validate))
             .route("/v1/workflows/{id}", put(openwop::workflows::push).get(openwop::workflows::show))

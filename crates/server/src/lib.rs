@@ -15,6 +15,7 @@
 mod app;
 mod auth;
 mod body;
+mod conditional;
 mod dev;
 mod error;
 mod health;

@@ -5,6 +5,7 @@ mod cancel;
 mod children;
 mod clock;
 mod create;
+mod discovery;
 mod erase;
 mod errors;
 mod list;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use abide_core::limits::REASON_CHARS_MAX;
-use abide_core::{Json as RawJson, JsonMap, Key, Rejection, RunId, Status, Why};
+use abide_core::{Json as RawJson, JsonMap, Key, Rejection, Run, RunId, Status, Why};
 use abide_engine::{Error as EngineError, NewRun};
 use abide_store::{ListQuery, Listed};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
-use crate::{limits, time};
+use crate::{conditional, limits, time};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -108,18 +108,36 @@ async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> R
         .with("field", "tenantId"))
 }
 
-/// A run as it stands.
+/// A run as it stands. Whoever names the entity tag of what they have gets it only if it has changed.
 pub(crate) async fn show(
     State(app): State<Arc<App>>,
     principal: Principal,
     run: RunPath,
+    headers: HeaderMap,
 ) -> Result<Response> {
     let key = run.of(&principal)?;
     let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
-    match app.engine().read(key, |run| snapshot::of(run, &children)).await {
-        Err(EngineError::Erased(_)) => json_response(snapshot::outline(&app.engine().head(key).await?)),
-        shown => json_response(shown?),
-    }
+    let known = |tag: &str| conditional::has_already(&headers, tag);
+    let read = |run: &Run| {
+        let tag = snapshot::tag(run, &children);
+        (!known(&tag)).then(|| snapshot::of(run, &children)).transpose().map(|text| (tag, text))
+    };
+    let shown = match app.engine().read(key, read).await {
+        Err(EngineError::Erased(_)) => {
+            let head = app.engine().head(key).await?;
+            let tag = snapshot::outline_tag(&head);
+            (!known(&tag)).then(|| snapshot::outline(&head)).transpose().map(|text| (tag, text))
+        }
+        shown => shown?,
+    };
+    let (tag, text) = shown.map_err(|error| ApiError::internal(&error))?;
+    let tag = HeaderValue::from_str(&tag).map_err(|error| ApiError::internal(&error))?;
+    let mut response = match text {
+        None => StatusCode::NOT_MODIFIED.into_response(),
+        Some(text) => json_response(Ok(text))?,
+    };
+    response.headers_mut().insert(header::ETAG, tag);
+    Ok(response)
 }
 
 /// Why a run is not finished, or how it ended.

@@ -5,10 +5,13 @@
 
 use std::borrow::Cow;
 
-use abide_core::{EventId, Failure, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why};
+use abide_core::{
+    EventId, Failure, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why, hex, sha256,
+};
 use abide_store::{ChildRow, Listed};
 use serde::{Serialize, Serializer};
 
+use super::discovery::EVENT_LOG_VERSION;
 use super::mask;
 use crate::time;
 
@@ -149,9 +152,23 @@ pub(super) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>
         parent_node_id: run.parent().map(|parent| parent.node.as_str()),
         child_runs: children.iter().map(child_run).collect(),
         engine_version: env!("CARGO_PKG_VERSION"),
-        event_log_schema_version: 1,
+        event_log_schema_version: EVENT_LOG_VERSION,
         sequence: run.head().next - 1,
     })
+}
+
+/// The entity tag of a run's snapshot. The journal makes all of it but the server's version and how children stand.
+pub(super) fn tag(run: &Run, children: &[ChildRow]) -> String {
+    let stand: String =
+        children.iter().map(|child| format!("{} {},", child.child, child_run(child).status)).collect();
+    let family =
+        if stand.is_empty() { String::new() } else { format!("-{}", &hex(&sha256(stand.as_bytes()))[..16]) };
+    format!("\"{}-{}{family}\"", env!("CARGO_PKG_VERSION"), run.head().next - 1)
+}
+
+/// The entity tag of what is left of an erased run.
+pub(super) fn outline_tag(run: &Listed) -> String {
+    format!("\"{}-{}-erased\"", env!("CARGO_PKG_VERSION"), run.next - 1)
 }
 
 impl Serialize for NodeStates<'_> {
