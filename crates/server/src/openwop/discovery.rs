@@ -10,6 +10,7 @@ use abide_core::{hex, sha256};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -26,7 +27,7 @@ const CACHE: HeaderValue = HeaderValue::from_static("public, max-age=300");
 pub(super) const EVENT_LOG_VERSION: u32 = 1;
 
 /// What this server can do, in OpenWOP's words. Families stand at the root; one that is not here does not work here.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Capabilities {
     /// The version of OpenWOP.
@@ -63,11 +64,11 @@ pub(crate) struct Capabilities {
 }
 
 /// There is no envelope yet that could have a version.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct NoVersions {}
 
 /// Bounds that hold for every run.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Limits {
     /// Rounds of clarification with a model; no node of this server holds one.
@@ -83,7 +84,7 @@ struct Limits {
 }
 
 /// Which server this is.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Implementation {
     name: &'static str,
     version: &'static str,
@@ -91,7 +92,7 @@ struct Implementation {
 }
 
 /// The keys of a run's `configurable` that every workflow honours.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Configurable {
     recursion_limit: Bounds,
@@ -100,7 +101,7 @@ struct Configurable {
 }
 
 /// The values that a key takes.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Bounds {
     #[serde(rename = "type")]
     kind: &'static str,
@@ -109,7 +110,7 @@ struct Bounds {
 }
 
 /// What reading a run over HTTP may save.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RestTransport {
     /// A run is sent with an entity tag, and not again to whoever has it.
@@ -119,7 +120,7 @@ struct RestTransport {
 }
 
 /// What can be done to runs under way.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RunFamilies {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +130,7 @@ struct RunFamilies {
 }
 
 /// Pausing and resuming a run.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct PauseResume {
     supported: bool,
@@ -137,7 +138,7 @@ struct PauseResume {
 }
 
 /// Cancelling many runs at once.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct BulkCancel {
     supported: bool,
@@ -145,7 +146,7 @@ struct BulkCancel {
 }
 
 /// Signed calls to whoever subscribes to events.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Webhooks {
     supported: bool,
@@ -155,7 +156,7 @@ struct Webhooks {
 }
 
 /// What people say about a run.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Feedback {
     supported: bool,
     targets: [&'static str; 3],
@@ -163,7 +164,7 @@ struct Feedback {
 }
 
 /// A family with nothing more to tell.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Supported {
     supported: bool,
 }

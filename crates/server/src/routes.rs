@@ -1,0 +1,204 @@
+//! The table of operations. What is not here does not exist.
+
+use crate::app::App;
+use crate::operation::Operation;
+use crate::scope::Scope;
+use crate::{dev, health, openapi, openwop, secrets_api, shape};
+
+/// Every operation of this server.
+pub(crate) fn operations(app: &App) -> Vec<Operation> {
+    let mut all = everywhere();
+    if app.test_clock().is_some() {
+        all.extend(test_clock());
+    }
+    all
+}
+
+/// Every operation that any server may have.
+#[cfg(test)]
+pub(crate) fn documented() -> Vec<Operation> {
+    everywhere().into_iter().chain(test_clock()).collect()
+}
+
+fn everywhere() -> Vec<Operation> {
+    [server(), workflows(), runs(), secrets()].into_iter().flatten().collect()
+}
+
+fn server() -> Vec<Operation> {
+    use openwop::discovery;
+    vec![
+        Operation::get("/healthz", "live", "Whether the process answers.", health::live)
+            .public()
+            .answers::<health::Live>(200, "It does."),
+        Operation::get("/readyz", "ready", "Whether the server should get traffic.", health::ready)
+            .public()
+            .answers::<health::Ready>(200, "It should."),
+        Operation::get("/.well-known/openwop", "discover", "What works here.", discovery::show)
+            .public()
+            .conditional()
+            .answers::<discovery::Capabilities>(200, "What works, family by family."),
+        Operation::get("/v1/openapi.json", "openapi", "This document.", openapi::show)
+            .public()
+            .conditional()
+            .answers::<shape::Object>(200, "An OpenAPI 3.1 document."),
+    ]
+}
+
+fn workflows() -> Vec<Operation> {
+    use openwop::workflows::{Checked, Pushed, Show, Versions, Workflows};
+    use openwop::workflows::{list, of_run, push, show, validate, versions};
+    vec![
+        Operation::get("/v1/workflows", "listWorkflows", "Every workflow that can be started, by id.", list)
+            .scope(Scope::ManifestRead)
+            .answers::<Workflows>(200, "The workflows."),
+        Operation::post(
+            "/v1/workflows:validate",
+            "validateWorkflow",
+            "Checks a definition and keeps nothing.",
+            validate,
+        )
+        .scope(Scope::ManifestRead)
+        .takes::<shape::Object>()
+        .takes_content("application/yaml")
+        .answers::<Checked>(200, "Whether it is valid, and what is wrong with it."),
+        Operation::put("/v1/workflows/{workflowId}", "pushWorkflow", "Makes a version of a workflow.", push)
+            .scope(Scope::WorkflowsWrite)
+            .takes::<shape::Object>()
+            .takes_content("application/yaml")
+            .answers::<Pushed>(201, "The new version.")
+            .answers::<Pushed>(200, "The latest version, which has the same content."),
+        Operation::get("/v1/workflows/{workflowId}", "showWorkflow", "A definition as it was pushed.", show)
+            .scope(Scope::ManifestRead)
+            .query::<Show>()
+            .answers::<shape::Object>(200, "The definition.")
+            .refuses(&["workflow_not_found"]),
+        Operation::get(
+            "/v1/workflows/{workflowId}/versions",
+            "listVersions",
+            "The versions of a workflow.",
+            versions,
+        )
+        .scope(Scope::ManifestRead)
+        .answers::<Versions>(200, "The versions, newest first.")
+        .refuses(&["workflow_not_found"]),
+        Operation::get(
+            "/v1/runs/{runId}/definition",
+            "showDefinition",
+            "The definition a run is pinned to.",
+            of_run,
+        )
+        .scope(Scope::RunsRead)
+        .answers::<shape::Object>(200, "The definition.")
+        .refuses(&["run_not_found"]),
+    ]
+}
+
+fn runs() -> Vec<Operation> {
+    use openwop::events::{self, Poll};
+    use openwop::runs::{Cancel, Cancelled, Create, Created, Erase, Erased, Listing, Page, Shown};
+    use openwop::runs::{cancel, create, erase, list, show, why};
+    vec![
+        Operation::post("/v1/runs", "createRun", "Starts a run.", create)
+            .scope(Scope::RunsCreate)
+            .takes::<Create>()
+            .answers::<Created>(201, "The run is on disk.")
+            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"]),
+        Operation::get("/v1/runs", "listRuns", "Runs, newest first.", list)
+            .scope(Scope::RunsRead)
+            .query::<Listing>()
+            .answers::<Page>(200, "A page of runs."),
+        Operation::get("/v1/runs/{runId}", "showRun", "A run as it stands.", show)
+            .scope(Scope::RunsRead)
+            .conditional()
+            .answers::<Shown>(200, "The run, or what is left of it.")
+            .refuses(&["run_not_found"]),
+        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
+            .scope(Scope::RunsCancel)
+            .may_take::<Cancel>()
+            .answers::<Cancelled>(200, "How the run stands now.")
+            .refuses(&["run_not_found"]),
+        Operation::get(
+            "/v1/runs/{runId}/why",
+            "explainRun",
+            "Why a run is not finished, or how it ended.",
+            why,
+        )
+        .scope(Scope::RunsRead)
+        .answers::<openwop::runs::Waits<'static>>(200, "What it waits for.")
+        .refuses(&["run_not_found"]),
+        Operation::post(
+            "/v1/runs/{runId}/erase",
+            "eraseRun",
+            "Erases what an ended run said, for good.",
+            erase,
+        )
+        .scope(Scope::RunsErase)
+        .may_take::<Erase>()
+        .answers::<Erased>(200, "It is gone.")
+        .refuses(&["run_not_found", "run_not_ended"]),
+        Operation::get(
+            "/v1/runs/{runId}/events/poll",
+            "pollEvents",
+            "Events after a sequence.",
+            events::poll,
+        )
+        .scope(Scope::RunsRead)
+        .query::<Poll>()
+        .answers::<events::Page<'static>>(200, "The events, and whether there are no more to come.")
+        .refuses(&["run_not_found"]),
+    ]
+}
+
+fn secrets() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/secrets", "listSecrets", "The names of the secrets.", secrets_api::list)
+            .scope(Scope::SecretsManage)
+            .answers::<secrets_api::Secrets>(200, "The names; values are never shown."),
+        Operation::put("/v1/secrets/{name}", "setSecret", "Sets a secret.", secrets_api::set)
+            .scope(Scope::SecretsManage)
+            .takes::<secrets_api::Set>()
+            .answers_empty(204, "It is set."),
+        Operation::delete("/v1/secrets/{name}", "removeSecret", "Removes a secret.", secrets_api::remove)
+            .scope(Scope::SecretsManage)
+            .answers_empty(204, "It is gone.")
+            .refuses(&["secret_not_found"]),
+    ]
+}
+
+fn test_clock() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/dev/clock", "showClock", "The test clock.", dev::show)
+            .answers::<dev::Now>(200, "What time it is."),
+        Operation::post("/v1/dev/clock", "advanceClock", "Moves the test clock.", dev::advance)
+            .takes::<dev::Advance>()
+            .answers::<dev::Now>(200, "What time it is then."),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use abide_core::ErrorCode;
+
+    #[test]
+    fn every_operation_has_an_id_of_its_own_and_says_what_it_answers() {
+        let all = documented();
+        let ids: BTreeSet<_> = all.iter().map(|operation| operation.id).collect();
+        let places: BTreeSet<_> =
+            all.iter().map(|operation| (operation.method.as_str(), operation.path)).collect();
+        assert_eq!((ids.len(), places.len()), (all.len(), all.len()));
+        for operation in &all {
+            assert!(!operation.answers.is_empty(), "{}", operation.id);
+            assert!(operation.summary.ends_with('.'), "{}", operation.id);
+            for code in &operation.refusals {
+                assert!(
+                    ErrorCode::find(code).is_some_and(|entry| entry.status >= 400),
+                    "{}: {code}",
+                    operation.id
+                );
+            }
+        }
+    }
+}
