@@ -20,7 +20,7 @@ use crate::{conditional, shape};
 
 /// What any operation may say no with.
 const COMMON: [&str; 2] = ["internal_error", "unavailable"];
-/// What an operation that takes parameters of any kind may say no with.
+/// What an operation that takes parameters beside its path may say no with.
 const WITH_PARAMETERS: &str = "validation_error";
 /// What an operation with a body may say no with.
 const WITH_BODY: [&str; 3] = ["validation_error", "payload_too_large", "request_timeout"];
@@ -181,7 +181,7 @@ fn responses(operation: &Operation, schemas: &mut Schemas) -> Value {
 fn refusals(operation: &Operation) -> BTreeMap<u16, BTreeSet<&'static str>> {
     let mut codes: Vec<&'static str> = COMMON.to_vec();
     codes.extend(&operation.refusals);
-    if operation.path.contains('{') || operation.query.is_some() || operation.idempotent {
+    if operation.query.is_some() || operation.idempotent {
         codes.push(WITH_PARAMETERS);
     }
     if !operation.takes.is_empty() {

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 use crate::error::ShownProblem;
 use crate::operation::SchemaOf;
-use crate::shape;
 
 /// Schemas that are made one by one, and the named ones that they refer to.
 ///
@@ -28,7 +27,7 @@ impl Schemas {
                 settings.meta_schema = None;
             })
         };
-        let taken = settings(SchemaSettings::draft2020_12()).into_generator();
+        let taken = settings(SchemaSettings::draft2020_12()).with_transform(Plain).into_generator();
         let given = settings(SchemaSettings::draft2020_12().for_serialize());
         let mut given = given.with_transform(Close).into_generator();
         given.subschema_for::<ErrorEnvelope>();
@@ -37,7 +36,9 @@ impl Schemas {
 
     /// The schema of something that is read.
     pub(crate) fn taken(&mut self, make: SchemaOf) -> Schema {
-        make(&mut self.taken)
+        let mut schema = make(&mut self.taken);
+        Plain.transform(&mut schema);
+        schema
     }
 
     /// The schema of something that is written: closed.
@@ -77,6 +78,19 @@ impl Transform for Close {
     }
 }
 
+/// Takes out defaults that say nothing: what is left out is left out.
+#[derive(Clone)]
+struct Plain;
+
+impl Transform for Plain {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        if schema.get("default").is_some_and(Value::is_null) {
+            schema.remove("default");
+        }
+    }
+}
+
 /// What may be left out is never null.
 fn take_null_out(property: &mut Value) {
     let Some(property) = property.as_object_mut() else { return };
@@ -101,7 +115,7 @@ struct ErrorEnvelope {
     /// What happened and what to change, in words.
     message: String,
     /// What a program may need to know beside the code.
-    #[serde(default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<ErrorDetails>,
 }
 
@@ -120,7 +134,7 @@ macro_rules! details {
                 #[serde(rename_all = "camelCase")]
                 #[expect(dead_code, reason = "details are written one by one")]
                 struct Fields {
-                    $($(#[doc = $doc])* #[serde(default)] $name: Option<$shape>,)*
+                    $($(#[doc = $doc])* #[serde(skip_serializing_if = "Option::is_none")] $name: Option<$shape>,)*
                 }
                 Fields::json_schema(generator)
             }
@@ -149,6 +163,4 @@ details! {
     node_id: String;
     /// The family of operations that is not offered.
     capability: String;
-    /// Anything more, from a value of the user's own.
-    extra: shape::Anything;
 }

@@ -38,20 +38,16 @@ pub(crate) struct Create {
     #[schemars(length(max = TAGS_MAX), inner(length(max = TAG_CHARS_MAX)))]
     tags: Vec<String>,
     /// Your own data, an object.
-    #[schemars(with = "shape::Object")]
-    #[serde(default)]
+    #[schemars(with = "Option<shape::Object>")]
     metadata: Option<RawJson>,
     /// The key's own tenant, if it is named at all.
-    #[schemars(with = "String")]
-    #[serde(default)]
     tenant_id: Option<String>,
     #[schemars(skip)]
     scope_id: Option<RawJson>,
     #[schemars(skip)]
     callback_url: Option<RawJson>,
     /// Options of this run.
-    #[schemars(with = "shape::Object")]
-    #[serde(default)]
+    #[schemars(with = "Option<shape::Object>")]
     configurable: Option<RawJson>,
 }
 
