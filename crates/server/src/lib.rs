@@ -18,6 +18,7 @@
 mod app;
 mod auth;
 mod body;
+mod conditional;
 mod dev;
 mod error;
 mod gate;
@@ -29,16 +30,17 @@ mod openapi;
 mod openwop;
 mod operation;
 mod routes;
+mod schemas;
 mod scope;
 mod secrets;
 mod secrets_api;
+mod shape;
 mod time;
 mod verbs;
 
 pub use app::{App, AppOptions, serve};
 pub use auth::{ApiSecret, Keys};
 pub use keyring::Keyring;
-pub use openapi::document as openapi;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;

@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::idempotency::{Repeatable, keep, once};
-use crate::{limits, time};
+use crate::{limits, shape, time};
 
 const NOT_PAUSABLE: &str = "run_not_pausable";
 const NOT_PAUSED: &str = "run_not_paused";
@@ -27,6 +27,7 @@ const NOT_PAUSED: &str = "run_not_paused";
 /// Why a run is cancelled or resumed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Because")]
 pub(crate) struct Because {
     /// In your own words.
     reason: Option<String>,
@@ -35,11 +36,13 @@ pub(crate) struct Because {
 /// How a run stands.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunStands")]
 pub(crate) struct Stands {
     /// The run.
-    #[schemars(with = "String")]
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     /// Its status.
+    #[schemars(with = "shape::RunStatus")]
     status: &'static str,
 }
 
@@ -96,6 +99,7 @@ pub(crate) enum DrainPolicy {
 /// How to pause a run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "PauseRun")]
 pub(crate) struct Pause {
     /// Why, in your own words.
     reason: Option<String>,
@@ -106,9 +110,10 @@ pub(crate) struct Pause {
 /// A run that is paused, or will be.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PausedRun")]
 pub(crate) struct Paused {
     /// The run.
-    #[schemars(with = "String")]
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     /// Always `paused`.
     status: &'static str,
@@ -156,9 +161,10 @@ fn paused(run: &Run) -> Paused {
 /// A run that goes on.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ResumedRun")]
 pub(crate) struct Resumed {
     /// The run.
-    #[schemars(with = "String")]
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     /// Always `running`, however far it has gone since.
     status: &'static str,
@@ -224,6 +230,7 @@ async fn held(
 /// Runs to be cancelled.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "BulkCancelRuns")]
 pub(crate) struct BulkCancel {
     /// Which, at most a hundred.
     #[schemars(length(min = 1, max = 100))]
@@ -234,6 +241,7 @@ pub(crate) struct BulkCancel {
 
 /// What became of each.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BulkCancelledRuns")]
 pub(crate) struct BulkCancelled {
     /// In the order in which they were named.
     results: Vec<OneCancelled>,

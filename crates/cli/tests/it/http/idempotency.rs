@@ -28,7 +28,7 @@ impl Told {
     }
 }
 
-async fn tell(request: reqwest::RequestBuilder) -> Told {
+async fn tell(request: Ask) -> Told {
     let response = request.send().await.unwrap();
     let replay = response.headers().get("openwop-idempotent-replay");
     let replay = replay.map(|value| value.to_str().unwrap().to_owned());
