@@ -16,7 +16,8 @@ use crate::routes;
 
 /// What any operation may say no with; those with a key add the second list.
 const COMMON: [&str; 4] = ["validation_error", "payload_too_large", "internal_error", "unavailable"];
-const WITH_KEY: [&str; 2] = ["unauthenticated", "forbidden"];
+const WITH_KEY: [&str; 6] =
+    ["unauthenticated", "key_expired", "key_revoked", "token_expired", "forbidden", "rate_limited"];
 
 static DOCUMENT: LazyLock<(Value, String)> = LazyLock::new(|| {
     let document = build(&routes::documented());
