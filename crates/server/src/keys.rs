@@ -69,6 +69,11 @@ impl ApiSecret {
         &self.text
     }
 
+    /// Whether it is the secret of this key.
+    pub fn is_of(&self, key: &ApiKey, keyring: &Keyring) -> bool {
+        key.whole && keyring.verify(PURPOSE_WHOLE, self.text.as_bytes(), &key.mac)
+    }
+
     fn mac(&self, keyring: &Keyring) -> Arc<[u8]> {
         match split(&self.text) {
             Some((_, secret)) if !self.whole => keyring.mac(PURPOSE, secret.as_bytes()).into(),
