@@ -60,7 +60,7 @@ mod why;
 mod yaml;
 
 pub use channel::{Channel, Reducer, WriteRefused};
-pub use command::{Command, Report, Start, Step};
+pub use command::{Command, Drain, Report, Start, Step};
 pub use definition::Problem;
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
@@ -69,7 +69,7 @@ pub use event::{
     event_types,
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
-pub use graph::{Graph, Kind, NodeIx};
+pub use graph::{Graph, Kind, NodeIx, offers};
 pub use http::{
     HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
 };

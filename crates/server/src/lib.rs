@@ -10,6 +10,7 @@
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
+//! | requests that may be repeated | `idempotency.rs` |
 //! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
@@ -20,10 +21,12 @@ mod admission;
 mod app;
 mod auth;
 mod body;
+mod conditional;
 mod dev;
 mod error;
 mod gate;
 mod health;
+mod idempotency;
 pub mod keyring;
 mod keys;
 mod keys_api;
@@ -37,9 +40,11 @@ mod page;
 mod people_api;
 mod rates;
 mod routes;
+mod schemas;
 mod scope;
 mod secrets;
 mod secrets_api;
+mod shape;
 mod time;
 mod verbs;
 
@@ -50,7 +55,6 @@ pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
 pub use keys_api::{KeyPage, KeyView, MadeKey};
 pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
-pub use openapi::document as openapi;
 pub use rates::Rates;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;

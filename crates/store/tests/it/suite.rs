@@ -9,5 +9,6 @@ mod isolation;
 mod people;
 mod queues;
 mod reads;
+mod receipts;
 mod secrets;
 mod workflows;

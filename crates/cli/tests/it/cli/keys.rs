@@ -169,7 +169,10 @@ fn a_list_tells_what_each_key_may_do_and_until_when() {
     let [one, other] = page["keys"].as_array().unwrap().as_slice() else { panic!("{page}") };
     assert_eq!(one["scopes"], json!(["runs:create", "runs:read"]));
     assert_eq!((&one["tenant"], &one["principal"]), (&json!("default"), &json!("svc:orders")));
-    assert_eq!((&other["tenant"], &other["roles"], &other["actAs"]), (&json!("acme"), &json!(["finance"]), &json!(true)));
+    assert_eq!(
+        (&other["tenant"], &other["roles"], &other["actAs"]),
+        (&json!("acme"), &json!(["finance"]), &json!(true))
+    );
     let table = stdout(&keys(&site, &["list"])).to_owned();
     assert!(table.contains("runs:create,runs:read") && table.contains("expires 20"), "{table}");
     assert!(table.contains("all") && table.contains("active"), "{table}");
@@ -183,7 +186,8 @@ fn a_secret_can_come_from_standard_input_and_is_not_printed() {
     let secret = "typed-into-a-pipe-1";
     let mut command = abide();
     command.args(["keys", "create", "--secret", "-", "--data"]).arg(site.data());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(format!("{secret}\n").as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 0, "{output:?}");

@@ -8,8 +8,17 @@ fn a_person_is_set_shown_and_removed() {
     let server = site.start(&[]);
     insta::assert_snapshot!("nobody", told(&server.cli(&["people", "list"])));
     let set = server.cli(&[
-        "people", "set", "ada@example.com", "--name", "Ada Lovelace", "--roles", "finance,approver", "--address",
-        "email=ada@example.com", "--address", "slack=U012",
+        "people",
+        "set",
+        "ada@example.com",
+        "--name",
+        "Ada Lovelace",
+        "--roles",
+        "finance,approver",
+        "--address",
+        "email=ada@example.com",
+        "--address",
+        "slack=U012",
     ]);
     insta::assert_snapshot!("person_set", told(&set));
     insta::assert_snapshot!("people_list", told(&server.cli(&["people", "list"])));
