@@ -24,6 +24,7 @@ mod gate;
 mod health;
 pub mod keyring;
 pub mod limits;
+mod nowhere;
 mod openapi;
 mod openwop;
 mod operation;

@@ -3,6 +3,9 @@
 /// Bytes of a request body. Larger data belongs behind a reference, not in a journal.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// Seconds in which a body has to come. A connection that says nothing holds a task and what was read so far.
+pub const BODY_SECONDS_MAX: u64 = 60;
+
 /// Bytes of a workflow definition in a request. It is kept once, however many runs follow it, and a machine may write
 /// a large one.
 pub const DEFINITION_BYTES_MAX: usize = abide_core::limits::DEFINITION_BYTES_MAX;

@@ -51,6 +51,12 @@ impl Document {
     pub(crate) fn serves(&self, method: &Method, path: &str) -> bool {
         self.served.iter().any(|(known, at)| known == method.as_str() && *at == path)
     }
+
+    /// Whether anything under `/v1` begins with this segment.
+    pub(crate) fn has_root(&self, segment: &str) -> bool {
+        let root = |path: &'static str| path.strip_prefix("/v1/")?.split(['/', ':']).next();
+        self.served.iter().any(|(_, path)| root(path) == Some(segment))
+    }
 }
 
 /// The document, for whoever asks.

@@ -66,7 +66,8 @@ fn workflows() -> Vec<Operation> {
             .takes::<shape::Object>()
             .takes_content("application/yaml")
             .answers::<Pushed>(201, "The new version.")
-            .answers::<Pushed>(200, "The latest version, which has the same content."),
+            .answers::<Pushed>(200, "The latest version, which has the same content.")
+            .refuses(&["workflow_not_found"]),
         Operation::get("/v1/workflows/{workflowId}", "showWorkflow", "A definition as it was pushed.", show)
             .scope(Scope::ManifestRead)
             .query::<Show>()

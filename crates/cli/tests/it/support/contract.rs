@@ -72,7 +72,7 @@ impl Contract {
 
     fn problem(&self, answer: &Answered<'_>) -> Result<(), String> {
         let Some(path) = self.paths.iter().find(|template| fits(template, answer.path)) else {
-            return self.envelope(answer, &["not_found"]);
+            return self.envelope(answer, &["not_found", "capability_not_provided", "validation_error"]);
         };
         let method = if *answer.method == Method::HEAD { Method::GET } else { answer.method.clone() };
         let method = method.as_str().to_ascii_lowercase();
