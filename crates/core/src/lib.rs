@@ -58,7 +58,7 @@ mod why;
 mod yaml;
 
 pub use channel::{Channel, Reducer, WriteRefused};
-pub use command::{Command, Report, Start, Step};
+pub use command::{Command, Drain, Report, Start, Step};
 pub use definition::Problem;
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::auth::Keys;
 use crate::error::ApiError;
 use crate::gate::{self, Gate};
+use crate::idempotency::Slots;
 use crate::operation::Operation;
 use crate::secrets::SecretStore;
 use crate::verbs::Verbs;
@@ -39,6 +40,7 @@ pub struct AppOptions {
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
+    slots: Slots,
     stopping: watch::Sender<bool>,
     discovery: OnceLock<openwop::discovery::Document>,
     openapi: OnceLock<openapi::Document>,
@@ -49,6 +51,7 @@ impl App {
     pub fn new(options: AppOptions) -> Arc<Self> {
         Arc::new(Self {
             options,
+            slots: Slots::default(),
             stopping: watch::Sender::new(false),
             discovery: OnceLock::new(),
             openapi: OnceLock::new(),
@@ -61,6 +64,11 @@ impl App {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.options.keys
+    }
+
+    /// Repeatable requests that are under way.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
     }
 
     pub(crate) fn secrets(&self) -> &SecretStore {

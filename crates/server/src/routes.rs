@@ -21,7 +21,7 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), secrets()].into_iter().flatten().collect()
+    [server(), workflows(), runs(), control(), secrets()].into_iter().flatten().collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -96,14 +96,17 @@ fn workflows() -> Vec<Operation> {
 
 fn runs() -> Vec<Operation> {
     use openwop::events::{self, Poll};
-    use openwop::runs::{Cancel, Cancelled, Create, Created, Erase, Erased, Listing, Page, Shown};
-    use openwop::runs::{cancel, create, erase, list, show, why};
+    use openwop::runs::{Create, Created, Erase, Erased, Listing, Page, Shown};
+    use openwop::runs::{create, erase, list, show, why};
     vec![
         Operation::post("/v1/runs", "createRun", "Starts a run.", create)
             .scope(Scope::RunsCreate)
             .takes::<Create>()
             .answers::<Created>(201, "The run is on disk.")
-            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"]),
+            .idempotent()
+            .header("X-Dedup", "`enforce`: refuse if another run that was started so is under way for the same workflow and scope.")
+            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"])
+            .refuses(&["run_already_active"]),
         Operation::get("/v1/runs", "listRuns", "Runs, newest first.", list)
             .scope(Scope::RunsRead)
             .query::<Listing>()
@@ -112,11 +115,6 @@ fn runs() -> Vec<Operation> {
             .scope(Scope::RunsRead)
             .conditional()
             .answers::<Shown>(200, "The run, or what is left of it.")
-            .refuses(&["run_not_found"]),
-        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
-            .scope(Scope::RunsCancel)
-            .may_take::<Cancel>()
-            .answers::<Cancelled>(200, "How the run stands now.")
             .refuses(&["run_not_found"]),
         Operation::get(
             "/v1/runs/{runId}/why",
@@ -147,6 +145,36 @@ fn runs() -> Vec<Operation> {
         .query::<Poll>()
         .answers::<events::Page<'static>>(200, "The events, and whether there are no more to come.")
         .refuses(&["run_not_found"]),
+    ]
+}
+
+fn control() -> Vec<Operation> {
+    use openwop::control::{Because, BulkCancel, BulkCancelled, Pause, Paused, Resumed, Stands};
+    use openwop::control::{cancel, cancel_many, pause, resume};
+    vec![
+        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<Stands>(200, "How the run stands now: also if it had ended before.")
+            .refuses(&["run_not_found"]),
+        Operation::post("/v1/runs/{runId}:pause", "pauseRun", "Keeps a run's nodes from starting.", pause)
+            .scope(Scope::RunsCancel)
+            .may_take::<Pause>()
+            .idempotent()
+            .answers::<Paused>(202, "Nothing starts any more.")
+            .refuses(&["run_not_found", "run_not_pausable"]),
+        Operation::post("/v1/runs/{runId}:resume", "resumeRun", "Lets a paused run go on.", resume)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<Resumed>(202, "It goes on.")
+            .refuses(&["run_not_found", "run_not_paused"]),
+        Operation::post("/v1/runs:bulk-cancel", "bulkCancelRuns", "Cancels many runs.", cancel_many)
+            .scope(Scope::RunsCancel)
+            .takes::<BulkCancel>()
+            .idempotent()
+            .answers::<BulkCancelled>(200, "What became of each, in the order in which they were named."),
     ]
 }
 
