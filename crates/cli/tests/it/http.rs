@@ -12,6 +12,7 @@ mod list;
 mod mask;
 mod outgoing;
 mod poll;
+mod python;
 mod secrets;
 mod show;
 mod tenants;
