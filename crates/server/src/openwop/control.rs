@@ -24,6 +24,7 @@ use crate::{limits, shape, time};
 /// Why a run is cancelled or resumed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Because")]
 pub(crate) struct Because {
     /// In your own words.
     reason: Option<String>,
@@ -32,6 +33,7 @@ pub(crate) struct Because {
 /// How a run stands.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunStands")]
 pub(crate) struct Stands {
     /// The run.
     #[schemars(with = "shape::RunName")]
@@ -94,6 +96,7 @@ pub(crate) enum DrainPolicy {
 /// How to pause a run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "PauseRun")]
 pub(crate) struct Pause {
     /// Why, in your own words.
     reason: Option<String>,
@@ -104,6 +107,7 @@ pub(crate) struct Pause {
 /// A run that is paused, or will be.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PausedRun")]
 pub(crate) struct Paused {
     /// The run.
     #[schemars(with = "shape::RunName")]
@@ -154,6 +158,7 @@ fn paused(run: &Run) -> Paused {
 /// A run that goes on.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ResumedRun")]
 pub(crate) struct Resumed {
     /// The run.
     #[schemars(with = "shape::RunName")]
@@ -220,6 +225,7 @@ async fn held(
 /// Runs to be cancelled.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "BulkCancelRuns")]
 pub(crate) struct BulkCancel {
     /// Which, at most a hundred.
     #[schemars(length(min = 1, max = 100))]
@@ -230,6 +236,7 @@ pub(crate) struct BulkCancel {
 
 /// What became of each.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BulkCancelledRuns")]
 pub(crate) struct BulkCancelled {
     /// In the order in which they were named.
     results: Vec<OneCancelled>,
