@@ -15,6 +15,7 @@ mod poll;
 mod python;
 mod secrets;
 mod show;
+mod surface;
 mod tenants;
 mod why;
 mod workflows;
