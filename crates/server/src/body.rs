@@ -7,6 +7,7 @@ use abide_core::{Problem, json_from_yaml};
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
+use futures_util::StreamExt;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{ApiError, Result};
@@ -80,11 +81,15 @@ async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>> {
         let message = format!("the body is larger than {bytes_max} bytes; send less");
         ApiError::new("payload_too_large", message).with("maxBytes", bytes_max)
     };
-    // Nothing is read of a body that says itself that it is too large.
-    if body.size_hint().lower() > bytes_max as u64 {
+    let patience = Duration::from_secs(limits::BODY_SECONDS_MAX);
+    let said = body.size_hint().lower();
+    if said > bytes_max as u64 {
+        // Nothing is kept of it. Most clients send all they have before they listen, so a little too much is let pass.
+        if said <= limits::DISCARD_BYTES_MAX {
+            let _ = tokio::time::timeout(patience, discard(body)).await;
+        }
         return Err(too_large());
     }
-    let patience = Duration::from_secs(limits::BODY_SECONDS_MAX);
     match tokio::time::timeout(patience, axum::body::to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes.into()),
         Ok(Err(error)) if is_length_limit(&error) => Err(too_large()),
@@ -97,6 +102,11 @@ async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>> {
             Err(ApiError::new("request_timeout", message))
         }
     }
+}
+
+async fn discard(body: Body) {
+    let mut chunks = body.into_data_stream();
+    while let Some(Ok(_)) = chunks.next().await {}
 }
 
 fn is_length_limit(error: &axum::Error) -> bool {
