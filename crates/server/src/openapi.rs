@@ -143,7 +143,7 @@ fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
     }
     headers.push(("traceparent", "The trace that the request belongs to, as W3C Trace Context has it."));
     parameters.extend(headers.iter().map(|(name, meaning)| {
-        json!({ "name": name, "in": "header", "description": meaning, "schema": { "type": "string" } })
+        json!({ "name": name, "in": "header", "description": meaning, "schema": shape::header(name) })
     }));
     parameters
 }

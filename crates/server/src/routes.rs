@@ -58,7 +58,7 @@ fn workflows() -> Vec<Operation> {
             validate,
         )
         .scope(Scope::ManifestRead)
-        .takes::<shape::Object>()
+        .may_take::<shape::Anything>()
         .takes_content("application/yaml")
         .answers::<Checked>(200, "Whether it is valid, and what is wrong with it."),
         Operation::put("/v1/workflows/{workflowId}", "pushWorkflow", "Makes a version of a workflow.", push)

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output, Stdio};
 
+use super::surface::operations;
 use super::*;
 
 /// A program of the tests' own Python environment.
@@ -54,3 +55,28 @@ async fn every_method_of_the_client_works_or_gets_the_documented_refusal() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["offered"], json!(OFFERED));
 }
+
+#[tokio::test]
+async fn nothing_that_schemathesis_thinks_of_breaks_the_document() {
+    let site = site();
+    let server = site.start(&[]);
+    // Something to look at and to act on.
+    let run = server.start_run("parked", json!({})).await;
+    push(&server, &chain("pushed", "core.noop", 1, &json!({}))).await;
+    let mut command = python("schemathesis");
+    command.arg("--config-file").arg(repository().join("tests/python/schemathesis.toml")).arg("run");
+    command.arg(format!("{}/v1/openapi.json", server.url));
+    command.env("ABIDE_API_KEY", &server.key).current_dir(site.path(""));
+    let output = output(command).await;
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}\n{}", String::from_utf8_lossy(&output.stderr), site.said());
+    let tested = operations(&server).len() - NOT_TESTED.len();
+    assert!(said.contains(&format!("Tested: {tested}\n")), "{tested} operations should be tested: {said}");
+    // It is still there, and has not lost what it had.
+    let (status, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!((status, &snapshot["workflowId"]), (StatusCode::OK, &json!("parked")));
+}
+
+/// Operations that answer only when something happens, and the document itself, which schemathesis leaves out. Their
+/// answers are checked where they are tested.
+const NOT_TESTED: &[&str] = &["pollEvents", "openapi"];
