@@ -33,6 +33,7 @@ mod keys_api;
 pub mod limits;
 mod names;
 mod oidc;
+mod nowhere;
 mod openapi;
 mod openwop;
 mod operation;

@@ -87,7 +87,7 @@ async fn polls_wait_in_places_of_their_own_and_give_them_back() {
     let waiting = tokio::spawn(async move {
         // The brief polls below may have the place when it comes.
         loop {
-            let (status, page) = answer(poll.try_clone().unwrap()).await.unwrap();
+            let (status, page) = answer(poll.again()).await.unwrap();
             if status != StatusCode::SERVICE_UNAVAILABLE {
                 return (status, page);
             }
