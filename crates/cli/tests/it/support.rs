@@ -393,7 +393,7 @@ impl Server {
         body: Option<&Value>,
     ) -> (StatusCode, Value) {
         let request = self.request_as(key, method, path);
-        answer(body.into_iter().fold(request, reqwest::RequestBuilder::json)).await.unwrap()
+        answer(body.into_iter().fold(request, Ask::json)).await.unwrap()
     }
 
     /// Runs the client side of the binary against this server.

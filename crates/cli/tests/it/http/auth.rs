@@ -102,7 +102,7 @@ async fn a_genuine_key_that_is_over_is_told_so_and_opens_nothing() {
     for (key, code) in [(&revoked, "key_revoked"), (&chosen, "key_revoked"), (&brief, "key_expired")] {
         for (method, path, body) in routes(&run) {
             let request = server.request_as(key, method.clone(), &path);
-            let response = body.iter().fold(request, reqwest::RequestBuilder::json).send().await.unwrap();
+            let response = body.iter().fold(request, Ask::json).send().await.unwrap();
             assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer", "{method} {path}");
             let status = response.status();
             refusal((status, response.json().await.unwrap()), code);
