@@ -153,6 +153,9 @@ pub(crate) enum RunVerb {
         /// Only runs that stand so: running, paused, cancelling, completed, failed, cancelled
         #[arg(long)]
         status: Option<String>,
+        /// Only runs of this workflow
+        #[arg(long, value_name = "ID")]
+        workflow: Option<String>,
         /// At most so many
         #[arg(long, default_value_t = 20)]
         limit: usize,
@@ -181,8 +184,28 @@ pub(crate) enum RunVerb {
         #[arg(long, value_name = "SEQUENCE")]
         after: Option<u64>,
     },
-    /// Cancel a run
+    /// Cancel runs
     Cancel {
+        /// The runs' ids, at most a hundred
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<String>,
+        /// Why, for the record
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Let nothing of a run start any more; nodes that are being executed end first
+    Pause {
+        /// The run's id
+        run: String,
+        /// Do not wait for nodes that are being executed; what they bring is recorded when it comes
+        #[arg(long)]
+        now: bool,
+        /// Why, for the record
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Let a paused run go on
+    Resume {
         /// The run's id
         run: String,
         /// Why, for the record
@@ -224,6 +247,15 @@ pub(crate) struct StartArgs {
     /// A label for the run. May be repeated
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
+    /// What the run is about, for --dedup
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Option<String>,
+    /// Refuse if another run that was started so is under way for the same workflow and scope
+    #[arg(long)]
+    pub(crate) dedup: bool,
+    /// Start once under this key, however often it is asked: the same command gives the same run for a day
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
     /// Wait for the end; exit 0 only if the run completed
     #[arg(long)]
     pub(crate) wait: bool,

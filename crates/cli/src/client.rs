@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
 
@@ -79,6 +79,23 @@ impl Client {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.send(self.request(Method::POST, path).json(body)).await?.json()
+    }
+
+    /// Posts with headers.
+    pub(crate) async fn post_with(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> anyhow::Result<Value> {
+        let mut request = self.request(Method::POST, path).json(body);
+        for (name, value) in headers {
+            let value = HeaderValue::from_str(value).map_err(|_| {
+                Failure::new(Exit::Refused, format!("'{name}' takes visible ASCII characters alone"))
+            })?;
+            request = request.header(*name, value);
+        }
+        self.send(request).await?.json()
     }
 
     pub(crate) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
