@@ -47,11 +47,6 @@ impl Ask {
         self.with(|request| request.timeout(patience))
     }
 
-    /// The same request once more. One whose body is a stream can't be had twice.
-    pub(crate) fn again(&self) -> Self {
-        Self { request: self.request.try_clone().unwrap(), contract: self.contract.clone() }
-    }
-
     /// Sends it. An error means that the connection failed, not that the server said no.
     pub(crate) async fn send(self) -> reqwest::Result<reqwest::Response> {
         let (client, request) = self.request.build_split();
