@@ -58,6 +58,20 @@ impl Client {
         self.fetch(path).await?.json()
     }
 
+    /// Every page of a list, as one: `{<list>: [...]}`.
+    pub(crate) async fn pages(&self, path: &str, list: &str) -> anyhow::Result<Value> {
+        let mut all = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let mut page = self.get(&format!("{path}?limit=500{cursor}")).await?;
+            all.extend(page[list].as_array_mut().map(std::mem::take).unwrap_or_default());
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={}", encoded(next)),
+                None => return Ok(serde_json::json!({ list: all })),
+            }
+        }
+    }
+
     /// What is at a path, as it is written there.
     pub(crate) async fn fetch(&self, path: &str) -> anyhow::Result<Answer> {
         self.send(self.request(Method::GET, path)).await?.accepted()
