@@ -169,4 +169,16 @@ details! {
     node_id: String;
     /// The family of operations that is not offered.
     capability: String;
+    /// The run that has the workflow and scope to itself.
+    active_run_id: String;
+    /// Where that run is: always `cloud`.
+    active_host: String;
+    /// Seconds after which to try again.
+    retry_after: u64;
+    /// How the run stands.
+    run_status: String;
+    /// When the run was paused, or asked to be.
+    paused_at: String;
+    /// How many runs one request may name.
+    max_run_ids: u64;
 }
