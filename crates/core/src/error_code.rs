@@ -38,6 +38,9 @@ table! {
     "validation_error" 400
         "The request, or a value in it, is not what the endpoint takes. Nothing was changed."
         "Read `message` and `details`: they name the field and what it should be.";
+    "unsupported_stream_mode" 400
+        "The stream mode is unknown, or `values` is mixed with another."
+        "Ask for one of `details.supported`, or for several of updates, messages and debug with commas between.";
     "unauthenticated" 401
         "The request carries no API key, or one that is malformed, unknown or revoked."
         "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
@@ -75,7 +78,7 @@ table! {
         "Something failed inside the server. A commit that was not acknowledged may or may not have happened."
         "Look for `details.correlationId` in the server's log. Ask for the state before you repeat the request.";
     "unavailable" 503
-        "The server is shutting down, or the run changes too quickly, and nothing was taken in."
+        "The server is shutting down, has as many connections as it takes, or the run changes too quickly. Nothing was taken in."
         "Try again after the seconds in `Retry-After`.";
     "capability_not_provided" 0
         "A node's kind is known to nobody here, so the run failed when it came to that node."

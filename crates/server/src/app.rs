@@ -11,13 +11,13 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use futures_util::FutureExt;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::auth::Keys;
 use crate::error::ApiError;
 use crate::secrets::SecretStore;
-use crate::{dev, health, openwop, secrets_api};
+use crate::stream::Feeds;
+use crate::{dev, health, journal, openwop, secrets_api};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -37,13 +37,14 @@ pub struct AppOptions {
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
+    feeds: Arc<Feeds>,
     stopping: watch::Sender<bool>,
 }
 
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
-        Arc::new(Self { options, stopping: watch::Sender::new(false) })
+        Arc::new(Self { options, feeds: Arc::default(), stopping: watch::Sender::new(false) })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -62,7 +63,12 @@ impl App {
         self.options.test_clock.as_ref()
     }
 
-    /// Sends waiting polls home, so that connections can close.
+    /// The streams of runs' events.
+    pub(crate) fn feeds(&self) -> &Arc<Feeds> {
+        &self.feeds
+    }
+
+    /// Sends waiting polls home and ends streams, so that connections can close.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }
@@ -71,6 +77,11 @@ impl App {
     pub(crate) async fn stopped(&self) {
         // The sender lives as long as `self`.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    /// Turns true when the server stops.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
     }
 
     /// The routes.
@@ -88,6 +99,8 @@ impl App {
             .route("/v1/runs/{run}/why", get(openwop::runs::why))
             .route("/v1/runs/{run}/definition", get(openwop::workflows::of_run))
             .route("/v1/runs/{run}/erase", post(openwop::runs::erase))
+            .route("/v1/runs/{run}/events", get(openwop::events::subscribe))
+            .route("/v1/runs/{run}/journal", get(journal::follow))
             .route("/v1/runs/{run}/events/poll", get(openwop::events::poll))
             .route("/v1/secrets", get(secrets_api::list))
             .route("/v1/secrets/{name}", put(secrets_api::set).delete(secrets_api::remove));
@@ -101,12 +114,6 @@ impl App {
             .layer(middleware::from_fn_with_state(self.clone(), tell_time))
             .with_state(self.clone())
     }
-}
-
-/// Serves until [`App::stop`] is called, then lets requests under way end.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
-    let stopping = app.clone();
-    axum::serve(listener, app.router()).with_graceful_shutdown(async move { stopping.stopped().await }).await
 }
 
 async fn no_such_path(request: Request) -> ApiError {

@@ -60,6 +60,15 @@ impl ApiError {
         Self::new("internal_error", message).with("correlationId", id)
     }
 
+    /// The body of the answer.
+    pub(crate) fn envelope(self) -> Value {
+        let mut body = json!({ "error": self.code, "message": self.message });
+        if !self.details.is_empty() {
+            body["details"] = Value::Object(self.details);
+        }
+        body
+    }
+
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
@@ -123,11 +132,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = ErrorCode::find(self.code).map_or(500, |entry| entry.status);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut body = json!({ "error": self.code, "message": self.message });
-        if !self.details.is_empty() {
-            body["details"] = Value::Object(self.details);
-        }
-        let mut response = (status, axum::Json(body)).into_response();
+        let mut response = (status, axum::Json(self.envelope())).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -7,6 +7,9 @@
 //! |---|---|
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
+//! | streams of events, shared by all who listen | `stream.rs` and `stream/` |
+//! | a run's own journal | `journal.rs` |
+//! | connections | `listen.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | API keys and the keyring | `auth.rs`, `keyring.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
@@ -18,15 +21,19 @@ mod body;
 mod dev;
 mod error;
 mod health;
+mod journal;
 pub mod keyring;
 pub mod limits;
+mod listen;
 mod openwop;
 mod secrets;
 mod secrets_api;
+mod stream;
 mod time;
 
-pub use app::{App, AppOptions, serve};
+pub use app::{App, AppOptions};
 pub use auth::{ApiSecret, Keys};
 pub use keyring::Keyring;
+pub use listen::serve;
 pub use secrets::SecretStore;
 pub use time::rfc3339;

@@ -67,7 +67,7 @@ pub(crate) async fn create(
     let answer = json!({
         "runId": run,
         "status": status.name(),
-        "eventsUrl": format!("/v1/runs/{run}/events/poll"),
+        "eventsUrl": format!("/v1/runs/{run}/events"),
         "statusUrl": format!("/v1/runs/{run}"),
     });
     Ok((StatusCode::CREATED, Json(answer)))
@@ -234,6 +234,7 @@ pub(crate) async fn erase(
         return Err(ApiError::invalid("reason", message));
     }
     let events = app.engine().erase(key, Some(principal.name), body.reason).await?;
+    app.feeds().forget(key);
     Ok(Json(json!({ "runId": key.id, "erased": true, "events": events })))
 }
 
@@ -242,7 +243,7 @@ pub(crate) struct RunPath(String);
 
 impl RunPath {
     /// The run as a key of the caller's tenant.
-    pub(super) fn of(&self, principal: &Principal) -> Result<Key> {
+    pub(crate) fn of(&self, principal: &Principal) -> Result<Key> {
         let id: RunId = self.0.parse().map_err(|_| no_such_run(&self.0))?;
         Ok(id.of(principal.tenant))
     }
