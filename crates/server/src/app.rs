@@ -1,23 +1,26 @@
-//! The routes, and what their handlers share.
+//! What handlers share, and how requests get to them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use abide_core::Key;
 use abide_engine::{Engine, TestClock};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
 use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use crate::auth::Keys;
 use crate::error::ApiError;
+use crate::gate::{self, Gate};
+use crate::operation::Operation;
+use crate::routes;
 use crate::secrets::SecretStore;
 use crate::stream::Feeds;
-use crate::{dev, health, journal, openwop, secrets_api};
+use crate::verbs::Verbs;
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -68,6 +71,12 @@ impl App {
         &self.feeds
     }
 
+    /// Tells whoever follows a run's updates something that is never recorded: an event of this type, with its document
+    /// as JSON text.
+    pub fn announce(&self, run: Key, kind: &str, document: &[u8]) {
+        self.feeds.announce(run, kind, document);
+    }
+
     /// Sends waiting polls home and ends streams, so that connections can close.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
@@ -84,35 +93,23 @@ impl App {
         self.stopping.subscribe()
     }
 
-    /// The routes.
-    pub fn router(self: &Arc<Self>) -> Router {
-        let mut router = Router::new()
-            .route("/healthz", get(health::live))
-            .route("/readyz", get(health::ready))
-            .route("/v1/workflows", get(openwop::workflows::list))
-            .route("/v1/workflows:validate", post(openwop::workflows::validate))
-            .route("/v1/workflows/{id}", put(openwop::workflows::push).get(openwop::workflows::show))
-            .route("/v1/workflows/{id}/versions", get(openwop::workflows::versions))
-            .route("/v1/runs", post(openwop::runs::create).get(openwop::runs::list))
-            .route("/v1/runs/{run}", get(openwop::runs::show))
-            .route("/v1/runs/{run}/cancel", post(openwop::runs::cancel))
-            .route("/v1/runs/{run}/why", get(openwop::runs::why))
-            .route("/v1/runs/{run}/definition", get(openwop::workflows::of_run))
-            .route("/v1/runs/{run}/erase", post(openwop::runs::erase))
-            .route("/v1/runs/{run}/events", get(openwop::events::subscribe))
-            .route("/v1/runs/{run}/journal", get(journal::follow))
-            .route("/v1/runs/{run}/events/poll", get(openwop::events::poll))
-            .route("/v1/secrets", get(secrets_api::list))
-            .route("/v1/secrets/{name}", put(secrets_api::set).delete(secrets_api::remove));
-        if self.test_clock().is_some() {
-            router = router.route("/v1/dev/clock", get(dev::show).post(dev::advance));
+    /// The routes, behind what every request passes through.
+    pub fn service(self: &Arc<Self>) -> Verbs<Router> {
+        let operations = routes::operations(self);
+        let verbs = operations.iter().filter_map(Operation::verb).collect();
+        let mut router = Router::new();
+        for operation in operations {
+            let gate = Gate { app: self.clone(), access: operation.access };
+            let handler = operation.handler.clone().layer(middleware::from_fn_with_state(gate, gate::pass));
+            router = router.route(&operation.route(), handler);
         }
-        router
+        let router = router
             .fallback(no_such_path)
             .method_not_allowed_fallback(no_such_method)
             .layer(middleware::from_fn(contain_panics))
             .layer(middleware::from_fn_with_state(self.clone(), tell_time))
-            .with_state(self.clone())
+            .with_state(self.clone());
+        Verbs::new(router, verbs)
     }
 }
 

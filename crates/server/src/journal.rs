@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::App;
@@ -14,12 +15,28 @@ use crate::openwop::runs::RunPath;
 use crate::stream::request::{self, Form, whole};
 use crate::stream::{self, Ask, View};
 
-#[derive(Deserialize)]
+pub(crate) use crate::openwop::events::doc::JournalEvent as Entry;
+
+/// Where to begin, and how.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Follow {
+    /// The last event that you have.
+    #[schemars(with = "Option<u64>")]
     after: Option<String>,
+    /// For how many milliseconds events may be collected and sent as one `batch`.
+    #[schemars(with = "Option<u64>", range(max = 5000))]
     buffer_ms: Option<String>,
+    /// The same as the header Last-Event-ID, which goes before it.
     last_event_id: Option<String>,
+}
+
+/// What a journal says so far.
+#[derive(JsonSchema)]
+#[schemars(rename = "JournalEvents")]
+#[expect(dead_code, reason = "the events are written as text; this carries the schema alone")]
+pub(crate) struct Page {
+    events: Vec<Entry>,
 }
 
 /// Follows a run's journal until it ends, or shows what there is of it.

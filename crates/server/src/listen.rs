@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::limits;
+use crate::verbs::Verbs;
 
 /// Serves until [`App::stop`] is called, then lets requests under way end.
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
@@ -24,7 +25,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
     let doors = Doors {
         http: http(),
         app: app.clone(),
-        service: TowerToHyperService::new(app.router()),
+        service: TowerToHyperService::new(app.service()),
         free: Arc::new(Semaphore::new(places)),
         refusals: Arc::new(Semaphore::new(limits::REFUSALS_MAX)),
     };
@@ -78,7 +79,7 @@ async fn pause_after(error: &io::Error) {
 struct Doors {
     http: http1::Builder,
     app: Arc<App>,
-    service: TowerToHyperService<axum::Router>,
+    service: TowerToHyperService<Verbs<axum::Router>>,
     free: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
 }

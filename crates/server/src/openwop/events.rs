@@ -11,6 +11,7 @@ use abide_core::Key;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::runs::{RunPath, json_response};
@@ -21,17 +22,41 @@ use crate::limits;
 use crate::stream::request::{self, Form, whole};
 use crate::stream::{self, Ask, Frame, Renderer, View};
 
+pub(crate) use doc::RunEvent;
 pub(crate) use mode::Modes;
 
 /// A query that was read, or what is wrong with it.
 type Asked<T> = std::result::Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
-#[derive(Deserialize)]
+/// Which events a subscriber wants, and how.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Subscribe {
+    /// `updates` (without it, too), `values`, `messages` or `debug`; several but `values` with commas between.
     stream_mode: Option<String>,
+    /// For how many milliseconds events may be collected and sent as one `batch`.
+    #[schemars(with = "Option<u64>", range(max = 5000))]
     buffer_ms: Option<String>,
+    /// The same as the header Last-Event-ID, which goes before it.
     last_event_id: Option<String>,
+}
+
+/// What a run has said so far.
+#[derive(JsonSchema)]
+#[schemars(rename = "RunEvents")]
+#[expect(dead_code, reason = "the events are written as text; this carries the schema alone")]
+pub(crate) struct Page {
+    events: Vec<RunEvent>,
+}
+
+/// What a run has said since.
+#[derive(JsonSchema)]
+#[schemars(rename = "PolledEvents", rename_all = "camelCase")]
+#[expect(dead_code, reason = "the events are written as text; this carries the schema alone")]
+pub(crate) struct Polled {
+    events: Vec<RunEvent>,
+    /// Whether the run has ended and nothing comes behind these.
+    is_complete: bool,
 }
 
 /// Follows a run's events until it ends, or shows those that there are.
@@ -52,11 +77,18 @@ pub(crate) async fn subscribe(
     stream::answer(&app, Ask { key, view: View::Modes(modes), form, from, buffer }).await
 }
 
-#[derive(Deserialize)]
+/// Which events are new to whoever asks, and how long to wait for them.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Poll {
+    /// The last event that you have.
+    #[schemars(with = "Option<i64>", range(min = -1))]
     last_sequence: Option<String>,
+    /// An older name for `lastSequence`, which goes before it.
+    #[schemars(with = "Option<i64>", range(min = -1))]
     since: Option<String>,
+    /// How many seconds to wait at most.
+    #[schemars(with = "Option<u64>", range(min = 1, max = 60))]
     timeout: Option<String>,
 }
 

@@ -42,10 +42,6 @@ impl Ring {
         self.next
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended
-    }
-
     /// A reader takes its place.
     pub(crate) fn enter(&mut self, at: u64) {
         if at >= self.first {

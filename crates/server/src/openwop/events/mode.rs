@@ -40,11 +40,6 @@ impl Modes {
         self.values
     }
 
-    /// Whether everything is asked for, what OpenWOP has no name for included.
-    pub(crate) fn wants_all(self) -> bool {
-        self.debug
-    }
-
     /// Whether what is never recorded, but only told to whoever listens, is wanted.
     pub(crate) fn hears_announcements(self) -> bool {
         self.updates || self.debug
