@@ -45,6 +45,11 @@ pub const RING_FRAMES_MAX: usize = 256;
 /// Bytes of those frames; the last one stays, however large. A stalled reader makes a feed keep this much.
 pub const RING_BYTES_MAX: usize = 128 * 1024;
 
+/// Frames that a feed keeps although every reader has them, for readers who come a little later.
+pub const SPARE_FRAMES_MAX: usize = 64;
+/// Bytes of those frames: a feed whose readers all wait costs about as much as a connection.
+pub const SPARE_BYTES_MAX: usize = 8 * 1024;
+
 /// Events that are read from the store at once for a stream: less than a ring, so that one read pushes nobody out.
 pub const STREAM_EVENTS_MAX: usize = 64;
 

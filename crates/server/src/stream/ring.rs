@@ -1,6 +1,6 @@
 //! The frames that readers of one feed have not all taken yet, so many at most.
 //!
-//! Whoever reads steadily takes frames from here. A reader that falls behind the ring pins nothing: it reads the
+//! Whoever reads steadily takes frames from here, and so does whoever comes a little later. A reader that falls behind the ring pins nothing: it reads the
 //! journal by itself until it has caught up.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -89,18 +89,24 @@ impl Ring {
         self.drop_before(self.next);
     }
 
-    /// Drops what every reader has, and what is too much.
+    /// Drops what every reader has but for a little, and what is too much.
     fn trim(&mut self) {
-        let needed = self.readers.keys().next().map_or(self.next, |slowest| (*slowest).min(self.next));
-        let mut until = needed.max(self.first);
+        let needed = self.readers.keys().next().copied().unwrap_or(self.next);
+        let taken = self.frames.partition_point(|frame| frame.sequence() < needed);
+        let mut taken_bytes: usize = self.frames.range(..taken).map(Frame::len).sum();
         let (mut count, mut bytes) = (self.frames.len(), self.bytes);
-        for frame in &self.frames {
+        let mut until = self.first;
+        for (at, frame) in self.frames.iter().enumerate() {
+            let spare = at < taken
+                && (taken - at > limits::SPARE_FRAMES_MAX || taken_bytes > limits::SPARE_BYTES_MAX);
             // The last one stays, however large: every reader is about to take it.
-            if count <= 1 || count <= limits::RING_FRAMES_MAX && bytes <= limits::RING_BYTES_MAX {
+            let excess = count > 1 && (count > limits::RING_FRAMES_MAX || bytes > limits::RING_BYTES_MAX);
+            if !spare && !excess {
                 break;
             }
-            until = until.max(frame.sequence() + 1);
+            until = frame.sequence() + 1;
             (count, bytes) = (count - 1, bytes - frame.len());
+            taken_bytes = taken_bytes.saturating_sub(frame.len());
         }
         self.drop_before(until);
     }
@@ -147,16 +153,24 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_has_is_dropped() {
+    fn of_what_everybody_has_a_little_is_kept_for_those_who_come_later() {
+        let half = limits::SPARE_BYTES_MAX / 2;
         let mut ring = Ring::new(0, false);
         let (mut quick, mut slow) = (0, 0);
         ring.enter(quick);
         ring.enter(slow);
-        ring.append(frames(0..3, 10), 5, false);
-        assert_eq!(read(&mut ring, &mut quick), [0, 1, 2]);
-        assert_eq!((quick, ring.frames.len()), (5, 3), "events that are not shown are passed over");
-        assert_eq!(read(&mut ring, &mut slow), [0, 1, 2]);
-        assert_eq!((ring.frames.len(), ring.bytes, ring.first), (0, 0, 5));
+        ring.append(frames(0..4, half), 7, false);
+        assert_eq!(read(&mut ring, &mut quick), [0, 1, 2, 3]);
+        assert_eq!((quick, ring.frames.len()), (7, 4), "events that are not shown are passed over");
+        assert_eq!(read(&mut ring, &mut slow), [0, 1, 2, 3]);
+        assert_eq!((ring.frames.len(), ring.first), (1, 3));
+        assert_eq!(read(&mut ring, &mut 3), [3]);
+        for sequence in 7..1000 {
+            ring.append(frames(sequence..sequence + 1, 1), sequence + 1, false);
+            assert_eq!(read(&mut ring, &mut quick), [sequence]);
+            assert_eq!(read(&mut ring, &mut slow), [sequence]);
+        }
+        assert_eq!(ring.frames.len(), limits::SPARE_FRAMES_MAX);
     }
 
     #[test]
@@ -181,7 +195,7 @@ mod tests {
         let mut ring = Ring::new(2, false);
         ring.enter(10);
         assert!(matches!(ring.find(10), Found::AtEnd(2)));
-        ring.append(frames(2..5, 1), 5, false);
+        ring.append(frames(2..5, limits::SPARE_BYTES_MAX), 5, false);
         assert_eq!(ring.frames.len(), 0);
         ring.append(frames(5..12, 1), 12, true);
         assert_eq!(read(&mut ring, &mut 10), [10, 11]);
