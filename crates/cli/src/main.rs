@@ -14,6 +14,7 @@ mod exit;
 mod follow;
 mod keys;
 mod output;
+mod people;
 mod run;
 mod scaffold;
 mod secrets;
@@ -49,6 +50,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
+        Verb::People(people) => people::dispatch(people).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Compact(args) => compact::compact(args).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,

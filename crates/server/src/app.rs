@@ -1,26 +1,30 @@
 //! What handlers share, and how requests get to them.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use abide_core::Key;
 use abide_engine::{Engine, TestClock};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tokio::sync::watch;
 
-use crate::auth::Keys;
+use crate::admission::{Admission, Capacity};
 use crate::error::ApiError;
 use crate::gate::{self, Gate};
+use crate::idempotency::Slots;
+use crate::keys::Keys;
+use crate::oidc::Oidc;
 use crate::operation::Operation;
-use crate::routes;
+use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
 use crate::stream::Feeds;
 use crate::verbs::Verbs;
+use crate::{openapi, openwop, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -31,6 +35,12 @@ pub struct AppOptions {
     pub engine: Engine,
     /// Who may come in.
     pub keys: Keys,
+    /// The identity provider whose tokens are taken, if there is one.
+    pub oidc: Option<Oidc>,
+    /// How often they may ask.
+    pub rates: Rates,
+    /// How much is taken on at once.
+    pub capacity: Capacity,
     /// Users' named secrets.
     pub secrets: Arc<SecretStore>,
     /// The test clock, in `abide dev --test-clock` alone.
@@ -41,13 +51,28 @@ pub struct AppOptions {
 pub struct App {
     options: AppOptions,
     feeds: Arc<Feeds>,
+    limiter: Limiter,
+    admission: Admission,
+    slots: Slots,
     stopping: watch::Sender<bool>,
+    discovery: OnceLock<openwop::discovery::Document>,
+    openapi: OnceLock<openapi::Document>,
 }
 
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
-        Arc::new(Self { options, feeds: Arc::default(), stopping: watch::Sender::new(false) })
+        let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
+        Arc::new(Self {
+            options,
+            feeds: Arc::default(),
+            limiter,
+            admission,
+            slots: Slots::default(),
+            stopping: watch::Sender::new(false),
+            discovery: OnceLock::new(),
+            openapi: OnceLock::new(),
+        })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -58,12 +83,44 @@ impl App {
         &self.options.keys
     }
 
+    pub(crate) fn oidc(&self) -> Option<&Oidc> {
+        self.options.oidc.as_ref()
+    }
+
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// Repeatable requests that are under way.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
     pub(crate) fn secrets(&self) -> &SecretStore {
         &self.options.secrets
     }
 
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {
         self.options.test_clock.as_ref()
+    }
+
+    /// What this server can do, as it is told.
+    pub(crate) fn discovery(&self) -> &openwop::discovery::Document {
+        self.discovery.get_or_init(|| openwop::discovery::Document::of(self))
+    }
+
+    /// The OpenAPI document of this server's own operations.
+    pub(crate) fn openapi(&self) -> &openapi::Document {
+        self.openapi.get_or_init(|| openapi::Document::of(&routes::operations(self)))
+    }
+
+    /// Whether there is such an operation, by its path as OpenAPI writes it.
+    pub(crate) fn serves(&self, method: &Method, path: &str) -> bool {
+        self.openapi().serves(method, path)
     }
 
     /// The streams of runs' events.
@@ -99,7 +156,7 @@ impl App {
         let verbs = operations.iter().filter_map(Operation::verb).collect();
         let mut router = Router::new();
         for operation in operations {
-            let gate = Gate { app: self.clone(), access: operation.access };
+            let gate = Gate::of(self, &operation);
             let handler = operation.handler.clone().layer(middleware::from_fn_with_state(gate, gate::pass));
             router = router.route(&operation.route(), handler);
         }

@@ -4,7 +4,11 @@ use abide_core::{ErrorCode, Problem, Rejection};
 use abide_engine::Error as EngineError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use crate::{idempotency, limits};
 
 /// An answer that says no.
 #[derive(Debug)]
@@ -37,7 +41,7 @@ impl ApiError {
             more => format!("{more} problems, and this is the first"),
         };
         let message = format!("the definition has {count}: {first}");
-        Self::new("validation_error", message).with("problems", shown(problems))
+        Self::new("validation_error", message).with("problems", json!(shown(problems)))
     }
 
     /// Whether something that the caller sent is wrong.
@@ -69,14 +73,30 @@ impl ApiError {
         body
     }
 
+    /// The code and the message.
+    pub(crate) fn into_words(self) -> (&'static str, String) {
+        (self.code, self.message)
+    }
+
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
 }
 
+/// Something that is wrong with a definition, as the wire has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct ShownProblem {
+    /// Where.
+    place: String,
+    /// What, and what to change.
+    message: String,
+}
+
 /// Problems as the wire has them.
-pub(crate) fn shown(problems: &[Problem]) -> Vec<Value> {
-    problems.iter().map(|found| json!({ "place": found.place, "message": found.message })).collect()
+pub(crate) fn shown(problems: &[Problem]) -> Vec<ShownProblem> {
+    let shown = |found: &Problem| ShownProblem { place: found.place.clone(), message: found.message.clone() };
+    problems.iter().map(shown).collect()
 }
 
 impl From<abide_store::Error> for ApiError {
@@ -96,6 +116,17 @@ impl From<EngineError> for ApiError {
                 Self::new("workflow_not_found", message).with("workflowId", id)
             }
             EngineError::Rejected(rejection) => rejection.into(),
+            EngineError::Claimed(run) => {
+                let message = format!(
+                    "{run} is under way for this workflow and scope; wait for its end, cancel it, or leave X-Dedup out"
+                );
+                Self::new("run_already_active", message)
+                    .with("activeRunId", run.to_string())
+                    .with("activeHost", "cloud")
+                    .with("retryAfter", limits::DEDUP_RETRY_SECONDS)
+            }
+            // Somebody else was quicker; what was answered there is found when the request is repeated.
+            EngineError::Store(abide_store::Error::Receipted) => idempotency::in_flight(),
             EngineError::NotEnded(run) => {
                 let message = format!("{run} has not ended; cancel it first, or wait for its end");
                 Self::new("run_not_ended", message)
@@ -132,9 +163,11 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = ErrorCode::find(self.code).map_or(500, |entry| entry.status);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let wait_ms = self.details.get("retryAfterMs").and_then(Value::as_u64);
         let mut response = (status, axum::Json(self.envelope())).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if status == StatusCode::SERVICE_UNAVAILABLE || wait_ms.is_some() {
+            let seconds = wait_ms.unwrap_or(0).div_ceil(1000).max(1);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

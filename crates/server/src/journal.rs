@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
+use crate::limits;
 use crate::openwop::runs::RunPath;
 use crate::stream::request::{self, Form, whole};
 use crate::stream::{self, Ask, View};
@@ -22,12 +23,16 @@ pub(crate) use crate::openwop::events::doc::JournalEvent as Entry;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Follow {
     /// The last event that you have.
-    #[schemars(with = "Option<u64>")]
+    #[schemars(with = "u64")]
+    #[serde(default)]
     after: Option<String>,
     /// For how many milliseconds events may be collected and sent as one `batch`.
-    #[schemars(with = "Option<u64>", range(max = 5000))]
+    #[schemars(with = "u64", range(max = limits::BUFFER_MS_MAX))]
+    #[serde(default)]
     buffer_ms: Option<String>,
     /// The same as the header Last-Event-ID, which goes before it.
+    #[schemars(with = "String")]
+    #[serde(default)]
     last_event_id: Option<String>,
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Operation {
     pub(crate) access: Access,
     pub(crate) query: Option<SchemaOf>,
     pub(crate) takes: Vec<Takes>,
+    /// Whether a request without a body is refused.
+    pub(crate) body_required: bool,
     pub(crate) answers: Vec<Answer>,
     /// The codes of errors that are this operation's own, beside those that every one may give.
     pub(crate) refusals: Vec<&'static str>,
@@ -60,6 +62,8 @@ pub(crate) struct Operation {
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     /// Whether it takes an Idempotency-Key.
     pub(crate) idempotent: bool,
+    /// Whether its answer may take as long as somebody waits for it.
+    pub(crate) waits: bool,
     pub(crate) handler: MethodRouter<Arc<App>>,
 }
 
@@ -84,10 +88,12 @@ impl Operation {
             access: Access::AnyKey,
             query: None,
             takes: Vec::new(),
+            body_required: true,
             answers: Vec::new(),
             refusals: Vec::new(),
             headers: Vec::new(),
             idempotent: false,
+            waits: false,
             handler: on(filter, handler),
         }
     }
@@ -160,6 +166,12 @@ impl Operation {
         self
     }
 
+    /// Takes a JSON body or none, which stands for an empty object.
+    pub(crate) fn may_take<B: JsonSchema>(mut self) -> Self {
+        self.body_required = false;
+        self.takes::<B>()
+    }
+
     /// Takes a body of another type.
     pub(crate) fn takes_content(mut self, content_type: &'static str) -> Self {
         self.takes.push(Takes { content_type, schema: None });
@@ -202,6 +214,12 @@ impl Operation {
         self
     }
 
+    /// Is not sent again to whoever has it.
+    pub(crate) fn conditional(self) -> Self {
+        self.header("If-None-Match", "The `ETag` of what the caller has already.")
+            .answers_empty(304, "The caller has it already.")
+    }
+
     /// May say no with these codes.
     pub(crate) fn refuses(mut self, codes: &[&'static str]) -> Self {
         self.refusals.extend(codes);
@@ -218,6 +236,12 @@ impl Operation {
     pub(crate) fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self.refuses(&["idempotency_in_flight", "idempotency_key_mismatch"])
+    }
+
+    /// Answers only when something happens, or goes on answering: a poll or a stream.
+    pub(crate) fn waits(mut self) -> Self {
+        self.waits = true;
+        self
     }
 
     /// The path as the router has it: a verb behind a colon is a segment of its own there.

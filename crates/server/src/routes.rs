@@ -1,14 +1,13 @@
 //! The table of operations. What is not here does not exist.
 
-use std::sync::Arc;
-
 use crate::app::App;
 use crate::operation::Operation;
+use crate::page::PageQuery;
 use crate::scope::Scope;
-use crate::{dev, health, journal, openapi, openwop, secrets_api};
+use crate::{dev, health, journal, keys_api, openapi, openwop, people_api, secrets_api, shape};
 
 /// Every operation of this server.
-pub(crate) fn operations(app: &Arc<App>) -> Vec<Operation> {
+pub(crate) fn operations(app: &App) -> Vec<Operation> {
     let mut all = everywhere();
     if app.test_clock().is_some() {
         all.extend(test_clock());
@@ -17,34 +16,45 @@ pub(crate) fn operations(app: &Arc<App>) -> Vec<Operation> {
 }
 
 /// Every operation that any server may have.
+#[cfg(test)]
 pub(crate) fn documented() -> Vec<Operation> {
     everywhere().into_iter().chain(test_clock()).collect()
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), events(), secrets()].into_iter().flatten().collect()
+    [server(), workflows(), runs(), events(), control(), secrets(), keys(), people()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn server() -> Vec<Operation> {
+    use openwop::discovery;
     vec![
         Operation::get("/healthz", "live", "Whether the process answers.", health::live)
             .public()
-            .answers_content(200, "application/json", "It does."),
+            .answers::<health::Live>(200, "It does."),
         Operation::get("/readyz", "ready", "Whether the server should get traffic.", health::ready)
             .public()
-            .answers_content(200, "application/json", "It should."),
+            .answers::<health::Ready>(200, "It should."),
+        Operation::get("/.well-known/openwop", "discover", "What works here.", discovery::show)
+            .public()
+            .conditional()
+            .answers::<discovery::Capabilities>(200, "What works, family by family."),
         Operation::get("/v1/openapi.json", "openapi", "This document.", openapi::show)
             .public()
-            .answers_content(200, "application/json", "An OpenAPI 3.1 document."),
+            .conditional()
+            .answers::<shape::Object>(200, "An OpenAPI 3.1 document."),
     ]
 }
 
 fn workflows() -> Vec<Operation> {
+    use openwop::workflows::{Checked, Pushed, Show, Versions, Workflows};
     use openwop::workflows::{list, of_run, push, show, validate, versions};
     vec![
         Operation::get("/v1/workflows", "listWorkflows", "Every workflow that can be started, by id.", list)
             .scope(Scope::ManifestRead)
-            .answers_content(200, "application/json", "The workflows."),
+            .answers::<Workflows>(200, "The workflows."),
         Operation::post(
             "/v1/workflows:validate",
             "validateWorkflow",
@@ -52,18 +62,19 @@ fn workflows() -> Vec<Operation> {
             validate,
         )
         .scope(Scope::ManifestRead)
-        .takes_content("application/json")
+        .takes::<shape::Object>()
         .takes_content("application/yaml")
-        .answers_content(200, "application/json", "Whether it is valid, and what is wrong with it."),
+        .answers::<Checked>(200, "Whether it is valid, and what is wrong with it."),
         Operation::put("/v1/workflows/{workflowId}", "pushWorkflow", "Makes a version of a workflow.", push)
             .scope(Scope::WorkflowsWrite)
-            .takes_content("application/json")
+            .takes::<shape::Object>()
             .takes_content("application/yaml")
-            .answers_content(201, "application/json", "The new version.")
-            .answers_content(200, "application/json", "The latest version, which has the same content."),
+            .answers::<Pushed>(201, "The new version.")
+            .answers::<Pushed>(200, "The latest version, which has the same content."),
         Operation::get("/v1/workflows/{workflowId}", "showWorkflow", "A definition as it was pushed.", show)
             .scope(Scope::ManifestRead)
-            .answers_content(200, "application/json", "The definition.")
+            .query::<Show>()
+            .answers::<shape::Object>(200, "The definition.")
             .refuses(&["workflow_not_found"]),
         Operation::get(
             "/v1/workflows/{workflowId}/versions",
@@ -72,7 +83,7 @@ fn workflows() -> Vec<Operation> {
             versions,
         )
         .scope(Scope::ManifestRead)
-        .answers_content(200, "application/json", "The versions, newest first.")
+        .answers::<Versions>(200, "The versions, newest first.")
         .refuses(&["workflow_not_found"]),
         Operation::get(
             "/v1/runs/{runId}/definition",
@@ -81,30 +92,31 @@ fn workflows() -> Vec<Operation> {
             of_run,
         )
         .scope(Scope::RunsRead)
-        .answers_content(200, "application/json", "The definition.")
+        .answers::<shape::Object>(200, "The definition.")
         .refuses(&["run_not_found"]),
     ]
 }
 
 fn runs() -> Vec<Operation> {
-    use openwop::runs::{Create, Created, Listing, cancel, create, erase, list, show, why};
+    use openwop::runs::{Create, Created, Erase, Erased, Listing, Page, Shown};
+    use openwop::runs::{create, erase, list, show, why};
     vec![
         Operation::post("/v1/runs", "createRun", "Starts a run.", create)
             .scope(Scope::RunsCreate)
             .takes::<Create>()
             .answers::<Created>(201, "The run is on disk.")
-            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"]),
+            .idempotent()
+            .header("X-Dedup", "`enforce`: refuse if another run that was started so is under way for the same workflow and scope.")
+            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"])
+            .refuses(&["run_already_active"]),
         Operation::get("/v1/runs", "listRuns", "Runs, newest first.", list)
             .scope(Scope::RunsRead)
             .query::<Listing>()
-            .answers_content(200, "application/json", "A page of runs."),
+            .answers::<Page>(200, "A page of runs."),
         Operation::get("/v1/runs/{runId}", "showRun", "A run as it stands.", show)
             .scope(Scope::RunsRead)
-            .answers_content(200, "application/json", "The run.")
-            .refuses(&["run_not_found"]),
-        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
-            .scope(Scope::RunsCancel)
-            .answers_content(200, "application/json", "How the run stands now.")
+            .conditional()
+            .answers::<Shown>(200, "The run, or what is left of it.")
             .refuses(&["run_not_found"]),
         Operation::get(
             "/v1/runs/{runId}/why",
@@ -113,7 +125,7 @@ fn runs() -> Vec<Operation> {
             why,
         )
         .scope(Scope::RunsRead)
-        .answers_content(200, "application/json", "What it waits for.")
+        .answers::<openwop::runs::Waits<'static>>(200, "What it waits for.")
         .refuses(&["run_not_found"]),
         Operation::post(
             "/v1/runs/{runId}/erase",
@@ -122,7 +134,8 @@ fn runs() -> Vec<Operation> {
             erase,
         )
         .scope(Scope::RunsErase)
-        .answers_content(200, "application/json", "It is gone.")
+        .may_take::<Erase>()
+        .answers::<Erased>(200, "It is gone.")
         .refuses(&["run_not_found", "run_not_ended"]),
     ]
 }
@@ -139,6 +152,7 @@ fn events() -> Vec<Operation> {
             subscribe,
         )
         .scope(Scope::RunsRead)
+        .waits()
         .query::<Subscribe>()
         .header(LAST.0, LAST.1)
         .answers_as::<RunEvent>(200, "text/event-stream", "The events, in the form that is asked for.")
@@ -146,6 +160,7 @@ fn events() -> Vec<Operation> {
         .refuses(&["run_not_found", "unsupported_stream_mode"]),
         Operation::get("/v1/runs/{runId}/events/poll", "pollEvents", "Events after a sequence.", poll)
             .scope(Scope::RunsRead)
+            .waits()
             .query::<Poll>()
             .answers::<Polled>(200, "The events, and whether there are no more to come.")
             .refuses(&["run_not_found"]),
@@ -156,6 +171,7 @@ fn events() -> Vec<Operation> {
             journal::follow,
         )
         .scope(Scope::RunsRead)
+        .waits()
         .query::<journal::Follow>()
         .header(LAST.0, LAST.1)
         .answers_as::<journal::Entry>(200, "text/event-stream", "The events, in the form that is asked for.")
@@ -164,13 +180,44 @@ fn events() -> Vec<Operation> {
     ]
 }
 
+fn control() -> Vec<Operation> {
+    use openwop::control::{Because, BulkCancel, BulkCancelled, Pause, Paused, Resumed, Stands};
+    use openwop::control::{cancel, cancel_many, pause, resume};
+    vec![
+        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<Stands>(200, "How the run stands now: also if it had ended before.")
+            .refuses(&["run_not_found"]),
+        Operation::post("/v1/runs/{runId}:pause", "pauseRun", "Keeps a run's nodes from starting.", pause)
+            .scope(Scope::RunsCancel)
+            .may_take::<Pause>()
+            .idempotent()
+            .answers::<Paused>(202, "Nothing starts any more.")
+            .refuses(&["run_not_found", "run_not_pausable"]),
+        Operation::post("/v1/runs/{runId}:resume", "resumeRun", "Lets a paused run go on.", resume)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<Resumed>(202, "It goes on.")
+            .refuses(&["run_not_found", "run_not_paused"]),
+        Operation::post("/v1/runs:bulk-cancel", "bulkCancelRuns", "Cancels many runs.", cancel_many)
+            .scope(Scope::RunsCancel)
+            .takes::<BulkCancel>()
+            .idempotent()
+            .answers::<BulkCancelled>(200, "What became of each, in the order in which they were named."),
+    ]
+}
+
 fn secrets() -> Vec<Operation> {
     vec![
         Operation::get("/v1/secrets", "listSecrets", "The names of the secrets.", secrets_api::list)
             .scope(Scope::SecretsManage)
-            .answers_content(200, "application/json", "The names; values are never shown."),
+            .answers::<secrets_api::Secrets>(200, "The names; values are never shown."),
         Operation::put("/v1/secrets/{name}", "setSecret", "Sets a secret.", secrets_api::set)
             .scope(Scope::SecretsManage)
+            .takes::<secrets_api::Set>()
             .answers_empty(204, "It is set."),
         Operation::delete("/v1/secrets/{name}", "removeSecret", "Removes a secret.", secrets_api::remove)
             .scope(Scope::SecretsManage)
@@ -179,15 +226,65 @@ fn secrets() -> Vec<Operation> {
     ]
 }
 
+fn keys() -> Vec<Operation> {
+    use keys_api::{KeyPage, MadeKey, NewKey, Rotate, create, list, revoke, rotate};
+    vec![
+        Operation::post("/v1/keys", "createKey", "Makes an API key.", create)
+            .scope(Scope::KeysManage)
+            .takes::<NewKey>()
+            .answers::<MadeKey>(201, "The key; its secret is shown this once.")
+            .refuses(&["too_many"]),
+        Operation::get("/v1/keys", "listKeys", "The tenant's keys, oldest first.", list)
+            .scope(Scope::KeysManage)
+            .query::<PageQuery>()
+            .answers::<KeyPage>(200, "A page of keys, without their secrets."),
+        Operation::delete("/v1/keys/{keyId}", "revokeKey", "Revokes an API key.", revoke)
+            .scope(Scope::KeysManage)
+            .answers_empty(204, "It opens nothing any more.")
+            .refuses(&["key_not_found", "key_in_use"]),
+        Operation::post("/v1/keys/{keyId}:rotate", "rotateKey", "Gives an API key a new secret.", rotate)
+            .scope(Scope::KeysManage)
+            .takes::<Rotate>()
+            .answers::<MadeKey>(201, "The new key; its secret is shown this once.")
+            .refuses(&["key_not_found", "key_not_active", "too_many"]),
+    ]
+}
+
+fn people() -> Vec<Operation> {
+    use people_api::{PeoplePage, PersonView, SetPerson, list, remove, set, show};
+    vec![
+        Operation::get("/v1/people", "listPeople", "The tenant's people, by principal.", list)
+            .scope(Scope::PeopleRead)
+            .query::<PageQuery>()
+            .answers::<PeoplePage>(200, "A page of people."),
+        Operation::get("/v1/people/{principal}", "showPerson", "A person.", show)
+            .scope(Scope::PeopleRead)
+            .answers::<PersonView>(200, "The person.")
+            .refuses(&["person_not_found"]),
+        Operation::put(
+            "/v1/people/{principal}",
+            "setPerson",
+            "Enters a person, or replaces what was known.",
+            set,
+        )
+        .scope(Scope::PeopleManage)
+        .takes::<SetPerson>()
+        .answers::<PersonView>(200, "The person as they stand in the directory now.")
+        .refuses(&["person_not_found"]),
+        Operation::delete("/v1/people/{principal}", "removePerson", "Forgets a person.", remove)
+            .scope(Scope::PeopleManage)
+            .answers_empty(204, "They are forgotten.")
+            .refuses(&["person_not_found"]),
+    ]
+}
+
 fn test_clock() -> Vec<Operation> {
     vec![
-        Operation::get("/v1/dev/clock", "showClock", "The test clock.", dev::show).answers_content(
-            200,
-            "application/json",
-            "What time it is.",
-        ),
+        Operation::get("/v1/dev/clock", "showClock", "The test clock.", dev::show)
+            .answers::<dev::Now>(200, "What time it is."),
         Operation::post("/v1/dev/clock", "advanceClock", "Moves the test clock.", dev::advance)
-            .answers_content(200, "application/json", "What time it is then."),
+            .takes::<dev::Advance>()
+            .answers::<dev::Now>(200, "What time it is then."),
     ]
 }
 
@@ -215,6 +312,14 @@ mod tests {
                     operation.id
                 );
             }
+        }
+    }
+
+    #[test]
+    fn the_document_has_every_operation_and_no_name_for_two_schemas() {
+        let document = crate::openapi::Document::of(&documented());
+        for operation in documented() {
+            assert!(document.serves(&operation.method, operation.path), "{}", operation.id);
         }
     }
 }

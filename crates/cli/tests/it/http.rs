@@ -1,16 +1,25 @@
 //! The HTTP surface, request by request.
 
 mod auth;
+mod bulk_cancel;
 mod cancel;
 mod children;
 mod clock;
 mod create;
+mod dedup;
+mod discovery;
 mod erase;
 mod errors;
+mod idempotency;
+mod keys;
 mod list;
 mod mask;
+mod oidc;
 mod outgoing;
+mod pause;
+mod people;
 mod poll;
+mod rate;
 mod secrets;
 mod show;
 mod tenants;
@@ -20,7 +29,7 @@ mod workflows;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Server, Site, answer, chain, node, workflow};
+use crate::support::{Ask, Server, Site, answer, chain, node, workflow};
 
 /// An hour: how long `parked` waits.
 const HOUR_MS: i64 = 3_600_000;

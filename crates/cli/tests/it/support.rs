@@ -1,12 +1,19 @@
 //! Starting, asking, killing and stopping a real server.
 
+mod ask;
+mod contract;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+
+pub(crate) use ask::Ask;
+pub(crate) use contract::Contract;
 
 /// The binary under test.
 pub(crate) fn abide() -> Command {
@@ -21,6 +28,13 @@ pub(crate) fn abide() -> Command {
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
         "ABIDE_ALLOW_NET",
+        "ABIDE_RATE_KEY",
+        "ABIDE_RATE_TENANT",
+        "ABIDE_MAX_REQUESTS",
+        "ABIDE_MAX_WAITING",
+        "ABIDE_OIDC_ISSUER",
+        "ABIDE_OIDC_AUDIENCE",
+        "ABIDE_OIDC_JWKS",
         "COLUMNS",
         "NO_COLOR",
     ] {
@@ -72,12 +86,24 @@ impl Site {
         Server::serve(self, key, extra)
     }
 
-    /// Makes an API key of a tenant. No server may be running.
+    /// Makes an API key of a tenant that may do everything. No server may be running.
     pub(crate) fn new_key(&self, tenant: &str) -> String {
-        let output =
-            abide().args(["keys", "create", "--tenant", tenant, "--data"]).arg(self.data()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        self.key(tenant).make()
+    }
+
+    /// An API key of a tenant, to be made with what it may do. No server may be running.
+    pub(crate) fn key(&self, tenant: &str) -> NewKey<'_> {
+        let flags = ["--tenant", tenant].map(str::to_owned).to_vec();
+        NewKey { site: self, flags }
+    }
+
+    /// The id of a key that was made here: what its text says, or the only key whose text was chosen.
+    pub(crate) fn key_id(&self, key: &str) -> String {
+        if let Some((id, _)) = key.strip_prefix("abk_").and_then(|rest| rest.split_once('_')) {
+            return id.to_owned();
+        }
+        let sql = "SELECT id FROM api_keys WHERE whole = 1";
+        self.database().query_one(sql, [], |row| row.get(0)).unwrap()
     }
 
     /// The database, beside a server that may be running.
@@ -116,10 +142,76 @@ impl Site {
     }
 }
 
+/// A key to be made: `site.key("default").scopes("runs:read").expires_in("1h").make()`.
+pub(crate) struct NewKey<'a> {
+    site: &'a Site,
+    flags: Vec<String>,
+}
+
+impl NewKey<'_> {
+    fn with(mut self, flag: &str, value: &str) -> Self {
+        self.flags.extend([flag.to_owned(), value.to_owned()]);
+        self
+    }
+
+    /// What it may do, separated by commas. Without this it may do everything.
+    pub(crate) fn scopes(self, scopes: &str) -> Self {
+        self.with("--scopes", scopes)
+    }
+
+    /// Who acts through it.
+    pub(crate) fn principal(self, principal: &str) -> Self {
+        self.with("--principal", principal)
+    }
+
+    /// The roles of whoever acts through it, separated by commas.
+    pub(crate) fn roles(self, roles: &str) -> Self {
+        self.with("--roles", roles)
+    }
+
+    /// When it ends: `1h`.
+    pub(crate) fn expires_in(self, span: &str) -> Self {
+        self.with("--expires-in", span)
+    }
+
+    /// The text of the key.
+    pub(crate) fn secret(self, text: &str) -> Self {
+        self.with("--secret", text)
+    }
+
+    /// It may speak for others.
+    pub(crate) fn act_as(mut self) -> Self {
+        self.flags.push("--act-as".to_owned());
+        self
+    }
+
+    /// Makes it, and gives the text to send.
+    pub(crate) fn make(self) -> String {
+        let made = self.made();
+        made["key"].as_str().map_or_else(|| self.chosen().to_owned(), str::to_owned)
+    }
+
+    /// Makes it, and gives what is told about it.
+    pub(crate) fn made(&self) -> Value {
+        let mut command = abide();
+        command.args(["keys", "create", "--json", "--data"]).arg(self.site.data()).args(&self.flags);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn chosen(&self) -> &str {
+        let at = self.flags.iter().position(|flag| flag == "--secret").unwrap();
+        &self.flags[at + 1]
+    }
+}
+
 /// A server process and how to talk to it.
 pub(crate) struct Server {
     child: Child,
     http: reqwest::Client,
+    /// What the server says about its own answers, unless it died before it said anything.
+    pub(crate) contract: Option<Arc<Contract>>,
     pub(crate) url: String,
     pub(crate) key: String,
 }
@@ -140,7 +232,8 @@ impl Server {
             .spawn()
             .unwrap();
         let (url, key) = read_welcome(&mut child, &said)?;
-        Ok(Self { child, http: reqwest::Client::new(), url, key })
+        let contract = Contract::of(&url, extra.contains(&"--test-clock"));
+        Ok(Self { child, http: reqwest::Client::new(), contract, url, key })
     }
 
     fn serve(site: &Site, key: &str, extra: &[&str]) -> Self {
@@ -163,7 +256,8 @@ impl Server {
             .spawn()
             .unwrap();
         let url = await_word(&mut child, said, "url=\"", '"');
-        Self { child, http: reqwest::Client::new(), url, key: key.to_owned() }
+        let contract = Contract::of(&url, false);
+        Self { child, http: reqwest::Client::new(), contract, url, key: key.to_owned() }
     }
 
     /// Kills the process as `kill -9` does, and waits until it is gone.
@@ -212,18 +306,18 @@ impl Server {
     }
 
     /// Any request with another key.
-    pub(crate) fn request_as(&self, key: &str, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request_as(&self, key: &str, method: Method, path: &str) -> Ask {
         self.anonymous(method, path).bearer_auth(key)
     }
 
     /// Any request without a key.
-    pub(crate) fn anonymous(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.url))
+    pub(crate) fn anonymous(&self, method: Method, path: &str) -> Ask {
+        Ask::new(self.http.request(method, format!("{}{path}", self.url)), self.contract.clone())
     }
 
     /// Any request with this server's key.
-    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key)
+    pub(crate) fn request(&self, method: Method, path: &str) -> Ask {
+        self.anonymous(method, path).bearer_auth(&self.key)
     }
 
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
@@ -295,6 +389,18 @@ impl Server {
         true
     }
 
+    /// Asks with another key, and a body if there is one.
+    pub(crate) async fn ask_as(
+        &self,
+        key: &str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (StatusCode, Value) {
+        let request = self.request_as(key, method, path);
+        answer(body.into_iter().fold(request, reqwest::RequestBuilder::json)).await.unwrap()
+    }
+
     /// Runs the client side of the binary against this server.
     pub(crate) fn cli(&self, args: &[&str]) -> std::process::Output {
         let mut command = abide();
@@ -312,7 +418,7 @@ impl Drop for Server {
 }
 
 /// Sends a request; an error means that the connection failed, not that the server said no.
-pub(crate) async fn answer(request: reqwest::RequestBuilder) -> reqwest::Result<(StatusCode, Value)> {
+pub(crate) async fn answer(request: Ask) -> reqwest::Result<(StatusCode, Value)> {
     let response = request.send().await?;
     let status = response.status();
     let text = response.text().await?;

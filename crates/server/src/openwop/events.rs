@@ -33,11 +33,16 @@ type Asked<T> = std::result::Result<Query<T>, axum::extract::rejection::QueryRej
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Subscribe {
     /// `updates` (without it, too), `values`, `messages` or `debug`; several but `values` with commas between.
+    #[schemars(with = "String")]
+    #[serde(default)]
     stream_mode: Option<String>,
     /// For how many milliseconds events may be collected and sent as one `batch`.
-    #[schemars(with = "Option<u64>", range(max = 5000))]
+    #[schemars(with = "u64", range(max = limits::BUFFER_MS_MAX))]
+    #[serde(default)]
     buffer_ms: Option<String>,
     /// The same as the header Last-Event-ID, which goes before it.
+    #[schemars(with = "String")]
+    #[serde(default)]
     last_event_id: Option<String>,
 }
 
@@ -82,13 +87,16 @@ pub(crate) async fn subscribe(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Poll {
     /// The last event that you have.
-    #[schemars(with = "Option<i64>", range(min = -1))]
+    #[schemars(with = "i64", range(min = -1))]
+    #[serde(default)]
     last_sequence: Option<String>,
     /// An older name for `lastSequence`, which goes before it.
-    #[schemars(with = "Option<i64>", range(min = -1))]
+    #[schemars(with = "i64", range(min = -1))]
+    #[serde(default)]
     since: Option<String>,
     /// How many seconds to wait at most.
-    #[schemars(with = "Option<u64>", range(min = 1, max = 60))]
+    #[schemars(with = "u64", range(min = 1, max = limits::POLL_SECONDS_MAX))]
+    #[serde(default)]
     timeout: Option<String>,
 }
 

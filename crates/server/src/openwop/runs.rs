@@ -1,51 +1,56 @@
-//! Runs: create, look, ask why, list, cancel, erase.
+//! Runs: create, look, ask why, list, erase. What is done to them while they are under way is in `control.rs`.
 
 use std::sync::Arc;
 
-use abide_core::limits::REASON_CHARS_MAX;
-use abide_core::{Json as RawJson, JsonMap, Key, Rejection, RunId, Status, Why};
-use abide_engine::{Error as EngineError, NewRun};
+use abide_core::limits::{REASON_CHARS_MAX, TAG_CHARS_MAX, TAGS_MAX};
+use abide_core::{Json as RawJson, JsonMap, Key, Run, RunId, Status, Why};
+use abide_engine::{Error as EngineError, NewRun, Reply};
 use abide_store::{ListQuery, Listed};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
+use super::control::encoded;
 use super::snapshot;
+pub(crate) use super::snapshot::Waits;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
-use crate::{limits, time};
+use crate::idempotency::{Repeatable, once};
+use crate::{conditional, limits, shape, time};
 
 /// A run to be started.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Create {
     /// Which workflow.
+    #[schemars(length(min = 1, max = 128))]
     workflow_id: String,
     /// What goes in.
     #[serde(default)]
-    #[schemars(with = "serde_json::Map<String, Value>")]
+    #[schemars(with = "shape::Object")]
     inputs: JsonMap,
-    /// Labels.
+    /// Labels: 100 at most, each of 256 characters at most.
     #[serde(default)]
+    #[schemars(length(max = TAGS_MAX), inner(length(max = TAG_CHARS_MAX)))]
     tags: Vec<String>,
     /// Your own data, an object.
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    #[schemars(with = "Option<shape::Object>")]
     metadata: Option<RawJson>,
     /// The key's own tenant, if it is named at all.
     tenant_id: Option<String>,
-    #[schemars(skip)]
-    scope_id: Option<RawJson>,
+    /// What the run is about: with `X-Dedup: enforce` it is the only one under way for its workflow and scope.
+    #[schemars(length(min = 1, max = 128))]
+    scope_id: Option<String>,
     #[schemars(skip)]
     callback_url: Option<RawJson>,
     /// Options of this run.
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    #[schemars(with = "Option<shape::Object>")]
     configurable: Option<RawJson>,
 }
 
@@ -54,9 +59,10 @@ pub(crate) struct Create {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Created {
     /// The run.
-    #[schemars(with = "String")]
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     /// How it stands.
+    #[schemars(with = "shape::RunStatus")]
     status: &'static str,
     /// Where its events are.
     events_url: String,
@@ -69,16 +75,14 @@ pub(crate) async fn create(
     State(app): State<Arc<App>>,
     principal: Principal,
     headers: HeaderMap,
-    JsonBody(body): JsonBody<Create>,
-) -> Result<(StatusCode, Json<Created>)> {
-    refuse_later_headers(&headers)?;
+    Repeatable(body, ticket): Repeatable<Create>,
+) -> Result<Response> {
+    let exclusive = is_exclusive(&headers)?;
     check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
-    let later = [("scopeId", &body.scope_id), ("callbackUrl", &body.callback_url)];
-    if let Some((field, _)) = later.into_iter().find(|(_, value)| value.is_some()) {
-        return Err(ApiError::invalid(
-            field,
-            format!("'{field}' is not supported by this version yet; leave it out"),
-        ));
+    if body.callback_url.is_some() {
+        let message =
+            "'callbackUrl' comes with interrupts, which this version does not have yet; leave it out";
+        return Err(ApiError::invalid("callbackUrl", message));
     }
     refuse_mocks(body.configurable.as_ref())?;
     let new = NewRun {
@@ -90,15 +94,27 @@ pub(crate) async fn create(
         configurable: body.configurable,
         parent: None,
         by: Some(principal.name),
+        scope: body.scope_id,
+        exclusive,
     };
-    let (run, status) = app.engine().start_run(new).await?;
-    let answer = Created {
-        run_id: run,
-        status: status.name(),
-        events_url: format!("/v1/runs/{run}/events"),
-        status_url: format!("/v1/runs/{run}"),
+    let work = {
+        let app = app.clone();
+        move |blank| async move {
+            let reply = Reply::new(blank, |run: &Run| encoded(&created(run)));
+            Ok(app.engine().start_for(new, reply).await?)
+        }
     };
-    Ok((StatusCode::CREATED, Json(answer)))
+    once(&app, principal.tenant, "createRun".to_owned(), ticket, StatusCode::CREATED, work).await
+}
+
+fn created(run: &Run) -> Created {
+    let id = run.key().id;
+    Created {
+        run_id: id,
+        status: run.status().name(),
+        events_url: format!("/v1/runs/{id}/events"),
+        status_url: format!("/v1/runs/{id}"),
+    }
 }
 
 /// A mock answers in the place of a model, which a run that counts must never mistake for one.
@@ -113,15 +129,12 @@ fn refuse_mocks(configurable: Option<&RawJson>) -> Result<()> {
     }
 }
 
-/// A client that sends one of these relies on it: taking the request without keeping the promise could start
-/// the run twice.
-fn refuse_later_headers(headers: &HeaderMap) -> Result<()> {
-    match ["idempotency-key", "x-dedup"].into_iter().find(|name| headers.contains_key(*name)) {
-        None => Ok(()),
-        Some(name) => {
-            let message = format!("the header {name} is not supported by this version yet; leave it out");
-            Err(ApiError::invalid(name, message))
-        }
+/// Whether the run must be the only one of its workflow and scope.
+fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
+    match headers.get("x-dedup").map(HeaderValue::as_bytes) {
+        None => Ok(false),
+        Some(b"enforce") => Ok(true),
+        Some(_) => Err(ApiError::invalid("X-Dedup", "'X-Dedup' is 'enforce'; send that, or leave it out")),
     }
 }
 
@@ -136,18 +149,48 @@ async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> R
         .with("field", "tenantId"))
 }
 
-/// A run as it stands.
+/// A run as it stands, or what is left of it.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Run")]
+#[expect(dead_code, reason = "the two are written apart")]
+pub(crate) enum Shown {
+    /// As it stands.
+    Whole(snapshot::Snapshot<'static>),
+    /// Its payloads were erased.
+    Erased(snapshot::Outline<'static>),
+}
+
+/// A run as it stands. Whoever names the entity tag of what they have gets it only if it has changed.
 pub(crate) async fn show(
     State(app): State<Arc<App>>,
     principal: Principal,
     run: RunPath,
+    headers: HeaderMap,
 ) -> Result<Response> {
     let key = run.of(&principal)?;
     let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
-    match app.engine().read(key, |run| snapshot::of(run, &children)).await {
-        Err(EngineError::Erased(_)) => json_response(snapshot::outline(&app.engine().head(key).await?)),
-        shown => json_response(shown?),
-    }
+    let known = |tag: &str| conditional::has_already(&headers, tag);
+    let read = |run: &Run| {
+        let tag = snapshot::tag(run, &children);
+        (!known(&tag)).then(|| snapshot::of(run, &children)).transpose().map(|text| (tag, text))
+    };
+    let shown = match app.engine().read(key, read).await {
+        Err(EngineError::Erased(_)) => {
+            let head = app.engine().head(key).await?;
+            let tag = snapshot::outline_tag(&head);
+            (!known(&tag)).then(|| snapshot::outline(&head)).transpose().map(|text| (tag, text))
+        }
+        shown => shown?,
+    };
+    let (tag, text) = shown.map_err(|error| ApiError::internal(&error))?;
+    let tag = HeaderValue::from_str(&tag).map_err(|error| ApiError::internal(&error))?;
+    let mut response = match text {
+        None => StatusCode::NOT_MODIFIED.into_response(),
+        Some(text) => json_response(Ok(text))?,
+    };
+    response.headers_mut().insert(header::ETAG, tag);
+    Ok(response)
 }
 
 /// Why a run is not finished, or how it ended.
@@ -168,9 +211,54 @@ pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Listing {
+    /// Only runs that stand like this.
+    #[schemars(with = "shape::RunStatus")]
+    #[serde(default)]
     status: Option<String>,
+    /// Only those of this workflow.
+    #[serde(default)]
+    workflow_id: Option<String>,
+    /// How many at most; 50 unless told.
+    #[schemars(with = "usize", range(min = 1, max = limits::LIST_RUNS_MAX))]
+    #[serde(default)]
     limit: Option<String>,
+    /// The `nextCursor` of the page before.
+    #[schemars(with = "shape::RunName")]
+    #[serde(default)]
     cursor: Option<String>,
+}
+
+/// A page of runs.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunPage")]
+pub(crate) struct Page {
+    /// Newest first.
+    runs: Vec<ListedRun>,
+    /// What to ask for the next page with; null on the last one.
+    #[schemars(with = "Option<shape::RunName>")]
+    next_cursor: Option<RunId>,
+}
+
+/// A run in a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ListedRun {
+    #[schemars(with = "shape::RunName")]
+    run_id: RunId,
+    workflow_id: String,
+    #[schemars(with = "shape::RunStatus")]
+    status: &'static str,
+    #[schemars(with = "shape::Moment")]
+    started_at: String,
+    #[schemars(with = "shape::Moment")]
+    updated_at: String,
+    /// How many events its journal has.
+    events: u64,
+    /// Whether its payloads were erased.
+    #[schemars(with = "shape::True")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    erased: bool,
 }
 
 /// Runs, newest first.
@@ -178,7 +266,7 @@ pub(crate) async fn list(
     State(app): State<Arc<App>>,
     principal: Principal,
     query: std::result::Result<Query<Listing>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Value>> {
+) -> Result<Json<Page>> {
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     let limit = query.limit.as_deref().map_or(Ok(limits::LIST_RUNS_DEFAULT), |limit| {
         let known = limit.parse().ok().filter(|limit| (1..=limits::LIST_RUNS_MAX).contains(limit));
@@ -190,12 +278,11 @@ pub(crate) async fn list(
     let before = query.cursor.as_deref().map(str::parse::<RunId>).transpose();
     let before =
         before.map_err(|_| ApiError::invalid("cursor", "'cursor' is the nextCursor of the page before"))?;
-    let page =
-        app.engine().list(ListQuery { tenant: principal.tenant, status, before, limit: limit + 1 }).await?;
+    let (tenant, workflow) = (principal.tenant, query.workflow_id);
+    let page = app.engine().list(ListQuery { tenant, status, workflow, before, limit: limit + 1 }).await?;
     let more = page.len() > limit;
-    let runs: Vec<Value> = page.iter().take(limit).map(listed).collect();
-    let cursor = page.get(limit - 1).filter(|_| more).map(|last| last.id);
-    Ok(Json(json!({ "runs": runs, "nextCursor": cursor })))
+    let next_cursor = page.get(limit - 1).filter(|_| more).map(|last| last.id);
+    Ok(Json(Page { runs: page.iter().take(limit).map(listed).collect(), next_cursor }))
 }
 
 fn status_named(name: &str) -> Result<Status> {
@@ -205,49 +292,39 @@ fn status_named(name: &str) -> Result<Status> {
     })
 }
 
-fn listed(run: &Listed) -> Value {
-    let mut entry = json!({
-        "runId": run.id,
-        "workflowId": &*run.summary.workflow_id,
-        "status": run.summary.status.name(),
-        "startedAt": time::rfc3339(run.summary.started_at),
-        "updatedAt": time::rfc3339(run.at),
-        "events": run.next,
-    });
-    if run.erased {
-        entry["erased"] = json!(true);
+fn listed(run: &Listed) -> ListedRun {
+    ListedRun {
+        run_id: run.id,
+        workflow_id: run.summary.workflow_id.to_string(),
+        status: run.summary.status.name(),
+        started_at: time::rfc3339(run.summary.started_at),
+        updated_at: time::rfc3339(run.at),
+        events: run.next,
+        erased: run.erased,
     }
-    entry
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Cancel {
-    reason: Option<String>,
-}
-
-/// Cancels a run. Asking again changes nothing and is answered the same.
-pub(crate) async fn cancel(
-    State(app): State<Arc<App>>,
-    principal: Principal,
-    run: RunPath,
-    JsonBody(body): JsonBody<Cancel>,
-) -> Result<Json<Value>> {
-    let key = run.of(&principal)?;
-    let status = match app.engine().cancel(key, body.reason, Some(principal.name)).await {
-        Ok(status) => status,
-        Err(EngineError::Rejected(Rejection::Ended(_) | Rejection::Cancelling) | EngineError::Erased(_)) => {
-            app.engine().head(key).await?.summary.status
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Json(json!({ "runId": key.id, "status": status.name() })))
-}
-
-#[derive(Deserialize)]
+/// Why a run is erased.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Erase {
+    /// In words, for the record of what was erased.
+    #[schemars(length(max = REASON_CHARS_MAX))]
     reason: Option<String>,
+}
+
+/// A run whose payloads are gone.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Erasure")]
+pub(crate) struct Erased {
+    #[schemars(with = "shape::RunName")]
+    run_id: RunId,
+    /// Always true.
+    #[schemars(with = "shape::True")]
+    erased: bool,
+    /// How many events lost their payload.
+    events: u64,
 }
 
 /// Erases the payloads of a run that has ended, for good. Asking again changes nothing.
@@ -256,7 +333,7 @@ pub(crate) async fn erase(
     principal: Principal,
     run: RunPath,
     JsonBody(body): JsonBody<Erase>,
-) -> Result<Json<Value>> {
+) -> Result<Json<Erased>> {
     let key = run.of(&principal)?;
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
         let message = format!("'reason' is longer than {REASON_CHARS_MAX} characters; shorten it");
@@ -264,7 +341,7 @@ pub(crate) async fn erase(
     }
     let events = app.engine().erase(key, Some(principal.name), body.reason).await?;
     app.feeds().forget(key);
-    Ok(Json(json!({ "runId": key.id, "erased": true, "events": events })))
+    Ok(Json(Erased { run_id: key.id, erased: true, events }))
 }
 
 /// The run that a path names. A name that can't be a run's is answered like a run that is not there.

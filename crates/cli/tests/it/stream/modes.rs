@@ -77,9 +77,9 @@ async fn payloads_say_what_openwop_asks_for_and_nothing_undeclared() {
     assert_eq!((&failed["error"]["message"], &failed["failedNodeId"]), (&json!("as told"), &json!("fail")));
     let entry = payload("log.appended");
     assert_eq!((&entry["level"], &entry["data"]["journalType"]), (&json!("info"), &json!("node.spawned")));
-    let schema = schema("RunEvent");
+    let schema = schema(&server, "RunEvent").await;
     shown.iter().for_each(|frame| demand_valid(&schema, &frame.data));
-    let schema = self::schema("JournalEvent");
+    let schema = super::schema(&server, "JournalEvent").await;
     let recorded = Stream::open(&server, &format!("/v1/runs/{run}/journal"), None).await.rest().await;
     recorded.iter().for_each(|frame| demand_valid(&schema, &frame.data));
 }

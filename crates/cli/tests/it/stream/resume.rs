@@ -110,7 +110,7 @@ async fn erased_events_are_shown_without_what_they_said() {
     let after = frames(&server, &run, "streamMode=debug", None).await;
     assert_eq!(told(&after), told(&before));
     assert!(after.iter().all(|frame| frame.data["payload"].is_null()));
-    let schema = schema("RunEvent");
+    let schema = schema(&server, "RunEvent").await;
     after.iter().for_each(|frame| demand_valid(&schema, &frame.data));
     let states = frames(&server, &run, "streamMode=values", None).await;
     assert_eq!(told(&states), [("state.snapshot", VARIED_EVENTS - 1)]);

@@ -8,9 +8,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::super::mask;
+use super::super::runs::Shown;
 use super::super::snapshot::event_id;
 use super::payload::{self, Payload};
-use crate::time;
+use crate::{shape, time};
 
 /// The type of the states that the mode `values` makes.
 pub(crate) const STATE: &str = "state.snapshot";
@@ -118,7 +119,7 @@ impl JsonSchema for RunEvent {
             let payload = schema(generator);
             variants.push(envelope(name, &payload));
         }
-        let state = generator.subschema_for::<serde_json::Value>();
+        let state = generator.subschema_for::<Shown>();
         variants.push(envelope(STATE, &state));
         json_schema!({
             "description": "One event of a run. The payload of an erased run's event is null.",
@@ -128,11 +129,12 @@ impl JsonSchema for RunEvent {
 }
 
 fn envelope(name: &str, payload: &Schema) -> Schema {
+    let run = shape::RunName::json_schema(&mut SchemaGenerator::default());
     json_schema!({
         "type": "object",
         "properties": {
             "eventId": { "type": "string" },
-            "runId": { "type": "string" },
+            "runId": run,
             "type": { "const": name },
             "payload": { "anyOf": [payload, { "type": "null" }] },
             "timestamp": { "type": "string", "format": "date-time" },

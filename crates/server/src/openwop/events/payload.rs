@@ -3,8 +3,6 @@
 //! A payload is closed: nothing stands in it but what is declared here, so that the OpenAPI document can say the same.
 //! Users' values are written as they came.
 
-use std::collections::BTreeMap;
-
 use abide_core::event::{
     Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit, NodeCancelled,
     NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted, Paused, Resumed, Started,
@@ -13,12 +11,8 @@ use abide_core::event::{
 use abide_core::{Event, Failure, Json, JsonMap, NodeEvent, RunEvent, RunId};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::time;
-
-/// Any object of the user's.
-type Object = BTreeMap<String, Value>;
+use crate::{shape, time};
 
 /// Declares the payloads, and the enum that holds any of them.
 macro_rules! payloads {
@@ -44,7 +38,7 @@ macro_rules! payloads {
         /// The name of each event type that is shown from a journal, and what makes the schema of its payload.
         pub(crate) const SCHEMAS: &[(&str, Schema)] = &[
             $(($name, |generator| generator.subschema_for::<$variant>()),)*
-            ("runOrchestrator.decided", |generator| generator.subschema_for::<Object>()),
+            ("runOrchestrator.decided", |generator| generator.subschema_for::<shape::Object>()),
         ];
     };
 }
@@ -63,7 +57,7 @@ payloads! {
         transport: Transport,
         /// What the caller passed in.
         #[serde(skip_serializing_if = "JsonMap::is_empty")]
-        #[schemars(with = "Object", default)]
+        #[schemars(with = "shape::Object", default)]
         inputs: JsonMap,
         /// The caller's labels.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -71,18 +65,21 @@ payloads! {
         tags: Vec<String>,
         /// The caller's own data.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<Value>")]
+        #[schemars(with = "Option<shape::Anything>")]
         metadata: Option<Json>,
         /// The caller's options.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<Object>")]
+        #[schemars(with = "Option<shape::Object>")]
         configurable: Option<Json>,
         /// Who started it.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// What the caller says the run is about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scope_id: Option<String>,
         /// The run that started it, if it is a child.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<shape::RunName>")]
         parent_run_id: Option<RunId>,
         /// The node of that run.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +108,7 @@ payloads! {
         cancelled_by: Option<String>,
         /// The parent whose end took it along.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<shape::RunName>")]
         parent_run_id: Option<RunId>,
     }
     /// No node starts until the run is resumed.
@@ -125,6 +122,9 @@ payloads! {
     }
     /// The hold is lifted.
     "run.resumed" RunResumed {
+        /// Why, in the caller's words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
         /// Who asked.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<String>,
@@ -146,7 +146,7 @@ payloads! {
         /// Which.
         name: String,
         /// Its value.
-        #[schemars(with = "Value")]
+        #[schemars(with = "shape::Anything")]
         next: Json,
     }
     /// A loop went back as often as it may.
@@ -168,10 +168,11 @@ payloads! {
         execution: u32,
         /// What goes in, if the node has ports and somebody else executes it.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<Object>")]
+        #[schemars(with = "Option<shape::Object>")]
         inputs: Option<JsonMap>,
         /// The node waits for this time and does nothing else.
         #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Moment>")]
         until: Option<String>,
     }
     /// A node's execution ended well.
@@ -180,7 +181,7 @@ payloads! {
         node_id: String,
         /// What it produced.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(with = "Option<Value>")]
+        #[schemars(with = "Option<shape::Anything>")]
         outputs: Option<Json>,
     }
     /// A node's execution failed for good.
@@ -211,6 +212,7 @@ payloads! {
         /// Why the last one failed.
         error: ErrorOf,
         /// When the next one is due.
+        #[schemars(with = "shape::Moment")]
         until: String,
     }
     /// A node wrote to a channel.
@@ -220,7 +222,7 @@ payloads! {
         /// Which channel.
         channel: String,
         /// What was written, not what the channel holds then.
-        #[schemars(with = "Value")]
+        #[schemars(with = "shape::Anything")]
         value: Json,
         /// How it is folded in.
         reducer: String,
@@ -264,7 +266,7 @@ pub(crate) struct Recorded {
     /// The journal's name for it.
     journal_type: String,
     /// What the journal says, masked.
-    #[schemars(with = "Object")]
+    #[schemars(with = "shape::Object")]
     payload: Json,
 }
 
@@ -278,7 +280,7 @@ pub(crate) struct ErrorOf {
     message: String,
     /// Anything more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Object>")]
+    #[schemars(with = "Option<shape::Object>")]
     details: Option<Json>,
 }
 
@@ -300,7 +302,7 @@ pub(crate) fn of(event: Event) -> Result<Payload, Event> {
 
 fn of_run(event: RunEvent) -> Result<Payload, RunEvent> {
     Ok(match event {
-        RunEvent::Started(started) => Payload::RunStarted(run_started(started)),
+        RunEvent::Started(started) => Payload::RunStarted(run_started(*started)),
         RunEvent::Completed(Completed { duration_ms }) => Payload::RunCompleted(RunCompleted { duration_ms }),
         RunEvent::Failed(Failed { error, failed_node_id }) => {
             Payload::RunFailed(RunFailed { error: error.into(), failed_node_id })
@@ -309,7 +311,7 @@ fn of_run(event: RunEvent) -> Result<Payload, RunEvent> {
             Payload::RunCancelled(RunCancelled { reason, cancelled_by, parent_run_id })
         }
         RunEvent::Paused(Paused { reason, by }) => Payload::RunPaused(RunPaused { reason, by }),
-        RunEvent::Resumed(Resumed { by }) => Payload::RunResumed(RunResumed { by }),
+        RunEvent::Resumed(Resumed { by, reason }) => Payload::RunResumed(RunResumed { reason, by }),
         RunEvent::CapBreached(CapBreached { kind, limit, observed, node_id }) => {
             Payload::CapWasBreached(CapWasBreached { kind, limit, observed, node_id })
         }
@@ -320,6 +322,7 @@ fn of_run(event: RunEvent) -> Result<Payload, RunEvent> {
             Payload::LoopbackLimitReached(LoopbackLimitReached { node_id, iterations })
         }
         ours @ (RunEvent::Cancelling(_)
+        | RunEvent::Pausing(_)
         | RunEvent::Yielded(_)
         | RunEvent::ChildReported(_)
         | RunEvent::LoopRestarted(_)
@@ -363,6 +366,7 @@ fn run_started(started: Started) -> RunStarted {
         metadata: started.metadata,
         configurable: started.configurable,
         by: started.by,
+        scope_id: started.scope,
         parent_run_id,
         parent_node_id,
     }
@@ -390,6 +394,9 @@ fn told(event: &Event) -> (Level, String) {
     match event {
         Event::Run(RunEvent::Cancelling(_)) => {
             (Level::Info, "the run is being cancelled; work under way is waited for".to_owned())
+        }
+        Event::Run(RunEvent::Pausing(_)) => {
+            (Level::Info, "the run is being paused; work under way is waited for".to_owned())
         }
         Event::Run(RunEvent::ChildReported(report)) => {
             let status = format!("{:?}", report.lifecycle).to_lowercase();
