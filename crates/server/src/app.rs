@@ -3,14 +3,14 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
+use abide_core::Key;
 use abide_engine::{Engine, TestClock};
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::{Router, ServiceExt};
 use futures_util::FutureExt;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::admission::{Admission, Capacity};
@@ -22,6 +22,7 @@ use crate::oidc::Oidc;
 use crate::operation::Operation;
 use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
+use crate::stream::Feeds;
 use crate::verbs::Verbs;
 use crate::{nowhere, openapi, openwop, routes};
 
@@ -49,6 +50,7 @@ pub struct AppOptions {
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
+    feeds: Arc<Feeds>,
     limiter: Limiter,
     admission: Admission,
     slots: Slots,
@@ -63,6 +65,7 @@ impl App {
         let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
         Arc::new(Self {
             options,
+            feeds: Arc::default(),
             limiter,
             admission,
             slots: Slots::default(),
@@ -120,7 +123,18 @@ impl App {
         self.openapi().serves(method, path)
     }
 
-    /// Sends waiting polls home, so that connections can close.
+    /// The streams of runs' events.
+    pub(crate) fn feeds(&self) -> &Arc<Feeds> {
+        &self.feeds
+    }
+
+    /// Tells whoever follows a run's updates something that is never recorded: an event of this type, with its document
+    /// as JSON text.
+    pub fn announce(&self, run: Key, kind: &str, document: &[u8]) {
+        self.feeds.announce(run, kind, document);
+    }
+
+    /// Sends waiting polls home and ends streams, so that connections can close.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }
@@ -129,6 +143,11 @@ impl App {
     pub(crate) async fn stopped(&self) {
         // The sender lives as long as `self`.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    /// Turns true when the server stops.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
     }
 
     /// The routes, behind what every request passes through.
@@ -150,13 +169,6 @@ impl App {
             .with_state(self.clone());
         Verbs::new(router, verbs)
     }
-}
-
-/// Serves until [`App::stop`] is called, then lets requests under way end.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
-    let stopping = app.clone();
-    let service = ServiceExt::<Request>::into_make_service(app.service());
-    axum::serve(listener, service).with_graceful_shutdown(async move { stopping.stopped().await }).await
 }
 
 async fn tell_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {

@@ -168,6 +168,8 @@ details! {
     offending_type_id: String;
     /// The node of that kind.
     node_id: String;
+    /// The stream modes that there are.
+    supported: Vec<String>;
     /// The family of operations that is not offered.
     capability: String;
     /// How the run stands that was to be changed.
@@ -184,6 +186,4 @@ details! {
     max_run_ids: u64;
     /// How many webhooks a tenant may have.
     max_webhooks: u64;
-    /// What would have been taken.
-    supported: Vec<String>;
 }

@@ -276,6 +276,11 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks the process to stop as `kill` does, and waits.
     pub(crate) fn stop(mut self) -> ExitStatus {
         self.terminate();
