@@ -87,6 +87,14 @@ pub(crate) const DISOWN: &str = "DELETE FROM children WHERE tenant = $1 AND pare
 pub(crate) const HEAR: &str = "INSERT INTO heard (tenant, receiver, sender, seq) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (tenant, receiver, sender) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > heard.seq";
 
+/// Puts a run's first new event that a webhook wants on its way, unless an earlier one is there. What follows it is
+/// found in the journal when its turn comes.
+pub(crate) const ENQUEUE: &str = "INSERT INTO deliveries (tenant, webhook, run, seq, due, attempts) \
+    SELECT e.tenant, t.webhook, e.id, min(e.seq), min(e.at), 0 \
+    FROM events e JOIN webhook_types t ON t.tenant = e.tenant AND t.type = e.type \
+    WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, t.webhook, e.id \
+    ON CONFLICT (tenant, webhook, run) DO NOTHING RETURNING webhook";
+
 /// The statements of a commit. The first decides whether it is stale, so a stale commit writes nothing.
 pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
     let mut plan = Vec::with_capacity(2 + commit.records.len() + commit.effects.len());
@@ -288,6 +296,7 @@ mod tests {
             CASCADE,
             CONSUME,
             HEAR,
+            ENQUEUE,
         ];
         for sql in statements {
             let numbers: Vec<u32> = sql

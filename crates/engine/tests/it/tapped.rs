@@ -205,6 +205,10 @@ impl Store for Tapped {
         self.inner.revoke_api_key(id, at)
     }
 
+    fn webhooks(&self) -> &dyn abide_store::Webhooks {
+        self.inner.webhooks()
+    }
+
     fn boot(&self) -> u64 {
         self.inner.boot()
     }

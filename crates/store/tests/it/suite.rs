@@ -9,4 +9,5 @@ mod isolation;
 mod queues;
 mod reads;
 mod secrets;
+mod webhooks;
 mod workflows;
