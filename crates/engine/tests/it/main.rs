@@ -13,3 +13,4 @@ mod requests;
 mod support;
 mod tapped;
 mod versions;
+mod webhooks;
