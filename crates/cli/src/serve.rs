@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_core::{Graph, TenantId};
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Keys, SecretStore};
+use abide_server::{ApiSecret, App, AppOptions, Keys, SecretStore, Signer};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -165,7 +165,8 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
     };
     let keyring = Arc::new(crate::keys::open_keyring(&config.keyring, &*store).await?);
     let keys = Keys::load(&*store, keyring.clone()).await?;
-    let secrets = Arc::new(SecretStore::new(store.clone(), keyring));
+    let secrets = Arc::new(SecretStore::new(store.clone(), keyring.clone()));
+    let signer = Arc::new(Signer::new(keyring));
     if keys.is_empty() {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
@@ -184,10 +185,11 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         failpoints: dev.failpoints,
         secrets: secrets.clone(),
         net,
+        webhooks: Some(signer.clone()),
         mocks: config.conformance,
         workflows,
     });
-    let app = App::new(AppOptions { engine: engine.clone(), keys, secrets, test_clock });
+    let app = App::new(AppOptions { engine: engine.clone(), keys, secrets, signer, test_clock });
     Ok(Server { app, engine, listener, url, signals })
 }
 

@@ -38,6 +38,9 @@ table! {
     "validation_error" 400
         "The request, or a value in it, is not what the endpoint takes. Nothing was changed."
         "Read `message` and `details`: they name the field and what it should be.";
+    "webhook_url_rejected" 400
+        "Events can't be sent to this URL: it is not https, or not an address of the public internet. Nothing was changed."
+        "Read `message`: it says what is wrong with the URL. The operator can allow private addresses with --allow-net.";
     "unauthenticated" 401
         "The request carries no API key, or one that is malformed, unknown or revoked."
         "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
@@ -59,12 +62,18 @@ table! {
     "secret_not_found" 404
         "Your tenant has no secret with this name."
         "Check the name with `abide secrets list`.";
+    "subscription_not_found" 404
+        "Your tenant has no webhook with this id."
+        "Check the id with `abide webhook list`.";
     "method_not_allowed" 405
         "The path exists, but not with this method."
         "Check the method against the guide.";
     "run_not_ended" 409
         "The run has not ended, and only a run that has ended can be erased."
         "Cancel the run or wait for its end, and erase it then.";
+    "webhook_limit_reached" 409
+        "Your tenant has as many webhooks as it may have."
+        "Remove one that is not needed any more: `abide webhook list`, then `abide webhook rm ID`.";
     "payload_too_large" 413
         "The request body is larger than the server takes. Nothing was changed."
         "Send less: pass a reference to large data instead of the data.";

@@ -20,6 +20,7 @@ use crate::operation::Operation;
 use crate::routes;
 use crate::secrets::SecretStore;
 use crate::verbs::Verbs;
+use crate::webhooks::Signer;
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -32,6 +33,8 @@ pub struct AppOptions {
     pub keys: Keys,
     /// Users' named secrets.
     pub secrets: Arc<SecretStore>,
+    /// What signs events to webhooks.
+    pub signer: Arc<Signer>,
     /// The test clock, in `abide dev --test-clock` alone.
     pub test_clock: Option<Arc<TestClock>>,
 }
@@ -58,6 +61,10 @@ impl App {
 
     pub(crate) fn secrets(&self) -> &SecretStore {
         &self.options.secrets
+    }
+
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.options.signer
     }
 
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {

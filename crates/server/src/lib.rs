@@ -12,6 +12,7 @@
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | API keys and the keyring | `auth.rs`, `keyring.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
+//! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod app;
@@ -32,6 +33,7 @@ mod secrets;
 mod secrets_api;
 mod time;
 mod verbs;
+mod webhooks;
 
 pub use app::{App, AppOptions, serve};
 pub use auth::{ApiSecret, Keys};
@@ -40,3 +42,4 @@ pub use openapi::document as openapi;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;
+pub use webhooks::Signer;

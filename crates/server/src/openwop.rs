@@ -4,4 +4,5 @@ pub(crate) mod events;
 mod mask;
 pub(crate) mod runs;
 mod snapshot;
+pub(crate) mod webhooks;
 pub(crate) mod workflows;

@@ -107,6 +107,8 @@ impl std::fmt::Debug for WebhookRow {
 pub struct Shown {
     /// The webhook.
     pub webhook: WebhookRow,
+    /// Its tenant's name.
+    pub tenant: String,
     /// Deliveries that arrived.
     pub delivered: u64,
     /// Runs with events on their way, and dead letters that are sent once more.

@@ -136,6 +136,12 @@ fn doc(run: RunId, record: &Record) -> Result<EventDoc<'_>> {
     })
 }
 
+/// A record in OpenWOP's words: its type there, and the text of the document.
+pub(crate) fn openwop(run: RunId, record: &Record) -> std::result::Result<(&'static str, Vec<u8>), String> {
+    let doc = doc(run, record).map_err(|_| "the event can't be read; run `abide verify`".to_owned())?;
+    Ok((doc.kind, serde_json::to_vec(&doc).map_err(|error| error.to_string())?))
+}
+
 /// A payload as it may be seen.
 fn shown(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'_, RawValue>> {
     match mask::payload(kind, bytes)? {

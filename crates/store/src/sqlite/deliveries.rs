@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use abide_core::{Health, Millis, RunId, TenantId, retry_after};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
-use super::webhooks::{codes, place, row_of};
+use super::webhooks::{codes, place, row_of, tenant_name};
 use crate::Commit;
 use crate::sql::ENQUEUE;
 use crate::webhooks::{
@@ -62,11 +62,7 @@ pub(super) fn due(
     limit: usize,
 ) -> rusqlite::Result<Option<Due>> {
     let Some(webhook) = row_of(connection, key)? else { return Ok(None) };
-    let tenant = connection
-        .prepare_cached("SELECT name FROM tenants WHERE id = $1")?
-        .query_row([key.tenant.0], |row| row.get(0))
-        .optional()?
-        .unwrap_or_default();
+    let tenant = tenant_name(connection, key.tenant)?;
     let mut waiting = Vec::new();
     let mut next: Option<Millis> = None;
     for (table, again) in [("deliveries", false), ("dead_letters", true)] {

@@ -234,7 +234,13 @@ fn with_counts(connection: &Connection, shown: Shown) -> rusqlite::Result<Shown>
     let again = count("dead_letters WHERE due IS NOT NULL AND")?;
     let pending = count("deliveries WHERE")? + again;
     let dead = count("dead_letters WHERE")? - again;
-    Ok(Shown { pending, dead, ..shown })
+    let tenant = tenant_name(connection, key.tenant)?;
+    Ok(Shown { tenant, pending, dead, ..shown })
+}
+
+pub(super) fn tenant_name(connection: &Connection, tenant: TenantId) -> rusqlite::Result<String> {
+    let mut statement = connection.prepare_cached("SELECT name FROM tenants WHERE id = $1")?;
+    Ok(statement.query_row([tenant.0], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
 fn busy(connection: &Connection) -> rusqlite::Result<Vec<WebhookKey>> {
@@ -249,7 +255,8 @@ fn busy(connection: &Connection) -> rusqlite::Result<Vec<WebhookKey>> {
 
 fn counted(row: &Row<'_>) -> rusqlite::Result<Shown> {
     let webhook = webhook(row)?;
-    Ok(Shown { webhook, delivered: row.get(14)?, pending: 0, dead: 0, dropped: row.get(15)? })
+    let tenant = String::new();
+    Ok(Shown { webhook, tenant, delivered: row.get(14)?, pending: 0, dead: 0, dropped: row.get(15)? })
 }
 
 fn webhook(row: &Row<'_>) -> rusqlite::Result<WebhookRow> {
