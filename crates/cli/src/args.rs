@@ -1,5 +1,7 @@
 //! Every command and flag, declared once; help and completions come from here.
 
+mod webhook;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -8,6 +10,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::scaffold;
+pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
 /// A durable runtime for agent workflows that wait for people.
 ///
@@ -33,6 +36,8 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Keep the secrets that workflows name, on a server
     Secrets(SecretsArgs),
+    /// Have events sent to other systems, and see what became of them
+    Webhook(WebhookArgs),
     /// Make, list and revoke API keys (while no server uses the data directory)
     Keys(KeysArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
@@ -63,7 +68,7 @@ pub(crate) struct ServerArgs {
     /// Keyring file; by default beside the data directory, as DIR.keyring
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
-    /// Private address that core.http.request may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
+    /// Private address that requests and webhooks may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
     #[arg(long, env = "ABIDE_ALLOW_NET", value_name = "NET", value_delimiter = ',')]
     pub(crate) allow_net: Vec<String>,
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production

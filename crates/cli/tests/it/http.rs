@@ -14,6 +14,7 @@ mod poll;
 mod secrets;
 mod show;
 mod tenants;
+mod webhooks;
 mod why;
 mod workflows;
 
