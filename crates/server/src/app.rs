@@ -1,11 +1,11 @@
 //! What handlers share, and how requests get to them.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use abide_engine::{Engine, TestClock};
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, ServiceExt};
@@ -17,10 +17,10 @@ use crate::auth::Keys;
 use crate::error::ApiError;
 use crate::gate::{self, Gate};
 use crate::operation::Operation;
-use crate::routes;
 use crate::secrets::SecretStore;
 use crate::verbs::Verbs;
 use crate::webhooks::Signer;
+use crate::{openapi, openwop, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -43,12 +43,19 @@ pub struct AppOptions {
 pub struct App {
     options: AppOptions,
     stopping: watch::Sender<bool>,
+    discovery: OnceLock<openwop::discovery::Document>,
+    openapi: OnceLock<openapi::Document>,
 }
 
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
-        Arc::new(Self { options, stopping: watch::Sender::new(false) })
+        Arc::new(Self {
+            options,
+            stopping: watch::Sender::new(false),
+            discovery: OnceLock::new(),
+            openapi: OnceLock::new(),
+        })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -69,6 +76,21 @@ impl App {
 
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {
         self.options.test_clock.as_ref()
+    }
+
+    /// What this server can do, as it is told.
+    pub(crate) fn discovery(&self) -> &openwop::discovery::Document {
+        self.discovery.get_or_init(|| openwop::discovery::Document::of(self))
+    }
+
+    /// The OpenAPI document of this server's own operations.
+    pub(crate) fn openapi(&self) -> &openapi::Document {
+        self.openapi.get_or_init(|| openapi::Document::of(&routes::operations(self)))
+    }
+
+    /// Whether there is such an operation, by its path as OpenAPI writes it.
+    pub(crate) fn serves(&self, method: &Method, path: &str) -> bool {
+        self.openapi().serves(method, path)
     }
 
     /// Sends waiting polls home, so that connections can close.

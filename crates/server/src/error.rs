@@ -4,6 +4,8 @@ use abide_core::{ErrorCode, Problem, Rejection};
 use abide_engine::Error as EngineError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// An answer that says no.
@@ -37,7 +39,7 @@ impl ApiError {
             more => format!("{more} problems, and this is the first"),
         };
         let message = format!("the definition has {count}: {first}");
-        Self::new("validation_error", message).with("problems", shown(problems))
+        Self::new("validation_error", message).with("problems", json!(shown(problems)))
     }
 
     /// Whether something that the caller sent is wrong.
@@ -65,9 +67,20 @@ impl ApiError {
     }
 }
 
+/// Something that is wrong with a definition, as the wire has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct ShownProblem {
+    /// Where.
+    place: String,
+    /// What, and what to change.
+    message: String,
+}
+
 /// Problems as the wire has them.
-pub(crate) fn shown(problems: &[Problem]) -> Vec<Value> {
-    problems.iter().map(|found| json!({ "place": found.place, "message": found.message })).collect()
+pub(crate) fn shown(problems: &[Problem]) -> Vec<ShownProblem> {
+    let shown = |found: &Problem| ShownProblem { place: found.place.clone(), message: found.message.clone() };
+    problems.iter().map(shown).collect()
 }
 
 impl From<abide_store::Error> for ApiError {

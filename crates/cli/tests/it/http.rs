@@ -5,6 +5,7 @@ mod cancel;
 mod children;
 mod clock;
 mod create;
+mod discovery;
 mod erase;
 mod errors;
 mod list;
@@ -21,7 +22,7 @@ mod workflows;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Server, Site, answer, chain, node, workflow};
+use crate::support::{Ask, Server, Site, answer, chain, node, workflow};
 
 /// An hour: how long `parked` waits.
 const HOUR_MS: i64 = 3_600_000;

@@ -31,11 +31,6 @@ impl Post {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
-
-    /// The type of the event that it carries.
-    pub(crate) fn kind(&self) -> String {
-        self.json()["event"]["type"].as_str().unwrap().to_owned()
-    }
 }
 
 /// What the receiver answers to the n-th request, counted from 0.

@@ -22,7 +22,7 @@ use crate::{limits, time};
 /// A webhook to be registered.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Add {
+pub(crate) struct NewWebhook {
     /// Where events are sent: https, and an address of the public internet.
     url: String,
     /// Names of event types, or `*` for all.
@@ -40,7 +40,7 @@ pub(crate) struct Add {
 /// A webhook that was registered.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Added {
+pub(crate) struct AddedWebhook {
     /// The webhook.
     webhook_id: Arc<str>,
     /// The same, under the name that clients know.
@@ -109,7 +109,7 @@ pub(crate) struct Webhook {
 
 /// A tenant's webhooks.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Webhooks {
+pub(crate) struct WebhookList {
     /// By the time they were registered.
     webhooks: Vec<Webhook>,
 }
@@ -125,7 +125,7 @@ pub(crate) struct OfTenant {
 /// Which deliveries to show.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Listing {
+pub(crate) struct DeliveryListing {
     /// `pending`, or `dead` for those that were given up. `pending` if it is not said.
     state: Option<String>,
     /// Where the page before ended.
@@ -135,7 +135,7 @@ pub(crate) struct Listing {
 /// A page of deliveries.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Page {
+pub(crate) struct DeliveryPage {
     /// By run and sequence. A run's later events are not shown: they follow the one that is.
     deliveries: Vec<Delivery>,
     /// Where the next page begins.
@@ -195,8 +195,8 @@ pub(crate) struct Resent {
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
     principal: Principal,
-    JsonBody(body): JsonBody<Add>,
-) -> Result<(StatusCode, Json<Added>)> {
+    JsonBody(body): JsonBody<NewWebhook>,
+) -> Result<(StatusCode, Json<AddedWebhook>)> {
     check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
     check_events(&body.events)?;
     let tags = body.tags.unwrap_or_default();
@@ -224,7 +224,7 @@ pub(crate) async fn add(
         return Err(ApiError::new("webhook_limit_reached", message).with("maxWebhooks", limits::WEBHOOKS_MAX));
     }
     let Shown { webhook, tenant, .. } = find(&app, key).await?;
-    let answer = Added {
+    let answer = AddedWebhook {
         webhook_id: webhook.key.id.clone(),
         subscription_id: webhook.key.id,
         url: webhook.url,
@@ -239,10 +239,10 @@ pub(crate) async fn add(
 }
 
 /// The tenant's webhooks.
-pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<Webhooks>> {
+pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<WebhookList>> {
     let shown = app.engine().store().webhooks().list(principal.tenant).await?;
     let now = app.engine().clock().now();
-    Ok(Json(Webhooks { webhooks: shown.into_iter().map(|shown| described(shown, now)).collect() }))
+    Ok(Json(WebhookList { webhooks: shown.into_iter().map(|shown| described(shown, now)).collect() }))
 }
 
 /// A webhook and how it does.
@@ -275,8 +275,8 @@ pub(crate) async fn deliveries(
     State(app): State<Arc<App>>,
     principal: Principal,
     WebhookPath(id): WebhookPath,
-    query: std::result::Result<Query<Listing>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Page>> {
+    query: std::result::Result<Query<DeliveryListing>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<DeliveryPage>> {
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     let dead = match query.state.as_deref() {
         None | Some("pending") => false,
@@ -291,7 +291,7 @@ pub(crate) async fn deliveries(
     let next_cursor =
         rows.get(limit - 1).map(|last| EventId { run: last.run, sequence: last.sequence }.to_string());
     let deliveries = rows.into_iter().map(|row| delivery(&key, row)).collect();
-    Ok(Json(Page { deliveries, next_cursor }))
+    Ok(Json(DeliveryPage { deliveries, next_cursor }))
 }
 
 /// Sends dead letters once more.

@@ -97,6 +97,41 @@ async fn every_event_of_a_run_is_sent_in_order_and_signed() {
     assert!(!found.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()), "it lies open on disk");
 }
 
+/// The page's own words for a receiver, told what came in.
+fn checked_in_python(post: &Post, secret: &str, now: i64) -> String {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/webhooks.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (sample, _) = page.split_once("```python\n").unwrap().1.split_once("```").unwrap();
+    let headers = ["X-openwop-Timestamp", "X-openwop-Signature"];
+    let headers: std::collections::BTreeMap<&str, &str> =
+        headers.iter().map(|name| (*name, post.header(name))).collect();
+    let body = String::from_utf8(post.body.clone()).unwrap();
+    let given = json!({ "secret": secret, "headers": headers, "body": body, "now": now }).to_string();
+    let program = format!(
+        "{sample}\nimport json, sys\ngiven = json.loads(sys.argv[1])\n\
+         print(is_genuine(given['secret'], given['headers'], given['body'].encode(), given['now']))"
+    );
+    let output = std::process::Command::new("python3").args(["-c", &program, &given]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[tokio::test]
+async fn the_page_shows_receivers_how_to_check_a_signature() {
+    let (site, receiver) = (site(), Receiver::start().await);
+    let server = on_test_clock(&site);
+    let added = add(&server, json!({ "url": receiver.url, "events": ["run.completed"] })).await;
+    server.start_run("noop", json!({})).await;
+    let mut post = receiver.await_posts(1).await.remove(0);
+    let (secret, now) =
+        (added["secret"].as_str().unwrap(), post.header("x-openwop-timestamp").parse().unwrap());
+    assert_eq!(checked_in_python(&post, secret, now), "True");
+    assert_eq!(checked_in_python(&post, secret, now + 301), "False", "it may be a copy");
+    assert_eq!(checked_in_python(&post, "another secret", now), "False");
+    post.body.push(b' ');
+    assert_eq!(checked_in_python(&post, secret, now), "False", "it was changed");
+}
+
 #[tokio::test]
 async fn a_registration_says_what_is_wrong_with_it() {
     let site = site();
