@@ -90,8 +90,8 @@ async fn without_webhooks_a_commit_looks_nothing_up() {
         instant_run(&*store, 3).await;
         let after = store.counts();
         assert_eq!(after.matched, 0, "another tenant's, or for other events");
-        let other = key(9).id.of(TenantId(3));
-        commit(&*store, Live::start(other, &instant()).1).await.unwrap();
+        let apart = run_id(9).of(TenantId(3));
+        commit(&*store, Live::start(apart, &instant()).1).await.unwrap();
         let row_of_one = store.counts().rows - after.rows;
         assert_eq!(after.rows - before.rows, 2 * row_of_one, "no run wrote a row more");
         assert!(store.webhooks().delete(hook).await.unwrap());
