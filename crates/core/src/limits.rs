@@ -45,6 +45,9 @@ pub const TAGS_MAX: usize = 100;
 /// Characters of one tag.
 pub const TAG_CHARS_MAX: usize = 256;
 
+/// Characters in the scope of a run: it is an id of the caller's, and part of a key.
+pub const SCOPE_CHARS_MAX: usize = 128;
+
 /// Problems that are told of one definition. Whoever has more mends these first.
 pub const PROBLEMS_MAX: usize = 100;
 
@@ -191,3 +194,9 @@ pub const WEBHOOK_FAILURES_MAX: u32 = 100;
 
 /// How long a webhook may fail, however seldom it is tried, before it is tried no more: a week.
 pub const WEBHOOK_FAILING_MS_MAX: i64 = 604_800_000;
+
+/// Events of a rate in a second or a minute. Tokens are counted in microseconds, so there is one for each.
+pub const RATE_COUNT_MAX: u32 = 1_000_000;
+
+/// Events of a rate that may come at once. More is no limit.
+pub const RATE_BURST_MAX: u32 = 1_000_000;

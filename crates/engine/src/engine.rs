@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    Cancellation, Command, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status,
+    Cancellation, Command, Drain, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status,
     TenantId,
 };
 use abide_store::{ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WorkflowVersion};
@@ -20,8 +20,8 @@ use crate::shell::{Basis, Shell};
 use crate::timers::Timers;
 use crate::webhooks::Webhooks;
 use crate::{
-    Clock, Envelopes, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Secrets, Subscription, executor,
-    limits, outbox, timers, webhooks,
+    Clock, Envelopes, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription,
+    executor, limits, outbox, reply, timers, webhooks,
 };
 
 /// Runs of many tenants on one store.
@@ -80,6 +80,10 @@ pub struct NewRun {
     pub parent: Option<Parent>,
     /// Who starts it.
     pub by: Option<String>,
+    /// What the caller says it is about.
+    pub scope: Option<String>,
+    /// It does not start while another that says so is under way for the same workflow and scope.
+    pub exclusive: bool,
 }
 
 impl NewRun {
@@ -94,6 +98,8 @@ impl NewRun {
             configurable: None,
             parent: None,
             by: None,
+            scope: None,
+            exclusive: false,
         }
     }
 }
@@ -124,6 +130,7 @@ impl Engine {
             tokio::spawn(executor::run(shell.clone())),
             tokio::spawn(outbox::run(shell.clone())),
             tokio::spawn(webhooks::run(shell.clone())),
+            tokio::spawn(reply::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
@@ -207,12 +214,61 @@ impl Engine {
     pub async fn start_run(&self, new: NewRun) -> Result<(RunId, Status), Error> {
         self.check_open()?;
         let graph = self.workflow(new.tenant, &new.workflow_id).await?;
+        self.start_as(new, graph, Basis::default(), |run| (run.key().id, run.status())).await
+    }
+
+    /// Starts a run and answers as `reply` says. The answer is kept with the start, if the request may be repeated.
+    pub async fn start_for(&self, new: NewRun, reply: Reply) -> Result<Vec<u8>, Error> {
+        self.check_open()?;
+        let graph = self.workflow(new.tenant, &new.workflow_id).await?;
+        let basis = Basis { reply: Some(reply.clone()), ..Basis::default() };
+        self.start_as(new, graph, basis, |run| reply.body(run)).await
+    }
+
+    async fn start_as<T>(
+        &self,
+        new: NewRun,
+        graph: Arc<Graph>,
+        basis: Basis,
+        see: impl Fn(&Run) -> T,
+    ) -> Result<T, Error> {
+        let claimed = new
+            .exclusive
+            .then(|| (new.tenant, new.workflow_id.clone(), new.scope.clone().unwrap_or_default()));
+        if let Some(holder) = self.claimant(claimed.as_ref()).await? {
+            return Err(Error::Claimed(holder));
+        }
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
-        let NewRun { inputs, tags, metadata, configurable, parent, by, .. } = new;
-        let start = Start { inputs, tags, metadata, parent, by, configurable, ..Start::of(key, salt, graph) };
-        let status = self.shell.start(start, None).await?;
-        Ok((key.id, status))
+        let NewRun { inputs, tags, metadata, configurable, parent, by, scope, exclusive, .. } = new;
+        let given = Start {
+            inputs,
+            tags,
+            metadata,
+            parent,
+            by,
+            configurable,
+            scope,
+            exclusive,
+            ..Start::of(key, salt, graph)
+        };
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            match self.shell.start(given.clone(), basis.clone(), &see).await {
+                Err(Error::Store(abide_store::Error::Claimed)) => {}
+                other => return other,
+            }
+            // Whoever came first may have ended since, and then it is our turn.
+            if let Some(holder) = self.claimant(claimed.as_ref()).await? {
+                return Err(Error::Claimed(holder));
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// Who has a scope to itself.
+    async fn claimant(&self, claim: Option<&(TenantId, String, String)>) -> Result<Option<RunId>, Error> {
+        let Some((tenant, workflow, scope)) = claim.cloned() else { return Ok(None) };
+        Ok(self.shell.store.claimant(tenant, workflow, scope).await?)
     }
 
     /// Cancels a run. The answer is how it stands then.
@@ -226,14 +282,22 @@ impl Engine {
         self.ask(key, Command::Cancel(asked)).await
     }
 
-    /// Keeps a run's nodes from starting.
+    /// Keeps a run's nodes from starting, at once.
     pub async fn pause(&self, key: Key, reason: Option<String>, by: Option<String>) -> Result<Status, Error> {
-        self.ask(key, Command::Pause { reason, by }).await
+        self.ask(key, Command::Pause { reason, by, drain: Drain::Immediate }).await
     }
 
     /// Lifts a pause.
     pub async fn resume(&self, key: Key, by: Option<String>) -> Result<Status, Error> {
-        self.ask(key, Command::Resume { by }).await
+        self.ask(key, Command::Resume { reason: None, by }).await
+    }
+
+    /// Has a run decide a command and answers as `reply` says. The answer is kept with the decision, if the request may
+    /// be repeated.
+    pub async fn ask_for(&self, key: Key, command: &Command, reply: Reply) -> Result<Vec<u8>, Error> {
+        self.check_open()?;
+        let basis = Basis { reply: Some(reply.clone()), ..Basis::default() };
+        self.shell.decide(key, command, Lane::Interactive, basis, |run| reply.body(run)).await
     }
 
     async fn ask(&self, key: Key, command: Command) -> Result<Status, Error> {

@@ -118,3 +118,12 @@ pub const WEBHOOK_IN_FLIGHT_MAX: usize = 8;
 
 /// Deliveries under way in all: each holds an event in memory.
 pub const WEBHOOKS_IN_FLIGHT_MAX: usize = 256;
+
+/// How long a receipt is kept at least. OpenWOP asks for a day: whoever repeats a request later must look first.
+pub const RECEIPT_KEPT_MS: i64 = 24 * 3_600_000;
+
+/// How often old receipts are forgotten: often enough that the table stays near a day's worth.
+pub const RECEIPT_PURGE_MS: i64 = 3_600_000;
+
+/// Receipts forgotten in one transaction, so that those who wait for the writer get their turn.
+pub const RECEIPTS_PURGED_MAX: usize = 1000;

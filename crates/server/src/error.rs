@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::{idempotency, limits};
+
 /// An answer that says no.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -62,6 +64,11 @@ impl ApiError {
         Self::new("internal_error", message).with("correlationId", id)
     }
 
+    /// The code and the message.
+    pub(crate) fn into_words(self) -> (&'static str, String) {
+        (self.code, self.message)
+    }
+
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
@@ -100,6 +107,17 @@ impl From<EngineError> for ApiError {
                 Self::new("workflow_not_found", message).with("workflowId", id)
             }
             EngineError::Rejected(rejection) => rejection.into(),
+            EngineError::Claimed(run) => {
+                let message = format!(
+                    "{run} is under way for this workflow and scope; wait for its end, cancel it, or leave X-Dedup out"
+                );
+                Self::new("run_already_active", message)
+                    .with("activeRunId", run.to_string())
+                    .with("activeHost", "cloud")
+                    .with("retryAfter", limits::DEDUP_RETRY_SECONDS)
+            }
+            // Somebody else was quicker; what was answered there is found when the request is repeated.
+            EngineError::Store(abide_store::Error::Receipted) => idempotency::in_flight(),
             EngineError::NotEnded(run) => {
                 let message = format!("{run} has not ended; cancel it first, or wait for its end");
                 Self::new("run_not_ended", message)
@@ -136,13 +154,15 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = ErrorCode::find(self.code).map_or(500, |entry| entry.status);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let wait_ms = self.details.get("retryAfterMs").and_then(Value::as_u64);
         let mut body = json!({ "error": self.code, "message": self.message });
         if !self.details.is_empty() {
             body["details"] = Value::Object(self.details);
         }
         let mut response = (status, axum::Json(body)).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if status == StatusCode::SERVICE_UNAVAILABLE || wait_ms.is_some() {
+            let seconds = wait_ms.unwrap_or(0).div_ceil(1000).max(1);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -84,6 +84,19 @@ impl Keyring {
         mac
     }
 
+    /// The MACs of `message` for `purpose` under every secret of this ring, to look it up by.
+    pub fn macs(&self, purpose: &str, message: &[u8]) -> Vec<Vec<u8>> {
+        let mac = |key: &Entry| [&key.kid.to_be_bytes()[..], &sign(key, purpose, message)].concat();
+        self.keys.iter().map(mac).collect()
+    }
+
+    /// The MAC of `message` for `purpose`, the same for as long as the oldest secret is in the ring: for what is looked up
+    /// by its MAC.
+    pub fn lasting_mac(&self, purpose: &str, message: &[u8]) -> [u8; 32] {
+        let oldest = self.keys.first().expect("a keyring has at least one key");
+        sign(oldest, purpose, message).try_into().expect("a MAC of SHA-256 has 32 bytes")
+    }
+
     /// Whether `mac` was made from `message` for `purpose` with any secret of this ring. In constant time.
     pub fn verify(&self, purpose: &str, message: &[u8], mac: &[u8]) -> bool {
         let Some((kid, tag)) = mac.split_first_chunk::<4>() else {
@@ -200,6 +213,12 @@ mod tests {
         assert!(ring(&[(1, 7), (2, 8)]).verify("api-key", b"secret", &mac), "an older key still verifies");
         assert!(!ring(&[(1, 8)]).verify("api-key", b"secret", &mac));
         assert!(!ring(&[(2, 7)]).verify("api-key", b"secret", &mac), "the key is found by its id");
+        let macs = ring(&[(1, 7), (2, 8)]).macs("api-key", b"secret");
+        assert_eq!(
+            macs,
+            [mac, ring(&[(2, 8)]).mac("api-key", b"secret")],
+            "one can be looked up by any of them"
+        );
     }
 
     #[test]

@@ -10,11 +10,15 @@
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
-//! | API keys and the keyring | `auth.rs`, `keyring.rs` |
+//! | requests that may be repeated | `idempotency.rs` |
+//! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
+//! | how often, and how much at once | `rates.rs`, `admission.rs` |
+//! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
+mod admission;
 mod app;
 mod auth;
 mod body;
@@ -23,11 +27,19 @@ mod dev;
 mod error;
 mod gate;
 mod health;
+mod idempotency;
 pub mod keyring;
+mod keys;
+mod keys_api;
 pub mod limits;
+mod names;
+mod oidc;
 mod openapi;
 mod openwop;
 mod operation;
+mod page;
+mod people_api;
+mod rates;
 mod routes;
 mod schemas;
 mod scope;
@@ -38,9 +50,14 @@ mod time;
 mod verbs;
 mod webhooks;
 
+pub use admission::Capacity;
 pub use app::{App, AppOptions, serve};
-pub use auth::{ApiSecret, Keys};
 pub use keyring::Keyring;
+pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
+pub use keys_api::{KeyPage, KeyView, MadeKey};
+pub use names::NameProblem;
+pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
+pub use rates::Rates;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;

@@ -1,5 +1,6 @@
 //! OpenWOP v1: workflows, runs and their events in its words.
 
+pub(crate) mod control;
 pub(crate) mod discovery;
 pub(crate) mod events;
 mod mask;

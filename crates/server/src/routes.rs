@@ -2,8 +2,9 @@
 
 use crate::app::App;
 use crate::operation::Operation;
+use crate::page::PageQuery;
 use crate::scope::Scope;
-use crate::{dev, health, openapi, openwop, secrets_api, shape};
+use crate::{dev, health, keys_api, openapi, openwop, people_api, secrets_api, shape};
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &App) -> Vec<Operation> {
@@ -21,7 +22,10 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), secrets(), webhooks()].into_iter().flatten().collect()
+    [server(), workflows(), runs(), control(), secrets(), webhooks(), keys(), people()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -95,14 +99,17 @@ fn workflows() -> Vec<Operation> {
 
 fn runs() -> Vec<Operation> {
     use openwop::events::{self, Poll};
-    use openwop::runs::{Cancel, Cancelled, Create, Created, Erase, Erased, Listing, Page, Shown};
-    use openwop::runs::{cancel, create, erase, list, show, why};
+    use openwop::runs::{Create, Created, Erase, Erased, Listing, Page, Shown};
+    use openwop::runs::{create, erase, list, show, why};
     vec![
         Operation::post("/v1/runs", "createRun", "Starts a run.", create)
             .scope(Scope::RunsCreate)
             .takes::<Create>()
             .answers::<Created>(201, "The run is on disk.")
-            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"]),
+            .idempotent()
+            .header("X-Dedup", "`enforce`: refuse if another run that was started so is under way for the same workflow and scope.")
+            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"])
+            .refuses(&["run_already_active"]),
         Operation::get("/v1/runs", "listRuns", "Runs, newest first.", list)
             .scope(Scope::RunsRead)
             .query::<Listing>()
@@ -111,11 +118,6 @@ fn runs() -> Vec<Operation> {
             .scope(Scope::RunsRead)
             .conditional()
             .answers::<Shown>(200, "The run, or what is left of it.")
-            .refuses(&["run_not_found"]),
-        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
-            .scope(Scope::RunsCancel)
-            .may_take::<Cancel>()
-            .answers::<Cancelled>(200, "How the run stands now.")
             .refuses(&["run_not_found"]),
         Operation::get(
             "/v1/runs/{runId}/why",
@@ -143,9 +145,40 @@ fn runs() -> Vec<Operation> {
             events::poll,
         )
         .scope(Scope::RunsRead)
+        .waits()
         .query::<Poll>()
         .answers::<events::Page<'static>>(200, "The events, and whether there are no more to come.")
         .refuses(&["run_not_found"]),
+    ]
+}
+
+fn control() -> Vec<Operation> {
+    use openwop::control::{Because, BulkCancel, BulkCancelled, Pause, Paused, Resumed, Stands};
+    use openwop::control::{cancel, cancel_many, pause, resume};
+    vec![
+        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<Stands>(200, "How the run stands now: also if it had ended before.")
+            .refuses(&["run_not_found"]),
+        Operation::post("/v1/runs/{runId}:pause", "pauseRun", "Keeps a run's nodes from starting.", pause)
+            .scope(Scope::RunsCancel)
+            .may_take::<Pause>()
+            .idempotent()
+            .answers::<Paused>(202, "Nothing starts any more.")
+            .refuses(&["run_not_found", "run_not_pausable"]),
+        Operation::post("/v1/runs/{runId}:resume", "resumeRun", "Lets a paused run go on.", resume)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<Resumed>(202, "It goes on.")
+            .refuses(&["run_not_found", "run_not_paused"]),
+        Operation::post("/v1/runs:bulk-cancel", "bulkCancelRuns", "Cancels many runs.", cancel_many)
+            .scope(Scope::RunsCancel)
+            .takes::<BulkCancel>()
+            .idempotent()
+            .answers::<BulkCancelled>(200, "What became of each, in the order in which they were named."),
     ]
 }
 
@@ -175,7 +208,8 @@ fn webhooks() -> Vec<Operation> {
         Operation::post("/v1/webhooks", "registerWebhook", "Has events sent to a URL, signed.", add)
             .takes::<NewWebhook>()
             .answers::<AddedWebhook>(201, "The webhook and its secret, which is shown this once.")
-            .refuses(&["webhook_url_rejected", "webhook_limit_reached"]),
+            .idempotent()
+            .refuses(&["webhook_url_rejected", "too_many"]),
         Operation::get("/v1/webhooks", "listWebhooks", "The webhooks, without their secrets.", list)
             .answers::<WebhookList>(200, "The webhooks."),
         Operation::get("/v1/webhooks/{webhookId}", "showWebhook", "A webhook and how it does.", show)
@@ -217,6 +251,58 @@ fn webhooks() -> Vec<Operation> {
     .collect()
 }
 
+fn keys() -> Vec<Operation> {
+    use keys_api::{KeyPage, MadeKey, NewKey, Rotate, create, list, revoke, rotate};
+    vec![
+        Operation::post("/v1/keys", "createKey", "Makes an API key.", create)
+            .scope(Scope::KeysManage)
+            .takes::<NewKey>()
+            .answers::<MadeKey>(201, "The key; its secret is shown this once.")
+            .refuses(&["too_many"]),
+        Operation::get("/v1/keys", "listKeys", "The tenant's keys, oldest first.", list)
+            .scope(Scope::KeysManage)
+            .query::<PageQuery>()
+            .answers::<KeyPage>(200, "A page of keys, without their secrets."),
+        Operation::delete("/v1/keys/{keyId}", "revokeKey", "Revokes an API key.", revoke)
+            .scope(Scope::KeysManage)
+            .answers_empty(204, "It opens nothing any more.")
+            .refuses(&["key_not_found", "key_in_use"]),
+        Operation::post("/v1/keys/{keyId}:rotate", "rotateKey", "Gives an API key a new secret.", rotate)
+            .scope(Scope::KeysManage)
+            .takes::<Rotate>()
+            .answers::<MadeKey>(201, "The new key; its secret is shown this once.")
+            .refuses(&["key_not_found", "key_not_active", "too_many"]),
+    ]
+}
+
+fn people() -> Vec<Operation> {
+    use people_api::{PeoplePage, PersonView, SetPerson, list, remove, set, show};
+    vec![
+        Operation::get("/v1/people", "listPeople", "The tenant's people, by principal.", list)
+            .scope(Scope::PeopleRead)
+            .query::<PageQuery>()
+            .answers::<PeoplePage>(200, "A page of people."),
+        Operation::get("/v1/people/{principal}", "showPerson", "A person.", show)
+            .scope(Scope::PeopleRead)
+            .answers::<PersonView>(200, "The person.")
+            .refuses(&["person_not_found"]),
+        Operation::put(
+            "/v1/people/{principal}",
+            "setPerson",
+            "Enters a person, or replaces what was known.",
+            set,
+        )
+        .scope(Scope::PeopleManage)
+        .takes::<SetPerson>()
+        .answers::<PersonView>(200, "The person as they stand in the directory now.")
+        .refuses(&["person_not_found"]),
+        Operation::delete("/v1/people/{principal}", "removePerson", "Forgets a person.", remove)
+            .scope(Scope::PeopleManage)
+            .answers_empty(204, "They are forgotten.")
+            .refuses(&["person_not_found"]),
+    ]
+}
+
 fn test_clock() -> Vec<Operation> {
     vec![
         Operation::get("/v1/dev/clock", "showClock", "The test clock.", dev::show)
@@ -251,6 +337,14 @@ mod tests {
                     operation.id
                 );
             }
+        }
+    }
+
+    #[test]
+    fn the_document_has_every_operation_and_no_name_for_two_schemas() {
+        let document = crate::openapi::Document::of(&documented());
+        for operation in documented() {
+            assert!(document.serves(&operation.method, operation.path), "{}", operation.id);
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::keyring::{Keyring, random_hex};
 use crate::openwop;
 
 const PURPOSE: &str = "webhooks";
+const RECEIPTS: &str = "webhook-receipts";
 
 /// Bytes of a secret that is made here.
 const SECRET_BYTES: usize = 32;
@@ -50,6 +51,19 @@ impl Signer {
     /// A secret as the store keeps it.
     pub(crate) fn sealed(&self, key: &WebhookKey, secret: &str) -> Arc<[u8]> {
         self.keyring.seal(PURPOSE, &context(key), secret.as_bytes()).into()
+    }
+
+    /// A secret as a receipt keeps it: whoever repeats the request gets it once more.
+    pub(crate) fn sealed_for_receipt(&self, key: &WebhookKey, secret: &str) -> Vec<u8> {
+        self.keyring.seal(RECEIPTS, &context(key), secret.as_bytes())
+    }
+
+    /// The secret that was sealed for a receipt, from its hex digits.
+    pub(crate) fn open_for_receipt(&self, key: &WebhookKey, digits: &str) -> Option<String> {
+        let pairs = digits.as_bytes().chunks(2);
+        let sealed: Option<Vec<u8>> =
+            pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+        String::from_utf8(self.keyring.open_sealed(RECEIPTS, &context(key), &sealed?)?).ok()
     }
 
     /// What tells one secret from another: the first digits of its SHA-256.

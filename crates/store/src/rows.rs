@@ -151,23 +151,6 @@ pub struct Totals {
     pub children: u64,
 }
 
-/// An API key: everything but its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiKey {
-    /// The public part of the key.
-    pub id: String,
-    /// Whose runs it reaches.
-    pub tenant: TenantId,
-    /// Who acts through it.
-    pub principal: String,
-    /// The secret's MAC under a key of the keyring.
-    pub mac: Arc<[u8]>,
-    /// When it was made.
-    pub created_at: Millis,
-    /// When it was revoked.
-    pub revoked_at: Option<Millis>,
-}
-
 /// A workflow that is to become the latest version of its id.
 #[derive(Clone, Debug)]
 pub struct NewWorkflow {
@@ -233,6 +216,38 @@ impl std::fmt::Debug for SecretRow {
             .field("created_at", &self.created_at)
             .field("updated_at", &self.updated_at)
             .field("updated_by", &self.updated_by)
+            .finish()
+    }
+}
+
+/// What was answered to a request that may be repeated.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Whose request it was.
+    pub tenant: TenantId,
+    /// What was asked for: the operation, and the run that its path names.
+    pub endpoint: String,
+    /// A MAC of the key that the caller sent. The key itself is kept nowhere.
+    pub key: [u8; 32],
+    /// A MAC of the request.
+    pub digest: [u8; 32],
+    /// The HTTP status of the answer.
+    pub status: u16,
+    /// The answer, byte for byte. It tells ids, times and statuses, nothing that a run read or wrote.
+    pub body: Vec<u8>,
+    /// When it was given.
+    pub at: Millis,
+}
+
+/// Logs show what was asked for, not by which key.
+impl std::fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receipt")
+            .field("tenant", &self.tenant)
+            .field("endpoint", &self.endpoint)
+            .field("status", &self.status)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .field("at", &self.at)
             .finish()
     }
 }

@@ -9,7 +9,7 @@ use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 use crate::webhooks::Webhooks;
 use crate::{
     ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
-    MessageRow, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// A store's answer, when it comes.
@@ -22,8 +22,8 @@ pub trait Store: Send + Sync + 'static {
     /// Hands in a commit. It never blocks; `done` gets the answer, from another thread.
     /// A store that is closed gives `done` back uncalled.
     ///
-    /// `Ok` means that a power cut can't take it back. `Stale` and `Fenced` mean that nothing of it was
-    /// written. Commits in one lane are written in the order of submission; several share one transaction.
+    /// `Ok` means that a power cut can't take it back. `Stale`, `Fenced`, `Delivered`, `Receipted` and `Claimed` mean
+    /// that nothing of it was written. Commits in one lane are written in the order of submission; several share one transaction.
     fn submit(&self, commit: Commit, lane: Lane, done: Done) -> Result<(), Done>;
 
     /// Reads an aggregate: its latest snapshot and the events behind it, as of one moment.
@@ -103,6 +103,19 @@ pub trait Store: Send + Sync + 'static {
     /// Durably removes a secret. `false` if there is none.
     fn delete_secret(&self, tenant: TenantId, name: String) -> Answer<'_, bool>;
 
+    /// What was answered to a request under this key, if it was carried out.
+    fn receipt(&self, tenant: TenantId, endpoint: String, key: [u8; 32]) -> Answer<'_, Option<Receipt>>;
+
+    /// Durably keeps an answer that belongs to no single commit. `false` if there is one under the same key, which
+    /// stays as it is.
+    fn put_receipt(&self, receipt: Receipt) -> Answer<'_, bool>;
+
+    /// Durably forgets answers given before `before`, at most `limit` at once, oldest first. Gives how many.
+    fn purge_receipts(&self, before: Millis, limit: usize) -> Answer<'_, usize>;
+
+    /// The run under way that has this workflow and scope to itself. The scope is empty if none was given.
+    fn claimant(&self, tenant: TenantId, workflow: String, scope: String) -> Answer<'_, Option<RunId>>;
+
     /// Erases what an aggregate said: its payloads, its secret, its snapshot, and the messages to and from it that
     /// nobody can hear any more, and notes that. Its columns, the envelopes of its events,
     /// its children and its definition (which other runs share) stay, and the hash chain still verifies.
@@ -132,10 +145,13 @@ pub trait Store: Send + Sync + 'static {
     /// The tenant with this name, made durably if there is none and `create` is set.
     fn tenant(&self, name: String, create: bool) -> Answer<'_, Option<TenantId>>;
 
-    /// Durably adds an API key, or replaces the one with the same id.
-    fn put_api_key(&self, key: ApiKey) -> Answer<'_, ()>;
+    /// Every tenant and its name.
+    fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>>;
 
-    /// Every API key, revoked or not.
+    /// Durably adds API keys, or replaces those with the same ids: all of them or none.
+    fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()>;
+
+    /// Every API key, in force or not.
     fn api_keys(&self) -> Answer<'_, Vec<ApiKey>>;
 
     /// Durably revokes an API key. `false` if there is none.
@@ -143,6 +159,18 @@ pub trait Store: Send + Sync + 'static {
 
     /// Webhooks, and what is on its way to them.
     fn webhooks(&self) -> &dyn Webhooks;
+
+    /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
+    fn put_person(&self, person: Person) -> Answer<'_, ()>;
+
+    /// Reads a person's entry.
+    fn person(&self, tenant: TenantId, principal: String) -> Answer<'_, Option<Person>>;
+
+    /// The people of a tenant by principal, those behind `after`, at most `limit`.
+    fn people(&self, tenant: TenantId, after: String, limit: usize) -> Answer<'_, Vec<Person>>;
+
+    /// Durably removes a person's entry. `false` if there is none.
+    fn delete_person(&self, tenant: TenantId, principal: String) -> Answer<'_, bool>;
 
     /// The number of this start. It is higher at each opening, so a lease names the process that holds it.
     fn boot(&self) -> u64;
@@ -161,6 +189,8 @@ pub struct ListQuery {
     pub tenant: TenantId,
     /// Only those that stand so.
     pub status: Option<Status>,
+    /// Only those of this workflow.
+    pub workflow: Option<String>,
     /// Only those older than this one: the last of the page before.
     pub before: Option<RunId>,
     /// At most so many.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use abide_core::{Health, Key, Millis, RunId, TenantId};
 use tokio::sync::Notify;
 
+use crate::Receipt;
 use crate::store::Answer;
 
 /// Dead letters kept of one webhook; beyond them the oldest are forgotten and counted. A person looks at them, and what
@@ -29,9 +30,9 @@ pub struct WebhookKey {
 
 /// Where webhooks and what is on its way to them live.
 pub trait Webhooks: Send + Sync {
-    /// Durably adds a webhook. Events that are committed after this is answered are delivered. `false` if the tenant has
-    /// `most` of them already.
-    fn put(&self, webhook: WebhookRow, most: usize) -> Answer<'_, bool>;
+    /// Durably adds a webhook, and with it the receipt of the request that asked for it. Events that are committed after
+    /// this is answered are delivered. A tenant has at most `most` webhooks.
+    fn put(&self, webhook: WebhookRow, most: usize, receipt: Option<Receipt>) -> Answer<'_, Added>;
 
     /// Reads a webhook.
     fn get(&self, key: WebhookKey) -> Answer<'_, Option<Shown>>;
@@ -65,6 +66,17 @@ pub trait Webhooks: Send + Sync {
 
     /// Tells which webhooks have something new to be sent, or were changed. One hears it.
     fn news(&self) -> Arc<WebhookNews>;
+}
+
+/// What became of a webhook that was to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is there.
+    Done,
+    /// The tenant has as many as it may have; nothing was written.
+    Full,
+    /// There is a receipt under the same key; nothing was written.
+    Receipted,
 }
 
 /// A webhook.
@@ -107,8 +119,6 @@ impl std::fmt::Debug for WebhookRow {
 pub struct Shown {
     /// The webhook.
     pub webhook: WebhookRow,
-    /// Its tenant's name.
-    pub tenant: String,
     /// Deliveries that arrived.
     pub delivered: u64,
     /// Runs with events on their way, and dead letters that are sent once more.

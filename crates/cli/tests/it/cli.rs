@@ -4,6 +4,7 @@ mod compact;
 mod exit;
 mod help;
 mod keys;
+mod people;
 mod pipes;
 mod runs;
 mod secrets;
@@ -12,7 +13,7 @@ mod terminal;
 mod webhooks;
 mod workflows;
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 

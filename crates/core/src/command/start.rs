@@ -32,6 +32,10 @@ pub struct Start {
     pub sensitive: Vec<String>,
     /// Variables that the parent passes on although it has no value for them.
     pub unset: Vec<String>,
+    /// What the caller says the run is about.
+    pub scope: Option<String>,
+    /// No other run that says so may be under way for the same workflow and scope.
+    pub exclusive: bool,
 }
 
 impl Start {
@@ -49,6 +53,8 @@ impl Start {
             configurable: None,
             sensitive: Vec::new(),
             unset: Vec::new(),
+            scope: None,
+            exclusive: false,
         }
     }
 }
@@ -74,9 +80,11 @@ impl Run {
             caps,
             sensitive,
             unset: start.unset,
+            scope: start.scope,
+            exclusive: start.exclusive,
             reading: READING,
         };
-        turn.emit_run(&mut run, RunEvent::Started(started), None);
+        turn.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
         run.advance(&mut turn);
         Ok((run, turn.step))
     }
@@ -92,6 +100,14 @@ fn check(start: &Start) -> Result<(), Rejection> {
         let message =
             format!("'tags' takes at most {} tags of {} characters", limits::TAGS_MAX, limits::TAG_CHARS_MAX);
         return Err(Rejection::invalid("tags", message));
+    }
+    if start
+        .scope
+        .as_ref()
+        .is_some_and(|scope| !(1..=limits::SCOPE_CHARS_MAX).contains(&scope.chars().count()))
+    {
+        let message = format!("'scopeId' is a string of 1 to {} characters", limits::SCOPE_CHARS_MAX);
+        return Err(Rejection::invalid("scopeId", message));
     }
     if start.metadata.as_ref().is_some_and(|metadata| metadata.type_name() != "object") {
         return Err(Rejection::invalid("metadata", "'metadata' must be an object"));

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use abide_store::{
     Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error, Lane, ListQuery, Listed,
-    Loaded, MessageRef, MessageRow, NewWorkflow, Note, SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals,
-    WorkflowVersion,
+    Loaded, MessageRef, MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, Sqlite, Store, TaskRow,
+    TimerRow, Totals, WorkflowVersion,
 };
 
 /// What happens to a commit on its way to the store.
@@ -169,6 +169,22 @@ impl Store for Tapped {
         self.inner.delete_secret(tenant, name)
     }
 
+    fn receipt(&self, tenant: TenantId, endpoint: String, key: [u8; 32]) -> Answer<'_, Option<Receipt>> {
+        self.inner.receipt(tenant, endpoint, key)
+    }
+
+    fn put_receipt(&self, receipt: Receipt) -> Answer<'_, bool> {
+        self.inner.put_receipt(receipt)
+    }
+
+    fn purge_receipts(&self, before: Millis, limit: usize) -> Answer<'_, usize> {
+        self.inner.purge_receipts(before, limit)
+    }
+
+    fn claimant(&self, tenant: TenantId, workflow: String, scope: String) -> Answer<'_, Option<RunId>> {
+        self.inner.claimant(tenant, workflow, scope)
+    }
+
     fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased> {
         self.inner.erase(key, erasure)
     }
@@ -193,8 +209,12 @@ impl Store for Tapped {
         self.inner.tenant(name, create)
     }
 
-    fn put_api_key(&self, key: ApiKey) -> Answer<'_, ()> {
-        self.inner.put_api_key(key)
+    fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>> {
+        self.inner.tenants()
+    }
+
+    fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()> {
+        self.inner.put_api_keys(keys)
     }
 
     fn api_keys(&self) -> Answer<'_, Vec<ApiKey>> {
@@ -207,6 +227,22 @@ impl Store for Tapped {
 
     fn webhooks(&self) -> &dyn abide_store::Webhooks {
         self.inner.webhooks()
+    }
+
+    fn put_person(&self, person: Person) -> Answer<'_, ()> {
+        self.inner.put_person(person)
+    }
+
+    fn person(&self, tenant: TenantId, principal: String) -> Answer<'_, Option<Person>> {
+        self.inner.person(tenant, principal)
+    }
+
+    fn people(&self, tenant: TenantId, after: String, limit: usize) -> Answer<'_, Vec<Person>> {
+        self.inner.people(tenant, after, limit)
+    }
+
+    fn delete_person(&self, tenant: TenantId, principal: String) -> Answer<'_, bool> {
+        self.inner.delete_person(tenant, principal)
     }
 
     fn boot(&self) -> u64 {

@@ -9,7 +9,9 @@ use abide_core::{EventType, Health, Key};
 use abide_engine::{
     Clock, Enclosed, Engine, EngineOptions, Envelope, Envelopes, NetPolicy, NewRun, TestClock,
 };
-use abide_store::{DeliveryQuery, DeliveryRow, Shown, Sqlite, SqliteOptions, Store, WebhookKey, WebhookRow};
+use abide_store::{
+    Added, DeliveryQuery, DeliveryRow, Shown, Sqlite, SqliteOptions, Store, WebhookKey, WebhookRow,
+};
 use tokio::sync::Semaphore;
 
 use crate::peer::{Act, Peer, answer, closed_port, silent_port};
@@ -59,7 +61,7 @@ impl Office {
             created_by: None,
             health: Health::default(),
         };
-        assert!(self.store.webhooks().put(row, 100).await.unwrap());
+        assert_eq!(self.store.webhooks().put(row, 100, None).await.unwrap(), Added::Done);
         key
     }
 
@@ -420,7 +422,7 @@ async fn a_host_that_turned_private_is_not_sent_to() {
         health: Health::default(),
     };
     let key = row.key.clone();
-    store.webhooks().put(row, 10).await.unwrap();
+    store.webhooks().put(row, 10, None).await.unwrap();
     engine.start_run(NewRun::of(TENANT, "noop")).await.unwrap();
     let query = DeliveryQuery { webhook: key, dead: false, after: None, limit: 10 };
     let told = within("the refusal", async {

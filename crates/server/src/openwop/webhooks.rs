@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use abide_core::{EventId, EventType, Gate, Json as RawJson, RunId};
-use abide_store::{DeliveryQuery, DeliveryRow, Shown, WebhookKey, WebhookRow};
+use abide_core::{EventId, EventType, Gate, Json as RawJson, RunId, TenantId, hex};
+use abide_store::{Added, DeliveryQuery, DeliveryRow, Receipt, Shown, WebhookKey, WebhookRow};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
+use crate::idempotency::{Repeatable, once};
 use crate::webhooks::{Signer, delivery_id, parse_delivery_id};
 use crate::{limits, time};
 
@@ -38,7 +40,7 @@ pub(crate) struct NewWebhook {
 }
 
 /// A webhook that was registered.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AddedWebhook {
     /// The webhook.
@@ -54,7 +56,7 @@ pub(crate) struct AddedWebhook {
     /// Names of event types.
     event_types: Vec<String>,
     /// Only runs that carry all of these.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
     /// When it was registered.
     created_at: String,
@@ -195,9 +197,22 @@ pub(crate) struct Resent {
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
     principal: Principal,
-    JsonBody(body): JsonBody<NewWebhook>,
-) -> Result<(StatusCode, Json<AddedWebhook>)> {
-    check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
+    Repeatable(body, ticket): Repeatable<NewWebhook>,
+) -> Result<Response> {
+    let (tenant, worker) = (principal.tenant, app.clone());
+    let work = move |blank| async move { register(&worker, principal, body, blank).await };
+    let done = once(&app, tenant, "registerWebhook".to_owned(), ticket, StatusCode::CREATED, work).await?;
+    with_secret(&app, tenant, done).await
+}
+
+/// Registers a webhook, and gives what is answered with the secret sealed in it: that is what a receipt keeps.
+async fn register(
+    app: &App,
+    principal: Principal,
+    body: NewWebhook,
+    blank: Option<Receipt>,
+) -> Result<Vec<u8>> {
+    check_tenant(app, &principal, body.tenant_id.as_deref()).await?;
     check_events(&body.events)?;
     let tags = body.tags.unwrap_or_default();
     check_tags(&tags)?;
@@ -206,43 +221,67 @@ pub(crate) async fn add(
         ApiError::new("webhook_url_rejected", format!("events can't be sent to this URL: {reason}"))
             .with("field", "url")
     })?;
-    let id = format!("wh-{}", uuid::Uuid::now_v7().simple());
-    let key = WebhookKey { tenant: principal.tenant, id: id.into() };
+    let key = key(&principal, &format!("wh-{}", uuid::Uuid::now_v7().simple()));
+    let (now, fingerprint) = (app.engine().clock().now(), Signer::fingerprint(&secret));
+    let answer = AddedWebhook {
+        webhook_id: key.id.clone(),
+        subscription_id: key.id.clone(),
+        url: body.url.clone(),
+        secret: hex(&app.signer().sealed_for_receipt(&key, &secret)),
+        secret_fingerprint: fingerprint.clone(),
+        event_types: body.events.clone(),
+        tags: tags.clone(),
+        created_at: time::rfc3339(now),
+        tenant_id: principal.tenant_name.to_string(),
+    };
+    let answer = serde_json::to_vec(&answer).map_err(|error| ApiError::internal(&error))?;
     let row = WebhookRow {
         sealed: app.signer().sealed(&key, &secret),
-        key: key.clone(),
+        key,
         url: body.url,
         types: body.events,
         tags,
-        fingerprint: Signer::fingerprint(&secret),
-        created_at: app.engine().clock().now(),
+        fingerprint,
+        created_at: now,
         created_by: Some(principal.name),
         health: abide_core::Health::default(),
     };
-    if !app.engine().store().webhooks().put(row, limits::WEBHOOKS_MAX).await? {
-        let message = format!("there are {} webhooks already; remove one first", limits::WEBHOOKS_MAX);
-        return Err(ApiError::new("webhook_limit_reached", message).with("maxWebhooks", limits::WEBHOOKS_MAX));
+    let receipt = blank.map(|blank| Receipt { body: answer.clone(), at: now, ..blank });
+    match app.engine().store().webhooks().put(row, limits::WEBHOOKS_MAX, receipt).await? {
+        Added::Done => Ok(answer),
+        Added::Receipted => Err(abide_store::Error::Receipted.into()),
+        Added::Full => {
+            let message = format!("there are {} webhooks already; remove one first", limits::WEBHOOKS_MAX);
+            Err(ApiError::new("too_many", message).with("maxWebhooks", limits::WEBHOOKS_MAX))
+        }
     }
-    let Shown { webhook, tenant, .. } = find(&app, key).await?;
-    let answer = AddedWebhook {
-        webhook_id: webhook.key.id.clone(),
-        subscription_id: webhook.key.id,
-        url: webhook.url,
-        secret,
-        secret_fingerprint: webhook.fingerprint,
-        event_types: webhook.types,
-        tags: webhook.tags,
-        created_at: time::rfc3339(webhook.created_at),
-        tenant_id: tenant,
-    };
-    Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// The answer with the secret in it. It is opened again for each repetition, and lies nowhere as it is.
+async fn with_secret(app: &App, tenant: TenantId, done: Response) -> Result<Response> {
+    let internal = |what: &str| ApiError::internal(&format!("the answer to a registration {what}"));
+    let (mut parts, body) = done.into_parts();
+    let bytes = axum::body::to_bytes(body, limits::BODY_BYTES_MAX).await;
+    let bytes = bytes.map_err(|_| internal("can't be read"))?;
+    let mut answer: AddedWebhook =
+        serde_json::from_slice(&bytes).map_err(|_| internal("is none that was written here"))?;
+    let key = WebhookKey { tenant, id: answer.webhook_id.clone() };
+    answer.secret = app
+        .signer()
+        .open_for_receipt(&key, &answer.secret)
+        .ok_or_else(|| internal("holds a secret that can't be opened with this keyring"))?;
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let text = serde_json::to_vec(&answer).map_err(|error| ApiError::internal(&error))?;
+    Ok(Response::from_parts(parts, text.into()))
 }
 
 /// The tenant's webhooks.
 pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<WebhookList>> {
     let shown = app.engine().store().webhooks().list(principal.tenant).await?;
     let now = app.engine().clock().now();
-    Ok(Json(WebhookList { webhooks: shown.into_iter().map(|shown| described(shown, now)).collect() }))
+    Ok(Json(WebhookList {
+        webhooks: shown.into_iter().map(|shown| described(shown, &principal, now)).collect(),
+    }))
 }
 
 /// A webhook and how it does.
@@ -252,7 +291,7 @@ pub(crate) async fn show(
     WebhookPath(id): WebhookPath,
 ) -> Result<Json<Webhook>> {
     let shown = find(&app, key(&principal, &id)).await?;
-    Ok(Json(described(shown, app.engine().clock().now())))
+    Ok(Json(described(shown, &principal, app.engine().clock().now())))
 }
 
 /// Ends a webhook. What was on its way to it is forgotten.
@@ -318,7 +357,7 @@ pub(crate) async fn enable(
     if !app.engine().store().webhooks().enable(key.clone(), now).await? {
         return Err(not_found());
     }
-    Ok(Json(described(find(&app, key).await?, now)))
+    Ok(Json(described(find(&app, key).await?, &principal, now)))
 }
 
 fn key(principal: &Principal, id: &str) -> WebhookKey {
@@ -333,8 +372,8 @@ fn not_found() -> ApiError {
     ApiError::new("subscription_not_found", "there is no such webhook; list them to see which there are")
 }
 
-fn described(shown: Shown, now: i64) -> Webhook {
-    let Shown { webhook, tenant, delivered, pending, dead, dropped } = shown;
+fn described(shown: Shown, principal: &Principal, now: i64) -> Webhook {
+    let Shown { webhook, delivered, pending, dead, dropped } = shown;
     let health = webhook.health;
     let (state, breaker, open_until) = match health.gate(now) {
         Gate::Closed => ("active", "closed", None),
@@ -351,7 +390,7 @@ fn described(shown: Shown, now: i64) -> Webhook {
         tags: webhook.tags,
         created_at: time::rfc3339(webhook.created_at),
         created_by: webhook.created_by,
-        tenant_id: tenant,
+        tenant_id: principal.tenant_name.to_string(),
         state,
         breaker,
         open_until: open_until.map(time::rfc3339),

@@ -8,19 +8,22 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use super::Sqlite;
 use super::deliveries::{self, Wanted};
 use super::reader::{checked, run_id};
+use super::receipts;
 use super::writer::in_transaction;
+use crate::Receipt;
 use crate::store::Answer;
 use crate::webhooks::{
-    Attempted, DeliveryQuery, DeliveryRow, Due, Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,
+    Added, Attempted, DeliveryQuery, DeliveryRow, Due, Shown, Waiting, WebhookKey, WebhookNews, WebhookRow,
+    Webhooks,
 };
 
 /// Rows that are deleted in one transaction, so that those who wait for the writer get their turn.
 const DELETE_PAGE: usize = 2000;
 
 impl Webhooks for Sqlite {
-    fn put(&self, webhook: WebhookRow, most: usize) -> Answer<'_, bool> {
+    fn put(&self, webhook: WebhookRow, most: usize, receipt: Option<Receipt>) -> Answer<'_, Added> {
         let key = webhook.key.clone();
-        self.changing(key, move |transaction| put(transaction, &webhook, most))
+        self.changing(key, move |transaction| put(transaction, &webhook, most, receipt.as_ref()))
     }
 
     fn get(&self, key: WebhookKey) -> Answer<'_, Option<Shown>> {
@@ -100,14 +103,24 @@ impl Sqlite {
     }
 }
 
-fn put(transaction: &Transaction<'_>, row: &WebhookRow, most: usize) -> rusqlite::Result<bool> {
+fn put(
+    transaction: &Transaction<'_>,
+    row: &WebhookRow,
+    most: usize,
+    receipt: Option<&Receipt>,
+) -> rusqlite::Result<Added> {
     let count: usize = transaction.query_row(
         "SELECT count(*) FROM webhooks WHERE tenant = $1",
         [row.key.tenant.0],
         |row| row.get(0),
     )?;
     if count >= most {
-        return Ok(false);
+        return Ok(Added::Full);
+    }
+    if let Some(receipt) = receipt
+        && !receipts::put(transaction, receipt)?
+    {
+        return Ok(Added::Receipted);
     }
     transaction.execute(
         "INSERT INTO webhooks (tenant, id, url, types, tags, sealed, fingerprint, created_at, created_by, \
@@ -126,7 +139,7 @@ fn put(transaction: &Transaction<'_>, row: &WebhookRow, most: usize) -> rusqlite
         ),
     )?;
     listen(transaction, &row.key, &row.types)?;
-    Ok(true)
+    Ok(Added::Done)
 }
 
 fn as_json(texts: &[String]) -> String {
@@ -234,8 +247,7 @@ fn with_counts(connection: &Connection, shown: Shown) -> rusqlite::Result<Shown>
     let again = count("dead_letters WHERE due IS NOT NULL AND")?;
     let pending = count("deliveries WHERE")? + again;
     let dead = count("dead_letters WHERE")? - again;
-    let tenant = tenant_name(connection, key.tenant)?;
-    Ok(Shown { tenant, pending, dead, ..shown })
+    Ok(Shown { pending, dead, ..shown })
 }
 
 pub(super) fn tenant_name(connection: &Connection, tenant: TenantId) -> rusqlite::Result<String> {
@@ -255,8 +267,7 @@ fn busy(connection: &Connection) -> rusqlite::Result<Vec<WebhookKey>> {
 
 fn counted(row: &Row<'_>) -> rusqlite::Result<Shown> {
     let webhook = webhook(row)?;
-    let tenant = String::new();
-    Ok(Shown { webhook, tenant, delivered: row.get(14)?, pending: 0, dead: 0, dropped: row.get(15)? })
+    Ok(Shown { webhook, delivered: row.get(14)?, pending: 0, dead: 0, dropped: row.get(15)? })
 }
 
 fn webhook(row: &Row<'_>) -> rusqlite::Result<WebhookRow> {

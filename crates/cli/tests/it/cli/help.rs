@@ -36,6 +36,8 @@ fn every_command_has_its_help() {
         "secrets set",
         "webhook add",
         "keys revoke",
+        "keys rotate",
+        "people import",
         "verify",
         "compact",
         "completions",

@@ -167,7 +167,30 @@ async fn a_registration_says_what_is_wrong_with_it() {
         add(&server, json!({ "url": format!("{good}/{number}"), "events": ["*"] })).await;
     }
     let full = server.post("/v1/webhooks", &json!({ "url": good, "events": ["*"] })).await;
-    assert_eq!(refusal(full, "webhook_limit_reached")["maxWebhooks"], 100);
+    assert_eq!(refusal(full, "too_many")["maxWebhooks"], 100);
+}
+
+#[tokio::test]
+async fn a_registration_that_is_repeated_under_its_key_gives_the_same_secret() {
+    let site = site();
+    let server = site.start(&[]);
+    let ask = |body: Value| {
+        let request = server.request(Method::POST, "/v1/webhooks").header("Idempotency-Key", "key-1");
+        answer(request.json(&body))
+    };
+    let body = json!({ "url": "https://1.1.1.1/hook", "events": ["*"] });
+    let (first, again) = (ask(body.clone()).await.unwrap(), ask(body).await.unwrap());
+    assert_eq!(first.0, StatusCode::CREATED, "{}", first.1);
+    assert_eq!(first, again);
+    refusal(
+        ask(json!({ "url": "https://1.1.1.1/other", "events": ["*"] })).await.unwrap(),
+        "idempotency_key_mismatch",
+    );
+    assert_eq!((site.rows()["webhooks"], site.rows()["receipts"]), (1, 1));
+    let secret = first.1["secret"].as_str().unwrap().to_owned();
+    assert!(secret.starts_with("whsec_") && server.stop().success());
+    let found = std::fs::read(site.data().join("abide.db")).unwrap();
+    assert!(!found.windows(secret.len()).any(|window| window == secret.as_bytes()), "it lies open on disk");
 }
 
 #[tokio::test]

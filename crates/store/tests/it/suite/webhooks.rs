@@ -2,8 +2,8 @@
 
 use abide_core::{EventType, Health, Millis, RunId, TenantId};
 use abide_store::{
-    Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, Outcome, Store, Waiting, WebhookKey,
-    WebhookRow,
+    Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, Outcome, Receipt, Store, Waiting,
+    WebhookKey, WebhookRow,
 };
 
 use crate::engine::{commit, engines, submit, word};
@@ -28,10 +28,14 @@ fn webhook(key: WebhookKey, types: &[&str]) -> WebhookRow {
     }
 }
 
-/// A webhook `hook` of the usual tenant.
+async fn put(store: &dyn Store, row: WebhookRow) {
+    assert_eq!(store.webhooks().put(row, 10, None).await.unwrap(), Added::Done);
+}
+
+/// A webhook of the usual tenant.
 async fn add(store: &dyn Store, id: &str, types: &[&str]) -> WebhookKey {
     let key = named(TENANT, id);
-    assert!(store.webhooks().put(webhook(key.clone(), types), 10).await.unwrap());
+    put(store, webhook(key.clone(), types)).await;
     key
 }
 
@@ -84,7 +88,7 @@ async fn without_webhooks_a_commit_looks_nothing_up() {
         let before = store.counts();
         assert_eq!(before.matched, 0);
         let other = named(TenantId(2), "theirs");
-        assert!(store.webhooks().put(webhook(other.clone(), &["*"]), 10).await.unwrap());
+        put(&*store, webhook(other.clone(), &["*"])).await;
         instant_run(&*store, 2).await;
         let hook = add(&*store, "hook", &["run.failed", "approval.requested"]).await;
         instant_run(&*store, 3).await;
@@ -299,9 +303,10 @@ async fn a_webhook_comes_back_as_it_was_put_and_each_tenant_has_its_own() {
         let mine = webhook(named(TENANT, "a"), &["run.failed", "*"]);
         let theirs = webhook(named(TenantId(2), "a"), &["*"]);
         for row in [&mine, &theirs] {
-            assert!(store.webhooks().put(row.clone(), 1).await.unwrap());
+            assert_eq!(store.webhooks().put(row.clone(), 1, None).await.unwrap(), Added::Done);
         }
-        assert!(!store.webhooks().put(webhook(named(TENANT, "b"), &["*"]), 1).await.unwrap(), "one too many");
+        let more = store.webhooks().put(webhook(named(TENANT, "b"), &["*"]), 1, None).await.unwrap();
+        assert_eq!(more, Added::Full);
         instant_run(&*store, 1).await;
         drop(store);
         let store = engine.open();
@@ -332,5 +337,33 @@ async fn an_attempt_that_ends_after_its_webhook_went_changes_nothing() {
             assert_eq!(settle(&*store, &hook, first.clone(), BEGIN, outcome).await, None);
         }
         assert_eq!(engine.dump(), before);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_is_written_with_its_webhook_or_keeps_it_out() {
+    for engine in engines() {
+        let store = engine.open();
+        let receipt = Receipt {
+            tenant: TENANT,
+            endpoint: "registerWebhook".to_owned(),
+            key: [1; 32],
+            digest: [2; 32],
+            status: 201,
+            body: b"{}".to_vec(),
+            at: BEGIN,
+        };
+        let row = |id| webhook(named(TENANT, id), &["*"]);
+        let put = async |id, most| store.webhooks().put(row(id), most, Some(receipt.clone())).await.unwrap();
+        assert_eq!(put("a", 0).await, Added::Full);
+        assert!(engine.dump()["receipts"].is_empty(), "what was refused leaves no receipt");
+        assert_eq!(put("b", 10).await, Added::Done);
+        let before = engine.dump();
+        assert_eq!(put("c", 10).await, Added::Receipted);
+        assert_eq!(engine.dump(), before);
+        assert_eq!(
+            store.receipt(TENANT, receipt.endpoint.clone(), receipt.key).await.unwrap(),
+            Some(receipt.clone())
+        );
     }
 }
