@@ -12,6 +12,7 @@
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
+//! | [`Envelopes`] | `webhooks.rs` | events to webhooks, in order and until they arrive |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 
@@ -34,6 +35,7 @@ mod shell;
 mod timers;
 pub mod verify;
 mod watch;
+mod webhooks;
 
 pub use clock::{Clock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
@@ -43,3 +45,4 @@ pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use reply::Reply;
 pub use secrets::{Lookup, NoSecrets, Secrets};
 pub use watch::Subscription;
+pub use webhooks::{Enclosed, Envelope, Envelopes};

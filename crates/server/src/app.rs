@@ -24,6 +24,7 @@ use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
 use crate::stream::Feeds;
 use crate::verbs::Verbs;
+use crate::webhooks::Signer;
 use crate::{nowhere, openapi, openwop, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
@@ -43,6 +44,8 @@ pub struct AppOptions {
     pub capacity: Capacity,
     /// Users' named secrets.
     pub secrets: Arc<SecretStore>,
+    /// What signs events to webhooks.
+    pub signer: Arc<Signer>,
     /// The test clock, in `abide dev --test-clock` alone.
     pub test_clock: Option<Arc<TestClock>>,
 }
@@ -102,6 +105,10 @@ impl App {
 
     pub(crate) fn secrets(&self) -> &SecretStore {
         &self.options.secrets
+    }
+
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.options.signer
     }
 
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {

@@ -18,6 +18,7 @@
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
+//! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod admission;
@@ -54,6 +55,7 @@ mod shape;
 mod stream;
 mod time;
 mod verbs;
+mod webhooks;
 
 pub use admission::Capacity;
 pub use app::{App, AppOptions};
@@ -67,3 +69,4 @@ pub use rates::Rates;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;
+pub use webhooks::Signer;

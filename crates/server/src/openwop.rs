@@ -6,4 +6,5 @@ pub(crate) mod events;
 mod mask;
 pub(crate) mod runs;
 pub(crate) mod snapshot;
+pub(crate) mod webhooks;
 pub(crate) mod workflows;

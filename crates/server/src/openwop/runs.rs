@@ -139,7 +139,7 @@ fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
 }
 
 /// A tenant may be named, but only the key's own.
-async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
+pub(super) async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     let tenant = app.engine().store().tenant(name.to_owned(), false).await.map_err(EngineError::from)?;
     if tenant == Some(principal.tenant) {
