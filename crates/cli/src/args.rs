@@ -83,7 +83,7 @@ pub(crate) struct ServerArgs {
     #[arg(long)]
     pub(crate) conformance: bool,
     /// What to log: error, warn, info, debug, or a filter such as abide_engine=debug
-    #[arg(long, env = "ABIDE_LOG", value_name = "FILTER")]
+    #[arg(long, env = "ABIDE_LOG", value_name = "FILTER", overrides_with = "log")]
     pub(crate) log: Option<String>,
     /// Log as JSON lines
     #[arg(long)]

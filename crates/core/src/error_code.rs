@@ -122,12 +122,12 @@ table! {
     "internal_error" 500
         "Something failed inside the server. A commit that was not acknowledged may or may not have happened."
         "Look for `details.correlationId` in the server's log. Ask for the state before you repeat the request.";
+    "capability_not_provided" 501
+        "What was asked for belongs to a family of operations that this server does not offer. As the error of a run: a node's kind is known to nobody here, so the run failed when it came to that node."
+        "Read `/.well-known/openwop` for what is offered. Check the spelling of the node's `typeId`.";
     "unavailable" 503
         "The server is shutting down, has as many connections or as much to do as it takes on at once, or the run changes too quickly. Nothing was taken in."
         "Try again after the seconds in `Retry-After`.";
-    "capability_not_provided" 0
-        "A node's kind is known to nobody here, so the run failed when it came to that node."
-        "Check the spelling of the node's `typeId`.";
     "node_execution_failed" 0
         "A node ran and failed for good."
         "Read the message: it is the node's own.";

@@ -37,6 +37,7 @@ mod keys_api;
 pub mod limits;
 mod listen;
 mod names;
+mod nowhere;
 mod oidc;
 mod openapi;
 mod openwop;

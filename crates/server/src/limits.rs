@@ -5,6 +5,13 @@ use std::time::Duration;
 /// Bytes of a request body. Larger data belongs behind a reference, not in a journal.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// Seconds in which a body has to come. A connection that says nothing holds a task and what was read so far.
+pub const BODY_SECONDS_MAX: u64 = 60;
+
+/// Bytes of a body that is too large and is read all the same, to be thrown away. A client that is still sending would
+/// not see the answer; one that has more to send is cut off.
+pub const DISCARD_BYTES_MAX: u64 = 4 * DEFINITION_BYTES_MAX as u64;
+
 /// Bytes of a workflow definition in a request. It is kept once, however many runs follow it, and a machine may write
 /// a large one.
 pub const DEFINITION_BYTES_MAX: usize = abide_core::limits::DEFINITION_BYTES_MAX;
@@ -35,9 +42,6 @@ pub const POLL_SECONDS_DEFAULT: u64 = 30;
 pub const LIST_RUNS_MAX: usize = 500;
 /// Runs in a page that does not say.
 pub const LIST_RUNS_DEFAULT: usize = 50;
-
-/// Runs that one request may cancel (OpenWOP's own bound).
-pub const BULK_CANCEL_RUNS_MAX: usize = 100;
 
 /// How long a single step of the test clock may be: ten years.
 pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;

@@ -252,9 +252,9 @@ impl Operation {
         }
     }
 
-    /// What a path of this operation begins with, and the verb that it ends with, if it has one behind a colon.
-    pub(crate) fn verb(&self) -> Option<(&'static str, &'static str)> {
-        let (before, verb) = self.path.split_once("}:")?;
-        before.rsplit_once('{').map(|(prefix, _)| (prefix, verb))
+    /// What a path of this operation begins with, if it ends with a verb behind a colon.
+    pub(crate) fn before_verb(&self) -> Option<&'static str> {
+        let (before, _) = self.path.split_once("}:")?;
+        before.rsplit_once('{').map(|(prefix, _)| prefix)
     }
 }

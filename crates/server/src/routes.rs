@@ -62,7 +62,7 @@ fn workflows() -> Vec<Operation> {
             validate,
         )
         .scope(Scope::ManifestRead)
-        .takes::<shape::Object>()
+        .may_take::<shape::Anything>()
         .takes_content("application/yaml")
         .answers::<Checked>(200, "Whether it is valid, and what is wrong with it."),
         Operation::put("/v1/workflows/{workflowId}", "pushWorkflow", "Makes a version of a workflow.", push)
@@ -70,7 +70,8 @@ fn workflows() -> Vec<Operation> {
             .takes::<shape::Object>()
             .takes_content("application/yaml")
             .answers::<Pushed>(201, "The new version.")
-            .answers::<Pushed>(200, "The latest version, which has the same content."),
+            .answers::<Pushed>(200, "The latest version, which has the same content.")
+            .refuses(&["workflow_not_found"]),
         Operation::get("/v1/workflows/{workflowId}", "showWorkflow", "A definition as it was pushed.", show)
             .scope(Scope::ManifestRead)
             .query::<Show>()
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_document_has_every_operation_and_no_name_for_two_schemas() {
-        let document = crate::openapi::Document::of(&documented());
+        let document = openapi::Document::of(&documented());
         for operation in documented() {
             assert!(document.serves(&operation.method, operation.path), "{}", operation.id);
         }
