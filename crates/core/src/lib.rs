@@ -14,12 +14,14 @@
 //! | [`Event`] | `event.rs` | what has happened, and how it is encoded |
 //! | [`Record`], [`Head`] | `journal.rs` | an event with its envelope, chained to the one before |
 //! | [`Effect`] | `effect.rs` | what the shell must do once the events are durable |
+//! | [`Annotation`] | `annotation.rs`, `secret_shape.rs` | what people say about a run, without what looks like a secret |
 //! | [`HttpRequest`], [`TaskFailure`] | `http.rs` | a request to another system, and how an attempt may fail |
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
 //! | [`Expression`] | `expression.rs` and `expression/` | CEL over the values of a run, at a bounded cost |
 //! | [`Template`], [`JsonTemplate`] | `template.rs` | text and JSON with expressions and secrets in it |
 
 mod advance;
+mod annotation;
 mod channel;
 mod children;
 mod command;
@@ -51,12 +53,14 @@ mod rule;
 mod run;
 mod schema;
 mod scope;
+mod secret_shape;
 mod snapshot;
 mod summary;
 mod template;
 mod why;
 mod yaml;
 
+pub use annotation::{Annotation, Signal, SignalKind, Target};
 pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Report, Start, Step};
 pub use definition::Problem;
@@ -83,6 +87,7 @@ pub use retry::{RetryPolicy, RetryStrategy};
 pub use rule::{Outcome, Rule, Tally, Verdict};
 pub use run::{Corrupt, Run};
 pub use schema::{Schema, SchemaError};
+pub use secret_shape::mask_secrets;
 pub use summary::{Status, Summary};
 pub use template::{JsonTemplate, Piece, Template};
 pub use why::{Reason, Why};

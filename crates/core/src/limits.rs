@@ -40,6 +40,12 @@ pub const NODE_ID_CHARS_MAX: usize = 256;
 /// Characters of a reason given with a command; it is stored in the journal for good.
 pub const REASON_CHARS_MAX: usize = 4_096;
 
+/// Bytes of what an annotation says should have come out instead.
+pub const CORRECTION_BYTES_MAX: usize = 16 * 1024;
+
+/// Annotations of one run. Lists look through a run's notes, and feedback beyond this is not read by people.
+pub const ANNOTATIONS_MAX: usize = 1_000;
+
 /// Tags of one run, and characters of one tag (OpenWOP's own limits).
 pub const TAGS_MAX: usize = 100;
 /// Characters of one tag.

@@ -14,8 +14,8 @@ mod store;
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
 pub use rows::{
-    ApiKey, Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow, NewWorkflow, Note,
-    SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow,
+    NewAnnotation, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};

@@ -4,6 +4,7 @@
 //! was waiting. Nothing is polled, and readers never block the writer.
 
 mod admin;
+mod annotations;
 mod audit;
 mod erase;
 mod migrate;
@@ -26,8 +27,9 @@ pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::{
-    ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
-    MessageRow, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
+    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals,
+    WorkflowVersion,
 };
 use erase::Progress;
 use queue::{Job, Queue};
@@ -314,6 +316,14 @@ impl Store for Sqlite {
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.read(move |connection| erase::notes(connection, key))
+    }
+
+    fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated> {
+        self.write(move |transaction| annotations::add(transaction, &annotation))
+    }
+
+    fn annotations(&self, key: Key, after: Option<u64>, limit: usize) -> Answer<'_, Annotations> {
+        self.read(move |connection| annotations::page(connection, key, after, limit))
     }
 
     fn boot(&self) -> u64 {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
 use crate::{
-    ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
-    MessageRow, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
+    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals,
+    WorkflowVersion,
 };
 
 /// A store's answer, when it comes.
@@ -121,6 +122,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// What was noted about an aggregate, oldest first.
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>>;
+
+    /// Durably keeps an annotation of an aggregate, whether that has ended or not. Its journal is not touched, and
+    /// erasing the aggregate erases what its annotations say.
+    fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated>;
+
+    /// Reads an aggregate's annotations behind a place, oldest first, at most `limit`, and counts all of them. Those
+    /// whose words were erased are left out.
+    fn annotations(&self, key: Key, after: Option<u64>, limit: usize) -> Answer<'_, Annotations>;
 
     /// The test clock's time, if this data directory runs on one.
     fn test_clock(&self) -> Answer<'_, Option<Millis>>;

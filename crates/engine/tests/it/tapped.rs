@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use abide_store::{
-    Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error, Lane, ListQuery, Listed,
-    Loaded, MessageRef, MessageRow, NewWorkflow, Note, SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals,
-    WorkflowVersion,
+    Annotated, Annotations, Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error,
+    Lane, ListQuery, Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, SecretRow,
+    Sqlite, Store, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// What happens to a commit on its way to the store.
@@ -179,6 +179,14 @@ impl Store for Tapped {
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.inner.notes(key)
+    }
+
+    fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated> {
+        self.inner.annotate(annotation)
+    }
+
+    fn annotations(&self, key: Key, after: Option<u64>, limit: usize) -> Answer<'_, Annotations> {
+        self.inner.annotations(key, after, limit)
     }
 
     fn test_clock(&self) -> Answer<'_, Option<Millis>> {
