@@ -220,7 +220,7 @@ impl Run {
             }
             NodeEvent::Spawned(spawned) => self.spawn(ix, spawned, folding),
             NodeEvent::ChannelWritten(written) => self.write_channel(written, folding.at)?,
-            NodeEvent::Decided(_) => {}
+            NodeEvent::Decided(_) | NodeEvent::ArtifactCreated(_) => {}
         }
         Ok(())
     }

@@ -37,6 +37,9 @@ pub const DEFINITION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Characters of a node id: it stands in a column of every event of its node.
 pub const NODE_ID_CHARS_MAX: usize = 256;
 
+/// Characters of the type of an artifact: it stands in an event of every execution of its node.
+pub const ARTIFACT_TYPE_CHARS_MAX: usize = 256;
+
 /// Characters of a reason given with a command; it is stored in the journal for good.
 pub const REASON_CHARS_MAX: usize = 4_096;
 
