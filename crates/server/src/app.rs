@@ -1,23 +1,25 @@
-//! The routes, and what their handlers share.
+//! What handlers share, and how requests get to them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use abide_engine::{Engine, TestClock};
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::{Router, ServiceExt};
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::auth::Keys;
 use crate::error::ApiError;
+use crate::gate::{self, Gate};
+use crate::operation::Operation;
+use crate::routes;
 use crate::secrets::SecretStore;
-use crate::{dev, health, openwop, secrets_api};
+use crate::verbs::Verbs;
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -73,40 +75,31 @@ impl App {
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
-    /// The routes.
-    pub fn router(self: &Arc<Self>) -> Router {
-        let mut router = Router::new()
-            .route("/healthz", get(health::live))
-            .route("/readyz", get(health::ready))
-            .route("/v1/workflows", get(openwop::workflows::list))
-            .route("/v1/workflows:validate", post(openwop::workflows::validate))
-            .route("/v1/workflows/{id}", put(openwop::workflows::push).get(openwop::workflows::show))
-            .route("/v1/workflows/{id}/versions", get(openwop::workflows::versions))
-            .route("/v1/runs", post(openwop::runs::create).get(openwop::runs::list))
-            .route("/v1/runs/{run}", get(openwop::runs::show))
-            .route("/v1/runs/{run}/cancel", post(openwop::runs::cancel))
-            .route("/v1/runs/{run}/why", get(openwop::runs::why))
-            .route("/v1/runs/{run}/definition", get(openwop::workflows::of_run))
-            .route("/v1/runs/{run}/erase", post(openwop::runs::erase))
-            .route("/v1/runs/{run}/events/poll", get(openwop::events::poll))
-            .route("/v1/secrets", get(secrets_api::list))
-            .route("/v1/secrets/{name}", put(secrets_api::set).delete(secrets_api::remove));
-        if self.test_clock().is_some() {
-            router = router.route("/v1/dev/clock", get(dev::show).post(dev::advance));
+    /// The routes, behind what every request passes through.
+    pub fn service(self: &Arc<Self>) -> Verbs<Router> {
+        let operations = routes::operations(self);
+        let verbs = operations.iter().filter_map(Operation::verb).collect();
+        let mut router = Router::new();
+        for operation in operations {
+            let gate = Gate { app: self.clone(), access: operation.access };
+            let handler = operation.handler.clone().layer(middleware::from_fn_with_state(gate, gate::pass));
+            router = router.route(&operation.route(), handler);
         }
-        router
+        let router = router
             .fallback(no_such_path)
             .method_not_allowed_fallback(no_such_method)
             .layer(middleware::from_fn(contain_panics))
             .layer(middleware::from_fn_with_state(self.clone(), tell_time))
-            .with_state(self.clone())
+            .with_state(self.clone());
+        Verbs::new(router, verbs)
     }
 }
 
 /// Serves until [`App::stop`] is called, then lets requests under way end.
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
     let stopping = app.clone();
-    axum::serve(listener, app.router()).with_graceful_shutdown(async move { stopping.stopped().await }).await
+    let service = ServiceExt::<Request>::into_make_service(app.service());
+    axum::serve(listener, service).with_graceful_shutdown(async move { stopping.stopped().await }).await
 }
 
 async fn no_such_path(request: Request) -> ApiError {

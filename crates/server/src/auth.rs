@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use abide_core::{Millis, TenantId};
 use abide_store::{ApiKey, Store};
-use axum::extract::{FromRequestParts, State};
-use axum::http::{header, request::Parts};
+use axum::extract::FromRequestParts;
+use axum::http::{HeaderMap, header, request::Parts};
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::keyring::{Keyring, random_hex};
+use crate::scope::Scopes;
 
 const PURPOSE: &str = "api-key";
 const PREFIX: &str = "abk_";
@@ -22,6 +23,8 @@ pub(crate) struct Principal {
     pub(crate) tenant: TenantId,
     /// Who acts, for the record.
     pub(crate) name: String,
+    /// What they may do.
+    pub(crate) scopes: Scopes,
 }
 
 /// A key as its owner holds it.
@@ -98,26 +101,29 @@ impl Keys {
         let key = self.by_id.get(&secret.id)?;
         let genuine = self.keyring.verify(PURPOSE, secret.secret.as_bytes(), &key.mac);
         let valid = genuine && key.revoked_at.is_none();
-        valid.then(|| Principal { tenant: key.tenant, name: key.principal.clone() })
+        valid.then(|| Principal { tenant: key.tenant, name: key.principal.clone(), scopes: Scopes::ALL })
     }
 }
 
-impl FromRequestParts<Arc<App>> for Principal {
+/// Who sent a request with these headers.
+pub(crate) fn authenticate(app: &App, headers: &HeaderMap) -> Result<Principal> {
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(header) = header else {
+        return Err(ApiError::new("unauthenticated", "send an API key: Authorization: Bearer <key>"));
+    };
+    let key = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let principal = key.and_then(|(_, key)| app.keys().check(key.trim()));
+    principal.ok_or_else(|| {
+        ApiError::new("unauthenticated", "the API key is malformed, unknown or revoked; check ABIDE_API_KEY")
+    })
+}
+
+/// The gate has let them in before any handler runs.
+impl<S: Send + Sync> FromRequestParts<S> for Principal {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self> {
-        let State(app): State<Arc<App>> = State(app.clone());
-        let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let Some(header) = header else {
-            return Err(ApiError::new("unauthenticated", "send an API key: Authorization: Bearer <key>"));
-        };
-        let key = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let principal = key.and_then(|(_, key)| app.keys().check(key.trim()));
-        principal.ok_or_else(|| {
-            ApiError::new(
-                "unauthenticated",
-                "the API key is malformed, unknown or revoked; check ABIDE_API_KEY",
-            )
-        })
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+        let known = parts.extensions.get::<Self>().cloned();
+        known.ok_or_else(|| ApiError::internal(&"a handler without a gate asked who is there"))
     }
 }

@@ -5,6 +5,8 @@
 //!
 //! | what | where |
 //! |---|---|
+//! | the table of operations, from which router, gate and OpenAPI document are made | `routes.rs`, `operation.rs` |
+//! | who may use them | `gate.rs`, `scope.rs` |
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
@@ -17,16 +19,24 @@ mod auth;
 mod body;
 mod dev;
 mod error;
+mod gate;
 mod health;
 pub mod keyring;
 pub mod limits;
+mod openapi;
 mod openwop;
+mod operation;
+mod routes;
+mod scope;
 mod secrets;
 mod secrets_api;
 mod time;
+mod verbs;
 
 pub use app::{App, AppOptions, serve};
 pub use auth::{ApiSecret, Keys};
 pub use keyring::Keyring;
+pub use openapi::document as openapi;
+pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;

@@ -11,7 +11,8 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::snapshot;
@@ -21,19 +22,46 @@ use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
 use crate::{limits, time};
 
-#[derive(Deserialize)]
+/// A run to be started.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Create {
+    /// Which workflow.
     workflow_id: String,
+    /// What goes in.
     #[serde(default)]
+    #[schemars(with = "serde_json::Map<String, Value>")]
     inputs: JsonMap,
+    /// Labels.
     #[serde(default)]
     tags: Vec<String>,
+    /// Your own data, an object.
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
     metadata: Option<RawJson>,
+    /// The key's own tenant, if it is named at all.
     tenant_id: Option<String>,
+    #[schemars(skip)]
     scope_id: Option<RawJson>,
+    #[schemars(skip)]
     callback_url: Option<RawJson>,
+    /// Options of this run.
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
     configurable: Option<RawJson>,
+}
+
+/// A run that was started.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Created {
+    /// The run.
+    #[schemars(with = "String")]
+    run_id: RunId,
+    /// How it stands.
+    status: &'static str,
+    /// Where its events are.
+    events_url: String,
+    /// Where it is.
+    status_url: String,
 }
 
 /// Starts a run. The answer comes when the run is on disk.
@@ -42,7 +70,7 @@ pub(crate) async fn create(
     principal: Principal,
     headers: HeaderMap,
     JsonBody(body): JsonBody<Create>,
-) -> Result<(StatusCode, Json<Value>)> {
+) -> Result<(StatusCode, Json<Created>)> {
     refuse_later_headers(&headers)?;
     check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
     let later = [("scopeId", &body.scope_id), ("callbackUrl", &body.callback_url)];
@@ -64,12 +92,12 @@ pub(crate) async fn create(
         by: Some(principal.name),
     };
     let (run, status) = app.engine().start_run(new).await?;
-    let answer = json!({
-        "runId": run,
-        "status": status.name(),
-        "eventsUrl": format!("/v1/runs/{run}/events/poll"),
-        "statusUrl": format!("/v1/runs/{run}"),
-    });
+    let answer = Created {
+        run_id: run,
+        status: status.name(),
+        events_url: format!("/v1/runs/{run}/events/poll"),
+        status_url: format!("/v1/runs/{run}"),
+    };
     Ok((StatusCode::CREATED, Json(answer)))
 }
 
@@ -136,7 +164,8 @@ pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: 
     json_response(snapshot::why(key.id, status, &why))
 }
 
-#[derive(Deserialize)]
+/// Which runs to list.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Listing {
     status: Option<String>,

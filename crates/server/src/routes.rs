@@ -1,0 +1,192 @@
+//! The table of operations. What is not here does not exist.
+
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::operation::Operation;
+use crate::scope::Scope;
+use crate::{dev, health, openapi, openwop, secrets_api};
+
+/// Every operation of this server.
+pub(crate) fn operations(app: &Arc<App>) -> Vec<Operation> {
+    let mut all = everywhere();
+    if app.test_clock().is_some() {
+        all.extend(test_clock());
+    }
+    all
+}
+
+/// Every operation that any server may have.
+pub(crate) fn documented() -> Vec<Operation> {
+    everywhere().into_iter().chain(test_clock()).collect()
+}
+
+fn everywhere() -> Vec<Operation> {
+    [server(), workflows(), runs(), secrets()].into_iter().flatten().collect()
+}
+
+fn server() -> Vec<Operation> {
+    vec![
+        Operation::get("/healthz", "live", "Whether the process answers.", health::live)
+            .public()
+            .answers_content(200, "application/json", "It does."),
+        Operation::get("/readyz", "ready", "Whether the server should get traffic.", health::ready)
+            .public()
+            .answers_content(200, "application/json", "It should."),
+        Operation::get("/v1/openapi.json", "openapi", "This document.", openapi::show)
+            .public()
+            .answers_content(200, "application/json", "An OpenAPI 3.1 document."),
+    ]
+}
+
+fn workflows() -> Vec<Operation> {
+    use openwop::workflows::{list, of_run, push, show, validate, versions};
+    vec![
+        Operation::get("/v1/workflows", "listWorkflows", "Every workflow that can be started, by id.", list)
+            .scope(Scope::ManifestRead)
+            .answers_content(200, "application/json", "The workflows."),
+        Operation::post(
+            "/v1/workflows:validate",
+            "validateWorkflow",
+            "Checks a definition and keeps nothing.",
+            validate,
+        )
+        .scope(Scope::ManifestRead)
+        .takes_content("application/json")
+        .takes_content("application/yaml")
+        .answers_content(200, "application/json", "Whether it is valid, and what is wrong with it."),
+        Operation::put("/v1/workflows/{workflowId}", "pushWorkflow", "Makes a version of a workflow.", push)
+            .scope(Scope::WorkflowsWrite)
+            .takes_content("application/json")
+            .takes_content("application/yaml")
+            .answers_content(201, "application/json", "The new version.")
+            .answers_content(200, "application/json", "The latest version, which has the same content."),
+        Operation::get("/v1/workflows/{workflowId}", "showWorkflow", "A definition as it was pushed.", show)
+            .scope(Scope::ManifestRead)
+            .answers_content(200, "application/json", "The definition.")
+            .refuses(&["workflow_not_found"]),
+        Operation::get(
+            "/v1/workflows/{workflowId}/versions",
+            "listVersions",
+            "The versions of a workflow.",
+            versions,
+        )
+        .scope(Scope::ManifestRead)
+        .answers_content(200, "application/json", "The versions, newest first.")
+        .refuses(&["workflow_not_found"]),
+        Operation::get(
+            "/v1/runs/{runId}/definition",
+            "showDefinition",
+            "The definition a run is pinned to.",
+            of_run,
+        )
+        .scope(Scope::RunsRead)
+        .answers_content(200, "application/json", "The definition.")
+        .refuses(&["run_not_found"]),
+    ]
+}
+
+fn runs() -> Vec<Operation> {
+    use openwop::runs::{Create, Created, Listing, cancel, create, erase, list, show, why};
+    vec![
+        Operation::post("/v1/runs", "createRun", "Starts a run.", create)
+            .scope(Scope::RunsCreate)
+            .takes::<Create>()
+            .answers::<Created>(201, "The run is on disk.")
+            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"]),
+        Operation::get("/v1/runs", "listRuns", "Runs, newest first.", list)
+            .scope(Scope::RunsRead)
+            .query::<Listing>()
+            .answers_content(200, "application/json", "A page of runs."),
+        Operation::get("/v1/runs/{runId}", "showRun", "A run as it stands.", show)
+            .scope(Scope::RunsRead)
+            .answers_content(200, "application/json", "The run.")
+            .refuses(&["run_not_found"]),
+        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
+            .scope(Scope::RunsCancel)
+            .answers_content(200, "application/json", "How the run stands now.")
+            .refuses(&["run_not_found"]),
+        Operation::get(
+            "/v1/runs/{runId}/why",
+            "explainRun",
+            "Why a run is not finished, or how it ended.",
+            why,
+        )
+        .scope(Scope::RunsRead)
+        .answers_content(200, "application/json", "What it waits for.")
+        .refuses(&["run_not_found"]),
+        Operation::post(
+            "/v1/runs/{runId}/erase",
+            "eraseRun",
+            "Erases what an ended run said, for good.",
+            erase,
+        )
+        .scope(Scope::RunsErase)
+        .answers_content(200, "application/json", "It is gone.")
+        .refuses(&["run_not_found", "run_not_ended"]),
+        Operation::get(
+            "/v1/runs/{runId}/events/poll",
+            "pollEvents",
+            "Events after a sequence.",
+            openwop::events::poll,
+        )
+        .scope(Scope::RunsRead)
+        .answers_content(200, "application/json", "The events, and whether there are no more to come.")
+        .refuses(&["run_not_found"]),
+    ]
+}
+
+fn secrets() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/secrets", "listSecrets", "The names of the secrets.", secrets_api::list)
+            .scope(Scope::SecretsManage)
+            .answers_content(200, "application/json", "The names; values are never shown."),
+        Operation::put("/v1/secrets/{name}", "setSecret", "Sets a secret.", secrets_api::set)
+            .scope(Scope::SecretsManage)
+            .answers_empty(204, "It is set."),
+        Operation::delete("/v1/secrets/{name}", "removeSecret", "Removes a secret.", secrets_api::remove)
+            .scope(Scope::SecretsManage)
+            .answers_empty(204, "It is gone.")
+            .refuses(&["secret_not_found"]),
+    ]
+}
+
+fn test_clock() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/dev/clock", "showClock", "The test clock.", dev::show).answers_content(
+            200,
+            "application/json",
+            "What time it is.",
+        ),
+        Operation::post("/v1/dev/clock", "advanceClock", "Moves the test clock.", dev::advance)
+            .answers_content(200, "application/json", "What time it is then."),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use abide_core::ErrorCode;
+
+    #[test]
+    fn every_operation_has_an_id_of_its_own_and_says_what_it_answers() {
+        let all = documented();
+        let ids: BTreeSet<_> = all.iter().map(|operation| operation.id).collect();
+        let places: BTreeSet<_> =
+            all.iter().map(|operation| (operation.method.as_str(), operation.path)).collect();
+        assert_eq!((ids.len(), places.len()), (all.len(), all.len()));
+        for operation in &all {
+            assert!(!operation.answers.is_empty(), "{}", operation.id);
+            assert!(operation.summary.ends_with('.'), "{}", operation.id);
+            for code in &operation.refusals {
+                assert!(
+                    ErrorCode::find(code).is_some_and(|entry| entry.status >= 400),
+                    "{}: {code}",
+                    operation.id
+                );
+            }
+        }
+    }
+}
