@@ -29,7 +29,7 @@ pub(crate) enum Verb {
     Serve(ServeArgs),
     /// Write, check, push, compare and draw workflow definitions
     Workflow(WorkflowArgs),
-    /// Start, list, show, explain, follow, cancel and erase runs on a server
+    /// Start, list, show, explain, follow, annotate, cancel and erase runs on a server
     Run(RunArgs),
     /// Keep the secrets that workflows name, on a server
     Secrets(SecretsArgs),
@@ -167,6 +167,24 @@ pub(crate) enum RunVerb {
         #[arg(long, value_name = "SEQUENCE")]
         after: Option<u64>,
     },
+    /// Say something about a run: abide run annotate RUN --rating 4 --note "quick and right"
+    #[command(
+        after_help = "It changes nothing in the run, which may have ended. What looks like a key or a password is taken \
+                      out before it is kept."
+    )]
+    Annotate(AnnotateArgs),
+    /// List what was said about a run
+    Annotations {
+        /// The run's id
+        run: String,
+    },
+    /// List what a run made, or print one artifact: abide run artifacts RUN ID > report.json
+    Artifacts {
+        /// The run's id
+        run: String,
+        /// The artifact's id: print what it holds
+        artifact: Option<String>,
+    },
     /// Cancel a run
     Cancel {
         /// The run's id
@@ -213,6 +231,42 @@ pub(crate) struct StartArgs {
     /// Wait for the end; exit 0 only if the run completed
     #[arg(long)]
     pub(crate) wait: bool,
+}
+
+/// What to say, and about what.
+#[derive(ClapArgs)]
+pub(crate) struct AnnotateArgs {
+    /// The run's id
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) signal: SignalArgs,
+    /// Anything more, in words
+    #[arg(long)]
+    pub(crate) note: Option<String>,
+    /// The node that it is about
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<String>,
+    /// The event that it is about
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+}
+
+/// One thing to say.
+#[derive(ClapArgs)]
+#[group(required = true, multiple = false)]
+pub(crate) struct SignalArgs {
+    /// A mark from 1 (bad) to 5 (good)
+    #[arg(long, value_name = "1-5", value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub(crate) rating: Option<u8>,
+    /// A word to find it by
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// Somebody should look at it
+    #[arg(long)]
+    pub(crate) flag: bool,
+    /// What should have come out instead: JSON, or text if it is not JSON
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) correction: Option<String>,
 }
 
 #[derive(ClapArgs)]
@@ -458,8 +512,12 @@ fn parse_input(input: &str) -> Result<(String, Value), String> {
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or("it is not of the form NAME=VALUE")?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-    Ok((name.to_owned(), value))
+    Ok((name.to_owned(), json_or_text(value)))
+}
+
+/// The value that a text writes in JSON, or the text itself.
+pub(crate) fn json_or_text(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
 #[cfg(test)]

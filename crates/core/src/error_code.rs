@@ -59,12 +59,21 @@ table! {
     "secret_not_found" 404
         "Your tenant has no secret with this name."
         "Check the name with `abide secrets list`.";
+    "artifact_not_found" 404
+        "The run has no artifact with this id."
+        "Check the id with `abide run artifacts RUN`. A run has artifacts only of nodes whose definition has an `artifactType`.";
     "method_not_allowed" 405
         "The path exists, but not with this method."
         "Check the method against the guide.";
     "run_not_ended" 409
         "The run has not ended, and only a run that has ended can be erased."
         "Cancel the run or wait for its end, and erase it then.";
+    "annotations_full" 409
+        "The run has as many annotations as one may have."
+        "Keep further remarks elsewhere, or annotate another run.";
+    "run_erased" 410
+        "What the run read and wrote was erased, so there is nothing left to look at or to remark on."
+        "Nothing brings it back. `abide run show RUN` tells what is left of it.";
     "payload_too_large" 413
         "The request body is larger than the server takes. Nothing was changed."
         "Send less: pass a reference to large data instead of the data.";

@@ -175,6 +175,11 @@ pub fn event_types() -> &'static [EventType] {
 }
 
 impl EventType {
+    /// The type with this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        TYPES.iter().copied().find(|kind| kind.name == name)
+    }
+
     /// The type with this number on disk.
     pub fn by_code(code: u16) -> Option<Self> {
         TYPES.iter().copied().find(|kind| kind.code == code)

@@ -26,7 +26,7 @@ use crate::{
 /// Runs of many tenants on one store.
 #[derive(Clone)]
 pub struct Engine {
-    shell: Arc<Shell>,
+    pub(crate) shell: Arc<Shell>,
     loops: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
@@ -302,7 +302,7 @@ impl Engine {
         Ok(())
     }
 
-    fn check_open(&self) -> Result<(), Error> {
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.is_draining() { Err(Error::Draining) } else { Ok(()) }
     }
 }

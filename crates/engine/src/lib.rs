@@ -9,12 +9,15 @@
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
+//! | annotations, [`Artifact`] | `annotations.rs`, `artifacts.rs` | what people say about a run, and what it made |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 
+mod annotations;
 mod apart;
+mod artifacts;
 mod cache;
 mod clock;
 mod engine;
@@ -32,6 +35,8 @@ mod timers;
 pub mod verify;
 mod watch;
 
+pub use annotations::Annotated;
+pub use artifacts::{Artifact, Content};
 pub use clock::{Clock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;

@@ -102,3 +102,6 @@ pub const HTTP_SEARCH_BYTES_MAX: usize = 32 * 1024;
 /// Names that are looked up at once. A lookup holds a thread of the pool that also reads the store, and can't be broken
 /// off; slow names must leave most of that pool's threads to others.
 pub const HTTP_LOOKUPS_MAX: usize = 32;
+
+/// Artifacts that are read at once while one is looked for by its name.
+pub const ARTIFACTS_PAGE_MAX: usize = 1_000;

@@ -91,6 +91,15 @@ impl From<EngineError> for ApiError {
                 let message = format!("{run} has not ended; cancel it first, or wait for its end");
                 Self::new("run_not_ended", message)
             }
+            EngineError::Erased(run) => {
+                let message = format!("what {run} read and wrote was erased; only its outline is left");
+                Self::new("run_erased", message)
+            }
+            EngineError::AnnotationsFull(run) => {
+                let most = abide_core::limits::ANNOTATIONS_MAX;
+                let message = format!("{run} has {most} annotations, which is as many as a run may have");
+                Self::new("annotations_full", message).with("limit", most)
+            }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")
             }

@@ -36,3 +36,8 @@ pub const LIST_RUNS_DEFAULT: usize = 50;
 
 /// How long a single step of the test clock may be: ten years.
 pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
+
+/// Annotations or artifacts in one page of a list.
+pub const LIST_ENTRIES_MAX: usize = 500;
+/// Annotations or artifacts in a page that does not say.
+pub const LIST_ENTRIES_DEFAULT: usize = 100;

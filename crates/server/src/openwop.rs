@@ -1,7 +1,10 @@
 //! OpenWOP v1: workflows, runs and their events in its words.
 
+pub(crate) mod annotations;
+pub(crate) mod artifacts;
 pub(crate) mod events;
 mod mask;
+pub(crate) mod paging;
 pub(crate) mod runs;
 mod snapshot;
 pub(crate) mod workflows;

@@ -22,7 +22,7 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), secrets()].into_iter().flatten().collect()
+    [server(), workflows(), runs(), annotations(), artifacts(), secrets()].into_iter().flatten().collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -133,6 +133,49 @@ fn runs() -> Vec<Operation> {
         .scope(Scope::RunsRead)
         .answers_content(200, "application/json", "The events, and whether there are no more to come.")
         .refuses(&["run_not_found"]),
+    ]
+}
+
+fn annotations() -> Vec<Operation> {
+    use openwop::annotations::{Annotate, AnnotationDoc, Annotations, create, list};
+    vec![
+        // OpenWOP names no scope for it. It is something new about a run, so it takes the scope that makes new things:
+        // a key that may only look must not write.
+        Operation::post("/v1/runs/{runId}/annotations", "annotateRun", "Says something about a run.", create)
+            .scope(Scope::RunsCreate)
+            .takes::<Annotate>()
+            .answers::<AnnotationDoc>(201, "It is on disk.")
+            .refuses(&["run_not_found", "run_erased", "annotations_full"]),
+        Operation::get(
+            "/v1/runs/{runId}/annotations",
+            "listAnnotations",
+            "What was said about a run, oldest first.",
+            list,
+        )
+        .scope(Scope::RunsRead)
+        .query::<openwop::paging::Paging>()
+        .answers::<Annotations>(200, "A page of annotations.")
+        .refuses(&["run_not_found"]),
+    ]
+}
+
+fn artifacts() -> Vec<Operation> {
+    use openwop::artifacts::{ArtifactDoc, Artifacts, list, show};
+    vec![
+        Operation::get(
+            "/v1/runs/{runId}/artifacts",
+            "listArtifacts",
+            "What a run made so far, oldest first.",
+            list,
+        )
+        .scope(Scope::ArtifactsRead)
+        .query::<openwop::paging::Paging>()
+        .answers::<Artifacts>(200, "A page of artifacts.")
+        .refuses(&["run_not_found", "run_erased"]),
+        Operation::get("/v1/runs/{runId}/artifacts/{artifactId}", "showArtifact", "An artifact.", show)
+            .scope(Scope::ArtifactsRead)
+            .answers::<ArtifactDoc>(200, "The artifact, with what it holds.")
+            .refuses(&["run_not_found", "artifact_not_found", "run_erased"]),
     ]
 }
 

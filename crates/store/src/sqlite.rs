@@ -178,6 +178,10 @@ impl Store for Sqlite {
         self.read(move |connection| reader::journal(connection, key, from, limit))
     }
 
+    fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
+        self.read(move |connection| reader::events_of_type(connection, key, type_code, from, limit))
+    }
+
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
         self.read(move |connection| reader::list(connection, &query))
     }

@@ -35,6 +35,10 @@ pub trait Store: Send + Sync + 'static {
     /// Reads events from sequence `from` on, at most `limit`.
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
 
+    /// Reads events of one type from sequence `from` on, at most `limit`. It passes over all others, so it takes time in
+    /// proportion to the journal.
+    fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
+
     /// Lists runs of a tenant, newest first. One that can't be read is left out and logged.
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>>;
 

@@ -2,6 +2,7 @@
 
 mod compact;
 mod exit;
+mod feedback;
 mod help;
 mod keys;
 mod pipes;

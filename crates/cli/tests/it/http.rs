@@ -1,5 +1,7 @@
 //! The HTTP surface, request by request.
 
+mod annotations;
+mod artifacts;
 mod auth;
 mod cancel;
 mod children;

@@ -88,6 +88,10 @@ impl Store for Tapped {
         self.inner.journal(key, from, limit)
     }
 
+    fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
+        self.inner.events_of_type(key, type_code, from, limit)
+    }
+
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
         self.inner.list(query)
     }

@@ -1,0 +1,151 @@
+//! Annotations: what people say about a run. They hold nothing up, and nothing waits for them.
+
+use std::sync::Arc;
+
+use abide_core::{Annotation, RunId, Signal, Target};
+use abide_engine::Annotated;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::paging::Page;
+use super::runs::RunPath;
+use crate::app::App;
+use crate::auth::Principal;
+use crate::body::JsonBody;
+use crate::error::Result;
+use crate::time;
+
+/// Something to say about a run.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Annotate {
+    /// What is said.
+    #[schemars(with = "SignalShape")]
+    signal: Signal,
+    /// An event or a node that it is about. Without either, it is about the run.
+    #[serde(default)]
+    #[schemars(with = "TargetShape")]
+    target: Option<Target>,
+    /// Anything more, in words.
+    note: Option<String>,
+}
+
+/// What is said: its kind, and the field of that name. A flag has none.
+#[derive(JsonSchema)]
+#[schemars(rename = "Signal", rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, reason = "it is the schema of the core's type, which knows of no schemas")]
+struct SignalShape {
+    kind: SignalKindShape,
+    #[schemars(range(min = 1, max = 5))]
+    rating: Option<i64>,
+    #[schemars(length(min = 1, max = 256))]
+    label: Option<String>,
+    correction: Option<Value>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename = "SignalKind", rename_all = "lowercase")]
+#[expect(dead_code, reason = "it is the schema of the core's type, which knows of no schemas")]
+enum SignalKindShape {
+    Rating,
+    Correction,
+    Label,
+    Flag,
+}
+
+/// What an annotation is about within its run.
+#[derive(JsonSchema)]
+#[schemars(rename = "AnnotationTarget", rename_all = "camelCase", deny_unknown_fields)]
+#[expect(dead_code, reason = "it is the schema of the core's type, which knows of no schemas")]
+struct TargetShape {
+    event_id: Option<String>,
+    node_id: Option<String>,
+}
+
+/// What somebody said about a run.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AnnotationDoc {
+    annotation_id: String,
+    target: About,
+    #[schemars(with = "SignalShape")]
+    signal: Signal,
+    actor: Actor,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+/// What an annotation is about.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct About {
+    #[schemars(with = "String")]
+    run_id: RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<String>,
+}
+
+/// Who made an annotation.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Actor {
+    principal_ref: String,
+}
+
+/// A page of annotations, oldest first.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Annotations {
+    annotations: Vec<AnnotationDoc>,
+    /// How many the run has in all.
+    total: u64,
+    /// Where the next page begins, if there is one.
+    next_cursor: Option<String>,
+}
+
+/// Keeps an annotation of a run. The answer comes when it is on disk.
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    run: RunPath,
+    JsonBody(body): JsonBody<Annotate>,
+) -> Result<(StatusCode, Json<AnnotationDoc>)> {
+    let key = run.of(&principal)?;
+    let target = body.target.unwrap_or_default();
+    let said = Annotation { id: String::new(), signal: body.signal, target, note: body.note };
+    let kept = app.engine().annotate(key, said, Some(principal.name)).await?;
+    Ok((StatusCode::CREATED, Json(doc(key.id, kept))))
+}
+
+/// What was said about a run, oldest first.
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    run: RunPath,
+    page: Page,
+) -> Result<Json<Annotations>> {
+    let key = run.of(&principal)?;
+    let (mut found, total) = app.engine().annotations(key, page.after, page.limit + 1).await?;
+    let next_cursor = page.cut(&mut found, |kept| kept.sequence);
+    let annotations = found.into_iter().map(|kept| doc(key.id, kept)).collect();
+    Ok(Json(Annotations { annotations, total, next_cursor }))
+}
+
+fn doc(run_id: RunId, kept: Annotated) -> AnnotationDoc {
+    let Annotation { id, signal, target, note } = kept.annotation;
+    AnnotationDoc {
+        annotation_id: id,
+        target: About { run_id, event_id: target.event_id, node_id: target.node_id },
+        signal,
+        actor: Actor { principal_ref: kept.by.unwrap_or_default() },
+        created_at: time::rfc3339(kept.at),
+        note,
+    }
+}
