@@ -139,7 +139,7 @@ macro_rules! declare {
 }
 
 declare! {
-    RUN_STARTED = 1 "run.started" v 2 true;
+    RUN_STARTED = 1 "run.started" v 3 true;
     RUN_COMPLETED = 2 "run.completed" v 1 true;
     RUN_FAILED = 3 "run.failed" v 1 true;
     RUN_CANCELLING = 4 "run.cancelling" v 2 false;
@@ -362,8 +362,8 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused_by_name() {
-        let error = Event::decode(1, 3, None, b"{}").unwrap_err();
-        assert!(error.contains("run.started has version 3"), "{error}");
+        let error = Event::decode(1, 4, None, b"{}").unwrap_err();
+        assert!(error.contains("run.started has version 4"), "{error}");
         let error = Event::decode(999, 1, None, b"{}").unwrap_err();
         assert!(error.contains("999"), "{error}");
     }

@@ -106,6 +106,7 @@ impl Run {
         state.configurable = started.configurable.clone();
         state.caps = started.caps;
         state.parent = started.parent.clone();
+        state.trace = started.trace.clone();
         state.reading = started.reading;
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
@@ -342,6 +343,7 @@ impl Run {
             unset: spawned.unset.clone(),
             parent,
             cascade: spawned.cascade,
+            trace: self.state.trace.clone(),
         }));
     }
 

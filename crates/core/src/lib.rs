@@ -14,6 +14,7 @@
 //! | [`Event`] | `event.rs` | what has happened, and how it is encoded |
 //! | [`Record`], [`Head`] | `journal.rs` | an event with its envelope, chained to the one before |
 //! | [`Effect`] | `effect.rs` | what the shell must do once the events are durable |
+//! | [`Trace`] | `trace.rs` | where something stands in a trace |
 //! | [`Annotation`] | `annotation.rs`, `secret_shape.rs` | what people say about a run, without what looks like a secret |
 //! | [`HttpRequest`], [`TaskFailure`] | `http.rs` | a request to another system, and how an attempt may fail |
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
@@ -57,6 +58,7 @@ mod secret_shape;
 mod snapshot;
 mod summary;
 mod template;
+mod trace;
 mod why;
 mod yaml;
 
@@ -90,6 +92,7 @@ pub use schema::{Schema, SchemaError};
 pub use secret_shape::mask_secrets;
 pub use summary::{Status, Summary};
 pub use template::{JsonTemplate, Piece, Template};
+pub use trace::Trace;
 pub use why::{Reason, Why};
 pub use yaml::json_from_yaml;
 

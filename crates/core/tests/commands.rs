@@ -163,6 +163,7 @@ mod start {
             configurable: None,
             sensitive: Vec::new(),
             unset: Vec::new(),
+            trace: None,
         };
         let mut twin = Run::empty(start.key, start.salt, start.graph.clone());
         let (run, step) = Run::start(start, -1).expect("the start is accepted");

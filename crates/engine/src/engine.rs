@@ -17,7 +17,9 @@ use crate::graphs::Graphs;
 use crate::hot::Hot;
 use crate::outbox::Outbox;
 use crate::shell::{Basis, Shell};
+use crate::stats::{Counters, Stats};
 use crate::timers::Timers;
+use crate::trace::{Spans, Trace};
 use crate::{
     Clock, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Secrets, Subscription, executor, limits,
     outbox, timers,
@@ -42,6 +44,8 @@ pub struct EngineOptions {
     pub secrets: Arc<dyn Secrets>,
     /// Which private addresses may be reached.
     pub net: NetPolicy,
+    /// Who takes the spans of what is done, if anybody does.
+    pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
     pub mocks: bool,
     /// Definitions for every tenant. They are given here because children that were asked for are started as soon as
@@ -53,7 +57,16 @@ impl EngineOptions {
     /// An engine on a store and a clock, and nothing else.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (secrets, net) = (Arc::new(NoSecrets), NetPolicy::default());
-        Self { store, clock, failpoints: None, secrets, net, mocks: false, workflows: Vec::new() }
+        Self {
+            store,
+            clock,
+            failpoints: None,
+            secrets,
+            net,
+            spans: None,
+            mocks: false,
+            workflows: Vec::new(),
+        }
     }
 }
 
@@ -76,6 +89,8 @@ pub struct NewRun {
     pub parent: Option<Parent>,
     /// Who starts it.
     pub by: Option<String>,
+    /// The trace that it belongs to.
+    pub trace: Option<Trace>,
 }
 
 impl NewRun {
@@ -90,6 +105,7 @@ impl NewRun {
             configurable: None,
             parent: None,
             by: None,
+            trace: None,
         }
     }
 }
@@ -111,6 +127,8 @@ impl Engine {
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
             draining: AtomicBool::new(false),
             failpoints: options.failpoints,
+            spans: options.spans,
+            counters: Counters::default(),
             runtime: tokio::runtime::Handle::current(),
         });
         options.workflows.into_iter().for_each(|graph| shell.graphs.register(graph));
@@ -198,8 +216,9 @@ impl Engine {
         let graph = self.workflow(new.tenant, &new.workflow_id).await?;
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
-        let NewRun { inputs, tags, metadata, configurable, parent, by, .. } = new;
-        let start = Start { inputs, tags, metadata, parent, by, configurable, ..Start::of(key, salt, graph) };
+        let NewRun { inputs, tags, metadata, configurable, parent, by, trace, .. } = new;
+        let start =
+            Start { inputs, tags, metadata, parent, by, configurable, trace, ..Start::of(key, salt, graph) };
         let status = self.shell.start(start, None).await?;
         Ok((key.id, status))
     }
@@ -274,6 +293,11 @@ impl Engine {
     /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.shell.clock
+    }
+
+    /// What has happened since the engine was started, and how much is under way.
+    pub fn stats(&self) -> Stats {
+        self.shell.stats()
     }
 
     /// Whether the engine is shutting down.

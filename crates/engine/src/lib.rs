@@ -12,6 +12,7 @@
 //! | annotations, [`Artifact`] | `annotations.rs`, `artifacts.rs` | what people say about a run, and what it made |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
+//! | [`trace`], [`Stats`] | `trace.rs`, `stats.rs` | what is told of the work: spans and counts |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 
@@ -31,7 +32,9 @@ pub mod limits;
 mod outbox;
 mod secrets;
 mod shell;
+mod stats;
 mod timers;
+pub mod trace;
 pub mod verify;
 mod watch;
 
@@ -43,4 +46,5 @@ pub use error::Error;
 pub use failpoint::{Failpoints, Window};
 pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use secrets::{Lookup, NoSecrets, Secrets};
+pub use stats::Stats;
 pub use watch::Subscription;

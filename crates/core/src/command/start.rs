@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::command::{Step, Turn};
 use crate::event::{Caps, Parent, READING, RunEvent, Started};
 use crate::journal::Salt;
-use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, limits, ports};
+use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, Trace, limits, ports};
 
 /// What a new run is made of.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Start {
     pub sensitive: Vec<String>,
     /// Variables that the parent passes on although it has no value for them.
     pub unset: Vec<String>,
+    /// The trace that it belongs to.
+    pub trace: Option<Trace>,
 }
 
 impl Start {
@@ -49,6 +51,7 @@ impl Start {
             configurable: None,
             sensitive: Vec::new(),
             unset: Vec::new(),
+            trace: None,
         }
     }
 }
@@ -75,6 +78,7 @@ impl Run {
             sensitive,
             unset: start.unset,
             reading: READING,
+            trace: start.trace,
         };
         turn.emit_run(&mut run, RunEvent::Started(started), None);
         run.advance(&mut turn);
