@@ -69,6 +69,9 @@ pub(crate) struct ServerArgs {
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
     #[arg(long)]
     pub(crate) conformance: bool,
+    /// Send traces to this collector, by OTLP over HTTP: http://localhost:4318
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<String>,
     /// What to log: error, warn, info, debug, or a filter such as abide_engine=debug
     #[arg(long, env = "ABIDE_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
@@ -81,7 +84,7 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, log
+    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, otlp-endpoint, log
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

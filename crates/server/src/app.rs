@@ -16,9 +16,12 @@ use tokio::sync::watch;
 use crate::auth::Keys;
 use crate::error::ApiError;
 use crate::gate::{self, Gate};
+use crate::metrics::Metrics;
 use crate::operation::Operation;
+use crate::otlp::Otlp;
 use crate::routes;
 use crate::secrets::SecretStore;
+use crate::trace;
 use crate::verbs::Verbs;
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
@@ -34,18 +37,22 @@ pub struct AppOptions {
     pub secrets: Arc<SecretStore>,
     /// The test clock, in `abide dev --test-clock` alone.
     pub test_clock: Option<Arc<TestClock>>,
+    /// Where spans are sent to, if they are.
+    pub otlp: Option<Arc<Otlp>>,
 }
 
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
     stopping: watch::Sender<bool>,
+    metrics: Metrics,
 }
 
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
-        Arc::new(Self { options, stopping: watch::Sender::new(false) })
+        let metrics = Metrics::of(&options);
+        Arc::new(Self { options, stopping: watch::Sender::new(false), metrics })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -58,6 +65,14 @@ impl App {
 
     pub(crate) fn secrets(&self) -> &SecretStore {
         &self.options.secrets
+    }
+
+    pub(crate) fn otlp(&self) -> Option<&Arc<Otlp>> {
+        self.options.otlp.as_ref()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {
@@ -81,7 +96,7 @@ impl App {
         let verbs = operations.iter().filter_map(Operation::verb).collect();
         let mut router = Router::new();
         for operation in operations {
-            let gate = Gate { app: self.clone(), access: operation.access };
+            let gate = Gate { app: self.clone(), access: operation.access, route: operation.path };
             let handler = operation.handler.clone().layer(middleware::from_fn_with_state(gate, gate::pass));
             router = router.route(&operation.route(), handler);
         }
@@ -90,6 +105,7 @@ impl App {
             .method_not_allowed_fallback(no_such_method)
             .layer(middleware::from_fn(contain_panics))
             .layer(middleware::from_fn_with_state(self.clone(), tell_time))
+            .layer(middleware::from_fn_with_state(self.clone(), trace::follow))
             .with_state(self.clone());
         Verbs::new(router, verbs)
     }

@@ -23,6 +23,8 @@ pub(crate) struct Principal {
     pub(crate) tenant: TenantId,
     /// Who acts, for the record.
     pub(crate) name: String,
+    /// The id of the key they came in with.
+    pub(crate) key: String,
     /// What they may do.
     pub(crate) scopes: Scopes,
 }
@@ -101,7 +103,12 @@ impl Keys {
         let key = self.by_id.get(&secret.id)?;
         let genuine = self.keyring.verify(PURPOSE, secret.secret.as_bytes(), &key.mac);
         let valid = genuine && key.revoked_at.is_none();
-        valid.then(|| Principal { tenant: key.tenant, name: key.principal.clone(), scopes: Scopes::ALL })
+        valid.then(|| Principal {
+            tenant: key.tenant,
+            name: key.principal.clone(),
+            key: key.id.clone(),
+            scopes: Scopes::ALL,
+        })
     }
 }
 

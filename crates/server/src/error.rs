@@ -54,7 +54,8 @@ impl ApiError {
     /// A failure of ours. What exactly stands in the log, under the id that the caller gets.
     pub(crate) fn internal(what: &dyn std::fmt::Display) -> Self {
         let id = uuid::Uuid::new_v4().simple().to_string();
-        tracing::error!(correlation_id = %id, error = %what, "a request failed");
+        let trace_id = abide_engine::trace::current().map(|trace| trace.id());
+        tracing::error!(correlation_id = %id, trace_id, error = %what, "a request failed");
         let message =
             "something failed inside the server; the log has the details under details.correlationId";
         Self::new("internal_error", message).with("correlationId", id)

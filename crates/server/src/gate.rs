@@ -11,17 +11,22 @@ use crate::auth::{self, Principal};
 use crate::error::{ApiError, Result};
 use crate::operation::Access;
 use crate::scope::Scope;
+use crate::trace;
 
 /// The gate of one operation.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) app: Arc<App>,
     pub(crate) access: Access,
+    /// The path of the operation, as the table has it.
+    pub(crate) route: &'static str,
 }
 
 /// Lets a request through to its handler, or answers it.
 pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    match gate.admit(&request) {
+    let admitted = gate.admit(&request);
+    trace::arrived(&request, gate.route, admitted.as_ref().ok().and_then(Option::as_ref));
+    match admitted {
         Ok(principal) => {
             if let Some(principal) = principal {
                 request.extensions_mut().insert(principal);

@@ -12,6 +12,7 @@
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | API keys and the keyring | `auth.rs`, `keyring.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
+//! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod app;
@@ -23,20 +24,24 @@ mod gate;
 mod health;
 pub mod keyring;
 pub mod limits;
+mod metrics;
 mod openapi;
 mod openwop;
 mod operation;
+mod otlp;
 mod routes;
 mod scope;
 mod secrets;
 mod secrets_api;
 mod time;
+mod trace;
 mod verbs;
 
 pub use app::{App, AppOptions, serve};
 pub use auth::{ApiSecret, Keys};
 pub use keyring::Keyring;
 pub use openapi::document as openapi;
+pub use otlp::Otlp;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::app::App;
 use crate::operation::Operation;
 use crate::scope::Scope;
-use crate::{dev, health, openapi, openwop, secrets_api};
+use crate::{dev, health, metrics, openapi, openwop, secrets_api};
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &Arc<App>) -> Vec<Operation> {
@@ -36,6 +36,9 @@ fn server() -> Vec<Operation> {
         Operation::get("/v1/openapi.json", "openapi", "This document.", openapi::show)
             .public()
             .answers_content(200, "application/json", "An OpenAPI 3.1 document."),
+        Operation::get("/metrics", "metrics", "What the server counts.", metrics::show)
+            .scope(Scope::MetricsRead)
+            .answers_content(200, metrics::CONTENT_TYPE, "The metrics, as OpenMetrics text."),
     ]
 }
 

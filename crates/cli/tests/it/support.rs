@@ -21,6 +21,8 @@ pub(crate) fn abide() -> Command {
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
         "ABIDE_ALLOW_NET",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_HEADERS",
         "COLUMNS",
         "NO_COLOR",
     ] {

@@ -90,6 +90,7 @@ pub(crate) async fn create(
         configurable: body.configurable,
         parent: None,
         by: Some(principal.name),
+        trace: abide_engine::trace::current(),
     };
     let (run, status) = app.engine().start_run(new).await?;
     let answer = Created {
