@@ -65,6 +65,9 @@ table! {
     "method_not_allowed" 405
         "The path exists, but not with this method."
         "Check the method against the guide.";
+    "request_timeout" 408
+        "The body of the request did not come in time. Nothing was changed."
+        "Send the request again, as a whole.";
     "run_not_ended" 409
         "The run has not ended, and only a run that has ended can be erased."
         "Cancel the run or wait for its end, and erase it then.";

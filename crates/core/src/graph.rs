@@ -188,6 +188,12 @@ const GATED_KINDS: &[(&str, &str, bool)] = &[
     ("core.dispatch", "dispatch.supported", true),
 ];
 
+/// Whether a run may use the node kinds that OpenWOP puts behind this capability, with or without the mocks.
+pub fn offers(capability: &str, mocks: bool) -> bool {
+    let mut gated = GATED_KINDS.iter().filter(|(_, needed, _)| *needed == capability).peekable();
+    gated.peek().is_some() && gated.all(|(_, _, mocked)| *mocked && mocks)
+}
+
 /// Kinds that may close a loop although they declare none: what comes back waits for somebody's decision.
 const GATES: &[&str] = &[
     "core.approvalGate",

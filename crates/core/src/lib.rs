@@ -73,7 +73,7 @@ pub use event::{
     event_types,
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
-pub use graph::{Graph, Kind, NodeIx};
+pub use graph::{Graph, Kind, NodeIx, offers};
 pub use http::{
     HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
 };

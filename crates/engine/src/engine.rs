@@ -145,6 +145,11 @@ impl Engine {
         self.shell.graphs.shared()
     }
 
+    /// Whether workflows may use the node kinds behind this capability of OpenWOP.
+    pub fn offers(&self, capability: &str) -> bool {
+        abide_core::offers(capability, self.shell.graphs.plays_mocks())
+    }
+
     /// The definition that a new run of this workflow would follow.
     pub async fn workflow(&self, tenant: TenantId, id: &str) -> Result<Arc<Graph>, Error> {
         self.shell.graphs.named(&*self.shell.store, tenant, id).await

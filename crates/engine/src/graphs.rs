@@ -61,6 +61,11 @@ impl Graphs {
         Self { mocks, ..Self::default() }
     }
 
+    /// Whether nodes play the mocks of the public fixtures.
+    pub(crate) fn plays_mocks(&self) -> bool {
+        self.mocks
+    }
+
     /// New runs of this workflow follow this definition from now on, unless their tenant has pushed its own.
     pub(crate) fn register(&self, graph: Graph) {
         let graph = Arc::new(graph.with_mocks(self.mocks));

@@ -1,11 +1,11 @@
 //! What handlers share, and how requests get to them.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use abide_engine::{Engine, TestClock};
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, ServiceExt};
@@ -19,10 +19,10 @@ use crate::gate::{self, Gate};
 use crate::metrics::Metrics;
 use crate::operation::Operation;
 use crate::otlp::Otlp;
-use crate::routes;
 use crate::secrets::SecretStore;
 use crate::trace;
 use crate::verbs::Verbs;
+use crate::{openapi, openwop, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -46,13 +46,21 @@ pub struct App {
     options: AppOptions,
     stopping: watch::Sender<bool>,
     metrics: Metrics,
+    discovery: OnceLock<openwop::discovery::Document>,
+    openapi: OnceLock<openapi::Document>,
 }
 
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
         let metrics = Metrics::of(&options);
-        Arc::new(Self { options, stopping: watch::Sender::new(false), metrics })
+        Arc::new(Self {
+            options,
+            stopping: watch::Sender::new(false),
+            metrics,
+            discovery: OnceLock::new(),
+            openapi: OnceLock::new(),
+        })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -77,6 +85,21 @@ impl App {
 
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {
         self.options.test_clock.as_ref()
+    }
+
+    /// What this server can do, as it is told.
+    pub(crate) fn discovery(&self) -> &openwop::discovery::Document {
+        self.discovery.get_or_init(|| openwop::discovery::Document::of(self))
+    }
+
+    /// The OpenAPI document of this server's own operations.
+    pub(crate) fn openapi(&self) -> &openapi::Document {
+        self.openapi.get_or_init(|| openapi::Document::of(&routes::operations(self)))
+    }
+
+    /// Whether there is such an operation, by its path as OpenAPI writes it.
+    pub(crate) fn serves(&self, method: &Method, path: &str) -> bool {
+        self.openapi().serves(method, path)
     }
 
     /// Sends waiting polls home, so that connections can close.

@@ -4,23 +4,36 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
-use crate::{limits, time};
+use crate::{limits, shape, time};
 
-#[derive(Deserialize)]
+/// How far to move the clock.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Advance {
+    /// Milliseconds, forward.
+    #[schemars(range(min = 0, max = limits::CLOCK_STEP_MS_MAX))]
     advance_ms: i64,
 }
 
+/// What time it is for the server.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Now {
+    #[schemars(with = "shape::Moment")]
+    now: String,
+    /// The same in milliseconds since 1970.
+    now_ms: i64,
+}
+
 /// What time it is.
-pub(crate) async fn show(State(app): State<Arc<App>>, _: Principal) -> Json<Value> {
+pub(crate) async fn show(State(app): State<Arc<App>>, _: Principal) -> Json<Now> {
     Json(shown(app.engine().clock().now()))
 }
 
@@ -29,7 +42,7 @@ pub(crate) async fn advance(
     State(app): State<Arc<App>>,
     _: Principal,
     JsonBody(body): JsonBody<Advance>,
-) -> Result<Json<Value>> {
+) -> Result<Json<Now>> {
     if !(0..=limits::CLOCK_STEP_MS_MAX).contains(&body.advance_ms) {
         let message = format!("'advanceMs' is a number from 0 to {}", limits::CLOCK_STEP_MS_MAX);
         return Err(ApiError::invalid("advanceMs", message));
@@ -40,6 +53,6 @@ pub(crate) async fn advance(
     Ok(Json(shown(now)))
 }
 
-fn shown(now: abide_core::Millis) -> Value {
-    json!({ "now": time::rfc3339(now), "nowMs": now })
+fn shown(now: abide_core::Millis) -> Now {
+    Now { now: time::rfc3339(now), now_ms: now }
 }

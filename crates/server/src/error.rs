@@ -4,6 +4,8 @@ use abide_core::{ErrorCode, Problem, Rejection};
 use abide_engine::Error as EngineError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// An answer that says no.
@@ -37,7 +39,7 @@ impl ApiError {
             more => format!("{more} problems, and this is the first"),
         };
         let message = format!("the definition has {count}: {first}");
-        Self::new("validation_error", message).with("problems", shown(problems))
+        Self::new("validation_error", message).with("problems", json!(shown(problems)))
     }
 
     /// Whether something that the caller sent is wrong.
@@ -66,9 +68,20 @@ impl ApiError {
     }
 }
 
+/// Something that is wrong with a definition, as the wire has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct ShownProblem {
+    /// Where.
+    place: String,
+    /// What, and what to change.
+    message: String,
+}
+
 /// Problems as the wire has them.
-pub(crate) fn shown(problems: &[Problem]) -> Vec<Value> {
-    problems.iter().map(|found| json!({ "place": found.place, "message": found.message })).collect()
+pub(crate) fn shown(problems: &[Problem]) -> Vec<ShownProblem> {
+    let shown = |found: &Problem| ShownProblem { place: found.place.clone(), message: found.message.clone() };
+    problems.iter().map(shown).collect()
 }
 
 impl From<abide_store::Error> for ApiError {
@@ -99,7 +112,7 @@ impl From<EngineError> for ApiError {
             EngineError::AnnotationsFull(run) => {
                 let most = abide_core::limits::ANNOTATIONS_MAX;
                 let message = format!("{run} has {most} annotations, which is as many as a run may have");
-                Self::new("annotations_full", message).with("limit", most)
+                Self::new("annotations_full", message)
             }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")

@@ -34,6 +34,9 @@ pub const LIST_RUNS_MAX: usize = 500;
 /// Runs in a page that does not say.
 pub const LIST_RUNS_DEFAULT: usize = 50;
 
+/// Runs that one request may cancel (OpenWOP's own bound).
+pub const BULK_CANCEL_RUNS_MAX: usize = 100;
+
 /// How long a single step of the test clock may be: ten years.
 pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 

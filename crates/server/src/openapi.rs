@@ -1,101 +1,99 @@
 //! The OpenAPI document, made from the table of operations.
+//!
+//! It is complete enough to generate a client from, and to check every answer against: all statuses are there, and what
+//! an answer does not describe does not stand in it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use abide_core::ErrorCode;
-use axum::http::header;
-use axum::response::IntoResponse;
-use schemars::generate::SchemaSettings;
-use schemars::transform::{Transform, transform_subschemas};
-use schemars::{Schema, SchemaGenerator};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::Schema;
 use serde_json::{Map, Value, json};
 
+use crate::app::App;
 use crate::operation::{Access, Answer, Operation};
-use crate::routes;
+use crate::schemas::Schemas;
+use crate::{conditional, shape};
 
-/// What any operation may say no with; those with a key add the second list.
-const COMMON: [&str; 4] = ["validation_error", "payload_too_large", "internal_error", "unavailable"];
-const WITH_KEY: [&str; 2] = ["unauthenticated", "forbidden"];
+/// What any operation may say no with.
+const COMMON: [&str; 2] = ["internal_error", "unavailable"];
+/// What an operation that takes parameters beside its path may say no with.
+const WITH_PARAMETERS: &str = "validation_error";
+/// What an operation with a body may say no with.
+const WITH_BODY: [&str; 3] = ["validation_error", "payload_too_large", "request_timeout"];
+/// What an operation for holders of a key may say no with.
+const WITH_KEY: &str = "unauthenticated";
+/// What an operation for holders of a certain key may say no with.
+const WITH_SCOPE: &str = "forbidden";
 
-static DOCUMENT: LazyLock<(Value, String)> = LazyLock::new(|| {
-    let document = build(&routes::documented());
-    let text = document.to_string();
-    (document, text)
-});
+/// The document of one server, as it is sent.
+pub(crate) struct Document {
+    text: String,
+    tag: String,
+    /// Method and path of every operation.
+    served: BTreeSet<(String, &'static str)>,
+}
 
-/// The OpenAPI 3.1 document of this version.
-pub fn document() -> &'static Value {
-    &DOCUMENT.0
+impl Document {
+    /// The document of these operations.
+    pub(crate) fn of(operations: &[Operation]) -> Self {
+        let text = build(operations).to_string();
+        let tag = format!("\"{}\"", &abide_core::hex(&abide_core::sha256(text.as_bytes()))[..32]);
+        let served =
+            operations.iter().map(|operation| (operation.method.to_string(), operation.path)).collect();
+        Self { text, tag, served }
+    }
+
+    /// Whether there is such an operation.
+    pub(crate) fn serves(&self, method: &Method, path: &str) -> bool {
+        self.served.iter().any(|(known, at)| known == method.as_str() && *at == path)
+    }
 }
 
 /// The document, for whoever asks.
-pub(crate) async fn show() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.1.as_str())
+pub(crate) async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let document = app.openapi();
+    let mut response = if conditional::has_already(&headers, &document.tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(header::CONTENT_TYPE, "application/json")], document.text.clone()).into_response()
+    };
+    if let Ok(tag) = HeaderValue::from_str(&document.tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
 }
 
 fn build(operations: &[Operation]) -> Value {
-    let mut schemas = generator();
+    let mut schemas = Schemas::new();
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     for operation in operations {
         let method = operation.method.as_str().to_ascii_lowercase();
         paths.entry(operation.path).or_default().insert(method, described(operation, &mut schemas));
     }
-    let mut components = schemas.take_definitions(true);
-    components.insert("Error".to_owned(), error_envelope());
+    let bearer = json!({
+        "type": "http", "scheme": "bearer",
+        "description": "An API key. Beside it stands the scope that the key needs.",
+    });
     json!({
         "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "info": {
             "title": "Abide",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "A durable runtime for agent workflows that wait for people. An OpenWOP v1 host.",
+            "license": { "name": "Apache 2.0", "identifier": "Apache-2.0" },
         },
+        "servers": [{ "url": "/" }],
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": { "key": { "type": "http", "scheme": "bearer", "description": "An API key." } },
-        },
+        "components": { "schemas": schemas.into_components(), "securitySchemes": { "key": bearer } },
     })
 }
 
-fn generator() -> SchemaGenerator {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.definitions_path = "/components/schemas".into();
-        settings.meta_schema = None;
-    });
-    settings.with_transform(Close).into_generator()
-}
-
-/// Closes every object whose properties are known: what is not described is not sent.
-#[derive(Clone)]
-struct Close;
-
-impl Transform for Close {
-    fn transform(&mut self, schema: &mut Schema) {
-        transform_subschemas(self, schema);
-        if let Some(object) = schema.as_object_mut() {
-            if object.contains_key("properties") && !object.contains_key("additionalProperties") {
-                object.insert("additionalProperties".to_owned(), Value::Bool(false));
-            }
-        }
-    }
-}
-
-fn error_envelope() -> Value {
-    json!({
-        "type": "object",
-        "description": "What every refusal looks like.",
-        "properties": {
-            "error": { "type": "string", "description": "A stable code." },
-            "message": { "type": "string", "description": "What to change, in words." },
-            "details": { "type": "object" },
-        },
-        "required": ["error", "message"],
-        "additionalProperties": false,
-    })
-}
-
-fn described(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
+fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
     let mut described = json!({
         "operationId": operation.id,
         "summary": operation.summary,
@@ -107,9 +105,9 @@ fn described(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
         let content: Map<String, Value> = operation
             .takes
             .iter()
-            .map(|takes| (takes.content_type.to_owned(), media(takes.schema.map(|make| make(schemas)))))
+            .map(|takes| (takes.content_type.to_owned(), media(takes.schema.map(|make| schemas.taken(make)))))
             .collect();
-        described["requestBody"] = json!({ "required": true, "content": content });
+        described["requestBody"] = json!({ "required": operation.body_required, "content": content });
     }
     described
 }
@@ -122,13 +120,13 @@ fn security(access: Access) -> Value {
     }
 }
 
-fn parameters(operation: &Operation, schemas: &mut SchemaGenerator) -> Vec<Value> {
-    let in_path = operation.path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(
-        |(name, _)| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }),
-    );
+fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
+    let in_path = operation.path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| {
+        json!({ "name": name, "in": "path", "required": true, "schema": shape::path_parameter(name) })
+    });
     let mut parameters: Vec<Value> = in_path.collect();
     if let Some(query) = operation.query {
-        parameters.extend(query_parameters(&query(schemas)));
+        parameters.extend(query_parameters(&schemas.taken(query)));
     }
     let mut headers = operation.headers.clone();
     if operation.idempotent {
@@ -137,6 +135,7 @@ fn parameters(operation: &Operation, schemas: &mut SchemaGenerator) -> Vec<Value
             "Repeating the request with the same key gives the first answer again.",
         ));
     }
+    headers.push(("traceparent", "The trace that the request belongs to, as W3C Trace Context has it."));
     parameters.extend(headers.iter().map(|(name, meaning)| {
         json!({ "name": name, "in": "header", "description": meaning, "schema": { "type": "string" } })
     }));
@@ -152,47 +151,86 @@ fn query_parameters(schema: &Schema) -> Vec<Value> {
         .unwrap_or_default();
     let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     let parameter = |(name, schema): (&String, &Value)| {
-        let is_required = required.contains(name.as_str());
-        json!({ "name": name, "in": "query", "required": is_required, "schema": schema })
+        let mut schema = schema.clone();
+        let meaning = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        let mut parameter = json!({
+            "name": name, "in": "query", "required": required.contains(name.as_str()), "schema": schema,
+        });
+        if let Some(meaning) = meaning {
+            parameter["description"] = meaning;
+        }
+        parameter
     };
     properties.iter().map(parameter).collect()
 }
 
-fn responses(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
+fn responses(operation: &Operation, schemas: &mut Schemas) -> Value {
     let mut responses = Map::new();
     for answer in &operation.answers {
-        responses.insert(answer.status.to_string(), answered(answer, schemas));
+        let status = answer.status.to_string();
+        let known = responses.remove(&status);
+        responses.insert(status, answered(answer, known, schemas));
     }
-    let with_key = if operation.access == Access::Public { &[][..] } else { &WITH_KEY[..] };
-    let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
-    for code in COMMON.iter().chain(with_key).chain(&operation.refusals) {
-        let status = ErrorCode::find(code).map_or(500, |entry| entry.status);
-        by_status.entry(status).or_default().push(code);
-    }
-    for (status, codes) in by_status {
-        responses.insert(status.to_string(), refused(&codes));
+    for (status, codes) in refusals(operation) {
+        responses.insert(status.to_string(), refused(status, &codes));
     }
     Value::Object(responses)
 }
 
-fn answered(answer: &Answer, schemas: &mut SchemaGenerator) -> Value {
-    let mut response = json!({ "description": answer.what });
+/// The codes with which an operation may say no, by their status.
+fn refusals(operation: &Operation) -> BTreeMap<u16, BTreeSet<&'static str>> {
+    let mut codes: Vec<&'static str> = COMMON.to_vec();
+    codes.extend(&operation.refusals);
+    if operation.query.is_some() || operation.idempotent {
+        codes.push(WITH_PARAMETERS);
+    }
+    if !operation.takes.is_empty() {
+        codes.extend(WITH_BODY);
+    }
+    match operation.access {
+        Access::Public => {}
+        Access::AnyKey => codes.push(WITH_KEY),
+        Access::Scope(_) => codes.extend([WITH_KEY, WITH_SCOPE]),
+    }
+    let mut by_status: BTreeMap<u16, BTreeSet<&'static str>> = BTreeMap::new();
+    for code in codes {
+        let status = ErrorCode::find(code).map_or(500, |entry| entry.status);
+        by_status.entry(status).or_default().insert(code);
+    }
+    by_status
+}
+
+/// One way of saying yes; a status may come with several types of content.
+fn answered(answer: &Answer, known: Option<Value>, schemas: &mut Schemas) -> Value {
+    let mut response = known.unwrap_or_else(|| json!({ "description": answer.what }));
     if let Some((content_type, schema)) = answer.content {
-        response["content"] = json!({ content_type: media(schema.map(|make| make(schemas))) });
+        let media = media(schema.map(|make| schemas.given(make)));
+        response["content"][content_type] = media;
     }
     response
 }
 
-fn refused(codes: &[&str]) -> Value {
+fn refused(status: u16, codes: &BTreeSet<&'static str>) -> Value {
     let meanings: Vec<String> = codes
         .iter()
         .filter_map(|code| ErrorCode::find(code))
         .map(|entry| format!("`{}`: {}", entry.code, entry.meaning))
         .collect();
-    json!({
+    let schema = json!({
+        "$ref": "#/components/schemas/Error",
+        "properties": { "error": { "enum": codes } },
+    });
+    let mut response = json!({
         "description": meanings.join(" "),
-        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
-    })
+        "content": { "application/json": { "schema": schema } },
+    });
+    if matches!(status, 429 | 503) {
+        response["headers"]["Retry-After"] = json!({
+            "description": "Seconds to wait before trying again.", "required": true,
+            "schema": { "type": "string", "pattern": "^[0-9]+$" },
+        });
+    }
+    response
 }
 
 fn media(schema: Option<Schema>) -> Value {

@@ -53,6 +53,8 @@ pub(crate) struct Operation {
     pub(crate) access: Access,
     pub(crate) query: Option<SchemaOf>,
     pub(crate) takes: Vec<Takes>,
+    /// Whether a request without a body is refused.
+    pub(crate) body_required: bool,
     pub(crate) answers: Vec<Answer>,
     /// The codes of errors that are this operation's own, beside those that every one may give.
     pub(crate) refusals: Vec<&'static str>,
@@ -84,6 +86,7 @@ impl Operation {
             access: Access::AnyKey,
             query: None,
             takes: Vec::new(),
+            body_required: true,
             answers: Vec::new(),
             refusals: Vec::new(),
             headers: Vec::new(),
@@ -160,6 +163,12 @@ impl Operation {
         self
     }
 
+    /// Takes a JSON body or none, which stands for an empty object.
+    pub(crate) fn may_take<B: JsonSchema>(mut self) -> Self {
+        self.body_required = false;
+        self.takes::<B>()
+    }
+
     /// Takes a body of another type.
     pub(crate) fn takes_content(mut self, content_type: &'static str) -> Self {
         self.takes.push(Takes { content_type, schema: None });
@@ -188,6 +197,12 @@ impl Operation {
     pub(crate) fn answers_empty(mut self, status: u16, what: &'static str) -> Self {
         self.answers.push(Answer { status, what, content: None });
         self
+    }
+
+    /// Is not sent again to whoever has it.
+    pub(crate) fn conditional(self) -> Self {
+        self.header("If-None-Match", "The `ETag` of what the caller has already.")
+            .answers_empty(304, "The caller has it already.")
     }
 
     /// May say no with these codes.

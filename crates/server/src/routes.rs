@@ -1,14 +1,12 @@
 //! The table of operations. What is not here does not exist.
 
-use std::sync::Arc;
-
 use crate::app::App;
 use crate::operation::Operation;
 use crate::scope::Scope;
-use crate::{dev, health, metrics, openapi, openwop, secrets_api};
+use crate::{dev, health, metrics, openapi, openwop, secrets_api, shape};
 
 /// Every operation of this server.
-pub(crate) fn operations(app: &Arc<App>) -> Vec<Operation> {
+pub(crate) fn operations(app: &App) -> Vec<Operation> {
     let mut all = everywhere();
     if app.test_clock().is_some() {
         all.extend(test_clock());
@@ -17,6 +15,7 @@ pub(crate) fn operations(app: &Arc<App>) -> Vec<Operation> {
 }
 
 /// Every operation that any server may have.
+#[cfg(test)]
 pub(crate) fn documented() -> Vec<Operation> {
     everywhere().into_iter().chain(test_clock()).collect()
 }
@@ -26,16 +25,22 @@ fn everywhere() -> Vec<Operation> {
 }
 
 fn server() -> Vec<Operation> {
+    use openwop::discovery;
     vec![
         Operation::get("/healthz", "live", "Whether the process answers.", health::live)
             .public()
-            .answers_content(200, "application/json", "It does."),
+            .answers::<health::Live>(200, "It does."),
         Operation::get("/readyz", "ready", "Whether the server should get traffic.", health::ready)
             .public()
-            .answers_content(200, "application/json", "It should."),
+            .answers::<health::Ready>(200, "It should."),
+        Operation::get("/.well-known/openwop", "discover", "What works here.", discovery::show)
+            .public()
+            .conditional()
+            .answers::<discovery::Capabilities>(200, "What works, family by family."),
         Operation::get("/v1/openapi.json", "openapi", "This document.", openapi::show)
             .public()
-            .answers_content(200, "application/json", "An OpenAPI 3.1 document."),
+            .conditional()
+            .answers::<shape::Object>(200, "An OpenAPI 3.1 document."),
         Operation::get("/metrics", "metrics", "What the server counts.", metrics::show)
             .scope(Scope::MetricsRead)
             .answers_content(200, metrics::CONTENT_TYPE, "The metrics, as OpenMetrics text."),
@@ -43,11 +48,12 @@ fn server() -> Vec<Operation> {
 }
 
 fn workflows() -> Vec<Operation> {
+    use openwop::workflows::{Checked, Pushed, Show, Versions, Workflows};
     use openwop::workflows::{list, of_run, push, show, validate, versions};
     vec![
         Operation::get("/v1/workflows", "listWorkflows", "Every workflow that can be started, by id.", list)
             .scope(Scope::ManifestRead)
-            .answers_content(200, "application/json", "The workflows."),
+            .answers::<Workflows>(200, "The workflows."),
         Operation::post(
             "/v1/workflows:validate",
             "validateWorkflow",
@@ -55,18 +61,19 @@ fn workflows() -> Vec<Operation> {
             validate,
         )
         .scope(Scope::ManifestRead)
-        .takes_content("application/json")
+        .takes::<shape::Object>()
         .takes_content("application/yaml")
-        .answers_content(200, "application/json", "Whether it is valid, and what is wrong with it."),
+        .answers::<Checked>(200, "Whether it is valid, and what is wrong with it."),
         Operation::put("/v1/workflows/{workflowId}", "pushWorkflow", "Makes a version of a workflow.", push)
             .scope(Scope::WorkflowsWrite)
-            .takes_content("application/json")
+            .takes::<shape::Object>()
             .takes_content("application/yaml")
-            .answers_content(201, "application/json", "The new version.")
-            .answers_content(200, "application/json", "The latest version, which has the same content."),
+            .answers::<Pushed>(201, "The new version.")
+            .answers::<Pushed>(200, "The latest version, which has the same content."),
         Operation::get("/v1/workflows/{workflowId}", "showWorkflow", "A definition as it was pushed.", show)
             .scope(Scope::ManifestRead)
-            .answers_content(200, "application/json", "The definition.")
+            .query::<Show>()
+            .answers::<shape::Object>(200, "The definition.")
             .refuses(&["workflow_not_found"]),
         Operation::get(
             "/v1/workflows/{workflowId}/versions",
@@ -75,7 +82,7 @@ fn workflows() -> Vec<Operation> {
             versions,
         )
         .scope(Scope::ManifestRead)
-        .answers_content(200, "application/json", "The versions, newest first.")
+        .answers::<Versions>(200, "The versions, newest first.")
         .refuses(&["workflow_not_found"]),
         Operation::get(
             "/v1/runs/{runId}/definition",
@@ -84,13 +91,15 @@ fn workflows() -> Vec<Operation> {
             of_run,
         )
         .scope(Scope::RunsRead)
-        .answers_content(200, "application/json", "The definition.")
+        .answers::<shape::Object>(200, "The definition.")
         .refuses(&["run_not_found"]),
     ]
 }
 
 fn runs() -> Vec<Operation> {
-    use openwop::runs::{Create, Created, Listing, cancel, create, erase, list, show, why};
+    use openwop::events::{self, Poll};
+    use openwop::runs::{Cancel, Cancelled, Create, Created, Erase, Erased, Listing, Page, Shown};
+    use openwop::runs::{cancel, create, erase, list, show, why};
     vec![
         Operation::post("/v1/runs", "createRun", "Starts a run.", create)
             .scope(Scope::RunsCreate)
@@ -100,14 +109,16 @@ fn runs() -> Vec<Operation> {
         Operation::get("/v1/runs", "listRuns", "Runs, newest first.", list)
             .scope(Scope::RunsRead)
             .query::<Listing>()
-            .answers_content(200, "application/json", "A page of runs."),
+            .answers::<Page>(200, "A page of runs."),
         Operation::get("/v1/runs/{runId}", "showRun", "A run as it stands.", show)
             .scope(Scope::RunsRead)
-            .answers_content(200, "application/json", "The run.")
+            .conditional()
+            .answers::<Shown>(200, "The run, or what is left of it.")
             .refuses(&["run_not_found"]),
         Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
             .scope(Scope::RunsCancel)
-            .answers_content(200, "application/json", "How the run stands now.")
+            .may_take::<Cancel>()
+            .answers::<Cancelled>(200, "How the run stands now.")
             .refuses(&["run_not_found"]),
         Operation::get(
             "/v1/runs/{runId}/why",
@@ -116,7 +127,7 @@ fn runs() -> Vec<Operation> {
             why,
         )
         .scope(Scope::RunsRead)
-        .answers_content(200, "application/json", "What it waits for.")
+        .answers::<openwop::runs::Waits<'static>>(200, "What it waits for.")
         .refuses(&["run_not_found"]),
         Operation::post(
             "/v1/runs/{runId}/erase",
@@ -125,16 +136,18 @@ fn runs() -> Vec<Operation> {
             erase,
         )
         .scope(Scope::RunsErase)
-        .answers_content(200, "application/json", "It is gone.")
+        .may_take::<Erase>()
+        .answers::<Erased>(200, "It is gone.")
         .refuses(&["run_not_found", "run_not_ended"]),
         Operation::get(
             "/v1/runs/{runId}/events/poll",
             "pollEvents",
             "Events after a sequence.",
-            openwop::events::poll,
+            events::poll,
         )
         .scope(Scope::RunsRead)
-        .answers_content(200, "application/json", "The events, and whether there are no more to come.")
+        .query::<Poll>()
+        .answers::<events::Page<'static>>(200, "The events, and whether there are no more to come.")
         .refuses(&["run_not_found"]),
     ]
 }
@@ -186,9 +199,10 @@ fn secrets() -> Vec<Operation> {
     vec![
         Operation::get("/v1/secrets", "listSecrets", "The names of the secrets.", secrets_api::list)
             .scope(Scope::SecretsManage)
-            .answers_content(200, "application/json", "The names; values are never shown."),
+            .answers::<secrets_api::Secrets>(200, "The names; values are never shown."),
         Operation::put("/v1/secrets/{name}", "setSecret", "Sets a secret.", secrets_api::set)
             .scope(Scope::SecretsManage)
+            .takes::<secrets_api::Set>()
             .answers_empty(204, "It is set."),
         Operation::delete("/v1/secrets/{name}", "removeSecret", "Removes a secret.", secrets_api::remove)
             .scope(Scope::SecretsManage)
@@ -199,13 +213,11 @@ fn secrets() -> Vec<Operation> {
 
 fn test_clock() -> Vec<Operation> {
     vec![
-        Operation::get("/v1/dev/clock", "showClock", "The test clock.", dev::show).answers_content(
-            200,
-            "application/json",
-            "What time it is.",
-        ),
+        Operation::get("/v1/dev/clock", "showClock", "The test clock.", dev::show)
+            .answers::<dev::Now>(200, "What time it is."),
         Operation::post("/v1/dev/clock", "advanceClock", "Moves the test clock.", dev::advance)
-            .answers_content(200, "application/json", "What time it is then."),
+            .takes::<dev::Advance>()
+            .answers::<dev::Now>(200, "What time it is then."),
     ]
 }
 

@@ -9,20 +9,42 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
-use crate::{limits, time};
+use crate::{limits, shape, time};
 
-/// Carried as text, so that what is wrong with it is told without telling it.
-#[derive(Deserialize)]
+/// A secret to be kept.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Secret")]
 pub(crate) struct Set {
+    /// What must never be shown.
+    // Carried as text, so that what is wrong with it is told without telling it.
+    #[schemars(with = "String", length(min = limits::SECRET_CHARS_MIN, max = limits::SECRET_BYTES_MAX))]
     value: RawJson,
+}
+
+/// The secrets of a tenant, without their values.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Secrets {
+    /// By name.
+    secrets: Vec<ListedSecret>,
+}
+
+/// A secret, without its value.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ListedSecret {
+    name: String,
+    #[schemars(with = "shape::Moment")]
+    updated_at: String,
+    /// Who set it last.
+    updated_by: Option<String>,
 }
 
 /// Sets a secret, whether it was there or not.
@@ -69,18 +91,14 @@ fn read_value(body: Result<JsonBody<Set>>) -> Result<String> {
 }
 
 /// The tenant's secrets by name, without their values.
-pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<Value>> {
+pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<Secrets>> {
     let secrets = app.secrets().list(principal.tenant).await?;
-    let secrets: Vec<Value> = secrets.iter().map(listed).collect();
-    Ok(Json(json!({ "secrets": secrets })))
+    Ok(Json(Secrets { secrets: secrets.into_iter().map(listed).collect() }))
 }
 
-fn listed(secret: &SecretRow) -> Value {
-    json!({
-        "name": secret.name,
-        "updatedAt": time::rfc3339(secret.updated_at),
-        "updatedBy": secret.updated_by,
-    })
+fn listed(secret: SecretRow) -> ListedSecret {
+    let updated_at = time::rfc3339(secret.updated_at);
+    ListedSecret { name: secret.name, updated_at, updated_by: secret.updated_by }
 }
 
 /// Forgets a secret.

@@ -7,6 +7,7 @@ mod cancel;
 mod children;
 mod clock;
 mod create;
+mod discovery;
 mod erase;
 mod errors;
 mod list;
@@ -15,6 +16,7 @@ mod outgoing;
 mod poll;
 mod secrets;
 mod show;
+mod telemetry;
 mod tenants;
 mod why;
 mod workflows;
@@ -22,7 +24,7 @@ mod workflows;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Server, Site, answer, chain, node, workflow};
+use crate::support::{Ask, Server, Site, answer, chain, node, workflow};
 
 /// An hour: how long `parked` waits.
 const HOUR_MS: i64 = 3_600_000;

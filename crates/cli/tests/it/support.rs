@@ -1,12 +1,19 @@
 //! Starting, asking, killing and stopping a real server.
 
+mod ask;
+mod contract;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+
+pub(crate) use ask::Ask;
+pub(crate) use contract::Contract;
 
 /// The binary under test.
 pub(crate) fn abide() -> Command {
@@ -122,6 +129,8 @@ impl Site {
 pub(crate) struct Server {
     child: Child,
     http: reqwest::Client,
+    /// What the server says about its own answers, unless it died before it said anything.
+    pub(crate) contract: Option<Arc<Contract>>,
     pub(crate) url: String,
     pub(crate) key: String,
 }
@@ -142,7 +151,8 @@ impl Server {
             .spawn()
             .unwrap();
         let (url, key) = read_welcome(&mut child, &said)?;
-        Ok(Self { child, http: reqwest::Client::new(), url, key })
+        let contract = Contract::of(&url, extra.contains(&"--test-clock"));
+        Ok(Self { child, http: reqwest::Client::new(), contract, url, key })
     }
 
     fn serve(site: &Site, key: &str, extra: &[&str]) -> Self {
@@ -165,7 +175,8 @@ impl Server {
             .spawn()
             .unwrap();
         let url = await_word(&mut child, said, "url=\"", '"');
-        Self { child, http: reqwest::Client::new(), url, key: key.to_owned() }
+        let contract = Contract::of(&url, false);
+        Self { child, http: reqwest::Client::new(), contract, url, key: key.to_owned() }
     }
 
     /// Kills the process as `kill -9` does, and waits until it is gone.
@@ -209,18 +220,18 @@ impl Server {
     }
 
     /// Any request with another key.
-    pub(crate) fn request_as(&self, key: &str, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub(crate) fn request_as(&self, key: &str, method: Method, path: &str) -> Ask {
         self.anonymous(method, path).bearer_auth(key)
     }
 
     /// Any request without a key.
-    pub(crate) fn anonymous(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.url))
+    pub(crate) fn anonymous(&self, method: Method, path: &str) -> Ask {
+        Ask::new(self.http.request(method, format!("{}{path}", self.url)), self.contract.clone())
     }
 
     /// Any request with this server's key.
-    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key)
+    pub(crate) fn request(&self, method: Method, path: &str) -> Ask {
+        self.anonymous(method, path).bearer_auth(&self.key)
     }
 
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
@@ -309,7 +320,7 @@ impl Drop for Server {
 }
 
 /// Sends a request; an error means that the connection failed, not that the server said no.
-pub(crate) async fn answer(request: reqwest::RequestBuilder) -> reqwest::Result<(StatusCode, Value)> {
+pub(crate) async fn answer(request: Ask) -> reqwest::Result<(StatusCode, Value)> {
     let response = request.send().await?;
     let status = response.status();
     let text = response.text().await?;

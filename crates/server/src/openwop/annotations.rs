@@ -9,7 +9,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::paging::Page;
 use super::runs::RunPath;
@@ -17,18 +16,18 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::Result;
-use crate::time;
+use crate::{shape, time};
 
 /// Something to say about a run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Annotate {
     /// What is said.
-    #[schemars(with = "SignalShape")]
+    #[schemars(with = "NewSignalShape")]
     signal: Signal,
     /// An event or a node that it is about. Without either, it is about the run.
     #[serde(default)]
-    #[schemars(with = "TargetShape")]
+    #[schemars(with = "Option<TargetShape>")]
     target: Option<Target>,
     /// Anything more, in words.
     note: Option<String>,
@@ -36,15 +35,33 @@ pub(crate) struct Annotate {
 
 /// What is said: its kind, and the field of that name. A flag has none.
 #[derive(JsonSchema)]
-#[schemars(rename = "Signal", rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "NewSignal", deny_unknown_fields)]
 #[expect(dead_code, reason = "it is the schema of the core's type, which knows of no schemas")]
-struct SignalShape {
+struct NewSignalShape {
     kind: SignalKindShape,
     #[schemars(range(min = 1, max = 5))]
     rating: Option<i64>,
     #[schemars(length(min = 1, max = 256))]
     label: Option<String>,
-    correction: Option<Value>,
+    #[schemars(with = "shape::Anything")]
+    #[serde(default)]
+    correction: Option<()>,
+}
+
+/// What was said.
+#[derive(JsonSchema)]
+#[schemars(rename = "Signal")]
+#[expect(dead_code, reason = "it is the schema of the core's type, which knows of no schemas")]
+struct SignalShape {
+    kind: SignalKindShape,
+    #[schemars(range(min = 1, max = 5))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rating: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[schemars(with = "shape::Anything")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correction: Option<()>,
 }
 
 #[derive(JsonSchema)]
@@ -75,6 +92,7 @@ pub(crate) struct AnnotationDoc {
     #[schemars(with = "SignalShape")]
     signal: Signal,
     actor: Actor,
+    #[schemars(with = "shape::Moment")]
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
@@ -84,7 +102,7 @@ pub(crate) struct AnnotationDoc {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct About {
-    #[schemars(with = "String")]
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     #[serde(skip_serializing_if = "Option::is_none")]
     event_id: Option<String>,

@@ -9,7 +9,6 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::mask;
 use super::paging::Page;
@@ -17,7 +16,7 @@ use super::runs::RunPath;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
-use crate::time;
+use crate::{shape, time};
 
 /// An artifact in a list.
 #[derive(Serialize, JsonSchema)]
@@ -26,6 +25,7 @@ struct ArtifactEntry {
     artifact_id: String,
     artifact_type: Arc<str>,
     node_id: Arc<str>,
+    #[schemars(with = "shape::Moment")]
     created_at: String,
     /// Where its event stands in the journal.
     sequence: u64,
@@ -45,13 +45,14 @@ pub(crate) struct Artifacts {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ArtifactDoc {
     artifact_id: String,
-    #[schemars(with = "String")]
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     node_id: Arc<str>,
     artifact_type: Arc<str>,
+    #[schemars(with = "shape::Moment")]
     created_at: String,
     /// The outputs of the node, without what is sensitive.
-    #[schemars(with = "Value")]
+    #[schemars(with = "shape::Anything")]
     data: RawJson,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use abide_core::{EventType, Key, Payload, Record, RunId};
 use axum::extract::{Query, State};
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -16,38 +17,57 @@ use super::snapshot::event_id;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
-use crate::{limits, time};
+use crate::{limits, shape, time};
 
 /// OpenWOP's RunEventDoc. Nothing may stand in it but this.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunEvent")]
 struct EventDoc<'a> {
     event_id: String,
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     #[serde(rename = "type")]
     kind: &'static str,
+    #[schemars(with = "shape::Anything")]
     payload: Cow<'a, RawValue>,
+    #[schemars(with = "shape::Moment")]
     timestamp: String,
     sequence: u64,
+    #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     node_id: Option<&'a str>,
     schema_version: u16,
+    #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     causation_id: Option<String>,
 }
 
-#[derive(Serialize)]
+/// Events after those that the caller has.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Page<'a> {
+#[schemars(rename = "EventPage")]
+pub(crate) struct Page<'a> {
     events: Vec<EventDoc<'a>>,
+    /// Whether the run has ended and nothing more will come.
     is_complete: bool,
 }
 
-#[derive(Deserialize)]
+/// Which events, and how long to wait for them.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Poll {
+    /// The last event that the caller has; all events unless told.
+    #[schemars(with = "i64", range(min = -1))]
+    #[serde(default)]
     last_sequence: Option<String>,
+    /// An older name of `lastSequence`.
+    #[schemars(with = "i64", range(min = -1))]
+    #[serde(default)]
     since: Option<String>,
+    /// Seconds to wait if there is nothing new; 30 unless told.
+    #[schemars(with = "u64", range(min = 1, max = limits::POLL_SECONDS_MAX))]
+    #[serde(default)]
     timeout: Option<String>,
 }
 

@@ -13,9 +13,13 @@ use crate::limits;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paging {
-    /// At most so many.
+    /// How many at most; 100 unless told.
+    #[schemars(with = "usize", range(min = 1, max = limits::LIST_ENTRIES_MAX))]
+    #[serde(default)]
     limit: Option<String>,
-    /// Where the page begins: `nextCursor` of the page before.
+    /// The `nextCursor` of the page before.
+    #[schemars(with = "u64")]
+    #[serde(default)]
     cursor: Option<String>,
 }
 

@@ -2,41 +2,43 @@
 
 use std::sync::Arc;
 
-use abide_core::limits::REASON_CHARS_MAX;
-use abide_core::{Json as RawJson, JsonMap, Key, Rejection, RunId, Status, Why};
+use abide_core::limits::{REASON_CHARS_MAX, TAG_CHARS_MAX, TAGS_MAX};
+use abide_core::{Json as RawJson, JsonMap, Key, Rejection, Run, RunId, Status, Why};
 use abide_engine::{Error as EngineError, NewRun};
 use abide_store::{ListQuery, Listed};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::snapshot;
+pub(crate) use super::snapshot::Waits;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
-use crate::{limits, time};
+use crate::{conditional, limits, shape, time};
 
 /// A run to be started.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Create {
     /// Which workflow.
+    #[schemars(length(min = 1, max = 128))]
     workflow_id: String,
     /// What goes in.
     #[serde(default)]
-    #[schemars(with = "serde_json::Map<String, Value>")]
+    #[schemars(with = "shape::Object")]
     inputs: JsonMap,
-    /// Labels.
+    /// Labels: 100 at most, each of 256 characters at most.
     #[serde(default)]
+    #[schemars(length(max = TAGS_MAX), inner(length(max = TAG_CHARS_MAX)))]
     tags: Vec<String>,
     /// Your own data, an object.
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    #[schemars(with = "Option<shape::Object>")]
     metadata: Option<RawJson>,
     /// The key's own tenant, if it is named at all.
     tenant_id: Option<String>,
@@ -45,7 +47,7 @@ pub(crate) struct Create {
     #[schemars(skip)]
     callback_url: Option<RawJson>,
     /// Options of this run.
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    #[schemars(with = "Option<shape::Object>")]
     configurable: Option<RawJson>,
 }
 
@@ -54,9 +56,10 @@ pub(crate) struct Create {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Created {
     /// The run.
-    #[schemars(with = "String")]
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     /// How it stands.
+    #[schemars(with = "shape::RunStatus")]
     status: &'static str,
     /// Where its events are.
     events_url: String,
@@ -137,18 +140,48 @@ async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> R
         .with("field", "tenantId"))
 }
 
-/// A run as it stands.
+/// A run as it stands, or what is left of it.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Run")]
+#[expect(dead_code, reason = "the two are written apart")]
+pub(crate) enum Shown {
+    /// As it stands.
+    Whole(snapshot::Snapshot<'static>),
+    /// Its payloads were erased.
+    Erased(snapshot::Outline<'static>),
+}
+
+/// A run as it stands. Whoever names the entity tag of what they have gets it only if it has changed.
 pub(crate) async fn show(
     State(app): State<Arc<App>>,
     principal: Principal,
     run: RunPath,
+    headers: HeaderMap,
 ) -> Result<Response> {
     let key = run.of(&principal)?;
     let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
-    match app.engine().read(key, |run| snapshot::of(run, &children)).await {
-        Err(EngineError::Erased(_)) => json_response(snapshot::outline(&app.engine().head(key).await?)),
-        shown => json_response(shown?),
-    }
+    let known = |tag: &str| conditional::has_already(&headers, tag);
+    let read = |run: &Run| {
+        let tag = snapshot::tag(run, &children);
+        (!known(&tag)).then(|| snapshot::of(run, &children)).transpose().map(|text| (tag, text))
+    };
+    let shown = match app.engine().read(key, read).await {
+        Err(EngineError::Erased(_)) => {
+            let head = app.engine().head(key).await?;
+            let tag = snapshot::outline_tag(&head);
+            (!known(&tag)).then(|| snapshot::outline(&head)).transpose().map(|text| (tag, text))
+        }
+        shown => shown?,
+    };
+    let (tag, text) = shown.map_err(|error| ApiError::internal(&error))?;
+    let tag = HeaderValue::from_str(&tag).map_err(|error| ApiError::internal(&error))?;
+    let mut response = match text {
+        None => StatusCode::NOT_MODIFIED.into_response(),
+        Some(text) => json_response(Ok(text))?,
+    };
+    response.headers_mut().insert(header::ETAG, tag);
+    Ok(response)
 }
 
 /// Why a run is not finished, or how it ended.
@@ -169,9 +202,51 @@ pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Listing {
+    /// Only runs that stand like this.
+    #[schemars(with = "shape::RunStatus")]
+    #[serde(default)]
     status: Option<String>,
+    /// How many at most; 50 unless told.
+    #[schemars(with = "usize", range(min = 1, max = limits::LIST_RUNS_MAX))]
+    #[serde(default)]
     limit: Option<String>,
+    /// The `nextCursor` of the page before.
+    #[schemars(with = "shape::RunName")]
+    #[serde(default)]
     cursor: Option<String>,
+}
+
+/// A page of runs.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunPage")]
+pub(crate) struct Page {
+    /// Newest first.
+    runs: Vec<ListedRun>,
+    /// What to ask for the next page with; null on the last one.
+    #[schemars(with = "Option<shape::RunName>")]
+    next_cursor: Option<RunId>,
+}
+
+/// A run in a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ListedRun {
+    #[schemars(with = "shape::RunName")]
+    run_id: RunId,
+    workflow_id: String,
+    #[schemars(with = "shape::RunStatus")]
+    status: &'static str,
+    #[schemars(with = "shape::Moment")]
+    started_at: String,
+    #[schemars(with = "shape::Moment")]
+    updated_at: String,
+    /// How many events its journal has.
+    events: u64,
+    /// Whether its payloads were erased.
+    #[schemars(with = "shape::True")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    erased: bool,
 }
 
 /// Runs, newest first.
@@ -179,7 +254,7 @@ pub(crate) async fn list(
     State(app): State<Arc<App>>,
     principal: Principal,
     query: std::result::Result<Query<Listing>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Value>> {
+) -> Result<Json<Page>> {
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     let limit = query.limit.as_deref().map_or(Ok(limits::LIST_RUNS_DEFAULT), |limit| {
         let known = limit.parse().ok().filter(|limit| (1..=limits::LIST_RUNS_MAX).contains(limit));
@@ -194,9 +269,8 @@ pub(crate) async fn list(
     let page =
         app.engine().list(ListQuery { tenant: principal.tenant, status, before, limit: limit + 1 }).await?;
     let more = page.len() > limit;
-    let runs: Vec<Value> = page.iter().take(limit).map(listed).collect();
-    let cursor = page.get(limit - 1).filter(|_| more).map(|last| last.id);
-    Ok(Json(json!({ "runs": runs, "nextCursor": cursor })))
+    let next_cursor = page.get(limit - 1).filter(|_| more).map(|last| last.id);
+    Ok(Json(Page { runs: page.iter().take(limit).map(listed).collect(), next_cursor }))
 }
 
 fn status_named(name: &str) -> Result<Status> {
@@ -206,25 +280,37 @@ fn status_named(name: &str) -> Result<Status> {
     })
 }
 
-fn listed(run: &Listed) -> Value {
-    let mut entry = json!({
-        "runId": run.id,
-        "workflowId": &*run.summary.workflow_id,
-        "status": run.summary.status.name(),
-        "startedAt": time::rfc3339(run.summary.started_at),
-        "updatedAt": time::rfc3339(run.at),
-        "events": run.next,
-    });
-    if run.erased {
-        entry["erased"] = json!(true);
+fn listed(run: &Listed) -> ListedRun {
+    ListedRun {
+        run_id: run.id,
+        workflow_id: run.summary.workflow_id.to_string(),
+        status: run.summary.status.name(),
+        started_at: time::rfc3339(run.summary.started_at),
+        updated_at: time::rfc3339(run.at),
+        events: run.next,
+        erased: run.erased,
     }
-    entry
 }
 
-#[derive(Deserialize)]
+/// Why a run is cancelled.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cancel {
+    /// In words, for the journal.
+    #[schemars(length(max = REASON_CHARS_MAX))]
     reason: Option<String>,
+}
+
+/// A run that was told to end.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "CancelledRun")]
+pub(crate) struct Cancelled {
+    #[schemars(with = "shape::RunName")]
+    run_id: RunId,
+    /// How it stands; one that had ended before stays as it was.
+    #[schemars(with = "shape::RunStatus")]
+    status: &'static str,
 }
 
 /// Cancels a run. Asking again changes nothing and is answered the same.
@@ -233,7 +319,7 @@ pub(crate) async fn cancel(
     principal: Principal,
     run: RunPath,
     JsonBody(body): JsonBody<Cancel>,
-) -> Result<Json<Value>> {
+) -> Result<Json<Cancelled>> {
     let key = run.of(&principal)?;
     let status = match app.engine().cancel(key, body.reason, Some(principal.name)).await {
         Ok(status) => status,
@@ -242,13 +328,30 @@ pub(crate) async fn cancel(
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(Json(json!({ "runId": key.id, "status": status.name() })))
+    Ok(Json(Cancelled { run_id: key.id, status: status.name() }))
 }
 
-#[derive(Deserialize)]
+/// Why a run is erased.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Erase {
+    /// In words, for the record of what was erased.
+    #[schemars(length(max = REASON_CHARS_MAX))]
     reason: Option<String>,
+}
+
+/// A run whose payloads are gone.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Erasure")]
+pub(crate) struct Erased {
+    #[schemars(with = "shape::RunName")]
+    run_id: RunId,
+    /// Always true.
+    #[schemars(with = "shape::True")]
+    erased: bool,
+    /// How many events lost their payload.
+    events: u64,
 }
 
 /// Erases the payloads of a run that has ended, for good. Asking again changes nothing.
@@ -257,14 +360,14 @@ pub(crate) async fn erase(
     principal: Principal,
     run: RunPath,
     JsonBody(body): JsonBody<Erase>,
-) -> Result<Json<Value>> {
+) -> Result<Json<Erased>> {
     let key = run.of(&principal)?;
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
         let message = format!("'reason' is longer than {REASON_CHARS_MAX} characters; shorten it");
         return Err(ApiError::invalid("reason", message));
     }
     let events = app.engine().erase(key, Some(principal.name), body.reason).await?;
-    Ok(Json(json!({ "runId": key.id, "erased": true, "events": events })))
+    Ok(Json(Erased { run_id: key.id, erased: true, events }))
 }
 
 /// The run that a path names. A name that can't be a run's is answered like a run that is not there.

@@ -4,40 +4,59 @@
 //! shown are masked.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use abide_core::{EventId, Failure, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why};
+use abide_core::{
+    EventId, Failure, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why, hex, sha256,
+};
 use abide_store::{ChildRow, Listed};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use super::discovery::EVENT_LOG_VERSION;
 use super::mask;
-use crate::time;
+use crate::{shape, time};
 
 /// OpenWOP's RunSnapshot.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Snapshot<'a> {
+#[schemars(rename = "RunSnapshot")]
+pub(crate) struct Snapshot<'a> {
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     workflow_id: &'a str,
     workflow_version: &'a str,
+    #[schemars(with = "shape::Sha256")]
     definition_hash: String,
+    #[schemars(with = "shape::RunStatus")]
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     current_node_id: Option<&'a str>,
+    #[schemars(with = "shape::Moment")]
     started_at: String,
+    #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     completed_at: Option<String>,
+    #[schemars(with = "shape::FailureShape")]
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Failure>,
+    #[schemars(with = "shape::Object")]
     inputs: Cow<'a, JsonMap>,
+    #[schemars(with = "shape::Object")]
     variables: Cow<'a, JsonMap>,
+    #[schemars(with = "shape::Object")]
     #[serde(skip_serializing_if = "is_empty")]
     channels: Cow<'a, JsonMap>,
+    #[schemars(with = "shape::Object")]
     #[serde(skip_serializing_if = "Option::is_none")]
     configurable: Option<&'a Json>,
+    #[schemars(with = "BTreeMap<String, NodeState<'a>>")]
     node_states: NodeStates<'a>,
     tags: &'a [String],
+    #[schemars(with = "shape::Object")]
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'a Json>,
+    #[schemars(with = "shape::RunName")]
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,10 +69,12 @@ struct Snapshot<'a> {
 }
 
 /// A run that a node of this one started.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ChildRun<'a> {
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
+    #[schemars(with = "shape::RunStatus")]
     status: &'static str,
     node_id: &'a str,
 }
@@ -61,9 +82,10 @@ struct ChildRun<'a> {
 /// A run's nodes under their ids, in the order of the definition.
 struct NodeStates<'a>(&'a Run);
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct NodeState<'a> {
+    #[schemars(with = "shape::NodeStatus")]
     status: NodePhase,
     type_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,38 +93,54 @@ struct NodeState<'a> {
     /// How many attempts of this execution have failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
+    #[schemars(with = "shape::RunName")]
     #[serde(skip_serializing_if = "Option::is_none")]
     child_run_id: Option<RunId>,
+    #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<String>,
+    #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<String>,
+    #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
+    #[schemars(with = "shape::Anything")]
     #[serde(skip_serializing_if = "Option::is_none")]
     outputs: Option<Json>,
+    #[schemars(with = "shape::FailureShape")]
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Failure>,
 }
 
 /// What is left of a run whose payloads were erased.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Outline<'a> {
+#[schemars(rename = "ErasedRun")]
+pub(crate) struct Outline<'a> {
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
     workflow_id: &'a str,
+    #[schemars(with = "shape::RunStatus")]
     status: &'static str,
+    #[schemars(with = "shape::Moment")]
     started_at: String,
+    #[schemars(with = "shape::Moment")]
     completed_at: String,
+    /// Always true.
+    #[schemars(with = "shape::True")]
     erased: bool,
     sequence: u64,
 }
 
 /// Why a run is not finished.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Waits<'a> {
+#[schemars(rename = "Why")]
+pub(crate) struct Waits<'a> {
+    #[schemars(with = "shape::RunName")]
     run_id: RunId,
+    #[schemars(with = "shape::RunStatus")]
     status: &'static str,
     finished: bool,
     summary: &'a str,
@@ -110,18 +148,22 @@ struct Waits<'a> {
 }
 
 /// One thing that a run waits for.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Reason")]
 struct WaitsFor<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     node_id: Option<&'a str>,
     kind: &'static str,
+    #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
+    #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
     what: &'a str,
     next: &'a str,
+    #[schemars(with = "shape::RunName")]
     #[serde(skip_serializing_if = "Option::is_none")]
     child_run_id: Option<RunId>,
 }
@@ -149,9 +191,23 @@ pub(super) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>
         parent_node_id: run.parent().map(|parent| parent.node.as_str()),
         child_runs: children.iter().map(child_run).collect(),
         engine_version: env!("CARGO_PKG_VERSION"),
-        event_log_schema_version: 1,
+        event_log_schema_version: EVENT_LOG_VERSION,
         sequence: run.head().next - 1,
     })
+}
+
+/// The entity tag of a run's snapshot. The journal makes all of it but the server's version and how children stand.
+pub(super) fn tag(run: &Run, children: &[ChildRow]) -> String {
+    let stand: String =
+        children.iter().map(|child| format!("{} {},", child.child, child_run(child).status)).collect();
+    let family =
+        if stand.is_empty() { String::new() } else { format!("-{}", &hex(&sha256(stand.as_bytes()))[..16]) };
+    format!("\"{}-{}{family}\"", env!("CARGO_PKG_VERSION"), run.head().next - 1)
+}
+
+/// The entity tag of what is left of an erased run.
+pub(super) fn outline_tag(run: &Listed) -> String {
+    format!("\"{}-{}-erased\"", env!("CARGO_PKG_VERSION"), run.next - 1)
 }
 
 impl Serialize for NodeStates<'_> {

@@ -13,17 +13,123 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::runs::RunPath;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::DefinitionBody;
-use crate::error::{ApiError, Result, shown};
-use crate::time;
+use crate::error::{ApiError, Result, ShownProblem, shown};
+use crate::{shape, time};
 
 const VERSION_HEADER: HeaderName = HeaderName::from_static("abide-workflow-version");
+
+/// A version of a workflow, after a push.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Pushed {
+    workflow_id: String,
+    version: u32,
+    #[schemars(with = "shape::Sha256")]
+    hash: String,
+    /// Whether this push made it.
+    created: bool,
+}
+
+/// What a check found.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Checked")]
+pub(crate) enum Checked {
+    /// Nothing is wrong.
+    Valid(Valid),
+    /// Something is.
+    Invalid(Invalid),
+}
+
+/// A definition that could be pushed.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ValidDefinition")]
+pub(crate) struct Valid {
+    #[schemars(with = "shape::True")]
+    valid: bool,
+    workflow_id: String,
+    #[schemars(with = "shape::Sha256")]
+    hash: String,
+    nodes: usize,
+    edges: usize,
+}
+
+/// A definition that could not be pushed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "InvalidDefinition")]
+pub(crate) struct Invalid {
+    #[schemars(with = "shape::False")]
+    valid: bool,
+    /// What is wrong with it.
+    problems: Vec<ShownProblem>,
+}
+
+/// The workflows that a run could be started of.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Workflows {
+    /// By id.
+    workflows: Vec<ListedWorkflow>,
+}
+
+/// A workflow that a run could be started of.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ListedWorkflow {
+    workflow_id: String,
+    name: String,
+    /// The latest version; null for a definition that the operator loaded from a folder.
+    version: Option<u32>,
+    #[schemars(with = "shape::Sha256")]
+    hash: String,
+    source: Source,
+    /// When the version was pushed.
+    #[schemars(with = "shape::Moment")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
+    /// Who pushed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by: Option<Option<String>>,
+}
+
+/// Where a workflow comes from.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "WorkflowSource")]
+enum Source {
+    /// A tenant pushed it.
+    Pushed,
+    /// The operator loaded it from a folder, for everybody.
+    Folder,
+}
+
+/// The versions of a workflow.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Versions {
+    /// Newest first; none if the workflow comes from a folder.
+    versions: Vec<Version>,
+}
+
+/// A version of a workflow.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "WorkflowVersion")]
+struct Version {
+    version: u32,
+    #[schemars(with = "shape::Sha256")]
+    hash: String,
+    #[schemars(with = "shape::Moment")]
+    created_at: String,
+    /// Who pushed it.
+    created_by: Option<String>,
+}
 
 /// Makes a version of a workflow. The content of the latest version makes none.
 pub(crate) async fn push(
@@ -31,7 +137,7 @@ pub(crate) async fn push(
     principal: Principal,
     WorkflowPath(id): WorkflowPath,
     body: DefinitionBody,
-) -> Result<(StatusCode, Json<Value>)> {
+) -> Result<(StatusCode, Json<Pushed>)> {
     let bytes = body.len();
     let read = move || {
         let source = body.source()?;
@@ -46,13 +152,8 @@ pub(crate) async fn push(
         other => other.into(),
     })?;
     let status = if version.created { StatusCode::CREATED } else { StatusCode::OK };
-    let answer = json!({
-        "workflowId": version.id,
-        "version": version.version,
-        "hash": hex(&version.hash),
-        "created": version.created,
-    });
-    Ok((status, Json(answer)))
+    let WorkflowVersion { id, version: number, hash, created, .. } = version;
+    Ok((status, Json(Pushed { workflow_id: id, version: number, hash: hex(&hash), created })))
 }
 
 /// The path and the definition name the same workflow. A definition whose id can't be read has other problems.
@@ -76,7 +177,7 @@ pub(crate) async fn validate(
     State(app): State<Arc<App>>,
     _: Principal,
     body: DefinitionBody,
-) -> Result<Json<Value>> {
+) -> Result<Json<Checked>> {
     let bytes = body.len();
     let check = move || {
         let source = body.source().map_err(|problem| vec![problem])?;
@@ -84,57 +185,69 @@ pub(crate) async fn validate(
     };
     let checked = app.engine().apart(bytes, check).await?;
     Ok(Json(match checked {
-        Ok(graph) => json!({
-            "valid": true,
-            "workflowId": &*graph.workflow_id,
-            "hash": graph.hash_hex(),
-            "nodes": graph.len(),
-            "edges": graph.edge_count(),
+        Ok(graph) => Checked::Valid(Valid {
+            valid: true,
+            workflow_id: graph.workflow_id.to_string(),
+            hash: graph.hash_hex(),
+            nodes: graph.len(),
+            edges: graph.edge_count(),
         }),
-        Err(problems) => json!({ "valid": false, "problems": shown(&problems) }),
+        Err(problems) => Checked::Invalid(Invalid { valid: false, problems: shown(&problems) }),
     }))
 }
 
 /// Every workflow that a run could be started of, by id.
-pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<Value>> {
+pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<Workflows>> {
     let versions = app.engine().store().workflows(principal.tenant).await?;
-    let mut workflows = Vec::with_capacity(versions.len());
-    for version in &versions {
-        let mut entry = described(version);
-        entry["workflowId"] = json!(version.id);
-        entry["name"] = json!(version.name);
-        entry["source"] = json!("pushed");
-        workflows.push(entry);
-    }
     let own = |id: &str| versions.iter().any(|version| version.id == id);
     let shared = app.engine().registered();
-    workflows.extend(shared.iter().filter(|graph| !own(&graph.workflow_id)).map(|graph| from_folder(graph)));
-    workflows.sort_by(|a, b| a["workflowId"].as_str().cmp(&b["workflowId"].as_str()));
-    Ok(Json(json!({ "workflows": workflows })))
+    let shared = shared.iter().filter(|graph| !own(&graph.workflow_id)).map(|graph| from_folder(graph));
+    let mut workflows: Vec<ListedWorkflow> = shared.collect();
+    workflows.extend(versions.into_iter().map(from_tenant));
+    workflows.sort_by(|a, b| a.workflow_id.cmp(&b.workflow_id));
+    Ok(Json(Workflows { workflows }))
 }
 
-fn from_folder(graph: &Graph) -> Value {
-    json!({
-        "workflowId": &*graph.workflow_id,
-        "name": graph.name,
-        "version": null,
-        "hash": graph.hash_hex(),
-        "source": "folder",
-    })
+fn from_folder(graph: &Graph) -> ListedWorkflow {
+    ListedWorkflow {
+        workflow_id: graph.workflow_id.to_string(),
+        name: graph.name.to_string(),
+        version: None,
+        hash: graph.hash_hex(),
+        source: Source::Folder,
+        created_at: None,
+        created_by: None,
+    }
 }
 
-fn described(version: &WorkflowVersion) -> Value {
-    json!({
-        "version": version.version,
-        "hash": hex(&version.hash),
-        "createdAt": time::rfc3339(version.created_at),
-        "createdBy": version.created_by,
-    })
+fn from_tenant(version: WorkflowVersion) -> ListedWorkflow {
+    ListedWorkflow {
+        workflow_id: version.id,
+        name: version.name,
+        version: Some(version.version),
+        hash: hex(&version.hash),
+        source: Source::Pushed,
+        created_at: Some(time::rfc3339(version.created_at)),
+        created_by: Some(version.created_by),
+    }
 }
 
-#[derive(Deserialize)]
+fn described(version: WorkflowVersion) -> Version {
+    Version {
+        version: version.version,
+        hash: hex(&version.hash),
+        created_at: time::rfc3339(version.created_at),
+        created_by: version.created_by,
+    }
+}
+
+/// Which version of a definition.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Show {
+    /// The latest one, unless told.
+    #[schemars(with = "u32", range(min = 1))]
+    #[serde(default)]
     version: Option<String>,
 }
 
@@ -197,13 +310,12 @@ pub(crate) async fn versions(
     State(app): State<Arc<App>>,
     principal: Principal,
     WorkflowPath(id): WorkflowPath,
-) -> Result<Json<Value>> {
+) -> Result<Json<Versions>> {
     let versions = app.engine().store().workflow_versions(principal.tenant, id.clone()).await?;
     if versions.is_empty() && in_folder(&app, &id).is_none() {
         return Err(EngineError::WorkflowNotFound(id).into());
     }
-    let versions: Vec<Value> = versions.iter().map(described).collect();
-    Ok(Json(json!({ "versions": versions })))
+    Ok(Json(Versions { versions: versions.into_iter().map(described).collect() }))
 }
 
 /// The workflow that a path names. What is not even text can't be a workflow's id.

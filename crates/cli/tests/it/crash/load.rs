@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::dice::Dice;
 use super::workflows::Kind;
-use crate::support::{Server, answer};
+use crate::support::{Ask, Contract, Server, answer};
 
 /// Clients at work at the same time.
 const CLIENTS: usize = 8;
@@ -26,7 +26,7 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 enum Line {
     Down,
-    Up { url: Arc<str>, key: Arc<str> },
+    Up { url: Arc<str>, key: Arc<str>, contract: Option<Arc<Contract>> },
     Over,
 }
 
@@ -133,7 +133,7 @@ impl Load {
     /// There is a server: everybody talks to it.
     pub(super) fn connect(&self, server: &Server) {
         let (url, key) = (server.url.as_str().into(), server.key.as_str().into());
-        self.line.send_replace(Line::Up { url, key });
+        self.line.send_replace(Line::Up { url, key, contract: server.contract.clone() });
     }
 
     /// The server is gone.
@@ -166,14 +166,14 @@ impl Load {
     }
 
     async fn ask(&self, line: &Line, method: Method, path: &str, body: &Value) -> Result<Value, HungUp> {
-        let Line::Up { url, key } = line else {
+        let Line::Up { url, key, contract } = line else {
             return Err(HungUp);
         };
         let mut request = self.http.request(method.clone(), format!("{url}{path}"));
         if method == Method::POST {
             request = request.json(body);
         }
-        let (status, said) = match answer(request.bearer_auth(key)).await {
+        let (status, said) = match answer(Ask::new(request.bearer_auth(key), contract.clone())).await {
             Ok(answered) => answered,
             Err(error) if error.is_timeout() => panic!("{method} {path} was not answered: {error}"),
             Err(_) => return Err(HungUp),

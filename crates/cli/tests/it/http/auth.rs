@@ -69,7 +69,7 @@ async fn without_a_valid_key_every_route_refuses_and_nothing_changes() {
         for (method, path, body) in routes(&run) {
             let mut request = server.anonymous(method.clone(), &path);
             request = header.iter().fold(request, |request, value| request.header(AUTHORIZATION, value));
-            request = body.iter().fold(request, reqwest::RequestBuilder::json);
+            request = body.iter().fold(request, Ask::json);
             let response = request.send().await.unwrap();
             assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer", "{what}: {method} {path}");
             let status = response.status();
@@ -90,7 +90,7 @@ async fn with_the_key_every_one_of_these_routes_answers() {
     let run = server.start_run("parked", json!({})).await;
     for (method, path, body) in routes(&run) {
         let request = server.request(method.clone(), &path);
-        let request = body.iter().fold(request, reqwest::RequestBuilder::json);
+        let request = body.iter().fold(request, Ask::json);
         let (status, body) = answer(request).await.unwrap();
         assert!(status.is_success(), "{method} {path}: {status} {body}");
     }

@@ -7,17 +7,17 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-const ALLOWED: [&str; 3] = ["--test-clock", "--allow-net", "127.0.0.1/32"];
+pub(super) const ALLOWED: [&str; 3] = ["--test-clock", "--allow-net", "127.0.0.1/32"];
 
 /// A server of the test's own, which keeps what it hears.
-struct Peer {
-    url: String,
+pub(super) struct Peer {
+    pub(super) url: String,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Peer {
     /// Answers each request with a status, headers and a body, by its number from 0 and its text.
-    async fn start(answer: impl Fn(usize, &str) -> (u16, String) + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(answer: impl Fn(usize, &str) -> (u16, String) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -40,7 +40,7 @@ impl Peer {
         Self { url, heard }
     }
 
-    fn heard(&self) -> Vec<String> {
+    pub(super) fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 }
@@ -64,7 +64,7 @@ async fn hear(stream: &mut TcpStream) -> String {
     }
 }
 
-fn header_of<'a>(request: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn header_of<'a>(request: &'a str, name: &str) -> Option<&'a str> {
     request.lines().find_map(|line| {
         let (key, value) = line.split_once(": ")?;
         key.eq_ignore_ascii_case(name).then_some(value)
@@ -72,7 +72,7 @@ fn header_of<'a>(request: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// A workflow of one request.
-fn asks(id: &str, config: Value, settings: Value) -> Value {
+pub(super) fn asks(id: &str, config: Value, settings: Value) -> Value {
     workflow(id, &[node("ask", "core.http.request", config, json!({}), settings)], &[], json!([]))
 }
 
@@ -81,7 +81,7 @@ fn retries(most: u32) -> Value {
 }
 
 /// Waits until a run has so many events of a type.
-async fn await_events(server: &Server, run: &str, kind: &str, count: usize) {
+pub(super) async fn await_events(server: &Server, run: &str, kind: &str, count: usize) {
     let (mut last, mut found) = (-1, 0);
     while found < count {
         let path = format!("/v1/runs/{run}/events/poll?timeout=60&lastSequence={last}");

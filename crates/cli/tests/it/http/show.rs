@@ -223,3 +223,55 @@ async fn a_run_goes_by_its_bare_uuid_as_well() {
     let (status, snapshot) = server.get(&format!("/v1/runs/{}", &run["run-".len()..])).await;
     assert_eq!((status, &snapshot["runId"]), (StatusCode::OK, &json!(run)));
 }
+
+/// Asks for a run with the tag of what is there already; gives the status and the tag of the answer.
+async fn asked_again(server: &Server, run: &str, tag: &str) -> (StatusCode, String) {
+    let request = server.request(Method::GET, &format!("/v1/runs/{run}"));
+    let response = request.header("if-none-match", tag).send().await.unwrap();
+    let (status, tag) = (response.status(), response.headers()["etag"].to_str().unwrap().to_owned());
+    assert_eq!(response.text().await.unwrap().is_empty(), status == StatusCode::NOT_MODIFIED);
+    (status, tag)
+}
+
+#[tokio::test]
+async fn a_run_is_sent_again_only_when_it_has_changed() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    server.settle().await;
+    let (status, waiting) = asked_again(&server, &run, "\"nothing\"").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(asked_again(&server, &run, &waiting).await, (StatusCode::NOT_MODIFIED, waiting.clone()));
+    server.advance(HOUR_MS).await;
+    server.events(&run).await;
+    let (status, ended) = asked_again(&server, &run, &waiting).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_ne!(ended, waiting);
+    let (status, body) = server.post(&format!("/v1/runs/{run}/erase"), &json!({})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let (status, erased) = asked_again(&server, &run, &ended).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(asked_again(&server, &run, &erased).await.0, StatusCode::NOT_MODIFIED);
+}
+
+#[tokio::test]
+async fn a_run_whose_child_goes_on_has_changed() {
+    let site = site();
+    let child = json!({ "workflowId": "parked", "waitForCompletion": false });
+    let nodes = [
+        node("child", "core.subWorkflow", child, json!({}), json!({})),
+        node("wait", "core.delay", json!({ "ms": 2 * HOUR_MS }), json!({}), json!({})),
+    ];
+    site.workflow(&workflow("parent", &nodes, &[("child", "wait")], json!([])));
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parent", json!({})).await;
+    server.settle().await;
+    let before = shown(&server, &run).await;
+    let (_, tag) = asked_again(&server, &run, "\"nothing\"").await;
+    server.advance(HOUR_MS).await;
+    server.settle().await;
+    let after = shown(&server, &run).await;
+    assert_eq!(before["sequence"], after["sequence"], "the parent itself only waits");
+    assert_ne!(before["childRuns"], after["childRuns"]);
+    assert_eq!(asked_again(&server, &run, &tag).await.0, StatusCode::OK);
+}

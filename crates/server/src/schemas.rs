@@ -1,0 +1,166 @@
+//! The schemas of everything that goes in and out, from the types that are read and written.
+
+use std::borrow::Cow;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+use crate::error::ShownProblem;
+use crate::operation::SchemaOf;
+
+/// Schemas that are made one by one, and the named ones that they refer to.
+///
+/// What is read and what is written are made apart: a field may be left out of one and not of the other.
+pub(crate) struct Schemas {
+    taken: SchemaGenerator,
+    given: SchemaGenerator,
+}
+
+impl Schemas {
+    /// None yet, but for the envelope of errors, which every operation has.
+    pub(crate) fn new() -> Self {
+        let settings = |settings: SchemaSettings| {
+            settings.with(|settings| {
+                settings.definitions_path = "/components/schemas".into();
+                settings.meta_schema = None;
+            })
+        };
+        let taken = settings(SchemaSettings::draft2020_12()).with_transform(Plain).into_generator();
+        let given = settings(SchemaSettings::draft2020_12().for_serialize());
+        let mut given = given.with_transform(Close).into_generator();
+        given.subschema_for::<ErrorEnvelope>();
+        Self { taken, given }
+    }
+
+    /// The schema of something that is read.
+    pub(crate) fn taken(&mut self, make: SchemaOf) -> Schema {
+        let mut schema = make(&mut self.taken);
+        Plain.transform(&mut schema);
+        schema
+    }
+
+    /// The schema of something that is written: closed.
+    pub(crate) fn given(&mut self, make: SchemaOf) -> Schema {
+        let mut schema = make(&mut self.given);
+        Close.transform(&mut schema);
+        schema
+    }
+
+    /// The named schemas.
+    pub(crate) fn into_components(mut self) -> Map<String, Value> {
+        let mut all = self.given.take_definitions(true);
+        for (name, schema) in self.taken.take_definitions(true) {
+            let other = all.insert(name.clone(), schema.clone());
+            assert!(other.is_none_or(|other| other == schema), "two types go by the name {name}");
+        }
+        all
+    }
+}
+
+/// Closes every object whose properties are known, and takes null out of what is left out instead.
+#[derive(Clone)]
+struct Close;
+
+impl Transform for Close {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(object) = schema.as_object_mut() else { return };
+        let required = object.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+        let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) else { return };
+        for (name, property) in properties {
+            if !required.iter().any(|known| known == name) {
+                take_null_out(property);
+            }
+        }
+        object.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+}
+
+/// Takes out defaults that say nothing: what is left out is left out.
+#[derive(Clone)]
+struct Plain;
+
+impl Transform for Plain {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        if schema.get("default").is_some_and(Value::is_null) {
+            schema.remove("default");
+        }
+    }
+}
+
+/// What may be left out is never null.
+fn take_null_out(property: &mut Value) {
+    let Some(property) = property.as_object_mut() else { return };
+    if let Some(Value::Array(types)) = property.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [only] = &types[..] {
+            property["type"] = only.clone();
+        }
+    }
+    if let Some(Value::Array(any)) = property.get_mut("anyOf") {
+        any.retain(|one| one.get("type").is_none_or(|kind| kind != "null"));
+    }
+}
+
+/// What every refusal looks like.
+#[derive(JsonSchema)]
+#[schemars(rename = "Error", deny_unknown_fields)]
+#[expect(dead_code, reason = "refusals are written field by field, because their details differ")]
+struct ErrorEnvelope {
+    /// A stable code.
+    error: String,
+    /// What happened and what to change, in words.
+    message: String,
+    /// What a program may need to know beside the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<ErrorDetails>,
+}
+
+macro_rules! details {
+    ($($(#[doc = $doc:literal])* $name:ident: $shape:ty;)*) => {
+        /// What a refusal says beside its code and its message. Which of these there are depends on the code.
+        struct ErrorDetails;
+
+        impl JsonSchema for ErrorDetails {
+            fn schema_name() -> Cow<'static, str> {
+                "ErrorDetails".into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                #[derive(JsonSchema)]
+                #[serde(rename_all = "camelCase")]
+                #[expect(dead_code, reason = "details are written one by one")]
+                struct Fields {
+                    $($(#[doc = $doc])* #[serde(skip_serializing_if = "Option::is_none")] $name: Option<$shape>,)*
+                }
+                Fields::json_schema(generator)
+            }
+        }
+    };
+}
+
+details! {
+    /// The field, parameter or header that is wrong.
+    field: String;
+    /// Everything that is wrong with a definition.
+    problems: Vec<ShownProblem>;
+    /// The workflow that was asked for.
+    workflow_id: String;
+    /// How large a body may be.
+    max_bytes: u64;
+    /// Where the log tells more.
+    correlation_id: String;
+    /// The scope that the key lacks.
+    scope_required: String;
+    /// The capability that a node kind needs.
+    required_capability: String;
+    /// The node kind that needs it.
+    offending_type_id: String;
+    /// The node of that kind.
+    node_id: String;
+    /// The family of operations that is not offered.
+    capability: String;
+}
