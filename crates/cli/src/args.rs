@@ -73,7 +73,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
     /// What to log: error, warn, info, debug, or a filter such as abide_engine=debug
-    #[arg(long, env = "ABIDE_LOG", value_name = "FILTER")]
+    #[arg(long, env = "ABIDE_LOG", value_name = "FILTER", overrides_with = "log")]
     pub(crate) log: Option<String>,
     /// Log as JSON lines
     #[arg(long)]
@@ -482,12 +482,15 @@ pub(crate) enum BenchVerb {
     },
     /// Whole runs of one step: start to acknowledged end
     Runs {
-        /// Runs at once
-        #[arg(long, default_value_t = 256)]
-        concurrency: usize,
+        /// Runs at once; 256 unless told, and over HTTP 64 and 256, one after the other
+        #[arg(long)]
+        concurrency: Option<usize>,
         /// Runs in all
         #[arg(long, default_value_t = 50_000)]
         runs: usize,
+        /// Over HTTP, asking a server in a process of its own, beside the engine alone
+        #[arg(long)]
+        http: bool,
     },
     /// Large graphs and deep families: what a node and a child cost as there are more of them
     Graphs {

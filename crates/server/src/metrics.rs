@@ -26,7 +26,10 @@ use crate::error::{ApiError, Result};
 use crate::otlp::Otlp;
 
 /// What the text is.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text";
+
+/// The same, with which version of it.
+const CONTENT_TYPE_SENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Seconds up to which requests are counted: from the fastest read to a long poll.
 const SECONDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -110,7 +113,7 @@ impl Metrics {
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoResponse> {
     let mut text = String::new();
     encode(&mut text, &app.metrics().registry).map_err(|error| ApiError::internal(&error))?;
-    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
 }
 
 /// What is counted below the HTTP surface.
