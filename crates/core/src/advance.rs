@@ -56,6 +56,7 @@ impl Run {
         }
         let ending = self.state.ending.clone();
         self.conclude(turn, ending);
+        self.settle_pause(turn);
     }
 
     fn skip(&mut self, turn: &mut Turn, ix: NodeIx, reason: &str, cause: u64) {

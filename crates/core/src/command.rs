@@ -13,7 +13,7 @@ mod timer;
 pub use start::Start;
 
 use crate::effect::{Effect, Notice, TaskId, TimerId};
-use crate::event::{Cancellation, Event, Failure, RunEvent};
+use crate::event::{Cancellation, Event, Failure, Paused, Resumed, RunEvent};
 use crate::http::TaskFailure;
 use crate::journal::{Head, Record};
 use crate::perform::Product;
@@ -30,9 +30,13 @@ pub enum Command {
         reason: Option<String>,
         /// Who asks.
         by: Option<String>,
+        /// What becomes of work in flight.
+        drain: Drain,
     },
-    /// Lift a pause.
+    /// Lift a pause, or withdraw one that waits for work in flight.
     Resume {
+        /// Why, in the caller's words.
+        reason: Option<String>,
         /// Who asks.
         by: Option<String>,
     },
@@ -56,6 +60,16 @@ pub enum Command {
         /// Why.
         error: Failure,
     },
+}
+
+/// What a pause does about work in flight. Nothing new starts either way, and what is in flight is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drain {
+    /// The run is paused at once, and outcomes come in while it is.
+    Immediate,
+    /// The run is paused when the last outcome is known.
+    #[default]
+    CurrentNode,
 }
 
 /// How a task ended.
@@ -86,8 +100,10 @@ impl Run {
         let mut turn = Turn::new(self.head, now);
         match command {
             Command::Cancel(asked) => cancel::decide(self, &mut turn, asked)?,
-            Command::Pause { reason, by } => hold::pause(self, &mut turn, reason, by)?,
-            Command::Resume { by } => hold::resume(self, &mut turn, by)?,
+            Command::Pause { reason, by, drain } => {
+                hold::pause(self, &mut turn, Paused { reason, by }, drain)?;
+            }
+            Command::Resume { reason, by } => hold::resume(self, &mut turn, Resumed { reason, by })?,
             Command::Fire(timer) => timer::decide(self, &mut turn, &timer)?,
             Command::Report(report) => report::decide(self, &mut turn, report)?,
             Command::Hear { notice, heard } => child::hear(self, &mut turn, &notice, heard)?,

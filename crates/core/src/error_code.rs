@@ -77,6 +77,21 @@ table! {
     "run_erased" 410
         "What the run read and wrote was erased, so there is nothing left to look at or to remark on."
         "Nothing brings it back. `abide run show RUN` tells what is left of it.";
+    "run_already_active" 409
+        "The request says `X-Dedup: enforce`, and another run that was started so is under way for the same workflow and scope. Nothing was started."
+        "Look at the run in `details.activeRunId`. Wait for its end or cancel it, name another `scopeId`, or leave the header out.";
+    "run_not_pausable" 409
+        "The run is paused already, is about to be, is being cancelled or has ended. Nothing was changed."
+        "Look at `details.runStatus`.";
+    "run_not_paused" 409
+        "The run is not paused, so it can't be resumed. Nothing was changed."
+        "Look at `details.runStatus`.";
+    "idempotency_in_flight" 409
+        "A request with the same `Idempotency-Key` is being carried out."
+        "Repeat the request with the same key after `details.retryAfter` seconds; it gets the first one's answer.";
+    "idempotency_key_mismatch" 409
+        "The `Idempotency-Key` was used for a request with another body. Nothing was changed."
+        "Use a new key for a new request. To repeat a request, send the very same body.";
     "payload_too_large" 413
         "The request body is larger than the server takes. Nothing was changed."
         "Send less: pass a reference to large data instead of the data.";

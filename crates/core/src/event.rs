@@ -50,9 +50,9 @@ pub enum RunEvent {
     Cancelling(Cancellation),
     /// Accepted by a running or cancelling run; terminal.
     Cancelled(Cancellation),
-    /// Accepted by a running run that is not held.
+    /// Accepted by a running run that is not paused.
     Paused(Paused),
-    /// Accepted by a paused run.
+    /// Accepted by a paused run, and by one that is about to be.
     Resumed(Resumed),
     /// Accepted by a running run that is not held: a long stretch commits and goes on later.
     Yielded(Yielded),
@@ -68,6 +68,8 @@ pub enum RunEvent {
     LoopRestarted(LoopRestarted),
     /// Accepted by a run that has not ended: a child could not be started.
     ChildRefused(ChildRefused),
+    /// Accepted by a running run with work in flight that is not held: it is paused when that has ended.
+    Pausing(Paused),
 }
 
 /// What can happen to a node. The node table says which phases accept which.
@@ -145,7 +147,7 @@ declare! {
     RUN_CANCELLING = 4 "run.cancelling" v 2 false;
     RUN_CANCELLED = 5 "run.cancelled" v 2 true;
     RUN_PAUSED = 6 "run.paused" v 1 true;
-    RUN_RESUMED = 7 "run.resumed" v 1 true;
+    RUN_RESUMED = 7 "run.resumed" v 2 true;
     RUN_YIELDED = 8 "run.yielded" v 1 false;
     CHILD_REPORTED = 9 "child.reported" v 2 false;
     CAP_BREACHED = 10 "cap.breached" v 1 true;
@@ -153,6 +155,7 @@ declare! {
     LOOPBACK_LIMIT = 12 "workflow.loopback-limit" v 1 true;
     LOOP_RESTARTED = 13 "loop.restarted" v 1 false;
     CHILD_REFUSED = 14 "child.refused" v 1 false;
+    RUN_PAUSING = 15 "run.pausing" v 1 false;
     NODE_STARTED = 100 "node.started" v 2 true;
     NODE_COMPLETED = 101 "node.completed" v 2 true;
     NODE_FAILED = 102 "node.failed" v 2 true;
@@ -250,6 +253,7 @@ impl RunEvent {
             Self::LoopbackLimit(_) => LOOPBACK_LIMIT,
             Self::LoopRestarted(_) => LOOP_RESTARTED,
             Self::ChildRefused(_) => CHILD_REFUSED,
+            Self::Pausing(_) => RUN_PAUSING,
         }
     }
 
@@ -269,6 +273,7 @@ impl RunEvent {
             Self::LoopbackLimit(payload) => serde_json::to_vec(payload),
             Self::LoopRestarted(payload) => serde_json::to_vec(payload),
             Self::ChildRefused(payload) => serde_json::to_vec(payload),
+            Self::Pausing(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -288,6 +293,7 @@ impl RunEvent {
             LOOPBACK_LIMIT => read(kind, payload).map(Self::LoopbackLimit),
             LOOP_RESTARTED => read(kind, payload).map(Self::LoopRestarted),
             CHILD_REFUSED => read(kind, payload).map(Self::ChildRefused),
+            RUN_PAUSING => read(kind, payload).map(Self::Pausing),
             _ => Err(format!("{} is no event of a run", kind.name)),
         }
     }

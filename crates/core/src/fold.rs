@@ -14,7 +14,7 @@ use crate::event::{
 use crate::journal::Record;
 use crate::node::NodePhase;
 use crate::run::{Corrupt, Ending, Run};
-use crate::{Lifecycle, Millis, NodeIx, ports};
+use crate::{Hold, Lifecycle, Millis, NodeIx, ports};
 
 /// A lease can be claimed anew so many times, in bits, before its fence reaches that of the next event.
 const FENCES_PER_EVENT_BITS: u32 = 16;
@@ -68,10 +68,23 @@ impl Run {
             RunEvent::Cancelled(_) => self.end(None, Some("parent-cancelled"), folding),
             RunEvent::Cancelling(asked) => {
                 state.ending = Some(Ending::cancelled(asked));
+                if state.hold == Hold::None {
+                    (state.pausing, state.paused_at) = (None, None);
+                }
                 self.stop_waiting(folding);
             }
-            RunEvent::Paused(_) => self.stop_clock(folding),
-            RunEvent::Resumed(_) => self.start_clock(folding),
+            RunEvent::Pausing(asked) => {
+                (state.pausing, state.paused_at) = (Some(asked.clone()), Some(folding.at));
+                self.disarm(&TimerId::Stretch, folding);
+            }
+            RunEvent::Paused(_) => {
+                (state.pausing, state.paused_at) = (None, Some(folding.at));
+                self.stop_clock(folding);
+            }
+            RunEvent::Resumed(_) => {
+                (state.pausing, state.paused_at) = (None, None);
+                self.start_clock(folding);
+            }
             RunEvent::Yielded(_) => self.arm(TimerId::Stretch, folding.at, folding),
             RunEvent::ChildReported(report) => {
                 folding.effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
@@ -108,6 +121,7 @@ impl Run {
         state.parent = started.parent.clone();
         state.trace = started.trace.clone();
         state.reading = started.reading;
+        (state.scope, state.exclusive) = (started.scope.clone(), started.exclusive);
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
         }
@@ -130,6 +144,7 @@ impl Run {
         state.doomed.clear();
         state.restarts.clear();
         state.time_left = None;
+        (state.pausing, state.paused_at) = (None, None);
         for (timer, due) in std::mem::take(&mut state.timers) {
             folding.effects.push(Effect::DropTimer { timer, due });
         }

@@ -64,7 +64,7 @@ mod yaml;
 
 pub use annotation::{Annotation, Signal, SignalKind, Target};
 pub use channel::{Channel, Reducer, WriteRefused};
-pub use command::{Command, Report, Start, Step};
+pub use command::{Command, Drain, Report, Start, Step};
 pub use definition::Problem;
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};

@@ -31,6 +31,8 @@ pub enum Lifecycle {
 pub enum Hold {
     /// Nothing does.
     None,
+    /// An operator paused the run, and work in flight is being waited for. No node starts.
+    Pausing,
     /// An operator paused the run. Timers go on and outcomes are recorded, but no node starts.
     Paused,
 }
@@ -45,7 +47,8 @@ impl Lifecycle {
             (Running, RunEvent::Failed(_)) => Some(Failed),
             (Running, RunEvent::Cancelling(_)) => Some(Cancelling),
             (Running | Cancelling, RunEvent::Cancelled(_)) => Some(Cancelled),
-            (Running, RunEvent::Paused(_) | RunEvent::Resumed(_) | RunEvent::Yielded(_)) => Some(Running),
+            (Running, RunEvent::Pausing(_) | RunEvent::Paused(_) | RunEvent::Resumed(_)) => Some(Running),
+            (Running, RunEvent::Yielded(_)) => Some(Running),
             (Running, RunEvent::CapBreached(_) | RunEvent::LoopbackLimit(_) | RunEvent::LoopRestarted(_)) => {
                 Some(Running)
             }
@@ -72,16 +75,19 @@ impl Hold {
     /// The hold after `event`, or `None` if the event is illegal here.
     pub fn after(self, event: &RunEvent) -> Option<Self> {
         match (self, event) {
-            (Self::None, RunEvent::Paused(_)) => Some(Self::Paused),
-            (Self::Paused, RunEvent::Resumed(_)) => Some(Self::None),
-            (_, RunEvent::Paused(_) | RunEvent::Resumed(_)) => None,
+            (Self::None, RunEvent::Pausing(_)) => Some(Self::Pausing),
+            (Self::None | Self::Pausing, RunEvent::Paused(_)) => Some(Self::Paused),
+            (Self::Pausing | Self::Paused, RunEvent::Resumed(_)) => Some(Self::None),
+            (_, RunEvent::Pausing(_) | RunEvent::Paused(_) | RunEvent::Resumed(_)) => None,
             (_, RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_)) => Some(Self::None),
+            // The run ends when the work in flight has, so there is nothing to be paused then.
+            (Self::Pausing, RunEvent::Cancelling(_)) => Some(Self::None),
             // A yield means that nodes wait to be started, which a hold forbids.
-            (Self::Paused, RunEvent::Yielded(_) | RunEvent::LoopRestarted(_)) => None,
+            (Self::Pausing | Self::Paused, RunEvent::Yielded(_) | RunEvent::LoopRestarted(_)) => None,
             (hold, _) => Some(hold),
         }
     }
 
     /// Every hold, for tables and tests.
-    pub const ALL: [Self; 2] = [Self::None, Self::Paused];
+    pub const ALL: [Self; 3] = [Self::None, Self::Pausing, Self::Paused];
 }

@@ -54,6 +54,9 @@ pub const TAGS_MAX: usize = 100;
 /// Characters of one tag.
 pub const TAG_CHARS_MAX: usize = 256;
 
+/// Characters in the scope of a run: it is an id of the caller's, and part of a key.
+pub const SCOPE_CHARS_MAX: usize = 128;
+
 /// Problems that are told of one definition. Whoever has more mends these first.
 pub const PROBLEMS_MAX: usize = 100;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::{TaskId, TimerId};
-use crate::event::{Caps, Failure, Parent};
+use crate::event::{Caps, Failure, Parent, Paused};
 use crate::graph::{EdgeIx, LoopIx};
 use crate::journal::{Head, Salt};
 use crate::lifecycle::{Hold, Lifecycle};
@@ -84,6 +84,18 @@ pub(crate) struct State {
     /// Whether a child was started that goes when this run does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) cascades: bool,
+    /// What the caller says the run is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scope: Option<String>,
+    /// It is the only one of its workflow and scope that is under way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) exclusive: bool,
+    /// The pause that waits for work in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pausing: Option<Paused>,
+    /// When it was paused, or asked to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) paused_at: Option<Millis>,
     /// What was left of the run's time when it was paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) time_left: Option<Millis>,
@@ -161,6 +173,10 @@ impl Run {
             unsettled,
             executions: 0,
             cascades: false,
+            scope: None,
+            exclusive: false,
+            pausing: None,
+            paused_at: None,
             time_left: None,
             ending: None,
             error: None,
@@ -209,6 +225,21 @@ impl Run {
     /// What holds it.
     pub fn hold(&self) -> Hold {
         self.state.hold
+    }
+
+    /// When it was paused, or asked to be while work in flight is waited for.
+    pub fn paused_at(&self) -> Option<Millis> {
+        self.state.paused_at
+    }
+
+    /// What the caller says it is about.
+    pub fn scope(&self) -> Option<&str> {
+        self.state.scope.as_deref()
+    }
+
+    /// Whether no other run that says so may be under way for its workflow and scope.
+    pub fn is_exclusive(&self) -> bool {
+        self.state.exclusive
     }
 
     /// When its first event was recorded.

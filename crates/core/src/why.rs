@@ -19,8 +19,8 @@ pub struct Why {
 /// One thing that a run waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `cancelling`, `ending`, `stretch` or
-    /// `timeout`.
+    /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `pausing`, `cancelling`, `ending`,
+    /// `stretch` or `timeout`.
     pub kind: &'static str,
     /// The node that waits.
     pub node: Option<String>,
@@ -78,8 +78,17 @@ impl Run {
             let what = "it is going to fail, and work is under way whose outcome is unknown";
             return Some(Reason::of("ending", what.to_owned(), next));
         }
-        let next = "nothing starts until somebody resumes it";
-        (self.hold() == Hold::Paused).then(|| Reason::of("hold", "it is paused".to_owned(), next))
+        let since = self.paused_at();
+        let (kind, what, next) = match self.hold() {
+            Hold::None => return None,
+            Hold::Pausing => (
+                "pausing",
+                "it was asked to pause, and work is under way whose outcome is unknown",
+                "it is paused once they are reported",
+            ),
+            Hold::Paused => ("hold", "it is paused", "nothing starts until somebody resumes it"),
+        };
+        Some(Reason { since, ..Reason::of(kind, what.to_owned(), next) })
     }
 
     fn node_waits(&self, ix: NodeIx, node: &Node) -> Option<Reason> {
@@ -153,6 +162,7 @@ fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
     let head = match (run.lifecycle(), run.hold()) {
         (Lifecycle::Cancelling, _) => "it is being cancelled",
         (_, Hold::Paused) => "it is paused",
+        (_, Hold::Pausing) => "it is about to be paused",
         _ => "it is running",
     };
     let waits = if waits.is_empty() { String::new() } else { format!(" and waits for {}", waits.join(", ")) };

@@ -7,7 +7,7 @@ mod story;
 #[path = "domain/workflow.rs"]
 mod workflow;
 
-use abide_core::{Command, Lifecycle, NodePhase, Rejection, Run, Status, TimerId, limits};
+use abide_core::{Command, Drain, Lifecycle, NodePhase, Rejection, Run, Status, TimerId, limits};
 use serde_json::json;
 use story::{BEGIN, Story, cancellation, hours, key, notice, run_id};
 use workflow::{Workflow, delay, fail, noop, of_kind, task, workflow};
@@ -164,6 +164,8 @@ mod start {
             sensitive: Vec::new(),
             unset: Vec::new(),
             trace: None,
+            scope: None,
+            exclusive: false,
         };
         let mut twin = Run::empty(start.key, start.salt, start.graph.clone());
         let (run, step) = Run::start(start, -1).expect("the start is accepted");
@@ -379,7 +381,7 @@ mod pause {
         let story = Story::of(&one_delay())
             .start()
             .pause_because("lunch", "ann")
-            .ask(Command::Resume { by: Some("bob".to_owned()) });
+            .ask(Command::Resume { reason: None, by: Some("bob".to_owned()) });
         assert_eq!(story.payload("run.paused"), r#"{"reason":"lunch","by":"ann"}"#);
         assert_eq!(story.payload("run.resumed"), r#"{"by":"bob"}"#);
     }
@@ -624,8 +626,8 @@ mod before_the_start {
         let hear = Command::Hear { notice: notice(run_id(2), 1, Lifecycle::Completed), heard: None };
         let commands = [
             Command::Cancel(cancellation(None, None)),
-            Command::Pause { reason: None, by: None },
-            Command::Resume { by: None },
+            Command::Pause { reason: None, by: None, drain: Drain::CurrentNode },
+            Command::Resume { reason: None, by: None },
             Command::Fire(TimerId::Stretch),
             hear,
         ];

@@ -93,6 +93,17 @@ fn failing_shipment() -> Story {
         .stands(Status::Failed)
 }
 
+/// A run that has its scope to itself, and a pause that waits for what is under way.
+fn drained_shipment() -> Story {
+    Story::following(graph(SHIPMENT))
+        .alone_in("order-7")
+        .start()
+        .drain()
+        .report("label")
+        .report("pack")
+        .resume()
+}
+
 /// A run that is paused, resumed and cancelled, and hears from a child.
 fn cancelled_shipment() -> Story {
     Story::following(graph(SHIPMENT))
@@ -233,6 +244,11 @@ fn a_run_that_is_cancelled() {
 }
 
 #[test]
+fn a_run_that_is_drained() {
+    insta::assert_snapshot!(written(drained_shipment().journal()));
+}
+
+#[test]
 fn a_run_that_retries_loops_writes_and_has_a_child() {
     insta::assert_snapshot!(written(shipped_order().journal()));
 }
@@ -275,6 +291,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         greeting(),
         failing_shipment(),
         cancelled_shipment(),
+        drained_shipment(),
         yielding(),
         shipped_order(),
         refused_order(),
@@ -297,6 +314,12 @@ fn the_state_of_a_failing_run() {
         .metadata(&json!({"team": "blue"}))
         .start()
         .report_failure("label", "no paper");
+    insta::assert_json_snapshot!(state(&story));
+}
+
+#[test]
+fn the_state_of_a_run_that_is_about_to_be_paused() {
+    let story = Story::following(graph(SHIPMENT)).alone_in("order-7").start().drain();
     insta::assert_json_snapshot!(state(&story));
 }
 
@@ -337,7 +360,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":2"#, r#""version":3"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":3"#, r#""version":4"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());

@@ -9,8 +9,9 @@ mod workflow;
 use std::collections::{HashMap, HashSet};
 
 use abide_core::{
-    Cancellation, Command, Event, Failure, Head, Hold, JsonMap, Lifecycle, NodeEvent, NodePhase, Notice,
-    Payload, Product, Record, Rejection, Report, Run, RunEvent, RunId, TaskId, TimerId, limits,
+    Cancellation, Command, Drain, Event, Failure, Head, Hold, JsonMap, Lifecycle, NodeEvent, NodePhase,
+    Notice, Payload, Product, Record, Rejection, Report, Run, RunEvent, RunId, Status, TaskId, TimerId,
+    limits,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -144,11 +145,28 @@ proptest! {
             let starts = step.records.iter().filter(|record| is_start(record)).count();
             prop_assert!(starts <= limits::STRETCH_NODES_MAX);
             let lifted = matches!(turn.command, Some(Command::Resume { .. }));
-            let held = turn.before.hold() == Hold::Paused && !lifted;
+            let held = turn.before.hold() != Hold::None && !lifted;
             let failing = turn.before.nodes().iter().any(|node| node.phase == NodePhase::Failed);
             if held || failing || turn.before.lifecycle() == Lifecycle::Cancelling {
                 prop_assert_eq!(starts, 0);
             }
+        }
+    }
+
+    #[test]
+    fn a_pause_that_waits_takes_effect_when_the_last_outcome_is_known(plan in plans()) {
+        for turn in &plan.play_to_the_end().turns {
+            let run = &turn.after;
+            if run.hold() == Hold::Pausing {
+                prop_assert!(run.tasks().next().is_some(), "it waits for nothing");
+                prop_assert_eq!(run.status(), Status::Running, "nobody sees a pause that is not there yet");
+            }
+            let asked = matches!(turn.command, Some(Command::Pause { .. }));
+            if turn.before.hold() == Hold::Pausing && run.hold() == Hold::Paused && !asked {
+                prop_assert!(run.tasks().next().is_none(), "it did not wait");
+            }
+            prop_assert!(run.hold() == Hold::None || !run.lifecycle().is_terminal(), "an ended run is held");
+            prop_assert_eq!(run.paused_at().is_some(), run.hold() != Hold::None);
         }
     }
 
@@ -326,8 +344,8 @@ fn every_command() -> Vec<Command> {
     let error = Failure::new("workflow_not_found", "there is no such workflow");
     vec![
         Command::Cancel(Cancellation { reason: None, cancelled_by: None, parent_run_id: None }),
-        Command::Pause { reason, by: by.clone() },
-        Command::Resume { by },
+        Command::Pause { reason, by: by.clone(), drain: Drain::CurrentNode },
+        Command::Resume { reason: None, by },
         Command::Fire(TimerId::Stretch),
         Command::Fire(TimerId::Delay { node, execution: 1 }),
         Command::Fire(TimerId::RunTimeout),

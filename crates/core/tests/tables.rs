@@ -55,6 +55,7 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         "",
         r#"{"child":"run-00000000-0000-0000-0000-000000000000","node":"n","error":{"code":"c","message":"m"}}"#,
     ),
+    ("run.pausing", "", "{}"),
     ("node.started", "", r#"{"typeId":"core.noop","execution":1}"#),
     ("node.started", " with `until`", r#"{"typeId":"core.delay","execution":1,"until":5}"#),
     ("node.started", " with `forChild`", r#"{"typeId":"core.subWorkflow","execution":1,"forChild":true}"#),

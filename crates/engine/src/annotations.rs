@@ -3,15 +3,15 @@
 //! Nothing here takes a run's lock, makes an event or wakes anybody: an annotation can't change what it is about.
 
 use abide_core::{Annotation, EventId, Json, Key, Millis, Rejection, Target, limits};
-use abide_store::{Annotated as Kept, NewAnnotation, Note};
+use abide_store::{Annotated as Kept, NewAnnotation, Note, Receipt};
 
 use crate::{Engine, Error};
 
-/// An annotation that is on disk.
+/// An annotation with who made it, and when.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotated {
-    /// Its place among the run's notes.
-    pub sequence: u64,
+    /// Its place among the run's notes, once it has one.
+    pub sequence: Option<u64>,
     /// What it says, and about what.
     pub annotation: Annotation,
     /// When it was made.
@@ -22,19 +22,30 @@ pub struct Annotated {
 
 impl Engine {
     /// Keeps an annotation of a run, durably, whether the run has ended or not. What looks like a secret in it is
-    /// taken out first.
-    pub async fn annotate(&self, key: Key, said: Annotation, by: Option<String>) -> Result<Annotated, Error> {
+    /// taken out first. The answer is what `answer` makes of it; it is kept with it under `receipt`, if the request
+    /// may be repeated.
+    pub async fn annotate(
+        &self,
+        key: Key,
+        said: Annotation,
+        by: Option<String>,
+        receipt: Option<Receipt>,
+        answer: impl FnOnce(Annotated) -> Vec<u8>,
+    ) -> Result<Vec<u8>, Error> {
         self.check_open()?;
         self.check_target(key, &said.target).await?;
         let annotation =
             Annotation { id: format!("ann-{}", uuid::Uuid::now_v7().simple()), ..said }.admit()?;
         let (at, body) = (self.clock().now(), Json::of(&annotation));
-        let new = NewAnnotation { key, at, by: by.clone(), body, most: limits::ANNOTATIONS_MAX };
+        let answer = answer(Annotated { sequence: None, annotation, at, by: by.clone() });
+        let receipt = receipt.map(|blank| Receipt { body: answer.clone(), at, ..blank });
+        let new = NewAnnotation { key, at, by, body, most: limits::ANNOTATIONS_MAX, receipt };
         match self.store().annotate(new).await? {
             Kept::NotFound => Err(Error::RunNotFound(key.id)),
             Kept::Erased => Err(Error::Erased(key.id)),
             Kept::Full => Err(Error::AnnotationsFull(key.id)),
-            Kept::Done { sequence } => Ok(Annotated { sequence, annotation, at, by }),
+            Kept::Receipted => Err(abide_store::Error::Receipted.into()),
+            Kept::Done { .. } => Ok(answer),
         }
     }
 
@@ -83,5 +94,5 @@ fn read(key: Key, note: Note) -> Result<Annotated, Error> {
         abide_store::Error::Failed(reason)
     };
     let annotation = note.body.parse().map_err(unreadable)?;
-    Ok(Annotated { sequence: note.sequence, annotation, at: note.at, by: note.by })
+    Ok(Annotated { sequence: Some(note.sequence), annotation, at: note.at, by: note.by })
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    Cancellation, Command, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status,
+    Cancellation, Command, Drain, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status,
     TenantId,
 };
 use abide_store::{ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WorkflowVersion};
@@ -21,8 +21,8 @@ use crate::stats::{Counters, Stats};
 use crate::timers::Timers;
 use crate::trace::{Spans, Trace};
 use crate::{
-    Clock, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Secrets, Subscription, executor, limits,
-    outbox, timers,
+    Clock, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription, executor,
+    limits, outbox, reply, timers,
 };
 
 /// Runs of many tenants on one store.
@@ -91,6 +91,10 @@ pub struct NewRun {
     pub by: Option<String>,
     /// The trace that it belongs to.
     pub trace: Option<Trace>,
+    /// What the caller says it is about.
+    pub scope: Option<String>,
+    /// It does not start while another that says so is under way for the same workflow and scope.
+    pub exclusive: bool,
 }
 
 impl NewRun {
@@ -106,6 +110,8 @@ impl NewRun {
             parent: None,
             by: None,
             trace: None,
+            scope: None,
+            exclusive: false,
         }
     }
 }
@@ -136,6 +142,7 @@ impl Engine {
             tokio::spawn(timers::run(shell.clone())),
             tokio::spawn(executor::run(shell.clone())),
             tokio::spawn(outbox::run(shell.clone())),
+            tokio::spawn(reply::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
@@ -219,13 +226,62 @@ impl Engine {
     pub async fn start_run(&self, new: NewRun) -> Result<(RunId, Status), Error> {
         self.check_open()?;
         let graph = self.workflow(new.tenant, &new.workflow_id).await?;
+        self.start_as(new, graph, Basis::default(), |run| (run.key().id, run.status())).await
+    }
+
+    /// Starts a run and answers as `reply` says. The answer is kept with the start, if the request may be repeated.
+    pub async fn start_for(&self, new: NewRun, reply: Reply) -> Result<Vec<u8>, Error> {
+        self.check_open()?;
+        let graph = self.workflow(new.tenant, &new.workflow_id).await?;
+        let basis = Basis { reply: Some(reply.clone()), ..Basis::default() };
+        self.start_as(new, graph, basis, |run| reply.body(run)).await
+    }
+
+    async fn start_as<T>(
+        &self,
+        new: NewRun,
+        graph: Arc<Graph>,
+        basis: Basis,
+        see: impl Fn(&Run) -> T,
+    ) -> Result<T, Error> {
+        let claimed = new
+            .exclusive
+            .then(|| (new.tenant, new.workflow_id.clone(), new.scope.clone().unwrap_or_default()));
+        if let Some(holder) = self.claimant(claimed.as_ref()).await? {
+            return Err(Error::Claimed(holder));
+        }
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
-        let NewRun { inputs, tags, metadata, configurable, parent, by, trace, .. } = new;
-        let start =
-            Start { inputs, tags, metadata, parent, by, configurable, trace, ..Start::of(key, salt, graph) };
-        let status = self.shell.start(start, None).await?;
-        Ok((key.id, status))
+        let NewRun { inputs, tags, metadata, configurable, parent, by, trace, scope, exclusive, .. } = new;
+        let given = Start {
+            inputs,
+            tags,
+            metadata,
+            parent,
+            by,
+            configurable,
+            trace,
+            scope,
+            exclusive,
+            ..Start::of(key, salt, graph)
+        };
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            match self.shell.start(given.clone(), basis.clone(), &see).await {
+                Err(Error::Store(abide_store::Error::Claimed)) => {}
+                other => return other,
+            }
+            // Whoever came first may have ended since, and then it is our turn.
+            if let Some(holder) = self.claimant(claimed.as_ref()).await? {
+                return Err(Error::Claimed(holder));
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// Who has a scope to itself.
+    async fn claimant(&self, claim: Option<&(TenantId, String, String)>) -> Result<Option<RunId>, Error> {
+        let Some((tenant, workflow, scope)) = claim.cloned() else { return Ok(None) };
+        Ok(self.shell.store.claimant(tenant, workflow, scope).await?)
     }
 
     /// Cancels a run. The answer is how it stands then.
@@ -239,14 +295,22 @@ impl Engine {
         self.ask(key, Command::Cancel(asked)).await
     }
 
-    /// Keeps a run's nodes from starting.
+    /// Keeps a run's nodes from starting, at once.
     pub async fn pause(&self, key: Key, reason: Option<String>, by: Option<String>) -> Result<Status, Error> {
-        self.ask(key, Command::Pause { reason, by }).await
+        self.ask(key, Command::Pause { reason, by, drain: Drain::Immediate }).await
     }
 
     /// Lifts a pause.
     pub async fn resume(&self, key: Key, by: Option<String>) -> Result<Status, Error> {
-        self.ask(key, Command::Resume { by }).await
+        self.ask(key, Command::Resume { reason: None, by }).await
+    }
+
+    /// Has a run decide a command and answers as `reply` says. The answer is kept with the decision, if the request may
+    /// be repeated.
+    pub async fn ask_for(&self, key: Key, command: &Command, reply: Reply) -> Result<Vec<u8>, Error> {
+        self.check_open()?;
+        let basis = Basis { reply: Some(reply.clone()), ..Basis::default() };
+        self.shell.decide(key, command, Lane::Interactive, basis, |run| reply.body(run)).await
     }
 
     async fn ask(&self, key: Key, command: Command) -> Result<Status, Error> {

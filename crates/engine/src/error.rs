@@ -14,6 +14,9 @@ pub enum Error {
     /// The core refused it; nothing was changed.
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    /// Another run that is under way has the workflow and scope to itself.
+    #[error("{0} has the workflow and scope to itself")]
+    Claimed(RunId),
     /// The run's payloads were erased, so nothing but its outline is left.
     #[error("the payloads of {0} were erased")]
     Erased(RunId),

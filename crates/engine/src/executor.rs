@@ -208,10 +208,7 @@ impl Dispatch {
 
     /// Does something as part of it.
     async fn within<F: Future>(&self, work: F) -> F::Output {
-        match &self.own {
-            Some(own) => trace::within(own.clone(), work).await,
-            None => work.await,
-        }
+        trace::carried(self.own.clone(), work).await
     }
 
     fn end(self, failed: bool) {

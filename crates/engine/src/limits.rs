@@ -105,3 +105,12 @@ pub const HTTP_LOOKUPS_MAX: usize = 32;
 
 /// Artifacts that are read at once while one is looked for by its name.
 pub const ARTIFACTS_PAGE_MAX: usize = 1_000;
+
+/// How long a receipt is kept at least. OpenWOP asks for a day: whoever repeats a request later must look first.
+pub const RECEIPT_KEPT_MS: i64 = 24 * 3_600_000;
+
+/// How often old receipts are forgotten: often enough that the table stays near a day's worth.
+pub const RECEIPT_PURGE_MS: i64 = 3_600_000;
+
+/// Receipts forgotten in one transaction, so that those who wait for the writer get their turn.
+pub const RECEIPTS_PURGED_MAX: usize = 1000;

@@ -201,7 +201,8 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
         trace: spawn.trace,
         ..Start::of(spawn.child.of(tenant), salt, graph)
     };
-    shell.start(start, Some(at)).await.map(|_| ())
+    let basis = Basis { consumed: Some(at), ..Basis::default() };
+    shell.start(start, basis, |_| ()).await
 }
 
 /// Has a run decide what a message says, and forgets the message with it.

@@ -11,6 +11,7 @@ use crate::executor::Executor;
 use crate::graphs::Graphs;
 use crate::hot::{Ahead, Cell, Hot};
 use crate::outbox::Outbox;
+use crate::reply::Reply;
 use crate::stats::Counters;
 use crate::timers::Timers;
 use crate::trace::{self, OpenSpan, SpanKind, Spans, Trace};
@@ -38,12 +39,14 @@ pub(crate) struct Shell {
 }
 
 /// What goes into a commit beside the decision.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Basis {
     /// The lease under which a task was performed.
     pub(crate) fence: Option<u64>,
     /// The message that is being delivered.
     pub(crate) consumed: Option<MessageRef>,
+    /// What is answered to a request that may be repeated.
+    pub(crate) reply: Option<Reply>,
 }
 
 /// A commit on its way.
@@ -68,24 +71,25 @@ struct Pending {
 type Answered = oneshot::Receiver<Result<(), abide_store::Error>>;
 
 impl Shell {
-    /// Starts a run and returns once its first commit is durable. The answer is how it stood then.
+    /// Starts a run and returns once its first commit is durable. The answer is what `see` finds in the run
+    /// then.
     ///
-    /// `consumed` is the message that asked for it, if it is a child.
-    pub(crate) async fn start(
+    /// Started by a message, it is a child, and nobody waits for it.
+    pub(crate) async fn start<T>(
         self: &Arc<Self>,
         start: Start,
-        consumed: Option<MessageRef>,
-    ) -> Result<Status, Error> {
+        basis: Basis,
+        see: impl Fn(&Run) -> T,
+    ) -> Result<T, Error> {
         let permit = self.permit().await?;
         let (graph, salt, tenant) = (start.graph.clone(), start.salt, start.key.tenant);
         let (run, step) = Run::start(start, self.clock.now())?;
         // What is told is what this commit says: the run may be ahead of the disk again by the time it is told.
-        let status = run.status();
+        let seen = see(&run);
         let cell = Cell::new(run, 0, 0);
         let answered = {
             let ahead = cell.lock().ok_or(Error::Contended)?;
-            let basis = Basis { consumed, ..Basis::default() };
-            let mut commit = commit_of(&ahead, step, basis);
+            let mut commit = self.commit_of(&ahead, step, &basis);
             commit.salt = Some(salt);
             if !self.graphs.is_stored(tenant, graph.hash) {
                 commit.blobs.push((graph.hash, graph.source.clone()));
@@ -93,12 +97,12 @@ impl Shell {
             if !ahead.run.lifecycle().is_terminal() {
                 self.hot.insert(&cell);
             }
-            let lane = if consumed.is_some() { Lane::Background } else { Lane::Interactive };
+            let lane = if basis.consumed.is_some() { Lane::Background } else { Lane::Interactive };
             self.submit(&cell, ahead, commit, lane, permit)
         };
         answered.await.unwrap_or(Err(abide_store::Error::Closed))?;
         self.graphs.mark_stored(tenant, graph.hash);
-        Ok(status)
+        Ok(seen)
     }
 
     /// Decides a command and returns once it is durable. The answer is what `see` finds in the run then.
@@ -115,7 +119,7 @@ impl Shell {
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
             let permit = self.permit().await?;
             let cell = self.cell(key).await?;
-            match self.attempt(&cell, command, lane, basis, permit, &see) {
+            match self.attempt(&cell, command, lane, &basis, permit, &see) {
                 Attempt::Dead => self.hot.remove(&cell),
                 Attempt::Rejected(rejection, next) if cell.wait_durable(next).await => {
                     // Nothing more comes of it, and its payloads may be erased.
@@ -141,7 +145,7 @@ impl Shell {
         cell: &Arc<Cell>,
         command: &Command,
         lane: Lane,
-        basis: Basis,
+        basis: &Basis,
         permit: OwnedSemaphorePermit,
         see: &impl Fn(&Run) -> T,
     ) -> Attempt<T> {
@@ -152,7 +156,7 @@ impl Shell {
         match ahead.run.decide(command.clone(), self.clock.now()) {
             Err(rejection) => Attempt::Rejected(rejection, expected),
             Ok(step) => {
-                let commit = commit_of(&ahead, step, basis);
+                let commit = self.commit_of(&ahead, step, basis);
                 let seen = see(&ahead.run);
                 Attempt::Submitted(self.submit(cell, ahead, commit, lane, permit), seen)
             }
@@ -232,8 +236,8 @@ impl Shell {
                 self.carry_out(cell.key, effects, places, pending.trace.as_ref());
             }
             Err(error) => {
-                use abide_store::Error::{Delivered, Fenced, Stale};
-                if !matches!(error, Stale | Fenced | Delivered) {
+                use abide_store::Error::{Claimed, Delivered, Fenced, Receipted, Stale};
+                if !matches!(error, Stale | Fenced | Delivered | Receipted | Claimed) {
                     tracing::error!(run = %cell.key.id, %error, "a commit failed; the run is read again");
                 }
                 cell.kill();
@@ -307,6 +311,17 @@ impl Shell {
         Ok((run, kept))
     }
 
+    fn commit_of(&self, ahead: &Ahead, step: Step, basis: &Basis) -> Commit {
+        let now = self.clock.now();
+        Commit {
+            snapshot: wants_snapshot(ahead).then(|| ahead.run.snapshot()),
+            fence: basis.fence,
+            consumed: basis.consumed,
+            receipt: basis.reply.as_ref().and_then(|reply| reply.receipt(&ahead.run, now)),
+            ..Commit::of(&ahead.run, step)
+        }
+    }
+
     async fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
         self.permits.clone().acquire_owned().await.map_err(|_| Error::Draining)
     }
@@ -340,15 +355,6 @@ fn cell_of(run: Run, snapshot_at: u64) -> Arc<Cell> {
 fn cut_short(sequence: u64, counted: u64) -> abide_core::Corrupt {
     let reason = format!("the journal ends before it, and not as its columns say ({counted} events)");
     abide_core::Corrupt { sequence, reason }
-}
-
-fn commit_of(ahead: &Ahead, step: Step, basis: Basis) -> Commit {
-    Commit {
-        snapshot: wants_snapshot(ahead).then(|| ahead.run.snapshot()),
-        fence: basis.fence,
-        consumed: basis.consumed,
-        ..Commit::of(&ahead.run, step)
-    }
 }
 
 /// A snapshot is kept when a run comes to rest behind a good many events, and every so often in any case.

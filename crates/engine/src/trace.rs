@@ -18,6 +18,14 @@ pub async fn within<F: Future>(trace: Trace, work: F) -> F::Output {
     CURRENT.scope(trace, work).await
 }
 
+/// Does something as part of a span if there is one: for work that is handed to a task of its own.
+pub async fn carried<F: Future>(trace: Option<Trace>, work: F) -> F::Output {
+    match trace {
+        Some(trace) => within(trace, work).await,
+        None => work.await,
+    }
+}
+
 /// The span that the current task is part of.
 pub fn current() -> Option<Trace> {
     CURRENT.try_with(Clone::clone).ok()

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::auth::Keys;
 use crate::error::ApiError;
 use crate::gate::{self, Gate};
+use crate::idempotency::Slots;
 use crate::metrics::Metrics;
 use crate::operation::Operation;
 use crate::otlp::Otlp;
@@ -44,6 +45,7 @@ pub struct AppOptions {
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
+    slots: Slots,
     stopping: watch::Sender<bool>,
     metrics: Metrics,
     discovery: OnceLock<openwop::discovery::Document>,
@@ -56,6 +58,7 @@ impl App {
         let metrics = Metrics::of(&options);
         Arc::new(Self {
             options,
+            slots: Slots::default(),
             stopping: watch::Sender::new(false),
             metrics,
             discovery: OnceLock::new(),
@@ -69,6 +72,11 @@ impl App {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.options.keys
+    }
+
+    /// Repeatable requests that are under way.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
     }
 
     pub(crate) fn secrets(&self) -> &SecretStore {

@@ -92,6 +92,11 @@ impl Keys {
         Ok(Self { keyring, by_id })
     }
 
+    /// What secrets are signed with.
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
     /// Whether anybody could sign in at all.
     pub fn is_empty(&self) -> bool {
         self.by_id.values().all(|key| key.revoked_at.is_some())

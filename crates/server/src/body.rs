@@ -18,10 +18,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
-        let bytes = read(request.into_body(), limits::BODY_BYTES_MAX).await?;
-        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        parse(bytes).map(Self)
+        parse(&read_json(request.into_body()).await?).map(Self)
     }
+}
+
+/// The bytes of a JSON body. An empty one stands for `{}`.
+pub(crate) async fn read_json(body: Body) -> Result<Vec<u8>> {
+    let bytes = read(body, limits::BODY_BYTES_MAX).await?;
+    Ok(if bytes.is_empty() { b"{}".to_vec() } else { bytes })
 }
 
 /// A workflow definition as it was sent.
@@ -86,7 +90,8 @@ fn is_length_limit(error: &axum::Error) -> bool {
     error.to_string().contains("length limit")
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+/// Reads a body, or says where it is wrong.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     check_readable(bytes)
         .map_err(|reason| ApiError::new("validation_error", format!("the body {reason}")))?;
     let mut reader = serde_json::Deserializer::from_slice(bytes);

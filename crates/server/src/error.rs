@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::{idempotency, limits};
+
 /// An answer that says no.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -63,6 +65,11 @@ impl ApiError {
         Self::new("internal_error", message).with("correlationId", id)
     }
 
+    /// The code and the message.
+    pub(crate) fn into_words(self) -> (&'static str, String) {
+        (self.code, self.message)
+    }
+
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
@@ -101,6 +108,17 @@ impl From<EngineError> for ApiError {
                 Self::new("workflow_not_found", message).with("workflowId", id)
             }
             EngineError::Rejected(rejection) => rejection.into(),
+            EngineError::Claimed(run) => {
+                let message = format!(
+                    "{run} is under way for this workflow and scope; wait for its end, cancel it, or leave X-Dedup out"
+                );
+                Self::new("run_already_active", message)
+                    .with("activeRunId", run.to_string())
+                    .with("activeHost", "cloud")
+                    .with("retryAfter", limits::DEDUP_RETRY_SECONDS)
+            }
+            // Somebody else was quicker; what was answered there is found when the request is repeated.
+            EngineError::Store(abide_store::Error::Receipted) => idempotency::in_flight(),
             EngineError::NotEnded(run) => {
                 let message = format!("{run} has not ended; cancel it first, or wait for its end");
                 Self::new("run_not_ended", message)

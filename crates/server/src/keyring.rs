@@ -84,6 +84,13 @@ impl Keyring {
         mac
     }
 
+    /// The MAC of `message` for `purpose`, the same for as long as the oldest secret is in the ring: for what is looked up
+    /// by its MAC.
+    pub fn lasting_mac(&self, purpose: &str, message: &[u8]) -> [u8; 32] {
+        let oldest = self.keys.first().expect("a keyring has at least one key");
+        sign(oldest, purpose, message).try_into().expect("a MAC of SHA-256 has 32 bytes")
+    }
+
     /// Whether `mac` was made from `message` for `purpose` with any secret of this ring. In constant time.
     pub fn verify(&self, purpose: &str, message: &[u8], mac: &[u8]) -> bool {
         let Some((kid, tag)) = mac.split_first_chunk::<4>() else {

@@ -10,6 +10,7 @@
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
+//! | requests that may be repeated | `idempotency.rs` |
 //! | API keys and the keyring | `auth.rs`, `keyring.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
@@ -23,6 +24,7 @@ mod dev;
 mod error;
 mod gate;
 mod health;
+mod idempotency;
 pub mod keyring;
 pub mod limits;
 mod metrics;

@@ -56,3 +56,24 @@ pub const SPANS_LINGER_MS: u64 = 1000;
 
 /// How long the collector may take for one request. What waits meanwhile is bounded.
 pub const SPANS_SEND_MS_MAX: u64 = 10_000;
+
+/// Characters of an Idempotency-Key (OpenWOP's own bound).
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
+
+/// How long a request waits for another one with the same key. What is done under a key takes one commit, so this is
+/// for a disk that hangs; whoever waits longer than this should hear something.
+pub const IDEMPOTENCY_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Seconds after which a request whose key is in use should be repeated.
+pub const IDEMPOTENCY_RETRY_SECONDS: u64 = 1;
+
+/// Seconds after which a start that was refused because of another run should be tried again. Nobody knows when that
+/// run ends; this keeps impatient clients from asking all the time.
+pub const DEDUP_RETRY_SECONDS: u64 = 5;
+
+/// Runs that one request may cancel (OpenWOP's own bound).
+pub const BULK_CANCEL_MAX: usize = 100;
+
+/// Runs of one request that are cancelled at once: enough that they share commits, few enough that others get their
+/// turn.
+pub const BULK_CANCEL_AT_ONCE: usize = 32;

@@ -21,7 +21,10 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), annotations(), artifacts(), secrets()].into_iter().flatten().collect()
+    [server(), workflows(), runs(), control(), annotations(), artifacts(), secrets()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -98,14 +101,17 @@ fn workflows() -> Vec<Operation> {
 
 fn runs() -> Vec<Operation> {
     use openwop::events::{self, Poll};
-    use openwop::runs::{Cancel, Cancelled, Create, Created, Erase, Erased, Listing, Page, Shown};
-    use openwop::runs::{cancel, create, erase, list, show, why};
+    use openwop::runs::{Create, Created, Erase, Erased, Listing, Page, Shown};
+    use openwop::runs::{create, erase, list, show, why};
     vec![
         Operation::post("/v1/runs", "createRun", "Starts a run.", create)
             .scope(Scope::RunsCreate)
             .takes::<Create>()
             .answers::<Created>(201, "The run is on disk.")
-            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"]),
+            .idempotent()
+            .header("X-Dedup", "`enforce`: refuse if another run that was started so is under way for the same workflow and scope.")
+            .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"])
+            .refuses(&["run_already_active"]),
         Operation::get("/v1/runs", "listRuns", "Runs, newest first.", list)
             .scope(Scope::RunsRead)
             .query::<Listing>()
@@ -114,11 +120,6 @@ fn runs() -> Vec<Operation> {
             .scope(Scope::RunsRead)
             .conditional()
             .answers::<Shown>(200, "The run, or what is left of it.")
-            .refuses(&["run_not_found"]),
-        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
-            .scope(Scope::RunsCancel)
-            .may_take::<Cancel>()
-            .answers::<Cancelled>(200, "How the run stands now.")
             .refuses(&["run_not_found"]),
         Operation::get(
             "/v1/runs/{runId}/why",
@@ -160,6 +161,7 @@ fn annotations() -> Vec<Operation> {
         Operation::post("/v1/runs/{runId}/annotations", "annotateRun", "Says something about a run.", create)
             .scope(Scope::RunsCreate)
             .takes::<Annotate>()
+            .idempotent()
             .answers::<AnnotationDoc>(201, "It is on disk.")
             .refuses(&["run_not_found", "run_erased", "annotations_full"]),
         Operation::get(
@@ -192,6 +194,36 @@ fn artifacts() -> Vec<Operation> {
             .scope(Scope::ArtifactsRead)
             .answers::<ArtifactDoc>(200, "The artifact, with what it holds.")
             .refuses(&["run_not_found", "artifact_not_found", "run_erased"]),
+    ]
+}
+
+fn control() -> Vec<Operation> {
+    use openwop::control::{Because, BulkCancel, BulkCancelled, Pause, Paused, Resumed, Stands};
+    use openwop::control::{cancel, cancel_many, pause, resume};
+    vec![
+        Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<Stands>(200, "How the run stands now: also if it had ended before.")
+            .refuses(&["run_not_found"]),
+        Operation::post("/v1/runs/{runId}:pause", "pauseRun", "Keeps a run's nodes from starting.", pause)
+            .scope(Scope::RunsCancel)
+            .may_take::<Pause>()
+            .idempotent()
+            .answers::<Paused>(202, "Nothing starts any more.")
+            .refuses(&["run_not_found", "run_not_pausable"]),
+        Operation::post("/v1/runs/{runId}:resume", "resumeRun", "Lets a paused run go on.", resume)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<Resumed>(202, "It goes on.")
+            .refuses(&["run_not_found", "run_not_paused"]),
+        Operation::post("/v1/runs:bulk-cancel", "bulkCancelRuns", "Cancels many runs.", cancel_many)
+            .scope(Scope::RunsCancel)
+            .takes::<BulkCancel>()
+            .idempotent()
+            .answers::<BulkCancelled>(200, "What became of each, in the order in which they were named."),
     ]
 }
 
@@ -245,6 +277,14 @@ mod tests {
                     operation.id
                 );
             }
+        }
+    }
+
+    #[test]
+    fn the_document_has_every_operation_and_no_name_for_two_schemas() {
+        let document = crate::openapi::Document::of(&documented());
+        for operation in documented() {
+            assert!(document.serves(&operation.method, operation.path), "{}", operation.id);
         }
     }
 }

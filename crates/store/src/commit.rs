@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use abide_core::{Effect, Hash, Head, Key, Record, Run, RunId, Salt, Step, Summary};
 
-use crate::Error;
+use crate::{Error, Receipt};
 
 /// What a decision brought about. It becomes durable as a whole or not at all.
 #[derive(Clone, Debug)]
@@ -33,6 +33,12 @@ pub struct Commit {
     pub consumed: Option<MessageRef>,
     /// Content-addressed bytes that the events refer to.
     pub blobs: Vec<(Hash, Arc<[u8]>)>,
+    /// What is answered to the request that led to this, if it may be repeated. If there is a receipt under the same
+    /// key already, the whole commit is refused.
+    pub receipt: Option<Receipt>,
+    /// The scope that the aggregate has to itself. Its first commit claims it, and is refused if another that is under
+    /// way has it; its last one gives it back.
+    pub claim: Option<String>,
 }
 
 impl Commit {
@@ -50,6 +56,8 @@ impl Commit {
             fence: None,
             consumed: None,
             blobs: Vec::new(),
+            receipt: None,
+            claim: run.is_exclusive().then(|| run.scope().unwrap_or_default().to_owned()),
         }
     }
 }

@@ -14,6 +14,12 @@ pub enum Error {
     /// The message was delivered before, by somebody else.
     #[error("the message has been delivered")]
     Delivered,
+    /// The same request was carried out before; its receipt tells what was answered.
+    #[error("the request has been carried out")]
+    Receipted,
+    /// Another run that is under way has the scope.
+    #[error("another run of the workflow and scope is under way")]
+    Claimed,
     /// The data can't be trusted as it is.
     #[error("{}: {reason}. {way_out}", file.display())]
     Damaged {

@@ -15,7 +15,7 @@ pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
 pub use rows::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow,
-    NewAnnotation, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};

@@ -237,6 +237,38 @@ impl std::fmt::Debug for SecretRow {
     }
 }
 
+/// What was answered to a request that may be repeated.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Whose request it was.
+    pub tenant: TenantId,
+    /// What was asked for: the operation, and the run that its path names.
+    pub endpoint: String,
+    /// A MAC of the key that the caller sent. The key itself is kept nowhere.
+    pub key: [u8; 32],
+    /// A MAC of the request.
+    pub digest: [u8; 32],
+    /// The HTTP status of the answer.
+    pub status: u16,
+    /// The answer, byte for byte. It tells ids, times and statuses, nothing that a run read or wrote.
+    pub body: Vec<u8>,
+    /// When it was given.
+    pub at: Millis,
+}
+
+/// Logs show what was asked for, not by which key.
+impl std::fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receipt")
+            .field("tenant", &self.tenant)
+            .field("endpoint", &self.endpoint)
+            .field("status", &self.status)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .field("at", &self.at)
+            .finish()
+    }
+}
+
 /// Who has an aggregate erased, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Erasure {
@@ -277,6 +309,15 @@ pub struct NewAnnotation {
     pub body: Json,
     /// How many annotations the aggregate may have, this one included.
     pub most: usize,
+    /// What is answered to the request that makes it, if that may be repeated.
+    pub receipt: Option<Receipt>,
+}
+
+impl NewAnnotation {
+    /// What the receipts of a run's annotations are filed under. They repeat what was said, so they are erased with it.
+    pub fn endpoint(run: RunId) -> String {
+        format!("annotateRun {run}")
+    }
 }
 
 /// What became of an annotation.
@@ -288,6 +329,8 @@ pub enum Annotated {
     Erased,
     /// It has as many as it may.
     Full,
+    /// There is a receipt under the same key: it was made before.
+    Receipted,
     /// It is kept, at this place among the aggregate's notes.
     Done {
         /// The place.

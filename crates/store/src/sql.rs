@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use abide_core::{Cascade, Effect, Notice, Payload, Record, RunId, Spawn, Status};
 use serde::Serialize;
 
-use crate::{Commit, Message};
+use crate::{Commit, Message, Receipt};
 
 /// A payload above this many bytes goes into a blob: rows of a clustered table should stay small.
 pub(crate) const INLINE_PAYLOAD_BYTES_MAX: usize = 4096;
@@ -51,6 +51,10 @@ pub enum Otherwise {
     Fenced,
     /// The message has been delivered before.
     Delivered,
+    /// The request has been carried out before.
+    Receipted,
+    /// Another run has the scope.
+    Claimed,
 }
 
 pub(crate) const CREATE: &str = "INSERT INTO aggregates \
@@ -87,10 +91,23 @@ pub(crate) const DISOWN: &str = "DELETE FROM children WHERE tenant = $1 AND pare
 pub(crate) const HEAR: &str = "INSERT INTO heard (tenant, receiver, sender, seq) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (tenant, receiver, sender) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > heard.seq";
 
+pub(crate) const RECEIPT: &str = "INSERT INTO receipts (tenant, endpoint, key, digest, status, body, at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+pub(crate) const CLAIM: &str = "INSERT INTO claims (tenant, workflow, scope, run) VALUES ($1, $2, $3, $4) \
+    ON CONFLICT (tenant, workflow, scope) DO UPDATE SET run = excluded.run \
+    WHERE NOT EXISTS (SELECT 1 FROM aggregates a WHERE a.tenant = claims.tenant AND a.id = claims.run \
+    AND a.status NOT IN ($5, $6, $7))";
+pub(crate) const RELEASE: &str =
+    "DELETE FROM claims WHERE tenant = $1 AND workflow = $2 AND scope = $3 AND run = $4";
+
 /// The statements of a commit. The first decides whether it is stale, so a stale commit writes nothing.
 pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
     let mut plan = Vec::with_capacity(2 + commit.records.len() + commit.effects.len());
     plan.push(head(commit));
+    plan.extend(commit.receipt.as_ref().map(receipt));
+    if let Some(scope) = &commit.claim {
+        hold(commit, scope, &mut plan);
+    }
     for record in &commit.records {
         append(commit, record, &mut plan);
     }
@@ -136,6 +153,36 @@ fn head(commit: &Commit) -> Statement<'_> {
         }
     };
     Statement { sql, values, otherwise: Otherwise::Stale }
+}
+
+/// The statement that keeps an answer for whoever asks again.
+pub(crate) fn receipt(receipt: &Receipt) -> Statement<'_> {
+    let values = vec![
+        int(receipt.tenant.0),
+        text(&receipt.endpoint),
+        blob(&receipt.key),
+        blob(&receipt.digest),
+        int(receipt.status),
+        blob(&receipt.body),
+        Value::Int(receipt.at),
+    ];
+    Statement { sql: RECEIPT, values, otherwise: Otherwise::Receipted }
+}
+
+/// Takes the scope at the beginning and gives it back at the end, which may be the same commit.
+fn hold<'a>(commit: &'a Commit, scope: &'a str, plan: &mut Vec<Statement<'a>>) {
+    let values = || {
+        let [tenant, id] = key(commit);
+        vec![tenant, text(&commit.summary.workflow_id), text(scope), id]
+    };
+    if commit.base.next == 0 {
+        let mut values = values();
+        values.extend(ENDED.map(|status| int(status.code())));
+        plan.push(Statement { sql: CLAIM, values, otherwise: Otherwise::Claimed });
+    }
+    if commit.summary.status.is_terminal() {
+        plan.push(Statement { sql: RELEASE, values: values(), otherwise: Otherwise::Fine });
+    }
 }
 
 fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'a>>) {
@@ -288,6 +335,9 @@ mod tests {
             CASCADE,
             CONSUME,
             HEAR,
+            RECEIPT,
+            CLAIM,
+            RELEASE,
         ];
         for sql in statements {
             let numbers: Vec<u32> = sql

@@ -11,6 +11,7 @@ mod migrate;
 mod open;
 mod queue;
 mod reader;
+mod receipts;
 mod secrets;
 mod workflows;
 mod writer;
@@ -28,8 +29,8 @@ pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
-    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals,
-    WorkflowVersion,
+    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow,
+    Totals, WorkflowVersion,
 };
 use erase::Progress;
 use queue::{Job, Queue};
@@ -289,6 +290,22 @@ impl Store for Sqlite {
 
     fn delete_secret(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
         self.write(move |transaction| secrets::delete(transaction, tenant, &name))
+    }
+
+    fn receipt(&self, tenant: TenantId, endpoint: String, key: [u8; 32]) -> Answer<'_, Option<Receipt>> {
+        self.read(move |connection| receipts::get(connection, tenant, &endpoint, &key))
+    }
+
+    fn put_receipt(&self, receipt: Receipt) -> Answer<'_, bool> {
+        self.write(move |transaction| receipts::put(transaction, &receipt))
+    }
+
+    fn purge_receipts(&self, before: Millis, limit: usize) -> Answer<'_, usize> {
+        self.write(move |transaction| receipts::purge(transaction, before, limit))
+    }
+
+    fn claimant(&self, tenant: TenantId, workflow: String, scope: String) -> Answer<'_, Option<RunId>> {
+        self.read(move |connection| receipts::claimant(connection, tenant, &workflow, &scope))
     }
 
     fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased> {

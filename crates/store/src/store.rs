@@ -8,8 +8,8 @@ use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
-    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, SecretRow, TaskRow, TimerRow, Totals,
-    WorkflowVersion,
+    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow,
+    Totals, WorkflowVersion,
 };
 
 /// A store's answer, when it comes.
@@ -22,8 +22,8 @@ pub trait Store: Send + Sync + 'static {
     /// Hands in a commit. It never blocks; `done` gets the answer, from another thread.
     /// A store that is closed gives `done` back uncalled.
     ///
-    /// `Ok` means that a power cut can't take it back. `Stale` and `Fenced` mean that nothing of it was
-    /// written. Commits in one lane are written in the order of submission; several share one transaction.
+    /// `Ok` means that a power cut can't take it back. `Stale`, `Fenced`, `Delivered`, `Receipted` and `Claimed` mean
+    /// that nothing of it was written. Commits in one lane are written in the order of submission; several share one transaction.
     fn submit(&self, commit: Commit, lane: Lane, done: Done) -> Result<(), Done>;
 
     /// Reads an aggregate: its latest snapshot and the events behind it, as of one moment.
@@ -107,6 +107,19 @@ pub trait Store: Send + Sync + 'static {
     /// Durably removes a secret. `false` if there is none.
     fn delete_secret(&self, tenant: TenantId, name: String) -> Answer<'_, bool>;
 
+    /// What was answered to a request under this key, if it was carried out.
+    fn receipt(&self, tenant: TenantId, endpoint: String, key: [u8; 32]) -> Answer<'_, Option<Receipt>>;
+
+    /// Durably keeps an answer that belongs to no single commit. `false` if there is one under the same key, which
+    /// stays as it is.
+    fn put_receipt(&self, receipt: Receipt) -> Answer<'_, bool>;
+
+    /// Durably forgets answers given before `before`, at most `limit` at once, oldest first. Gives how many.
+    fn purge_receipts(&self, before: Millis, limit: usize) -> Answer<'_, usize>;
+
+    /// The run under way that has this workflow and scope to itself. The scope is empty if none was given.
+    fn claimant(&self, tenant: TenantId, workflow: String, scope: String) -> Answer<'_, Option<RunId>>;
+
     /// Erases what an aggregate said: its payloads, its secret, its snapshot, and the messages to and from it that
     /// nobody can hear any more, and notes that. Its columns, the envelopes of its events,
     /// its children and its definition (which other runs share) stay, and the hash chain still verifies.
@@ -127,8 +140,8 @@ pub trait Store: Send + Sync + 'static {
     /// What was noted about an aggregate, oldest first.
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>>;
 
-    /// Durably keeps an annotation of an aggregate, whether that has ended or not. Its journal is not touched, and
-    /// erasing the aggregate erases what its annotations say.
+    /// Durably keeps an annotation of an aggregate, whether that has ended or not, and the receipt with it. Its
+    /// journal is not touched, and erasing the aggregate erases what its annotations say.
     fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated>;
 
     /// Reads an aggregate's annotations behind a place, oldest first, at most `limit`, and counts all of them. Those
@@ -170,6 +183,8 @@ pub struct ListQuery {
     pub tenant: TenantId,
     /// Only those that stand so.
     pub status: Option<Status>,
+    /// Only those of this workflow.
+    pub workflow: Option<String>,
     /// Only those older than this one: the last of the page before.
     pub before: Option<RunId>,
     /// At most so many.

@@ -1,30 +1,44 @@
 //! Pause and resume: a hold that keeps nodes from starting.
 
-use crate::command::{Turn, check_reason};
+use crate::command::{Drain, Turn, check_reason};
 use crate::event::{Paused, Resumed, RunEvent};
 use crate::{Hold, Rejection, Run};
 
-pub(super) fn pause(
-    run: &mut Run,
-    turn: &mut Turn,
-    reason: Option<String>,
-    by: Option<String>,
-) -> Result<(), Rejection> {
+pub(super) fn pause(run: &mut Run, turn: &mut Turn, asked: Paused, drain: Drain) -> Result<(), Rejection> {
     run.check_running()?;
-    check_reason(reason.as_ref())?;
-    if run.state.hold != Hold::None {
-        return Err(Rejection::AlreadyPaused);
-    }
-    turn.emit_run(run, RunEvent::Paused(Paused { reason, by }), None);
+    check_reason(asked.reason.as_ref())?;
+    let at_once = drain == Drain::Immediate || run.state.in_flight == 0;
+    let event = match (run.state.hold, at_once) {
+        // Whoever can't wait any longer may still say so.
+        (Hold::None | Hold::Pausing, true) => RunEvent::Paused(asked),
+        (Hold::None, false) => RunEvent::Pausing(asked),
+        (Hold::Pausing, false) | (Hold::Paused, _) => return Err(Rejection::AlreadyPaused),
+    };
+    turn.emit_run(run, event, None);
     Ok(())
 }
 
-pub(super) fn resume(run: &mut Run, turn: &mut Turn, by: Option<String>) -> Result<(), Rejection> {
+pub(super) fn resume(run: &mut Run, turn: &mut Turn, asked: Resumed) -> Result<(), Rejection> {
     run.check_running()?;
-    if run.state.hold != Hold::Paused {
+    check_reason(asked.reason.as_ref())?;
+    if run.state.hold == Hold::None {
         return Err(Rejection::NotPaused);
     }
-    turn.emit_run(run, RunEvent::Resumed(Resumed { by }), None);
+    turn.emit_run(run, RunEvent::Resumed(asked), None);
     run.advance(turn);
     Ok(())
+}
+
+impl Run {
+    /// Pauses a run that was waiting for the last outcome, if that is known now.
+    ///
+    /// A run that is going to end is not paused any more: it has ended by then.
+    pub(crate) fn settle_pause(&mut self, turn: &mut Turn) {
+        let is_drained = self.state.in_flight == 0 && self.state.ending.is_none();
+        if self.state.hold == Hold::Pausing && is_drained {
+            let asked = self.state.pausing.clone().unwrap_or_default();
+            let cause = turn.last_sequence();
+            turn.emit_run(self, RunEvent::Paused(asked), cause);
+        }
+    }
 }

@@ -34,6 +34,10 @@ pub struct Start {
     pub unset: Vec<String>,
     /// The trace that it belongs to.
     pub trace: Option<Trace>,
+    /// What the caller says the run is about.
+    pub scope: Option<String>,
+    /// No other run that says so may be under way for the same workflow and scope.
+    pub exclusive: bool,
 }
 
 impl Start {
@@ -52,6 +56,8 @@ impl Start {
             sensitive: Vec::new(),
             unset: Vec::new(),
             trace: None,
+            scope: None,
+            exclusive: false,
         }
     }
 }
@@ -77,6 +83,8 @@ impl Run {
             caps,
             sensitive,
             unset: start.unset,
+            scope: start.scope,
+            exclusive: start.exclusive,
             reading: READING,
             trace: start.trace,
         };
@@ -96,6 +104,14 @@ fn check(start: &Start) -> Result<(), Rejection> {
         let message =
             format!("'tags' takes at most {} tags of {} characters", limits::TAGS_MAX, limits::TAG_CHARS_MAX);
         return Err(Rejection::invalid("tags", message));
+    }
+    if start
+        .scope
+        .as_ref()
+        .is_some_and(|scope| !(1..=limits::SCOPE_CHARS_MAX).contains(&scope.chars().count()))
+    {
+        let message = format!("'scopeId' is a string of 1 to {} characters", limits::SCOPE_CHARS_MAX);
+        return Err(Rejection::invalid("scopeId", message));
     }
     if start.metadata.as_ref().is_some_and(|metadata| metadata.type_name() != "object") {
         return Err(Rejection::invalid("metadata", "'metadata' must be an object"));

@@ -48,6 +48,12 @@ pub struct Started {
     /// The trace that it belongs to, with everything that it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// What the caller says the run is about: runs of one workflow that must not overlap share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// No other run that says so may be under way for the same workflow and scope.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
 }
 
 /// The reading of definitions that new runs follow.
@@ -141,8 +147,8 @@ pub struct Cancellation {
     pub parent_run_id: Option<RunId>,
 }
 
-/// No node starts until the run is resumed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// No node starts until the run is resumed: asked for, while work in flight is waited for, or done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Paused {
     /// Why, in the caller's words.
@@ -160,6 +166,9 @@ pub struct Resumed {
     /// Who asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Why, in the caller's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The rest of a long stretch goes on in a commit of its own.

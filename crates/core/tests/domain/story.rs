@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Cancellation, Cascade, Command, Effect, ErrorCode, EventType, Failure, Graph, Json, JsonMap, Key,
+    Cancellation, Cascade, Command, Drain, Effect, ErrorCode, EventType, Failure, Graph, Json, JsonMap, Key,
     Lifecycle, Millis, NodePhase, Notice, Parent, Payload, Performance, Product, Reached, Record, Rejection,
     Report, Run, RunId, Salt, Spawn, Start, Status, Step, TaskFailure, TaskId, TenantId, TimerId,
 };
@@ -103,6 +103,8 @@ impl Story {
             sensitive: Vec::new(),
             unset: Vec::new(),
             trace: None,
+            scope: None,
+            exclusive: false,
         })
     }
 }
@@ -115,6 +117,11 @@ impl Opening {
 
     pub(crate) fn tags(mut self, tags: impl IntoIterator<Item = String>) -> Self {
         self.0.tags = tags.into_iter().collect();
+        self
+    }
+
+    pub(crate) fn alone_in(mut self, scope: &str) -> Self {
+        (self.0.scope, self.0.exclusive) = (Some(scope.to_owned()), true);
         self
     }
 
@@ -193,17 +200,24 @@ impl Story {
 
     #[track_caller]
     pub(crate) fn pause(self) -> Self {
-        self.ask(Command::Pause { reason: None, by: None })
+        self.ask(Command::Pause { reason: None, by: None, drain: Drain::Immediate })
+    }
+
+    /// A pause that waits for work in flight.
+    #[track_caller]
+    pub(crate) fn drain(self) -> Self {
+        self.ask(Command::Pause { reason: None, by: None, drain: Drain::CurrentNode })
     }
 
     #[track_caller]
     pub(crate) fn pause_because(self, reason: &str, who: &str) -> Self {
-        self.ask(Command::Pause { reason: Some(reason.to_owned()), by: Some(who.to_owned()) })
+        let (reason, by) = (Some(reason.to_owned()), Some(who.to_owned()));
+        self.ask(Command::Pause { reason, by, drain: Drain::Immediate })
     }
 
     #[track_caller]
     pub(crate) fn resume(self) -> Self {
-        self.ask(Command::Resume { by: None })
+        self.ask(Command::Resume { reason: None, by: None })
     }
 
     /// The delay of a node ends.

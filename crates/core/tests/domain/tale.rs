@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use abide_core::{
-    Cancellation, Command, Effect, Failure, Graph, Hold, Json, JsonMap, Key, Lifecycle, Millis, Notice,
-    Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Start, Step, TaskFailure,
-    TaskId, TenantId, TimerId,
+    Cancellation, Command, Drain, Effect, Failure, Graph, Hold, Json, JsonMap, Key, Lifecycle, Millis,
+    Notice, Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Start, Step,
+    TaskFailure, TaskId, TenantId, TimerId,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ enum PlannedPort {
 #[derive(Clone, Debug)]
 enum Move {
     Cancel,
-    Pause,
+    Pause(bool),
     Resume,
     /// A timer that is armed, so long after its time, or before.
     Fire(Index, Millis),
@@ -144,7 +144,7 @@ fn moves() -> impl Strategy<Value = Move> {
     ];
     prop_oneof![
         1 => Just(Move::Cancel),
-        3 => Just(Move::Pause),
+        3 => any::<bool>().prop_map(Move::Pause),
         4 => Just(Move::Resume),
         16 => (any::<Index>(), -1_000..4_000i64).prop_map(|(which, late)| Move::Fire(which, late)),
         3 => (any::<Index>(), 0..3u32).prop_map(|(node, execution)| Move::FireAny(node, execution)),
@@ -251,7 +251,7 @@ impl Plan {
         let mut teller = self.teller();
         teller.oblige();
         if teller.run.hold() == Hold::Paused {
-            teller.ask(Command::Resume { by: None });
+            teller.ask(Command::Resume { reason: None, by: None });
             teller.oblige();
         }
         teller.tale
@@ -342,6 +342,8 @@ impl Teller {
             configurable: None,
             sensitive: Vec::new(),
             unset: Vec::new(),
+            scope: None,
+            exclusive: false,
         };
         let before = Run::empty(key(), SALT, graph.clone());
         let (run, step) = Run::start(start, BEGIN).expect("the plan's start is sound");
@@ -382,8 +384,11 @@ impl Teller {
                 cancelled_by: None,
                 parent_run_id: None,
             })),
-            Move::Pause => self.ask(Command::Pause { reason: None, by: None }),
-            Move::Resume => self.ask(Command::Resume { by: None }),
+            Move::Pause(waits) => {
+                let drain = if waits { Drain::CurrentNode } else { Drain::Immediate };
+                self.ask(Command::Pause { reason: None, by: None, drain })
+            }
+            Move::Resume => self.ask(Command::Resume { reason: None, by: None }),
             Move::Fire(which, late) => self.fire(which, late),
             Move::FireAny(node, execution) => {
                 let node = self.any_node(node);

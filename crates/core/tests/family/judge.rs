@@ -53,7 +53,9 @@ pub(crate) struct Judge<'d> {
     waiting: BTreeSet<usize>,
     /// Nodes whose next attempt may start.
     due: BTreeSet<usize>,
-    paused: bool,
+    held: bool,
+    /// A pause waits for work in flight.
+    draining: bool,
     closing: bool,
     breached: bool,
     ended: bool,
@@ -68,7 +70,7 @@ pub(crate) fn judge(draft: &Draft, journal: &[Record], recursion_limit: Option<u
         assert!(record.cause.is_none_or(|cause| cause < record.sequence), "an effect before its cause");
         let event = record.event().expect("a record of this version can be read");
         match event {
-            Event::Run(event) => judge.hear_run(&event),
+            Event::Run(event) => judge.hear_run(&event, record.cause),
             Event::Node { node, event } => {
                 let ix = node.trim_start_matches('n').parse().expect("nodes are called by their numbers");
                 judge.hear_node(ix, &event);
@@ -94,17 +96,27 @@ impl<'d> Judge<'d> {
             in_flight: BTreeSet::new(),
             waiting: BTreeSet::new(),
             due: BTreeSet::new(),
-            paused: false,
+            held: false,
+            draining: false,
             closing: false,
             breached: false,
             ended: false,
         }
     }
 
-    fn hear_run(&mut self, event: &RunEvent) {
+    fn hear_run(&mut self, event: &RunEvent, cause: Option<u64>) {
         match event {
-            RunEvent::Paused(_) => self.paused = true,
-            RunEvent::Resumed(_) => self.paused = false,
+            RunEvent::Pausing(_) => (self.held, self.draining) = (true, true),
+            RunEvent::Paused(_) => {
+                // Nobody asked for it just now: it is the pause that waited.
+                let drained = cause.is_none() || self.draining && self.in_flight.is_empty();
+                assert!(drained, "paused before the last outcome was known: {:?}", self.in_flight);
+                (self.held, self.draining) = (true, false);
+            }
+            RunEvent::Resumed(_) => {
+                assert!(self.held, "nothing held the run that was resumed");
+                (self.held, self.draining) = (false, false);
+            }
             RunEvent::CapBreached(_) => (self.closing, self.breached) = (true, true),
             RunEvent::Cancelling(_) => self.closing = true,
             RunEvent::LoopRestarted(restarted) => self.start_over(&restarted.node),
@@ -139,7 +151,7 @@ impl<'d> Judge<'d> {
     fn hear_node(&mut self, ix: usize, event: &NodeEvent) {
         match event {
             NodeEvent::Started(started) => {
-                assert!(!self.paused && !self.closing, "n{ix} starts although the run is held or ends");
+                assert!(!self.held && !self.closing, "n{ix} starts although the run is held or ends");
                 self.waiting.remove(&ix);
                 if started.attempt == 0 {
                     self.begun += 1;
@@ -164,7 +176,7 @@ impl<'d> Judge<'d> {
             }
             NodeEvent::Failed(failed) => self.settle(ix, Stand::Broken, Way::Bad, &failed.untaken),
             NodeEvent::Skipped(skipped) => {
-                assert!(!self.paused && !self.closing, "n{ix} is skipped although the run is held or ends");
+                assert!(!self.held && !self.closing, "n{ix} is skipped although the run is held or ends");
                 assert_eq!(self.stands[ix], Stand::Fresh, "n{ix} is skipped late");
                 if skipped.reason == "disabled" {
                     assert!(self.draft.nodes[ix].disabled, "n{ix} is not disabled");

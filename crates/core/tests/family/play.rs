@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use abide_core::{
-    Cancellation, Cascade, Command, Effect, Failure, Graph, Hold, Json, Key, Lifecycle, Millis, Notice,
-    Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Spawn, Start, TaskFailure,
-    TaskId, TenantId, TimerId, sha256,
+    Cancellation, Cascade, Command, Drain, Effect, Failure, Graph, Hold, Json, Key, Lifecycle, Millis,
+    Notice, Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Spawn, Start,
+    TaskFailure, TaskId, TenantId, TimerId, sha256,
 };
 use serde_json::json;
 
@@ -168,6 +168,12 @@ impl<'p> Family<'p> {
         }
         assert_eq!(implied, effects, "folding the records implies the same effects");
         assert!(member.twin.snapshot() == member.snapshot, "folding gives another run");
+        match member.run.hold() {
+            Hold::None => assert_eq!(member.run.paused_at(), None),
+            Hold::Pausing => assert!(member.run.tasks().next().is_some(), "a pause waits for nothing"),
+            Hold::Paused => assert!(member.run.paused_at().is_some()),
+        }
+        assert!(member.run.hold() == Hold::None || !member.lifecycle().is_terminal(), "an ended run is held");
         member.journal.extend(records);
         member.effects.extend(effects.iter().cloned());
         for effect in effects {
@@ -245,7 +251,7 @@ impl Family<'_> {
         // Nothing happens any more: whoever is paused for good is let go on.
         let held = self.members.iter().position(|member| member.run.hold() == Hold::Paused);
         if let Some(at) = held {
-            self.ask(at, Command::Resume { by: None }).expect("a paused run can be resumed");
+            self.ask(at, Command::Resume { reason: None, by: None }).expect("a paused run can be resumed");
             return true;
         }
         false
@@ -390,10 +396,14 @@ impl Family<'_> {
             3 => self.fire_early(),
             4 => self.fire_again(at),
             5 => self.now += self.dice.below(60) as Millis,
-            6 | 7 if !calm => self.try_out("pause", at, Command::Pause { reason: None, by: None }),
+            6 | 7 if !calm => {
+                let (name, drain) =
+                    *self.dice.pick(&[("pause", Drain::Immediate), ("drain", Drain::CurrentNode)]);
+                self.try_out(name, at, Command::Pause { reason: None, by: None, drain });
+            }
             8 | 9 if !calm => {
-                let held = self.members.iter().position(|member| member.run.hold() == Hold::Paused);
-                self.try_out("resume", held.unwrap_or(at), Command::Resume { by: None });
+                let held = self.members.iter().position(|member| member.run.hold() != Hold::None);
+                self.try_out("resume", held.unwrap_or(at), Command::Resume { reason: None, by: None });
             }
             10..=12 if !calm => self.try_out("cancel", at, Command::Cancel(Cancellation::default())),
             _ => self.mistake(at),

@@ -87,7 +87,8 @@ async fn a_start_that_failed_leaves_nothing() {
     let rig = Rig::open(dir.path()).await;
     rig.store.next(&[Fate::Fail]);
     assert!(rig.engine.start_run(NewRun::of(TENANT, "wait")).await.is_err());
-    let listing = abide_store::ListQuery { tenant: TENANT, status: None, before: None, limit: 10 };
+    let listing =
+        abide_store::ListQuery { tenant: TENANT, status: None, workflow: None, before: None, limit: 10 };
     assert!(rig.engine.list(listing).await.unwrap().is_empty());
     let key = rig.start("wait").await;
     assert_eq!(rig.status(key).await, Status::Running, "and the definition was stored with the next one");

@@ -254,7 +254,13 @@ async fn a_workflow_that_calls_itself_without_end_is_stopped() {
     push(&rig, &chain("abyss", &[("call", "core.subWorkflow", call("abyss", &json!({})))], &json!([]))).await;
     let run = rig.start("abyss").await;
     assert_eq!(rig.end_of(run).await, Status::Failed);
-    let query = abide_store::ListQuery { tenant: TENANT, status: None, before: None, limit: usize::MAX >> 1 };
+    let query = abide_store::ListQuery {
+        tenant: TENANT,
+        status: None,
+        workflow: None,
+        before: None,
+        limit: usize::MAX >> 1,
+    };
     let runs = rig.engine.list(query).await.unwrap();
     assert_eq!(runs.len() as u32, abide_core::limits::CHILD_DEPTH_MAX + 1);
     let error = rig.engine.read(run, |run| run.error().cloned()).await.unwrap().unwrap();

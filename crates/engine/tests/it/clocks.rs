@@ -74,6 +74,7 @@ async fn more_timers_than_memory_holds_all_fire() {
     let completed = abide_store::ListQuery {
         tenant: crate::support::TENANT,
         status: Some(Status::Completed),
+        workflow: None,
         before: None,
         limit: usize::MAX,
     };

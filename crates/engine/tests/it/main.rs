@@ -9,6 +9,7 @@ mod http;
 mod large;
 mod messages;
 mod peer;
+mod receipts;
 mod requests;
 mod support;
 mod tapped;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use abide_store::{
     Annotated, Annotations, Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error,
-    Lane, ListQuery, Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, SecretRow,
-    Sqlite, Store, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Lane, ListQuery, Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Receipt,
+    SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// What happens to a commit on its way to the store.
@@ -171,6 +171,22 @@ impl Store for Tapped {
 
     fn delete_secret(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
         self.inner.delete_secret(tenant, name)
+    }
+
+    fn receipt(&self, tenant: TenantId, endpoint: String, key: [u8; 32]) -> Answer<'_, Option<Receipt>> {
+        self.inner.receipt(tenant, endpoint, key)
+    }
+
+    fn put_receipt(&self, receipt: Receipt) -> Answer<'_, bool> {
+        self.inner.put_receipt(receipt)
+    }
+
+    fn purge_receipts(&self, before: Millis, limit: usize) -> Answer<'_, usize> {
+        self.inner.purge_receipts(before, limit)
+    }
+
+    fn claimant(&self, tenant: TenantId, workflow: String, scope: String) -> Answer<'_, Option<RunId>> {
+        self.inner.claimant(tenant, workflow, scope)
     }
 
     fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased> {

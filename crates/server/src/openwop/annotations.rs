@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use abide_core::{Annotation, RunId, Signal, Target};
 use abide_engine::Annotated;
+use abide_store::NewAnnotation;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::control::encoded;
 use super::paging::Page;
 use super::runs::RunPath;
 use crate::app::App;
 use crate::auth::Principal;
-use crate::body::JsonBody;
 use crate::error::Result;
+use crate::idempotency::{Repeatable, once};
 use crate::{shape, time};
 
 /// Something to say about a run.
@@ -133,13 +136,20 @@ pub(crate) async fn create(
     State(app): State<Arc<App>>,
     principal: Principal,
     run: RunPath,
-    JsonBody(body): JsonBody<Annotate>,
-) -> Result<(StatusCode, Json<AnnotationDoc>)> {
+    Repeatable(body, ticket): Repeatable<Annotate>,
+) -> Result<Response> {
     let key = run.of(&principal)?;
     let target = body.target.unwrap_or_default();
     let said = Annotation { id: String::new(), signal: body.signal, target, note: body.note };
-    let kept = app.engine().annotate(key, said, Some(principal.name)).await?;
-    Ok((StatusCode::CREATED, Json(doc(key.id, kept))))
+    let work = {
+        let app = app.clone();
+        move |blank| async move {
+            let answer = |kept| encoded(&doc(key.id, kept));
+            Ok(app.engine().annotate(key, said, Some(principal.name), blank, answer).await?)
+        }
+    };
+    let endpoint = NewAnnotation::endpoint(key.id);
+    once(&app, key.tenant, endpoint, ticket, StatusCode::CREATED, work).await
 }
 
 /// What was said about a run, oldest first.
@@ -151,7 +161,7 @@ pub(crate) async fn list(
 ) -> Result<Json<Annotations>> {
     let key = run.of(&principal)?;
     let (mut found, total) = app.engine().annotations(key, page.after, page.limit + 1).await?;
-    let next_cursor = page.cut(&mut found, |kept| kept.sequence);
+    let next_cursor = page.cut(&mut found, |kept| kept.sequence.unwrap_or_default());
     let annotations = found.into_iter().map(|kept| doc(key.id, kept)).collect();
     Ok(Json(Annotations { annotations, total, next_cursor }))
 }

@@ -1,10 +1,10 @@
-//! Runs: create, look, ask why, list, cancel, erase.
+//! Runs: create, look, ask why, list, erase. What is done to them while they are under way is in `control.rs`.
 
 use std::sync::Arc;
 
 use abide_core::limits::{REASON_CHARS_MAX, TAG_CHARS_MAX, TAGS_MAX};
-use abide_core::{Json as RawJson, JsonMap, Key, Rejection, Run, RunId, Status, Why};
-use abide_engine::{Error as EngineError, NewRun};
+use abide_core::{Json as RawJson, JsonMap, Key, Run, RunId, Status, Why};
+use abide_engine::{Error as EngineError, NewRun, Reply};
 use abide_store::{ListQuery, Listed};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, State};
@@ -14,12 +14,14 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::control::encoded;
 use super::snapshot;
 pub(crate) use super::snapshot::Waits;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
+use crate::idempotency::{Repeatable, once};
 use crate::{conditional, limits, shape, time};
 
 /// A run to be started.
@@ -42,8 +44,9 @@ pub(crate) struct Create {
     metadata: Option<RawJson>,
     /// The key's own tenant, if it is named at all.
     tenant_id: Option<String>,
-    #[schemars(skip)]
-    scope_id: Option<RawJson>,
+    /// What the run is about: with `X-Dedup: enforce` it is the only one under way for its workflow and scope.
+    #[schemars(length(min = 1, max = 128))]
+    scope_id: Option<String>,
     #[schemars(skip)]
     callback_url: Option<RawJson>,
     /// Options of this run.
@@ -72,16 +75,14 @@ pub(crate) async fn create(
     State(app): State<Arc<App>>,
     principal: Principal,
     headers: HeaderMap,
-    JsonBody(body): JsonBody<Create>,
-) -> Result<(StatusCode, Json<Created>)> {
-    refuse_later_headers(&headers)?;
+    Repeatable(body, ticket): Repeatable<Create>,
+) -> Result<Response> {
+    let exclusive = is_exclusive(&headers)?;
     check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
-    let later = [("scopeId", &body.scope_id), ("callbackUrl", &body.callback_url)];
-    if let Some((field, _)) = later.into_iter().find(|(_, value)| value.is_some()) {
-        return Err(ApiError::invalid(
-            field,
-            format!("'{field}' is not supported by this version yet; leave it out"),
-        ));
+    if body.callback_url.is_some() {
+        let message =
+            "'callbackUrl' comes with interrupts, which this version does not have yet; leave it out";
+        return Err(ApiError::invalid("callbackUrl", message));
     }
     refuse_mocks(body.configurable.as_ref())?;
     let new = NewRun {
@@ -94,15 +95,27 @@ pub(crate) async fn create(
         parent: None,
         by: Some(principal.name),
         trace: abide_engine::trace::current(),
+        scope: body.scope_id,
+        exclusive,
     };
-    let (run, status) = app.engine().start_run(new).await?;
-    let answer = Created {
-        run_id: run,
-        status: status.name(),
-        events_url: format!("/v1/runs/{run}/events/poll"),
-        status_url: format!("/v1/runs/{run}"),
+    let work = {
+        let app = app.clone();
+        move |blank| async move {
+            let reply = Reply::new(blank, |run: &Run| encoded(&created(run)));
+            Ok(app.engine().start_for(new, reply).await?)
+        }
     };
-    Ok((StatusCode::CREATED, Json(answer)))
+    once(&app, principal.tenant, "createRun".to_owned(), ticket, StatusCode::CREATED, work).await
+}
+
+fn created(run: &Run) -> Created {
+    let id = run.key().id;
+    Created {
+        run_id: id,
+        status: run.status().name(),
+        events_url: format!("/v1/runs/{id}/events/poll"),
+        status_url: format!("/v1/runs/{id}"),
+    }
 }
 
 /// A mock answers in the place of a model, which a run that counts must never mistake for one.
@@ -117,15 +130,12 @@ fn refuse_mocks(configurable: Option<&RawJson>) -> Result<()> {
     }
 }
 
-/// A client that sends one of these relies on it: taking the request without keeping the promise could start
-/// the run twice.
-fn refuse_later_headers(headers: &HeaderMap) -> Result<()> {
-    match ["idempotency-key", "x-dedup"].into_iter().find(|name| headers.contains_key(*name)) {
-        None => Ok(()),
-        Some(name) => {
-            let message = format!("the header {name} is not supported by this version yet; leave it out");
-            Err(ApiError::invalid(name, message))
-        }
+/// Whether the run must be the only one of its workflow and scope.
+fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
+    match headers.get("x-dedup").map(|value| value.as_bytes()) {
+        None => Ok(false),
+        Some(b"enforce") => Ok(true),
+        Some(_) => Err(ApiError::invalid("X-Dedup", "'X-Dedup' is 'enforce'; send that, or leave it out")),
     }
 }
 
@@ -206,6 +216,9 @@ pub(crate) struct Listing {
     #[schemars(with = "shape::RunStatus")]
     #[serde(default)]
     status: Option<String>,
+    /// Only those of this workflow.
+    #[serde(default)]
+    workflow_id: Option<String>,
     /// How many at most; 50 unless told.
     #[schemars(with = "usize", range(min = 1, max = limits::LIST_RUNS_MAX))]
     #[serde(default)]
@@ -266,8 +279,8 @@ pub(crate) async fn list(
     let before = query.cursor.as_deref().map(str::parse::<RunId>).transpose();
     let before =
         before.map_err(|_| ApiError::invalid("cursor", "'cursor' is the nextCursor of the page before"))?;
-    let page =
-        app.engine().list(ListQuery { tenant: principal.tenant, status, before, limit: limit + 1 }).await?;
+    let (tenant, workflow) = (principal.tenant, query.workflow_id);
+    let page = app.engine().list(ListQuery { tenant, status, workflow, before, limit: limit + 1 }).await?;
     let more = page.len() > limit;
     let next_cursor = page.get(limit - 1).filter(|_| more).map(|last| last.id);
     Ok(Json(Page { runs: page.iter().take(limit).map(listed).collect(), next_cursor }))
@@ -290,45 +303,6 @@ fn listed(run: &Listed) -> ListedRun {
         events: run.next,
         erased: run.erased,
     }
-}
-
-/// Why a run is cancelled.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Cancel {
-    /// In words, for the journal.
-    #[schemars(length(max = REASON_CHARS_MAX))]
-    reason: Option<String>,
-}
-
-/// A run that was told to end.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "CancelledRun")]
-pub(crate) struct Cancelled {
-    #[schemars(with = "shape::RunName")]
-    run_id: RunId,
-    /// How it stands; one that had ended before stays as it was.
-    #[schemars(with = "shape::RunStatus")]
-    status: &'static str,
-}
-
-/// Cancels a run. Asking again changes nothing and is answered the same.
-pub(crate) async fn cancel(
-    State(app): State<Arc<App>>,
-    principal: Principal,
-    run: RunPath,
-    JsonBody(body): JsonBody<Cancel>,
-) -> Result<Json<Cancelled>> {
-    let key = run.of(&principal)?;
-    let status = match app.engine().cancel(key, body.reason, Some(principal.name)).await {
-        Ok(status) => status,
-        Err(EngineError::Rejected(Rejection::Ended(_) | Rejection::Cancelling) | EngineError::Erased(_)) => {
-            app.engine().head(key).await?.summary.status
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Json(Cancelled { run_id: key.id, status: status.name() }))
 }
 
 /// Why a run is erased.

@@ -37,6 +37,11 @@ pub(crate) struct Snapshot<'a> {
     #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     completed_at: Option<String>,
+    #[schemars(with = "shape::Moment")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope_id: Option<&'a str>,
     #[schemars(with = "shape::FailureShape")]
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Failure>,
@@ -179,6 +184,8 @@ pub(super) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>
         current_node_id: current_node(run),
         started_at: time::rfc3339(run.started_at()),
         completed_at: run.ended_at().map(time::rfc3339),
+        paused_at: run.paused_at().filter(|_| run.status() == Status::Paused).map(time::rfc3339),
+        scope_id: run.scope(),
         error: run.error(),
         inputs: mask::map(run.inputs(), |name| run.hides_variable(name)),
         variables: mask::map(run.variables(), |name| run.hides_variable(name)),

@@ -4,7 +4,7 @@ use abide_core::Key;
 use rusqlite::{Connection, Transaction};
 
 use super::erase::{read_note, salt};
-use super::reader;
+use super::{reader, receipts};
 use crate::{Annotated, Annotations, NewAnnotation, Note};
 
 /// What is left of a body once it was erased: JSON's null.
@@ -20,6 +20,11 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewAnnotation) -> rusqlit
     }
     if count(transaction, new.key)? >= new.most as u64 {
         return Ok(Annotated::Full);
+    }
+    if let Some(receipt) = &new.receipt
+        && !receipts::put(transaction, receipt)?
+    {
+        return Ok(Annotated::Receipted);
     }
     let sequence: u64 = transaction
         .prepare_cached("SELECT coalesce(max(seq) + 1, 0) FROM notes WHERE tenant = $1 AND id = $2")?
@@ -60,11 +65,14 @@ fn count(connection: &Connection, key: Key) -> rusqlite::Result<u64> {
         .query_row((key.tenant.0, key.id.as_bytes(), Note::ANNOTATION, NOTHING), |row| row.get(0))
 }
 
-/// Takes away what annotations say. That somebody made them stays.
+/// Takes away what annotations say, and the receipts that repeat it. That somebody made them stays.
 pub(super) fn erase(transaction: &Transaction<'_>, key: Key) -> rusqlite::Result<()> {
     transaction.execute(
         "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND kind = $4",
         (NOTHING, key.tenant.0, key.id.as_bytes(), Note::ANNOTATION),
     )?;
+    let endpoint = NewAnnotation::endpoint(key.id);
+    transaction
+        .execute("DELETE FROM receipts WHERE tenant = $1 AND endpoint = $2", (key.tenant.0, endpoint))?;
     Ok(())
 }

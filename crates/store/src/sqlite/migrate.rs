@@ -15,6 +15,7 @@ const APPLICATION_ID: i64 = 0x4142_4944;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_journal.sql"),
     include_str!("../../migrations/sqlite/0002_graphs.sql"),
+    include_str!("../../migrations/sqlite/0003_receipts.sql"),
 ];
 
 /// Brings a database up to this version, or refuses it.

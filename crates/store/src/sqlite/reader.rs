@@ -151,22 +151,19 @@ pub(super) const LISTED: &str = "next, at, status, workflow, definition, started
 
 pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<Listed>> {
     let before = query.before.map_or([0xff; 16], |run| *run.as_bytes());
-    match query.status {
-        None => {
-            let mut statement = connection.prepare_cached(&format!(
-                "SELECT {LISTED} FROM aggregates \
-                 WHERE tenant = $1 AND id < $2 AND kind = 1 ORDER BY id DESC",
-            ))?;
-            readable(statement.query_map((query.tenant.0, before), listed)?, query.limit)
-        }
-        Some(status) => {
-            let mut statement = connection.prepare_cached(&format!(
-                "SELECT {LISTED} FROM aggregates \
-                 WHERE tenant = $1 AND kind = 1 AND status = $2 AND id < $3 ORDER BY id DESC",
-            ))?;
-            readable(statement.query_map((query.tenant.0, status.code(), before), listed)?, query.limit)
-        }
+    let mut wheres = "tenant = ?1 AND kind = 1 AND id < ?2".to_owned();
+    let mut values: Vec<Box<dyn rusqlite::ToSql>> = vec![Box::new(query.tenant.0), Box::new(before)];
+    if let Some(status) = query.status {
+        values.push(Box::new(status.code()));
+        wheres += &format!(" AND status = ?{}", values.len());
     }
+    if let Some(workflow) = &query.workflow {
+        values.push(Box::new(workflow.clone()));
+        wheres += &format!(" AND workflow = ?{}", values.len());
+    }
+    let sql = format!("SELECT {LISTED} FROM aggregates WHERE {wheres} ORDER BY id DESC");
+    let mut statement = connection.prepare_cached(&sql)?;
+    readable(statement.query_map(rusqlite::params_from_iter(values), listed)?, query.limit)
 }
 
 pub(super) fn head(connection: &Connection, key: Key) -> rusqlite::Result<Option<Listed>> {

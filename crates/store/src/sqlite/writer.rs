@@ -152,6 +152,8 @@ fn write_one(transaction: &Transaction<'_>, commit: &Commit, file: &std::path::P
             (0, Otherwise::Stale) => return Ok(0),
             (0, Otherwise::Fenced) => return Err(Undo::Isolate(Error::Fenced)),
             (0, Otherwise::Delivered) => return Err(Undo::Isolate(Error::Delivered)),
+            (0, Otherwise::Receipted) => return Err(Undo::Isolate(Error::Receipted)),
+            (0, Otherwise::Claimed) => return Err(Undo::Isolate(Error::Claimed)),
             _ => rows += written as u64,
         }
     }

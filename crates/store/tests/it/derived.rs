@@ -75,7 +75,7 @@ impl Derived {
 /// Folds every journal and demands that nothing is missing, half there, or at odds with the fold.
 /// Gives the runs by id.
 pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BTreeMap<RunId, Run> {
-    let query = ListQuery { tenant: TENANT, status: None, before: None, limit: usize::MAX };
+    let query = ListQuery { tenant: TENANT, status: None, workflow: None, before: None, limit: usize::MAX };
     let mut runs = BTreeMap::new();
     let mut expected = Derived::default();
     for listed in store.list(query).await.unwrap() {

@@ -235,6 +235,8 @@ pub(crate) fn word<T>(answer: &Result<T, Error>) -> &'static str {
         Err(Error::Stale) => "stale",
         Err(Error::Fenced) => "fenced",
         Err(Error::Delivered) => "delivered",
+        Err(Error::Receipted) => "receipted",
+        Err(Error::Claimed) => "claimed",
         Err(Error::Damaged { .. }) => "damaged",
         Err(Error::Refused(_)) => "refused",
         Err(Error::Failed(_)) => "failed",

@@ -93,11 +93,11 @@ impl Live {
     }
 
     pub(crate) fn pause(&mut self) -> Commit {
-        self.decide(Command::Pause { reason: None, by: None }, BEGIN)
+        self.decide(Command::Pause { reason: None, by: None, drain: abide_core::Drain::Immediate }, BEGIN)
     }
 
     pub(crate) fn resume(&mut self) -> Commit {
-        self.decide(Command::Resume { by: None }, BEGIN)
+        self.decide(Command::Resume { reason: None, by: None }, BEGIN)
     }
 
     pub(crate) fn cancel(&mut self) -> Commit {

@@ -207,7 +207,8 @@ impl Wreck {
     /// How many commits can still be read, if the data can be read at all.
     async fn salvage(&self) -> Result<usize, Error> {
         let store = self.restart()?;
-        let query = ListQuery { tenant: TENANT, status: None, before: None, limit: usize::MAX };
+        let query =
+            ListQuery { tenant: TENANT, status: None, workflow: None, before: None, limit: usize::MAX };
         let listed = store.list(query).await?.into_iter();
         let reached: BTreeMap<RunId, u64> = listed.map(|listed| (listed.id, listed.next)).collect();
         let is_there = |(run, next): &&(RunId, u64)| reached.get(run).is_some_and(|reached| reached >= next);

@@ -9,5 +9,6 @@ mod erasure;
 mod isolation;
 mod queues;
 mod reads;
+mod receipts;
 mod secrets;
 mod workflows;

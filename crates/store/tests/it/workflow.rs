@@ -17,6 +17,11 @@ pub(crate) fn waiting() -> Arc<Graph> {
     graph(&[delay("wait", HOUR)])
 }
 
+/// Waits for an hour, and is another workflow.
+pub(crate) fn waiting_elsewhere() -> Arc<Graph> {
+    named("chore", &[delay("wait", HOUR)], &[])
+}
+
 /// Waits for two timers of its own.
 pub(crate) fn waiting_twice() -> Arc<Graph> {
     graph(&[delay("short", HOUR), delay("long", 2 * HOUR)])
@@ -71,10 +76,14 @@ fn graph(nodes: &[Value]) -> Arc<Graph> {
 }
 
 fn linked(nodes: &[Value], edges: &[(&str, &str)]) -> Arc<Graph> {
+    named("errand", nodes, edges)
+}
+
+fn named(id: &str, nodes: &[Value], edges: &[(&str, &str)]) -> Arc<Graph> {
     let edge = |(from, to): &(&str, &str)| json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to});
     let edges: Vec<Value> = edges.iter().map(edge).collect();
     let definition = json!({
-        "id": "errand", "name": "Errand", "version": "1", "nodes": nodes, "edges": edges,
+        "id": id, "name": "Errand", "version": "1", "nodes": nodes, "edges": edges,
         "triggers": [], "variables": [], "metadata": {}, "settings": {},
     });
     Arc::new(Graph::admit(definition.to_string().as_bytes()).unwrap())

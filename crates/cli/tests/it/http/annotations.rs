@@ -187,6 +187,27 @@ async fn annotations_outlive_a_kill_and_go_with_an_erasure() {
 }
 
 #[tokio::test]
+async fn repeating_a_request_under_its_key_annotates_once() {
+    let site = site();
+    let server = site.start(&[]);
+    let run = server.start_run("failing", json!({})).await;
+    server.events(&run).await;
+    let ask = |body: &Value| {
+        let path = format!("/v1/runs/{run}/annotations");
+        server.request(Method::POST, &path).header("idempotency-key", "once").json(body)
+    };
+    let (first, again) = (answer(ask(&four()[0])).await.unwrap(), ask(&four()[0]).send().await.unwrap());
+    assert_eq!(again.headers()["openwop-idempotent-replay"], "true");
+    assert_eq!((again.status(), again.json::<Value>().await.unwrap()), first);
+    assert_eq!(kept(&server, &run).await.len(), 1);
+    refusal(answer(ask(&four()[1])).await.unwrap(), "idempotency_key_mismatch");
+    // The receipt repeats what was said, so it goes with it.
+    server.post(&format!("/v1/runs/{run}/erase"), &json!({})).await;
+    assert_eq!(site.rows()["receipts"], 0);
+    refusal(answer(ask(&four()[0])).await.unwrap(), "run_erased");
+}
+
+#[tokio::test]
 async fn nobody_elses_runs_can_be_annotated_or_read_about() {
     let site = site();
     let other = site.new_key("other");

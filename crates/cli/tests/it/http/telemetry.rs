@@ -264,7 +264,7 @@ fn value(text: &str, series: &str) -> f64 {
 async fn metrics_count_what_happens() {
     let site = site();
     let server = site.start(&["--test-clock"]);
-    for workflow in ["payload", "failing", "parked"] {
+    for workflow in ["noop", "failing", "parked"] {
         server.start_run(workflow, json!({})).await;
     }
     let cancelled = server.start_run("parked", json!({})).await;

@@ -1,7 +1,7 @@
 //! Annotations: beside a journal, bounded, and gone with it.
 
 use abide_core::{Json, Key, TenantId};
-use abide_store::{Annotated, Erasure, NewAnnotation, Store};
+use abide_store::{Annotated, Erasure, NewAnnotation, Receipt, Store};
 use serde_json::json;
 
 use crate::engine::{commit, engines};
@@ -10,7 +10,7 @@ use crate::workflow::{instant, waiting};
 
 fn says(key: Key, word: &str) -> NewAnnotation {
     let body = Json::of(&json!({ "says": word }));
-    NewAnnotation { key, at: BEGIN + 1, by: Some("ada".to_owned()), body, most: 3 }
+    NewAnnotation { key, at: BEGIN + 1, by: Some("ada".to_owned()), body, most: 3, receipt: None }
 }
 
 async fn words(store: &dyn Store, key: Key, after: Option<u64>, limit: usize) -> (Vec<String>, u64) {
@@ -58,6 +58,29 @@ async fn nobody_annotates_what_is_not_theirs() {
         assert_eq!(engine.dump(), before);
         store.annotate(says(key(1), "mine")).await.unwrap();
         assert_eq!(words(&*store, foreign, None, 10).await, (vec![], 0));
+    }
+}
+
+fn receipt(byte: u8) -> Receipt {
+    let endpoint = NewAnnotation::endpoint(run_id(1));
+    let (tenant, key, digest) = (key(1).tenant, [byte; 32], [byte; 32]);
+    Receipt { tenant, endpoint, key, digest, status: 201, body: b"hush".to_vec(), at: BEGIN }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_is_kept_with_the_annotation_and_erased_with_it() {
+    for engine in engines() {
+        let store = engine.open();
+        commit(&*store, Live::start(key(1), &instant()).1).await.unwrap();
+        let once = || NewAnnotation { receipt: Some(receipt(7)), ..says(key(1), "once") };
+        assert_eq!(store.annotate(once()).await.unwrap(), Annotated::Done { sequence: 0 });
+        assert_eq!(store.annotate(once()).await.unwrap(), Annotated::Receipted);
+        assert_eq!(words(&*store, key(1), None, 10).await.1, 1, "it is kept once");
+        let endpoint = NewAnnotation::endpoint(run_id(1));
+        let found = store.receipt(key(1).tenant, endpoint.clone(), [7; 32]).await.unwrap();
+        assert_eq!(found, Some(receipt(7)));
+        store.erase(key(1), Erasure { at: BEGIN + 5, by: None, reason: None }).await.unwrap();
+        assert_eq!(store.receipt(key(1).tenant, endpoint, [7; 32]).await.unwrap(), None);
     }
 }
 

@@ -289,7 +289,7 @@ async fn both_lanes_lead_to_the_same_table() {
             let (_, created) = Live::start(key(n), &waiting());
             submit_in(&*store, created, lane).answer().await.unwrap();
         }
-        let query = ListQuery { tenant: TENANT, status: None, before: None, limit: 10 };
+        let query = ListQuery { tenant: TENANT, status: None, workflow: None, before: None, limit: 10 };
         assert_eq!(store.list(query).await.unwrap().len(), 2);
     }
 }

@@ -141,7 +141,10 @@ async fn a_commit_decided_on_one_that_failed_does_not_land_on_another_as_long() 
         orphaned.pause();
         let orphan = orphaned.resume();
         let reason = Some("somebody else's pause, which is as long".to_owned());
-        let winner = other.decide(abide_core::Command::Pause { reason, by: None }, BEGIN);
+        let winner = other.decide(
+            abide_core::Command::Pause { reason, by: None, drain: abide_core::Drain::Immediate },
+            BEGIN,
+        );
         commit(&*store, winner).await.unwrap();
         let before = engine.dump();
         assert_eq!(word(&commit(&*store, orphan).await), "stale");

@@ -7,7 +7,7 @@ use abide_store::{Commit, ListQuery, Listed, Store};
 
 use crate::engine::{commit, engines, word};
 use crate::live::{BEGIN, Live, TENANT, key, notice_of, run_id, start, text_input};
-use crate::workflow::{echo, instant, waiting, working};
+use crate::workflow::{echo, instant, waiting, waiting_elsewhere, working};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_can_be_read_from_anywhere() {
@@ -214,7 +214,7 @@ async fn list(
     before: Option<RunId>,
     limit: usize,
 ) -> Vec<Listed> {
-    let query = ListQuery { tenant, status, before, limit };
+    let query = ListQuery { tenant, status, workflow: None, before, limit };
     store.list(query).await.unwrap()
 }
 
@@ -276,6 +276,36 @@ async fn a_list_can_be_narrowed_to_a_status() {
         let completed = list(&*store, TENANT, Some(Status::Completed), None, 1).await.remove(0);
         assert_eq!(completed.summary, live.run.summary());
         assert_eq!((completed.next, completed.at), (live.run.head().next, BEGIN));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_can_be_narrowed_to_a_workflow_and_a_status() {
+    for engine in engines() {
+        let store = engine.open();
+        for n in 0..6 {
+            let graph = if n % 3 == 0 { waiting_elsewhere() } else { waiting() };
+            let (mut live, created) = Live::start(key(n), &graph);
+            commit(&*store, created).await.unwrap();
+            if n >= 3 {
+                commit(&*store, live.pause()).await.unwrap();
+            }
+        }
+        let workflow = Some(waiting().workflow_id.to_string());
+        let of = |status, before| ListQuery {
+            tenant: TENANT,
+            status,
+            workflow: workflow.clone(),
+            before,
+            limit: 10,
+        };
+        let found = async |query| ids(&store.list(query).await.unwrap());
+        assert_eq!(found(of(None, None)).await, [5, 4, 2, 1].map(run_id));
+        assert_eq!(found(of(None, Some(run_id(4)))).await, [2, 1].map(run_id));
+        assert_eq!(found(of(Some(Status::Paused), None)).await, [5, 4].map(run_id));
+        assert_eq!(found(of(Some(Status::Completed), None)).await, []);
+        let elsewhere = ListQuery { tenant: TenantId(2), ..of(None, None) };
+        assert_eq!(found(elsewhere).await, []);
     }
 }
 
