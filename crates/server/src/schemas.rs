@@ -155,6 +155,12 @@ details! {
     correlation_id: String;
     /// The scope that the key lacks.
     scope_required: String;
+    /// In how many milliseconds to try again.
+    retry_after_ms: u64;
+    /// Whose rate is used up: `key` or `tenant`.
+    scope: String;
+    /// That rate: `50/s:100` is fifty in a second, a hundred at once.
+    limit: String;
     /// The capability that a node kind needs.
     required_capability: String;
     /// The node kind that needs it.

@@ -25,24 +25,42 @@ const NOWHERE: &str = "none";
 /// Routes that machines ask for all day long.
 const QUIET: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// A request on its way, as far as it has come.
+/// A request on its way: where it went, and whose it is.
 #[derive(Clone, Default)]
-struct Visit(Arc<OnceLock<Arrived>>);
+pub(crate) struct Visit(Arc<Seen>);
 
-/// Where a request went, and whose it is.
-struct Arrived {
-    route: &'static str,
-    tenant: Option<TenantId>,
-    key: Option<String>,
+#[derive(Default)]
+struct Seen {
+    route: OnceLock<&'static str>,
+    caller: OnceLock<(TenantId, String)>,
 }
 
-/// A request has come to an operation, and it is known whose it is if that could be known.
-pub(crate) fn arrived(request: &Request, route: &'static str, principal: Option<&Principal>) {
-    if let Some(visit) = request.extensions().get::<Visit>() {
-        let tenant = principal.map(|principal| principal.tenant);
-        let key = principal.map(|principal| principal.key.clone());
-        // Each request comes to one operation.
-        let _ = visit.0.set(Arrived { route, tenant, key });
+/// What is noted of a request. Every one that comes through [`follow`] has it.
+pub(crate) fn visit(request: &Request) -> Visit {
+    request.extensions().get::<Visit>().cloned().unwrap_or_default()
+}
+
+impl Visit {
+    /// The request has come to an operation. It comes to one.
+    pub(crate) fn came_to(&self, route: &'static str) {
+        let _ = self.0.route.set(route);
+    }
+
+    /// It is known whose the request is.
+    pub(crate) fn is_of(&self, principal: &Principal) {
+        let _ = self.0.caller.set((principal.tenant, principal.key.clone()));
+    }
+
+    fn route(&self) -> &'static str {
+        self.0.route.get().copied().unwrap_or(NOWHERE)
+    }
+
+    fn tenant(&self) -> Option<u32> {
+        self.0.caller.get().map(|(tenant, _)| tenant.0)
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.0.caller.get().map(|(_, key)| key.as_str())
     }
 }
 
@@ -60,11 +78,11 @@ pub(crate) async fn follow(State(app): State<Arc<App>>, mut request: Request, ne
     if let Ok(parent) = HeaderValue::try_from(own.parent()) {
         response.headers_mut().insert(TRACEPARENT, parent);
     }
-    let seen = Seen { method, visit: visit.0.get(), status: response.status(), took: began.elapsed() };
-    app.metrics().count_request(method, seen.route(), seen.status.as_u16(), seen.took);
-    seen.log(&own);
+    let done = Answered { method, visit, status: response.status(), took: began.elapsed() };
+    app.metrics().count_request(method, done.visit.route(), done.status.as_u16(), done.took);
+    done.log(&own);
     if let Some(span) = span {
-        seen.end(span);
+        done.end(span);
     }
     response
 }
@@ -99,23 +117,18 @@ fn known(method: &Method) -> &'static str {
 }
 
 /// A request that was answered.
-struct Seen<'a> {
+struct Answered {
     method: &'static str,
-    visit: Option<&'a Arrived>,
+    visit: Visit,
     status: StatusCode,
     took: Duration,
 }
 
-impl Seen<'_> {
-    fn route(&self) -> &'static str {
-        self.visit.map_or(NOWHERE, |arrived| arrived.route)
-    }
-
+impl Answered {
     fn log(&self, trace: &Trace) {
-        let (method, route, status) = (self.method, self.route(), self.status.as_u16());
+        let (method, route, status) = (self.method, self.visit.route(), self.status.as_u16());
+        let (tenant, key) = (self.visit.tenant(), self.visit.key());
         let ms = self.took.as_secs_f64() * 1000.0;
-        let tenant = self.visit.and_then(|arrived| arrived.tenant).map(|tenant| tenant.0);
-        let key = self.visit.and_then(|arrived| arrived.key.as_deref());
         let trace_id = trace.id();
         if self.status.is_server_error() {
             tracing::warn!(method, route, status, ms, tenant, key, trace_id, "request");
@@ -127,12 +140,12 @@ impl Seen<'_> {
     }
 
     fn end(&self, mut span: OpenSpan) {
-        span.rename(format!("{} {}", self.method, self.route()));
+        span.rename(format!("{} {}", self.method, self.visit.route()));
         span.note("http.request.method", self.method);
-        span.note("http.route", self.route());
+        span.note("http.route", self.visit.route());
         span.note("http.response.status_code", self.status.as_u16());
-        if let Some(tenant) = self.visit.and_then(|arrived| arrived.tenant) {
-            span.note("abide.tenant", tenant.0);
+        if let Some(tenant) = self.visit.tenant() {
+            span.note("abide.tenant", tenant);
         }
         span.end(self.status.is_server_error());
     }

@@ -88,7 +88,7 @@ impl Run {
             reading: READING,
             trace: start.trace,
         };
-        turn.emit_run(&mut run, RunEvent::Started(started), None);
+        turn.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
         run.advance(&mut turn);
         Ok((run, turn.step))
     }
