@@ -11,6 +11,7 @@ mod definition_diff;
 mod definition_file;
 mod draw;
 mod exit;
+mod follow;
 mod keys;
 mod output;
 mod people;

@@ -344,6 +344,11 @@ impl Engine {
         Ok(self.shell.store.journal(key, from, limit).await?)
     }
 
+    /// A run as it stood before event `next`, on disk; as it stands now, if its journal ends before that.
+    pub async fn past(&self, key: Key, next: u64) -> Result<Run, Error> {
+        self.shell.past(key, next).await
+    }
+
     /// Tells of a run's new events from now on.
     pub fn subscribe(&self, key: Key) -> Subscription {
         self.shell.watchers.subscribe(key)

@@ -7,6 +7,7 @@
 //! | `Shell` | `shell.rs` | decide, submit, and what follows once a commit is durable |
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
+//! | past | `past.rs` | a run as it stood before some event |
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
 //! | annotations, [`Artifact`] | `annotations.rs`, `artifacts.rs` | what people say about a run, and what it made |
@@ -30,6 +31,7 @@ mod hot;
 mod http;
 pub mod limits;
 mod outbox;
+mod past;
 mod reply;
 mod secrets;
 mod shell;

@@ -106,6 +106,9 @@ pub const HTTP_LOOKUPS_MAX: usize = 32;
 /// Artifacts that are read at once while one is looked for by its name.
 pub const ARTIFACTS_PAGE_MAX: usize = 1_000;
 
+/// Events that are read at once to fold a run as it stood once.
+pub const PAST_EVENTS_MAX: usize = 256;
+
 /// How long a receipt is kept at least. OpenWOP asks for a day: whoever repeats a request later must look first.
 pub const RECEIPT_KEPT_MS: i64 = 24 * 3_600_000;
 

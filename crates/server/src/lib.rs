@@ -9,6 +9,9 @@
 //! | who may use them | `gate.rs`, `scope.rs` |
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
+//! | streams of events, shared by all who listen | `stream.rs` and `stream/` |
+//! | a run's own journal | `journal.rs` |
+//! | connections | `listen.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | requests that may be repeated | `idempotency.rs` |
 //! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
@@ -28,12 +31,15 @@ mod error;
 mod gate;
 mod health;
 mod idempotency;
+mod journal;
 pub mod keyring;
 mod keys;
 mod keys_api;
 pub mod limits;
+mod listen;
 mod metrics;
 mod names;
+mod nowhere;
 mod oidc;
 mod openapi;
 mod openwop;
@@ -48,15 +54,17 @@ mod scope;
 mod secrets;
 mod secrets_api;
 mod shape;
+mod stream;
 mod time;
 mod trace;
 mod verbs;
 
 pub use admission::Capacity;
-pub use app::{App, AppOptions, serve};
+pub use app::{App, AppOptions};
 pub use keyring::Keyring;
 pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
 pub use keys_api::{KeyPage, KeyView, MadeKey};
+pub use listen::serve;
 pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
 pub use otlp::Otlp;

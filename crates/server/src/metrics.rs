@@ -56,10 +56,19 @@ pub(crate) struct Metrics {
     seconds: Family<Asked, Histogram, fn() -> Histogram>,
     under_way: Gauge,
     rate_limited: Counter,
+    connections: Gauge,
+    waiting: Gauge,
 }
 
-/// A request under way; it is over when this is dropped, however it ends.
+/// A request or a connection; it is over when this is dropped, however it ends.
 pub(crate) struct UnderWay(Gauge);
+
+impl UnderWay {
+    fn of(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -82,15 +91,22 @@ impl Metrics {
         registry.register("http_requests_under_way", "Requests that are not answered yet", under_way.clone());
         let rate_limited = Counter::default();
         registry.register("http_rate_limited", "Requests that came too often", rate_limited.clone());
+        let (connections, waiting) = (Gauge::default(), Gauge::default());
+        registry.register("http_connections", "Connections that are open", connections.clone());
+        registry.register("http_waiting", "Polls and streams that are open", waiting.clone());
         let (engine, otlp) = (options.engine.clone(), options.otlp.clone());
         registry.register_collector(Box::new(Below { engine, otlp }));
-        Self { registry, requests, seconds, under_way, rate_limited }
+        Self { registry, requests, seconds, under_way, rate_limited, connections, waiting }
     }
 
     /// A request has come.
     pub(crate) fn request_began(&self) -> UnderWay {
-        self.under_way.inc();
-        UnderWay(self.under_way.clone())
+        UnderWay::of(&self.under_way)
+    }
+
+    /// A connection was made.
+    pub(crate) fn connected(&self) -> UnderWay {
+        UnderWay::of(&self.connections)
     }
 
     /// A request was answered.
@@ -112,6 +128,7 @@ impl Metrics {
 /// The metrics, for whoever collects them.
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoResponse> {
     let mut text = String::new();
+    app.metrics().waiting.set(i64::try_from(app.admission().waiting()).unwrap_or(i64::MAX));
     encode(&mut text, &app.metrics().registry).map_err(|error| ApiError::internal(&error))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
 }

@@ -8,5 +8,5 @@ pub(crate) mod events;
 mod mask;
 pub(crate) mod paging;
 pub(crate) mod runs;
-mod snapshot;
+pub(crate) mod snapshot;
 pub(crate) mod workflows;

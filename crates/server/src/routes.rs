@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
-use crate::{dev, health, keys_api, metrics, openapi, openwop, people_api, secrets_api, shape};
+use crate::{dev, health, journal, keys_api, metrics, openapi, openwop, people_api, secrets_api, shape};
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &App) -> Vec<Operation> {
@@ -22,10 +22,19 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), control(), annotations(), artifacts(), secrets(), keys(), people()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let families = [
+        server(),
+        workflows(),
+        runs(),
+        events(),
+        control(),
+        annotations(),
+        artifacts(),
+        secrets(),
+        keys(),
+        people(),
+    ];
+    families.into_iter().flatten().collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -65,7 +74,7 @@ fn workflows() -> Vec<Operation> {
             validate,
         )
         .scope(Scope::ManifestRead)
-        .takes::<shape::Object>()
+        .may_take::<shape::Anything>()
         .takes_content("application/yaml")
         .answers::<Checked>(200, "Whether it is valid, and what is wrong with it."),
         Operation::put("/v1/workflows/{workflowId}", "pushWorkflow", "Makes a version of a workflow.", push)
@@ -73,7 +82,8 @@ fn workflows() -> Vec<Operation> {
             .takes::<shape::Object>()
             .takes_content("application/yaml")
             .answers::<Pushed>(201, "The new version.")
-            .answers::<Pushed>(200, "The latest version, which has the same content."),
+            .answers::<Pushed>(200, "The latest version, which has the same content.")
+            .refuses(&["workflow_not_found"]),
         Operation::get("/v1/workflows/{workflowId}", "showWorkflow", "A definition as it was pushed.", show)
             .scope(Scope::ManifestRead)
             .query::<Show>()
@@ -101,7 +111,6 @@ fn workflows() -> Vec<Operation> {
 }
 
 fn runs() -> Vec<Operation> {
-    use openwop::events::{self, Poll};
     use openwop::runs::{Create, Created, Erase, Erased, Listing, Page, Shown};
     use openwop::runs::{create, erase, list, show, why};
     vec![
@@ -141,16 +150,45 @@ fn runs() -> Vec<Operation> {
         .may_take::<Erase>()
         .answers::<Erased>(200, "It is gone.")
         .refuses(&["run_not_found", "run_not_ended"]),
+    ]
+}
+
+fn events() -> Vec<Operation> {
+    use openwop::events::{Page, Poll, Polled, RunEvent, Subscribe, poll, subscribe};
+    const LAST: (&str, &str) =
+        ("Last-Event-ID", "The last event that you have: its sequence number or its id.");
+    vec![
         Operation::get(
-            "/v1/runs/{runId}/events/poll",
-            "pollEvents",
-            "Events after a sequence.",
-            events::poll,
+            "/v1/runs/{runId}/events",
+            "streamEvents",
+            "Follows a run's events until it ends; as JSON, the events that there are.",
+            subscribe,
         )
         .scope(Scope::RunsRead)
         .waits()
-        .query::<Poll>()
-        .answers::<events::Page<'static>>(200, "The events, and whether there are no more to come.")
+        .query::<Subscribe>()
+        .header(LAST.0, LAST.1)
+        .answers_as::<RunEvent>(200, "text/event-stream", "The events, in the form that is asked for.")
+        .answers::<Page>(200, "The events, in the form that is asked for.")
+        .refuses(&["run_not_found", "unsupported_stream_mode"]),
+        Operation::get("/v1/runs/{runId}/events/poll", "pollEvents", "Events after a sequence.", poll)
+            .scope(Scope::RunsRead)
+            .waits()
+            .query::<Poll>()
+            .answers::<Polled>(200, "The events, and whether there are no more to come.")
+            .refuses(&["run_not_found"]),
+        Operation::get(
+            "/v1/runs/{runId}/journal",
+            "followJournal",
+            "Follows a run's journal in Abide's own words until it ends; as JSON, what there is of it.",
+            journal::follow,
+        )
+        .scope(Scope::RunsRead)
+        .waits()
+        .query::<journal::Follow>()
+        .header(LAST.0, LAST.1)
+        .answers_as::<journal::Entry>(200, "text/event-stream", "The events, in the form that is asked for.")
+        .answers::<journal::Page>(200, "The events, in the form that is asked for.")
         .refuses(&["run_not_found"]),
     ]
 }
@@ -336,7 +374,7 @@ mod tests {
 
     #[test]
     fn the_document_has_every_operation_and_no_name_for_two_schemas() {
-        let document = crate::openapi::Document::of(&documented());
+        let document = openapi::Document::of(&documented());
         for operation in documented() {
             assert!(document.serves(&operation.method, operation.path), "{}", operation.id);
         }

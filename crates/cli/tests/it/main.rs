@@ -8,5 +8,6 @@ mod examples;
 mod golden;
 mod http;
 mod pages;
+mod stream;
 mod support;
 mod verify;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{Annotation, RunId, Signal, Target};
+use abide_core::{Annotation, Key, RunId, Signal, Target};
 use abide_engine::Annotated;
 use abide_store::NewAnnotation;
 use axum::Json;
@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::control::encoded;
+use super::events::doc::{ANNOTATED, annotated};
 use super::paging::Page;
 use super::runs::RunPath;
 use crate::app::App;
@@ -144,12 +145,27 @@ pub(crate) async fn create(
     let work = {
         let app = app.clone();
         move |blank| async move {
-            let answer = |kept| encoded(&doc(key.id, kept));
-            Ok(app.engine().annotate(key, said, Some(principal.name), blank, answer).await?)
+            let mut said_so = None;
+            let answer = |kept| encoded(said_so.insert(doc(key.id, kept)));
+            let body = app.engine().annotate(key, said, Some(principal.name), blank, answer).await?;
+            if let Some(annotation) = said_so {
+                announce(&app, key, &annotation).await;
+            }
+            Ok(body)
         }
     };
     let endpoint = NewAnnotation::endpoint(key.id);
     once(&app, key.tenant, endpoint, ticket, StatusCode::CREATED, work).await
+}
+
+/// Tells whoever follows the run. It is on disk already, so whoever can't be told reads it there.
+async fn announce(app: &App, key: Key, annotation: &AnnotationDoc) {
+    let Ok(head) = app.engine().head(key).await else { return };
+    let (id, at) = (&annotation.annotation_id, &annotation.created_at);
+    match annotated(key.id, id, at, head.next.saturating_sub(1), annotation) {
+        Ok(document) => app.announce(key, ANNOTATED, &document),
+        Err(error) => tracing::error!(run = %key.id, error, "an annotation can't be told"),
+    }
 }
 
 /// What was said about a run, oldest first.

@@ -113,7 +113,7 @@ fn created(run: &Run) -> Created {
     Created {
         run_id: id,
         status: run.status().name(),
-        events_url: format!("/v1/runs/{id}/events/poll"),
+        events_url: format!("/v1/runs/{id}/events"),
         status_url: format!("/v1/runs/{id}"),
     }
 }
@@ -341,6 +341,7 @@ pub(crate) async fn erase(
         return Err(ApiError::invalid("reason", message));
     }
     let events = app.engine().erase(key, Some(principal.name), body.reason).await?;
+    app.feeds().forget(key);
     Ok(Json(Erased { run_id: key.id, erased: true, events }))
 }
 
@@ -354,7 +355,7 @@ impl RunPath {
     }
 
     /// The run as a key of the caller's tenant.
-    pub(super) fn of(&self, principal: &Principal) -> Result<Key> {
+    pub(crate) fn of(&self, principal: &Principal) -> Result<Key> {
         let id: RunId = self.0.parse().map_err(|_| no_such_run(&self.0))?;
         Ok(id.of(principal.tenant))
     }

@@ -286,6 +286,7 @@ async fn metrics_count_what_happens() {
         (r#"abide_http_request_seconds_count{method="POST",route="/v1/runs"}"#, 4.0),
         ("abide_http_requests_under_way", 1.0),
         ("abide_http_rate_limited_total", 0.0),
+        ("abide_http_waiting", 0.0),
         ("abide_tasks_under_way", 0.0),
         ("abide_outbox_waiting", 0.0),
         ("abide_timers_overdue_seconds", 0.0),
@@ -294,6 +295,7 @@ async fn metrics_count_what_happens() {
     for (series, count) in expected {
         assert_eq!(value(&text, series), count, "{series}");
     }
+    assert!(value(&text, "abide_http_connections") >= 1.0);
     assert!(value(&text, "abide_commits_total") >= value(&text, "abide_transactions_total"));
     assert!(!text.contains("hush") && !text.contains("parked"), "nobody else chooses a label: {text}");
     server.advance(HOUR_MS).await;
