@@ -3,14 +3,14 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
+use abide_core::Key;
 use abide_engine::{Engine, TestClock};
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::{Router, ServiceExt};
 use futures_util::FutureExt;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::admission::{Admission, Capacity};
@@ -22,8 +22,10 @@ use crate::oidc::Oidc;
 use crate::operation::Operation;
 use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
+use crate::stream::Feeds;
 use crate::verbs::Verbs;
-use crate::{openapi, openwop, routes};
+use crate::webhooks::Signer;
+use crate::{nowhere, openapi, openwop, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -42,6 +44,8 @@ pub struct AppOptions {
     pub capacity: Capacity,
     /// Users' named secrets.
     pub secrets: Arc<SecretStore>,
+    /// What signs events to webhooks.
+    pub signer: Arc<Signer>,
     /// The test clock, in `abide dev --test-clock` alone.
     pub test_clock: Option<Arc<TestClock>>,
 }
@@ -49,6 +53,7 @@ pub struct AppOptions {
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
+    feeds: Arc<Feeds>,
     limiter: Limiter,
     admission: Admission,
     slots: Slots,
@@ -63,6 +68,7 @@ impl App {
         let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
         Arc::new(Self {
             options,
+            feeds: Arc::default(),
             limiter,
             admission,
             slots: Slots::default(),
@@ -101,6 +107,10 @@ impl App {
         &self.options.secrets
     }
 
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.options.signer
+    }
+
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {
         self.options.test_clock.as_ref()
     }
@@ -120,7 +130,18 @@ impl App {
         self.openapi().serves(method, path)
     }
 
-    /// Sends waiting polls home, so that connections can close.
+    /// The streams of runs' events.
+    pub(crate) fn feeds(&self) -> &Arc<Feeds> {
+        &self.feeds
+    }
+
+    /// Tells whoever follows a run's updates something that is never recorded: an event of this type, with its document
+    /// as JSON text.
+    pub fn announce(&self, run: Key, kind: &str, document: &[u8]) {
+        self.feeds.announce(run, kind, document);
+    }
+
+    /// Sends waiting polls home and ends streams, so that connections can close.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }
@@ -131,10 +152,16 @@ impl App {
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
+    /// Turns true when the server stops.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
     /// The routes, behind what every request passes through.
     pub fn service(self: &Arc<Self>) -> Verbs<Router> {
         let operations = routes::operations(self);
-        let verbs = operations.iter().filter_map(Operation::verb).collect();
+        // OpenWOP has verbs for runs that are not offered here; they are not found.
+        let verbs = operations.iter().filter_map(Operation::before_verb).chain(["/v1/runs/"]).collect();
         let mut router = Router::new();
         for operation in operations {
             let gate = Gate::of(self, &operation);
@@ -142,29 +169,13 @@ impl App {
             router = router.route(&operation.route(), handler);
         }
         let router = router
-            .fallback(no_such_path)
-            .method_not_allowed_fallback(no_such_method)
+            .fallback(nowhere::no_such_path)
+            .method_not_allowed_fallback(nowhere::no_such_method)
             .layer(middleware::from_fn(contain_panics))
             .layer(middleware::from_fn_with_state(self.clone(), tell_time))
             .with_state(self.clone());
         Verbs::new(router, verbs)
     }
-}
-
-/// Serves until [`App::stop`] is called, then lets requests under way end.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
-    let stopping = app.clone();
-    let service = ServiceExt::<Request>::into_make_service(app.service());
-    axum::serve(listener, service).with_graceful_shutdown(async move { stopping.stopped().await }).await
-}
-
-async fn no_such_path(request: Request) -> ApiError {
-    ApiError::new("not_found", format!("there is nothing at {}", request.uri().path()))
-}
-
-async fn no_such_method(request: Request) -> ApiError {
-    let message = format!("{} does not take {}", request.uri().path(), request.method());
-    ApiError::new("method_not_allowed", message)
 }
 
 async fn tell_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
@@ -178,5 +189,31 @@ async fn contain_panics(request: Request, next: Next) -> Response {
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(response) => response,
         Err(_) => ApiError::internal(&"a handler panicked; the message stands above").into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::StatusCode;
+    use axum::routing::get;
+    use tower_service::Service;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_answered_with_a_correlation_id_and_not_with_its_message() {
+        async fn panics() {
+            panic!("the secret is 1234");
+        }
+        let mut router: Router =
+            Router::new().route("/", get(panics)).layer(middleware::from_fn(contain_panics));
+        let response = router.call(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = to_bytes(response.into_body(), 10_000).await.unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["error"], "internal_error");
+        assert_eq!(body["details"]["correlationId"].as_str().map(str::len), Some(32), "{body}");
+        assert!(!body.to_string().contains("1234"), "{body}");
     }
 }

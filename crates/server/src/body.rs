@@ -1,11 +1,13 @@
 //! Request bodies: bounded, closed, and refused with the place of the mistake.
 
 use std::fmt;
+use std::time::Duration;
 
 use abide_core::{Problem, json_from_yaml};
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
+use futures_util::StreamExt;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{ApiError, Result};
@@ -79,11 +81,32 @@ async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>> {
         let message = format!("the body is larger than {bytes_max} bytes; send less");
         ApiError::new("payload_too_large", message).with("maxBytes", bytes_max)
     };
-    match axum::body::to_bytes(body, bytes_max).await {
-        Ok(bytes) => Ok(bytes.into()),
-        Err(error) if is_length_limit(&error) => Err(too_large()),
-        Err(error) => Err(ApiError::new("validation_error", format!("the body could not be read: {error}"))),
+    let patience = Duration::from_secs(limits::BODY_SECONDS_MAX);
+    let said = body.size_hint().lower();
+    if said > bytes_max as u64 {
+        // Nothing is kept of it. Most clients send all they have before they listen, so a little too much is let pass.
+        if said <= limits::DISCARD_BYTES_MAX {
+            let _ = tokio::time::timeout(patience, discard(body)).await;
+        }
+        return Err(too_large());
     }
+    match tokio::time::timeout(patience, axum::body::to_bytes(body, bytes_max)).await {
+        Ok(Ok(bytes)) => Ok(bytes.into()),
+        Ok(Err(error)) if is_length_limit(&error) => Err(too_large()),
+        Ok(Err(error)) => {
+            Err(ApiError::new("validation_error", format!("the body could not be read: {error}")))
+        }
+        Err(_) => {
+            let message =
+                format!("the body did not come within {} seconds; send it at once", patience.as_secs());
+            Err(ApiError::new("request_timeout", message))
+        }
+    }
+}
+
+async fn discard(body: Body) {
+    let mut chunks = body.into_data_stream();
+    while let Some(Ok(_)) = chunks.next().await {}
 }
 
 fn is_length_limit(error: &axum::Error) -> bool {
@@ -185,5 +208,27 @@ impl<'de> Visitor<'de> for Readable {
 
     fn visit_unit<E>(self) -> std::result::Result<(), E> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    async fn refusal(body: Body) -> serde_json::Value {
+        let request = Request::new(body);
+        let refused =
+            JsonBody::<serde_json::Value>::from_request(request, &()).await.err().expect("a refusal");
+        let response = axum::response::IntoResponse::into_response(refused);
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_comes_is_not_waited_for() {
+        let never = stream::pending::<std::io::Result<Vec<u8>>>();
+        assert_eq!(refusal(Body::from_stream(never)).await["error"], "request_timeout");
     }
 }

@@ -50,6 +50,12 @@ impl Document {
     pub(crate) fn serves(&self, method: &Method, path: &str) -> bool {
         self.served.iter().any(|(known, at)| known == method.as_str() && *at == path)
     }
+
+    /// Whether anything under `/v1` begins with this segment.
+    pub(crate) fn has_root(&self, segment: &str) -> bool {
+        let root = |path: &'static str| path.strip_prefix("/v1/")?.split(['/', ':']).next();
+        self.served.iter().any(|(_, path)| root(path) == Some(segment))
+    }
 }
 
 /// The document, for whoever asks.
@@ -136,7 +142,7 @@ fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
     }
     headers.push(("traceparent", "The trace that the request belongs to, as W3C Trace Context has it."));
     parameters.extend(headers.iter().map(|(name, meaning)| {
-        json!({ "name": name, "in": "header", "description": meaning, "schema": { "type": "string" } })
+        json!({ "name": name, "in": "header", "description": meaning, "schema": shape::header(name) })
     }));
     parameters
 }

@@ -185,6 +185,18 @@ impl Operation {
         self
     }
 
+    /// Answers with content of another type, each piece of which has a schema.
+    pub(crate) fn answers_as<A: JsonSchema>(
+        mut self,
+        status: u16,
+        content_type: &'static str,
+        what: &'static str,
+    ) -> Self {
+        let schema: SchemaOf = SchemaGenerator::subschema_for::<A>;
+        self.answers.push(Answer { status, what, content: Some((content_type, Some(schema))) });
+        self
+    }
+
     /// Answers with content that has no schema.
     pub(crate) fn answers_content(
         mut self,
@@ -240,9 +252,9 @@ impl Operation {
         }
     }
 
-    /// What a path of this operation begins with, and the verb that it ends with, if it has one behind a colon.
-    pub(crate) fn verb(&self) -> Option<(&'static str, &'static str)> {
-        let (before, verb) = self.path.split_once("}:")?;
-        before.rsplit_once('{').map(|(prefix, _)| (prefix, verb))
+    /// What a path of this operation begins with, if it ends with a verb behind a colon.
+    pub(crate) fn before_verb(&self) -> Option<&'static str> {
+        let (before, _) = self.path.split_once("}:")?;
+        before.rsplit_once('{').map(|(prefix, _)| prefix)
     }
 }

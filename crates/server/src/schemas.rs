@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ShownProblem;
 use crate::operation::SchemaOf;
+use crate::shape;
 
 /// Schemas that are made one by one, and the named ones that they refer to.
 ///
@@ -167,6 +168,22 @@ details! {
     offending_type_id: String;
     /// The node of that kind.
     node_id: String;
+    /// The stream modes that there are.
+    supported: Vec<String>;
     /// The family of operations that is not offered.
     capability: String;
+    /// How the run stands that was to be changed.
+    run_status: shape::RunStatus;
+    /// Since when it is paused.
+    paused_at: shape::Moment;
+    /// The run that is under way already.
+    active_run_id: shape::RunName;
+    /// Where it is: always `cloud`, which is the protocol's word for a server.
+    active_host: String;
+    /// Seconds after which to ask again.
+    retry_after: u64;
+    /// How many runs one request may name.
+    max_run_ids: u64;
+    /// How many webhooks a tenant may have.
+    max_webhooks: u64;
 }

@@ -8,6 +8,8 @@ use abide_core::{NodePhase, Status, limits};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+use crate::limits::IDEMPOTENCY_KEY_CHARS_MAX;
+
 /// What an id in a path may look like to OpenWOP.
 const PATH_ID_CHARS_MAX: usize = 128;
 
@@ -104,5 +106,16 @@ pub(crate) fn path_parameter(name: &str) -> Value {
             "pattern": "^[A-Za-z0-9_.-]+$",
         }),
         _ => json!({ "type": "string", "minLength": 1, "maxLength": PATH_ID_CHARS_MAX }),
+    }
+}
+
+/// The schema of a request header.
+pub(crate) fn header(name: &str) -> Value {
+    match name {
+        "Idempotency-Key" => {
+            json!({ "type": "string", "pattern": "^[!-~]+$", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_CHARS_MAX })
+        }
+        "X-Dedup" => json!({ "type": "string", "enum": ["enforce"] }),
+        _ => json!({ "type": "string" }),
     }
 }

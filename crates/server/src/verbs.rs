@@ -1,6 +1,8 @@
 //! OpenWOP writes what is done to a thing behind a colon: `/v1/runs/run-1:pause`. The router knows only whole segments,
 //! so a path with such a verb is rewritten before it gets there.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::http::{Request, Uri, uri::PathAndQuery};
@@ -10,13 +12,13 @@ use tower_service::Service;
 #[derive(Clone)]
 pub struct Verbs<S> {
     inner: S,
-    /// What a path begins with, and the verb that it may end with.
-    known: Vec<(&'static str, &'static str)>,
+    /// What a path begins with that may end with a verb.
+    prefixes: Arc<BTreeSet<&'static str>>,
 }
 
 impl<S> Verbs<S> {
-    pub(crate) fn new(inner: S, known: Vec<(&'static str, &'static str)>) -> Self {
-        Self { inner, known }
+    pub(crate) fn new(inner: S, prefixes: BTreeSet<&'static str>) -> Self {
+        Self { inner, prefixes: prefixes.into() }
     }
 
     /// The path that the router has for this one, if it has another.
@@ -25,9 +27,13 @@ impl<S> Verbs<S> {
         if path.contains("/~") {
             return Some(path.replace("/~", "/%7E"));
         }
-        self.known.iter().find_map(|(prefix, verb)| {
-            let thing = path.strip_prefix(prefix)?.strip_suffix(verb)?.strip_suffix(':')?;
-            (!thing.is_empty() && !thing.contains('/')).then(|| format!("{prefix}{thing}/~{verb}"))
+        // A verb that is not known here becomes a segment all the same, so that it is not found: what it would be done
+        // to is not what was asked for.
+        self.prefixes.iter().find_map(|prefix| {
+            let (thing, verb) = path.strip_prefix(prefix)?.split_once(':')?;
+            let is_plain =
+                !thing.is_empty() && !verb.is_empty() && !thing.contains('/') && !verb.contains('/');
+            is_plain.then(|| format!("{prefix}{thing}/~{verb}"))
         })
     }
 }
@@ -52,6 +58,11 @@ where
     }
 }
 
+/// A path of the router as the client sent it.
+pub(crate) fn as_sent(path: &str) -> String {
+    path.replace("/~", ":").replace("/%7E", "/~")
+}
+
 /// The same address with another path; the address itself, if there can be no such path.
 fn with_path(uri: &Uri, path: &str) -> Uri {
     let query = uri.query().map_or(String::new(), |query| format!("?{query}"));
@@ -66,12 +77,13 @@ mod tests {
 
     #[test]
     fn a_verb_behind_a_colon_becomes_a_segment() {
-        let verbs = Verbs::new((), vec![("/v1/runs/", "pause"), ("/v1/keys/", "rotate")]);
+        let verbs = Verbs::new((), ["/v1/runs/", "/v1/keys/"].into());
         let cases = [
             ("/v1/runs/run-1:pause", Some("/v1/runs/run-1/~pause")),
             ("/v1/keys/k:rotate", Some("/v1/keys/k/~rotate")),
             ("/v1/runs/run-1", None),
-            ("/v1/runs/run-1:sing", None),
+            ("/v1/runs/run-1:sing", Some("/v1/runs/run-1/~sing")),
+            ("/v1/runs/run-1:", None),
             ("/v1/runs/:pause", None),
             ("/v1/runs/run-1/events:pause", None),
             ("/v1/runs:bulk-cancel", None),

@@ -19,10 +19,13 @@ mod outgoing;
 mod pause;
 mod people;
 mod poll;
+mod python;
 mod rate;
 mod secrets;
 mod show;
+mod surface;
 mod tenants;
+mod webhooks;
 mod why;
 mod workflows;
 

@@ -139,7 +139,8 @@ fn caps(start: &Start) -> Result<Caps, Rejection> {
     let given =
         start.configurable.as_ref().and_then(|given| given.parse::<JsonMap>().ok()).unwrap_or_default();
     let whole = |key: &str, most: i64| -> Result<Option<i64>, Rejection> {
-        let Some(value) = given.get(key) else { return Ok(None) };
+        // OpenWOP's own client writes null for what it was not told.
+        let Some(value) = given.get(key).filter(|value| value.type_name() != "null") else { return Ok(None) };
         let number = value.parse::<i64>().ok().filter(|number| (1..=most).contains(number));
         number.map(Some).ok_or_else(|| {
             let field = format!("configurable.{key}");

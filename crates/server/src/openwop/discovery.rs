@@ -255,7 +255,7 @@ fn run_families(app: &App) -> Option<RunFamilies> {
     let pause_resume = pauses
         .then_some(PauseResume { supported: true, drain_policies: ["drain-current-node", "immediate"] });
     let bulk_cancel = posts("/v1/runs:bulk-cancel")
-        .then_some(BulkCancel { supported: true, max_run_ids: limits::BULK_CANCEL_RUNS_MAX });
+        .then_some(BulkCancel { supported: true, max_run_ids: limits::BULK_CANCEL_MAX });
     (pause_resume.is_some() || bulk_cancel.is_some()).then_some(RunFamilies { pause_resume, bulk_cancel })
 }
 

@@ -246,7 +246,7 @@ fn described(version: WorkflowVersion) -> Version {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Show {
     /// The latest one, unless told.
-    #[schemars(with = "u32", range(min = 1))]
+    #[schemars(with = "u32", range(min = 1, max = u32::MAX))]
     #[serde(default)]
     version: Option<String>,
 }

@@ -8,9 +8,20 @@ use super::*;
 async fn an_unknown_path_is_not_found_with_or_without_a_key() {
     let site = site();
     let server = site.start(&[]);
-    for path in
-        ["/", "/v1", "/v1/", "/v1/runs/", "/v1/nothing", "/v2/runs", "/V1/runs", "/v1/runs/x/y", "/../etc"]
-    {
+    for path in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v1/runs/",
+        "/v1/nothing",
+        "/v2/runs",
+        "/V1/runs",
+        "/v1/runs/x/y",
+        "/../etc",
+        "/v1/runs/x:sing",
+        "/v1/runs:sing",
+        "/v1/runs/x/~cancel",
+    ] {
         for method in [Method::GET, Method::POST, Method::DELETE] {
             refusal(answer(server.request(method.clone(), path)).await.unwrap(), "not_found");
             refusal(answer(server.anonymous(method, path)).await.unwrap(), "not_found");
@@ -124,4 +135,90 @@ async fn a_connection_that_is_cut_off_in_the_middle_of_a_request_leaves_nothing(
     stream.write_all(b"this is no HTTP\r\n\r\n").unwrap();
     server.get("/v1/runs").await;
     assert_eq!(site.rows(), before);
+}
+
+#[tokio::test]
+async fn a_path_without_its_version_is_a_mistake_that_is_named() {
+    let site = site();
+    let server = site.start(&[]);
+    for path in ["/runs", "/runs/x", "/workflows", "/runs:bulk-cancel", "/openapi.json"] {
+        for method in [Method::GET, Method::POST] {
+            let (status, body) = answer(server.request(method, path)).await.unwrap();
+            assert!(body["message"].as_str().unwrap().contains(&format!("/v1{path}")), "{body}");
+            refusal((status, body), "validation_error");
+        }
+    }
+}
+
+#[tokio::test]
+async fn families_that_are_not_offered_say_so() {
+    let site = site();
+    let server = site.start(&[]);
+    for (path, family) in [
+        ("/v1/prompts", "prompts"),
+        ("/v1/prompts/x", "prompts"),
+        ("/v1/prompts:render", "prompts"),
+        ("/v1/content/pages/home", "content"),
+        ("/v1/host/workspace/files", "workspace"),
+        ("/v1/host/workspace/files/a%2Fb", "workspace"),
+        ("/v1/trigger-subscriptions", "triggers"),
+    ] {
+        for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
+            let refused = answer(server.request(method, path)).await.unwrap();
+            assert_eq!(refusal(refused, "capability_not_provided")["capability"], family);
+        }
+    }
+    refusal(server.get("/v1/promptsworthy").await, "not_found");
+}
+
+/// What the server says to these bytes before anything more is sent.
+fn said_to(server: &Server, sent: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    stream.write_all(sent.as_bytes()).unwrap();
+    let mut said = Vec::new();
+    let mut chunk = [0; 4096];
+    while !String::from_utf8_lossy(&said).ends_with('}') {
+        match stream.read(&mut chunk).unwrap() {
+            0 => break,
+            count => said.extend(&chunk[..count]),
+        }
+    }
+    String::from_utf8(said).unwrap()
+}
+
+#[tokio::test]
+async fn a_body_that_says_it_is_too_large_is_refused_before_it_is_sent() {
+    let site = site();
+    let server = site.start(&[]);
+    let before = site.rows();
+    let head = format!(
+        "POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 99999999999\r\n\r\n",
+        server.key
+    );
+    let said = said_to(&server, &head);
+    assert!(said.starts_with("HTTP/1.1 413 "), "{said}");
+    assert!(said.contains(r#""error":"payload_too_large""#), "{said}");
+    assert_eq!(site.rows(), before);
+}
+
+#[tokio::test]
+async fn the_head_of_an_answer_can_be_asked_for_alone() {
+    let site = site();
+    let server = site.start(&[]);
+    for path in ["/healthz", "/v1/runs", "/v1/openapi.json", "/.well-known/openwop"] {
+        let whole = server.request(Method::GET, path).send().await.unwrap();
+        let head = server.request(Method::HEAD, path).send().await.unwrap();
+        assert_eq!(
+            (head.status(), &head.headers()[CONTENT_TYPE]),
+            (whole.status(), &whole.headers()[CONTENT_TYPE])
+        );
+        assert_eq!(head.text().await.unwrap(), "");
+    }
+    for path in ["/v1/runs", "/healthz"] {
+        let response = server.request(Method::OPTIONS, path).send().await.unwrap();
+        assert!(response.headers().contains_key(ALLOW));
+        refusal((response.status(), response.json().await.unwrap()), "method_not_allowed");
+    }
 }

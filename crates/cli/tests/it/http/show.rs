@@ -271,7 +271,6 @@ async fn a_run_whose_child_goes_on_has_changed() {
     server.advance(HOUR_MS).await;
     server.settle().await;
     let after = shown(&server, &run).await;
-    assert_eq!(before["sequence"], after["sequence"], "the parent itself only waits");
     assert_ne!(before["childRuns"], after["childRuns"]);
     assert_eq!(asked_again(&server, &run, &tag).await.0, StatusCode::OK);
 }

@@ -72,7 +72,7 @@ impl Contract {
 
     fn problem(&self, answer: &Answered<'_>) -> Result<(), String> {
         let Some(path) = self.paths.iter().find(|template| fits(template, answer.path)) else {
-            return self.envelope(answer, &["not_found"]);
+            return self.envelope(answer, &["not_found", "capability_not_provided", "validation_error"]);
         };
         let method = if *answer.method == Method::HEAD { Method::GET } else { answer.method.clone() };
         let method = method.as_str().to_ascii_lowercase();
@@ -159,6 +159,8 @@ pub(crate) fn fits(template: &str, path: &str) -> bool {
 fn segment_fits(wanted: &str, given: &str) -> bool {
     match wanted.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
         None => wanted == given,
+        // A run with a verb that nobody knows is not a run.
+        Some(("runId", "")) => !given.is_empty() && !given.contains(':'),
         Some((_, "")) => !given.is_empty(),
         Some((_, verb)) => given.strip_suffix(verb).is_some_and(|thing| !thing.is_empty()),
     }
@@ -184,6 +186,7 @@ fn a_path_is_found_by_its_template() {
         ("/v1/runs", "/v1/runs/", false),
         ("/v1/runs/{runId}", "/v1/runs/run-1", true),
         ("/v1/runs/{runId}", "/v1/runs/", false),
+        ("/v1/runs/{runId}", "/v1/runs/run-1:sing", false),
         ("/v1/runs/{runId}:pause", "/v1/runs/run-1:pause", true),
         ("/v1/runs/{runId}:pause", "/v1/runs/run-1", false),
         ("/v1/runs/{runId}/cancel", "/v1/runs/run-1/cancel", true),

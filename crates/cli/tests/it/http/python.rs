@@ -1,0 +1,82 @@
+//! Others' programs against a real server: OpenWOP's Python client, and schemathesis.
+
+use std::process::{Command, Output, Stdio};
+
+use super::surface::operations;
+use super::*;
+
+/// A program of the tests' own Python environment.
+fn python(program: &str) -> Command {
+    let missing = "run ./test once: it makes the Python environment";
+    let built = std::path::Path::new(env!("CARGO_BIN_EXE_abide"));
+    let beside = || built.ancestors().map(|dir| dir.join("python")).find(|dir| dir.is_dir());
+    let home = std::env::var_os("ABIDE_TEST_PYTHON").map(Into::into).or_else(beside).expect(missing);
+    let wanted = std::fs::read(repository().join("tests/python/requirements.txt")).unwrap();
+    let there = std::fs::read(home.join("requirements.txt")).unwrap_or_default();
+    assert!(wanted == there, "{missing}; what it has is not what tests/python/requirements.txt lists");
+    let mut command = Command::new(home.join("bin").join(program));
+    command.stdin(Stdio::null()).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn repository() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs a program to its end without holding up the runtime.
+async fn output(mut command: Command) -> Output {
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+/// Methods of the client whose operations this version offers.
+const OFFERED: &[&str] = &[
+    "discovery_capabilities",
+    "discovery_openapi",
+    "runs_bulk_cancel",
+    "runs_cancel",
+    "runs_create",
+    "runs_get",
+    "runs_get_artifact",
+    "runs_pause",
+    "runs_poll_events",
+    "runs_resume",
+    "workflows_get",
+];
+
+#[tokio::test]
+async fn every_method_of_the_client_works_or_gets_the_documented_refusal() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let mut command = python("python");
+    command.arg(repository().join("tests/python/openwop_methods.py"));
+    command.env("ABIDE_URL", &server.url).env("ABIDE_API_KEY", &server.key);
+    let output = output(command).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["offered"], json!(OFFERED));
+}
+
+#[tokio::test]
+async fn nothing_that_schemathesis_thinks_of_breaks_the_document() {
+    let site = site();
+    let server = site.start(&[]);
+    // Something to look at and to act on.
+    let run = server.start_run("parked", json!({})).await;
+    push(&server, &chain("pushed", "core.noop", 1, &json!({}))).await;
+    let mut command = python("schemathesis");
+    command.arg("--config-file").arg(repository().join("tests/python/schemathesis.toml")).arg("run");
+    command.arg(format!("{}/v1/openapi.json", server.url));
+    command.env("ABIDE_API_KEY", &server.key).current_dir(site.path(""));
+    let output = output(command).await;
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}\n{}", String::from_utf8_lossy(&output.stderr), site.said());
+    let tested = operations(&server).len() - NOT_TESTED.len();
+    assert!(said.contains(&format!("Tested: {tested}\n")), "{tested} operations should be tested: {said}");
+    // It is still there, and has not lost what it had.
+    let (status, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!((status, &snapshot["workflowId"]), (StatusCode::OK, &json!("parked")));
+}
+
+/// Operations that answer only when something happens, and the document itself, which schemathesis leaves out. Their
+/// answers are checked where they are tested.
+const NOT_TESTED: &[&str] = &["pollEvents", "openapi"];
