@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_document_has_every_operation_and_no_name_for_two_schemas() {
-        let document = crate::openapi::Document::of(&documented());
+        let document = openapi::Document::of(&documented());
         for operation in documented() {
             assert!(document.serves(&operation.method, operation.path), "{}", operation.id);
         }
