@@ -1,5 +1,7 @@
 //! Every command and flag, declared once; help and completions come from here.
 
+mod access;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -8,6 +10,11 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::scaffold;
+
+pub(crate) use access::{
+    CreateKeyArgs, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs, PeopleVerb, RotateKeyArgs,
+    SetPersonArgs,
+};
 
 /// A durable runtime for agent workflows that wait for people.
 ///
@@ -33,8 +40,10 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Keep the secrets that workflows name, on a server
     Secrets(SecretsArgs),
-    /// Make, list and revoke API keys (while no server uses the data directory)
+    /// Make, list, rotate and revoke API keys, in a data directory or on a server
     Keys(KeysArgs),
+    /// Keep the directory of people on a server: their roles, groups and addresses
+    People(PeopleArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)
@@ -66,6 +75,10 @@ pub(crate) struct ServerArgs {
     /// Private address that core.http.request may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
     #[arg(long, env = "ABIDE_ALLOW_NET", value_name = "NET", value_delimiter = ',')]
     pub(crate) allow_net: Vec<String>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) oidc: OidcArgs,
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
     #[arg(long)]
     pub(crate) conformance: bool,
@@ -81,7 +94,8 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, log
+    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, log; [limits] and
+    /// [oidc] hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -139,6 +153,9 @@ pub(crate) enum RunVerb {
         /// Only runs that stand so: running, paused, cancelling, completed, failed, cancelled
         #[arg(long)]
         status: Option<String>,
+        /// Only runs of this workflow
+        #[arg(long, value_name = "ID")]
+        workflow: Option<String>,
         /// At most so many
         #[arg(long, default_value_t = 20)]
         limit: usize,
@@ -167,8 +184,28 @@ pub(crate) enum RunVerb {
         #[arg(long, value_name = "SEQUENCE")]
         after: Option<u64>,
     },
-    /// Cancel a run
+    /// Cancel runs
     Cancel {
+        /// The runs' ids, at most a hundred
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<String>,
+        /// Why, for the record
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Let nothing of a run start any more; nodes that are being executed end first
+    Pause {
+        /// The run's id
+        run: String,
+        /// Do not wait for nodes that are being executed; what they bring is recorded when it comes
+        #[arg(long)]
+        now: bool,
+        /// Why, for the record
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Let a paused run go on
+    Resume {
         /// The run's id
         run: String,
         /// Why, for the record
@@ -210,6 +247,15 @@ pub(crate) struct StartArgs {
     /// A label for the run. May be repeated
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
+    /// What the run is about, for --dedup
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Option<String>,
+    /// Refuse if another run that was started so is under way for the same workflow and scope
+    #[arg(long)]
+    pub(crate) dedup: bool,
+    /// Start once under this key, however often it is asked: the same command gives the same run for a day
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
     /// Wait for the end; exit 0 only if the run completed
     #[arg(long)]
     pub(crate) wait: bool,
@@ -327,49 +373,6 @@ pub(crate) enum SecretsVerb {
     Rm {
         /// Its name
         name: String,
-    },
-}
-
-/// Which data directory.
-#[derive(ClapArgs, Clone)]
-pub(crate) struct DataArgs {
-    /// Data directory
-    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", global = true, default_value = "abide-data")]
-    pub(crate) data: PathBuf,
-    /// Keyring file; by default beside the data directory, as DIR.keyring
-    #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE", global = true)]
-    pub(crate) keyring: Option<PathBuf>,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct KeysArgs {
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(subcommand)]
-    pub(crate) verb: KeysVerb,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum KeysVerb {
-    /// Make a key and print it; it is shown this once
-    Create {
-        /// Whose runs it reaches; the tenant is made if there is none of that name
-        #[arg(long, default_value = "default")]
-        tenant: String,
-        /// Who acts through it, for the record
-        #[arg(long, default_value = "operator")]
-        principal: String,
-    },
-    /// List keys, never their secrets
-    List {
-        /// Print JSON instead of a table
-        #[arg(long)]
-        json: bool,
-    },
-    /// Revoke a key
-    Revoke {
-        /// The id between abk_ and the second underscore
-        id: String,
     },
 }
 

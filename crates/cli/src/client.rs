@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
 
@@ -58,6 +58,20 @@ impl Client {
         self.fetch(path).await?.json()
     }
 
+    /// Every page of a list, as one: `{<list>: [...]}`.
+    pub(crate) async fn pages(&self, path: &str, list: &str) -> anyhow::Result<Value> {
+        let mut all = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let mut page = self.get(&format!("{path}?limit=500{cursor}")).await?;
+            all.extend(page[list].as_array_mut().map(std::mem::take).unwrap_or_default());
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={}", encoded(next)),
+                None => return Ok(serde_json::json!({ list: all })),
+            }
+        }
+    }
+
     /// What is at a path, as it is written there.
     pub(crate) async fn fetch(&self, path: &str) -> anyhow::Result<Answer> {
         self.send(self.request(Method::GET, path)).await?.accepted()
@@ -65,6 +79,23 @@ impl Client {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.send(self.request(Method::POST, path).json(body)).await?.json()
+    }
+
+    /// Posts with headers.
+    pub(crate) async fn post_with(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> anyhow::Result<Value> {
+        let mut request = self.request(Method::POST, path).json(body);
+        for (name, value) in headers {
+            let value = HeaderValue::from_str(value).map_err(|_| {
+                Failure::new(Exit::Refused, format!("'{name}' takes visible ASCII characters alone"))
+            })?;
+            request = request.header(*name, value);
+        }
+        self.send(request).await?.json()
     }
 
     pub(crate) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {

@@ -1,12 +1,15 @@
 //! Where settings come from: a file, then the environment, then flags.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use abide_core::Rate;
+use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
 use anyhow::Context;
 use serde::Deserialize;
 
-use crate::args::ServerArgs;
+use crate::args::{LimitArgs, OidcArgs, ServerArgs};
 
 /// A configuration file. The names are those of the flags.
 #[derive(Default, Deserialize)]
@@ -19,6 +22,36 @@ struct FileConfig {
     #[serde(default, rename = "allow-net")]
     allow_net: Vec<String>,
     log: Option<String>,
+    #[serde(default)]
+    limits: FileLimits,
+    #[serde(default)]
+    oidc: FileOidc,
+}
+
+/// `[limits]`: how much a server takes on.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct FileLimits {
+    rate_key: Option<String>,
+    rate_tenant: Option<String>,
+    max_requests: Option<usize>,
+    max_waiting: Option<usize>,
+}
+
+/// `[oidc]`: which identity provider's tokens a server takes.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct FileOidc {
+    issuer: Option<String>,
+    audience: Option<String>,
+    jwks: Option<String>,
+    principal: Option<String>,
+    roles: Option<String>,
+    scope: Option<String>,
+    tenant: Option<String>,
+    tenant_claim: Option<String>,
+    #[serde(default)]
+    grants: BTreeMap<String, Vec<String>>,
 }
 
 /// Settings, with nothing left open.
@@ -32,6 +65,9 @@ pub(crate) struct Config {
     pub(crate) conformance: bool,
     pub(crate) log: String,
     pub(crate) log_json: bool,
+    pub(crate) rates: Rates,
+    pub(crate) capacity: Capacity,
+    pub(crate) oidc: Option<OidcOptions>,
 }
 
 impl Config {
@@ -50,8 +86,84 @@ impl Config {
             conformance: args.conformance,
             log: args.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
             log_json: args.log_json,
+            rates: rates(&args.limits, &file.limits)?,
+            capacity: capacity(&args.limits, &file.limits),
+            oidc: oidc(args.oidc, file.oidc)?,
         })
     }
+}
+
+fn rates(args: &LimitArgs, file: &FileLimits) -> anyhow::Result<Rates> {
+    let rate = |flag: Option<Rate>, text: &Option<String>| match (flag, text) {
+        (None, Some(text)) => {
+            text.parse().map(Some).map_err(|error: String| anyhow::anyhow!("[limits]: {error}"))
+        }
+        (flag, _) => Ok(flag),
+    };
+    Ok(Rates {
+        key: rate(args.rate_key, &file.rate_key)?,
+        tenant: rate(args.rate_tenant, &file.rate_tenant)?,
+    })
+}
+
+fn capacity(args: &LimitArgs, file: &FileLimits) -> Capacity {
+    let usual = Capacity::default();
+    Capacity {
+        requests: args.max_requests.or(file.max_requests).unwrap_or(usual.requests),
+        waiting: args.max_waiting.or(file.max_waiting).unwrap_or(usual.waiting),
+        ..usual
+    }
+}
+
+/// The identity provider, if there is one: then its issuer, its audience and its keys have to be told.
+fn oidc(args: OidcArgs, file: FileOidc) -> anyhow::Result<Option<OidcOptions>> {
+    let (issuer, audience) = (args.oidc_issuer.or(file.issuer), args.oidc_audience.or(file.audience));
+    let jwks = args.oidc_jwks.or(file.jwks);
+    let (issuer, audience, jwks) = match (issuer, audience, jwks) {
+        (None, None, None) => return Ok(None),
+        (Some(issuer), Some(audience), Some(jwks)) => (issuer, audience, jwks),
+        _ => anyhow::bail!(
+            "tokens are taken only if it is known whose they are and for whom: give --oidc-issuer, --oidc-audience and \
+             --oidc-jwks, or all three in [oidc]"
+        ),
+    };
+    let tenant = match (args.oidc_tenant, args.oidc_tenant_claim) {
+        (Some(name), _) => TenantOf::Fixed(name),
+        (None, Some(claim)) => TenantOf::Claim(claim),
+        (None, None) => match (file.tenant, file.tenant_claim) {
+            (Some(_), Some(_)) => anyhow::bail!("[oidc] has both tenant and tenant-claim; leave one out"),
+            (None, Some(claim)) => TenantOf::Claim(claim),
+            (name, None) => TenantOf::Fixed(name.unwrap_or_else(|| "default".to_owned())),
+        },
+    };
+    let or = |flag: Option<String>, file: Option<String>, usual: &str| {
+        flag.or(file).unwrap_or_else(|| usual.to_owned())
+    };
+    let told = args.oidc_grants.into_iter().map(|(role, scopes)| (role, scopes.into_iter().collect()));
+    let mut grants = grants(file.grants)?;
+    grants.extend(told);
+    Ok(Some(OidcOptions {
+        issuer,
+        audience,
+        jwks: JwksSource::parse(&jwks).map_err(|error| anyhow::anyhow!("--oidc-jwks: {error}"))?,
+        principal_claim: or(args.oidc_principal, file.principal, "sub"),
+        roles_claim: or(args.oidc_roles, file.roles, "roles"),
+        scope_claim: or(args.oidc_scope, file.scope, "scope"),
+        tenant,
+        grants,
+    }))
+}
+
+fn grants(file: BTreeMap<String, Vec<String>>) -> anyhow::Result<BTreeMap<String, Scopes>> {
+    let scopes = |(role, names): (String, Vec<String>)| {
+        let scope = |name: &String| {
+            Scope::by_name(name)
+                .ok_or_else(|| anyhow::anyhow!("[oidc.grants] {role}: there is no scope '{name}'"))
+        };
+        let scopes = names.iter().map(scope).collect::<anyhow::Result<Scopes>>()?;
+        Ok((role, scopes))
+    };
+    file.into_iter().map(scopes).collect()
 }
 
 fn read(path: &Path) -> anyhow::Result<FileConfig> {
@@ -70,6 +182,8 @@ mod tests {
             workflows: None,
             keyring: None,
             allow_net: Vec::new(),
+            limits: LimitArgs::default(),
+            oidc: OidcArgs::default(),
             conformance: false,
             log: None,
             log_json: false,
@@ -89,6 +203,46 @@ mod tests {
         assert!(config.keyring.ends_with("from-flag.keyring"), "beside the data: {:?}", config.keyring);
         let config = Config::resolve(args(), None, "usual").unwrap();
         assert_eq!((config.data, config.listen.port()), ("usual".into(), 7171));
+    }
+
+    fn resolved(text: &str) -> anyhow::Result<Config> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("abide.toml");
+        std::fs::write(&file, text).unwrap();
+        Config::resolve(args(), Some(&file), "usual")
+    }
+
+    #[test]
+    fn rates_and_places_are_settings_like_others() {
+        let config = resolved("[limits]\nrate-key = '50/s'\nmax-waiting = 7\n").unwrap();
+        assert_eq!(config.rates.key.unwrap().to_string(), "50/s:50");
+        assert_eq!((config.rates.tenant, config.capacity.waiting), (None, 7));
+        assert_eq!(config.capacity.requests, Capacity::default().requests);
+        assert!(
+            resolved("[limits]\nrate-key = 'often'\n").unwrap_err().to_string().contains("50/s or 600/m")
+        );
+    }
+
+    #[test]
+    fn a_provider_is_told_whole_or_not_at_all() {
+        let all = "[oidc]\nissuer = 'i'\naudience = 'a'\njwks = 'https://id.example/keys'\n";
+        let options = resolved(all).unwrap().oidc.unwrap();
+        assert_eq!((options.principal_claim.as_str(), options.roles_claim.as_str()), ("sub", "roles"));
+        assert_eq!(options.tenant, TenantOf::Fixed("default".to_owned()));
+        let more = format!("{all}tenant-claim = 'org'\n[oidc.grants]\nboss = ['runs:read']\n");
+        let options = resolved(&more).unwrap().oidc.unwrap();
+        assert_eq!(options.tenant, TenantOf::Claim("org".to_owned()));
+        assert!(options.grants["boss"].allow(Scope::RunsRead));
+        for (text, what) in [
+            ("[oidc]\nissuer = 'i'\n".to_owned(), "--oidc-audience"),
+            (format!("{all}tenant = 'a'\ntenant-claim = 'b'\n"), "leave one out"),
+            (format!("{all}[oidc.grants]\nboss = ['runs:see']\n"), "no scope 'runs:see'"),
+            (all.replace("https", "http"), "use https://"),
+        ] {
+            let told = format!("{:#}", resolved(&text).unwrap_err());
+            assert!(told.contains(what), "{told}");
+        }
+        assert!(resolved("").unwrap().oidc.is_none());
     }
 
     #[test]

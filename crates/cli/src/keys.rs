@@ -1,34 +1,229 @@
-//! `abide keys`: API keys of a data directory.
+//! `abide keys`: API keys of a data directory that no server uses, or of a running server.
 
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use abide_core::{Millis, TenantId};
 use abide_engine::{Clock, SystemClock};
-use abide_server::{ApiSecret, Keyring};
+use abide_server::limits::{KEY_LIFE_MS_MAX, SECRET_KEY_CHARS_MAX};
+use abide_server::{ApiSecret, Grant, KeyPage, KeyState, KeyView, Keyring, MadeKey, successor};
 use abide_store::{ApiKey, Sqlite, SqliteOptions, Store};
+use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::args::{DataArgs, KeysArgs, KeysVerb};
+use crate::args::{ClientArgs, CreateKeyArgs, KeysArgs, KeysPlace, KeysVerb, RotateKeyArgs};
+use crate::client::{Client, encoded};
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::output::{self, cell};
 
 pub(crate) async fn dispatch(args: KeysArgs) -> anyhow::Result<()> {
-    match args.verb {
-        KeysVerb::Create { tenant, principal } => create(&args.data, &tenant, &principal).await,
-        KeysVerb::List { json } => list(&args.data, json).await,
-        KeysVerb::Revoke { id } => revoke(&args.data, &id).await,
+    let json = args.place.json;
+    match (Place::of(args.place)?, args.verb) {
+        (place, KeysVerb::Create(new)) => tell_made(&place.create(new).await?, json),
+        (place, KeysVerb::List) => tell_list(&place.list().await?, json),
+        (place, KeysVerb::Rotate(rotate)) => tell_made(&place.rotate(rotate).await?, json),
+        (place, KeysVerb::Revoke { id }) => {
+            place.revoke(&id).await?;
+            output::line(&if json {
+                json!({ "keyId": id, "revoked": true }).to_string()
+            } else {
+                format!("{id} is revoked")
+            })
+        }
     }
 }
 
-async fn create(data: &DataArgs, tenant: &str, principal: &str) -> anyhow::Result<()> {
-    let path = data.keyring.clone().unwrap_or_else(|| Keyring::default_path(&data.data));
-    let store = Sqlite::open(&SqliteOptions::new(&data.data))?;
-    let keyring = open_keyring(&path, &store).await?;
-    let tenant = make_tenant(&store, tenant).await?;
-    let secret = ApiSecret::generate();
-    store.put_api_key(secret.row(&keyring, tenant, principal, SystemClock.now())).await?;
-    output::say("this key is shown once; keep it safe:");
-    output::line(&secret.text())
+/// Where the keys are.
+enum Place {
+    Folder { data: PathBuf, keyring: PathBuf },
+    Server(Client),
+}
+
+impl Place {
+    /// Flags win over the environment, and there a server over a data directory.
+    fn of(place: KeysPlace) -> anyhow::Result<Self> {
+        let environment = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let url = place.url.or_else(|| place.data.is_none().then(|| environment("ABIDE_URL")).flatten());
+        if let Some(url) = url {
+            let client = ClientArgs { url, api_key: place.api_key, json: place.json };
+            return Ok(Self::Server(Client::new(&client)?));
+        }
+        let data = place.data.or_else(|| environment("ABIDE_DATA").map(PathBuf::from));
+        let data = data.unwrap_or_else(|| "abide-data".into());
+        let keyring = place.keyring.unwrap_or_else(|| Keyring::default_path(&data));
+        Ok(Self::Folder { data, keyring })
+    }
+
+    /// Makes a key, and tells it as a server does.
+    async fn create(self, new: CreateKeyArgs) -> anyhow::Result<Value> {
+        let chosen = new.secret.as_deref().map(read_secret).transpose()?;
+        match self {
+            Self::Server(client) => {
+                let scopes = new.scopes.map(|all| all.iter().map(|scope| scope.name()).collect::<Vec<_>>());
+                let body = json!({
+                    "tenant": new.tenant,
+                    "principal": new.principal,
+                    "label": new.label,
+                    "scopes": scopes,
+                    "roles": new.roles,
+                    "actAs": new.act_as,
+                    "expiresInMs": new.expires_in,
+                    "secret": chosen,
+                });
+                client.post("/v1/keys", &body).await
+            }
+            Self::Folder { data, keyring } => Folder::open(&data, &keyring).await?.create(new, chosen).await,
+        }
+    }
+
+    async fn list(self) -> anyhow::Result<Value> {
+        match self {
+            Self::Server(client) => client.pages("/v1/keys", "keys").await,
+            Self::Folder { data, .. } => {
+                let store = Sqlite::open_for_reading(&data)?;
+                let (now, tenants) = (now(&store).await?, store.tenants().await?);
+                let keys = store.api_keys().await?;
+                let view = |key: &ApiKey| KeyView::of(key, tenant_name(&tenants, key.tenant), now);
+                Ok(serde_json::to_value(KeyPage::whole(keys.iter().map(view).collect()))?)
+            }
+        }
+    }
+
+    async fn rotate(self, rotate: RotateKeyArgs) -> anyhow::Result<Value> {
+        let chosen = rotate.secret.as_deref().map(read_secret).transpose()?;
+        match self {
+            Self::Server(client) => {
+                let path = format!("/v1/keys/{}:rotate", encoded(&rotate.id));
+                let body = json!({ "overlapMs": rotate.overlap, "expiresInMs": rotate.expires_in, "secret": chosen });
+                client.post(&path, &body).await
+            }
+            Self::Folder { data, keyring } => {
+                // Opening to write would make a directory where there is none.
+                drop(Sqlite::open_for_reading(&data)?);
+                Folder::open(&data, &keyring).await?.rotate(rotate, chosen).await
+            }
+        }
+    }
+
+    async fn revoke(self, id: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Server(client) => client.delete(&format!("/v1/keys/{}", encoded(id))).await.map(drop),
+            Self::Folder { data, .. } => {
+                drop(Sqlite::open_for_reading(&data)?);
+                let store = Sqlite::open(&SqliteOptions::new(&data))?;
+                let now = now(&store).await?;
+                if store.revoke_api_key(id.to_owned(), now).await? { Ok(()) } else { Err(no_such_key(id)) }
+            }
+        }
+    }
+}
+
+/// A data directory that is ours for now.
+struct Folder {
+    store: Sqlite,
+    keyring: Keyring,
+    now: Millis,
+}
+
+impl Folder {
+    async fn open(data: &Path, keyring: &Path) -> anyhow::Result<Self> {
+        let store = Sqlite::open(&SqliteOptions::new(data))?;
+        let keyring = open_keyring(keyring, &store).await?;
+        let now = now(&store).await?;
+        Ok(Self { store, keyring, now })
+    }
+
+    async fn create(self, new: CreateKeyArgs, chosen: Option<String>) -> anyhow::Result<Value> {
+        let secret = self.secret(chosen.as_deref()).await?;
+        let mut grant = Grant {
+            tenant: TenantId(0),
+            principal: new.principal.unwrap_or_else(|| "operator".to_owned()),
+            label: new.label,
+            scopes: new.scopes.map(|scopes| scopes.into_iter().collect()),
+            roles: new.roles,
+            act_as: new.act_as,
+            expires_at: self.ends(new.expires_in)?,
+        };
+        // What is wrong is found before a tenant is made.
+        grant.clone().row(&secret, &self.keyring, self.now)?;
+        grant.tenant = make_tenant(&self.store, new.tenant.as_deref().unwrap_or("default")).await?;
+        let row = grant.row(&secret, &self.keyring, self.now)?;
+        self.store.put_api_keys(vec![row.clone()]).await?;
+        self.made(&secret, chosen.is_some(), &row, None).await
+    }
+
+    async fn rotate(self, rotate: RotateKeyArgs, chosen: Option<String>) -> anyhow::Result<Value> {
+        let found = self.store.api_keys().await?.into_iter().find(|key| key.id == rotate.id);
+        let mut old = found.ok_or_else(|| no_such_key(&rotate.id))?;
+        if KeyState::of(&old, self.now) != KeyState::Active {
+            anyhow::bail!("the key has expired or was revoked, so it has nothing to pass on; make a new one");
+        }
+        let secret = self.secret(chosen.as_deref()).await?;
+        let mut new = successor(&old, &secret, &self.keyring, self.now);
+        new.expires_at = self.ends(rotate.expires_in)?.or(new.expires_at);
+        let end = self.ends(Some(rotate.overlap))?;
+        old.expires_at = old.expires_at.min(end).or(end);
+        self.store.put_api_keys(vec![old.clone(), new.clone()]).await?;
+        self.made(&secret, chosen.is_some(), &new, Some(&old)).await
+    }
+
+    async fn secret(&self, chosen: Option<&str>) -> anyhow::Result<ApiSecret> {
+        let Some(text) = chosen else { return Ok(ApiSecret::generate()) };
+        let secret = ApiSecret::chosen(text)?;
+        if self.store.api_keys().await?.iter().any(|key| secret.is_of(key, &self.keyring)) {
+            anyhow::bail!("this secret can't be used; choose another");
+        }
+        Ok(secret)
+    }
+
+    fn ends(&self, in_ms: Option<i64>) -> anyhow::Result<Option<Millis>> {
+        if in_ms.is_some_and(|ms| ms > KEY_LIFE_MS_MAX) {
+            anyhow::bail!("the end of a key lies ten years ahead at most; choose an earlier one");
+        }
+        Ok(in_ms.map(|ms| self.now.saturating_add(ms)))
+    }
+
+    async fn made(
+        &self,
+        secret: &ApiSecret,
+        is_chosen: bool,
+        row: &ApiKey,
+        old: Option<&ApiKey>,
+    ) -> anyhow::Result<Value> {
+        let tenants = self.store.tenants().await?;
+        let view = |key: &ApiKey| KeyView::of(key, tenant_name(&tenants, key.tenant), self.now);
+        let text = (!is_chosen).then(|| secret.text().to_owned());
+        Ok(serde_json::to_value(MadeKey::of(text, view(row), old.map(view)))?)
+    }
+}
+
+/// The time of a data directory: its test clock's, if it runs on one.
+async fn now(store: &dyn Store) -> anyhow::Result<Millis> {
+    Ok(store.test_clock().await?.unwrap_or_else(|| SystemClock.now()))
+}
+
+fn tenant_name(tenants: &[(TenantId, String)], tenant: TenantId) -> &str {
+    tenants.iter().find(|(id, _)| *id == tenant).map_or("", |(_, name)| name)
+}
+
+/// The secret as it was given, or from standard input, where no list of processes shows it.
+fn read_secret(given: &str) -> anyhow::Result<String> {
+    if given != "-" {
+        return Ok(given.to_owned());
+    }
+    let mut text = String::new();
+    // A line break may be two bytes, and one more shows that it is too long.
+    let bytes_max = SECRET_KEY_CHARS_MAX as u64 + 3;
+    std::io::stdin()
+        .lock()
+        .take(bytes_max)
+        .read_to_string(&mut text)
+        .context("standard input can't be read")?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn no_such_key(id: &str) -> anyhow::Error {
+    Failure::new(Exit::NotFound, format!("there is no key '{id}'; `abide keys list` shows them")).into()
 }
 
 /// The keyring of a store. A new one is made only where nothing depends on an old one.
@@ -49,43 +244,57 @@ pub(crate) async fn make_tenant(store: &dyn Store, name: &str) -> anyhow::Result
     tenant.ok_or_else(|| anyhow::anyhow!("the tenant '{name}' could not be made"))
 }
 
-async fn list(data: &DataArgs, json: bool) -> anyhow::Result<()> {
-    let keys = Sqlite::open_for_reading(&data.data)?.api_keys().await?;
+/// A new key alone on standard output, so that a script can keep it; what else there is to say goes beside.
+fn tell_made(made: &Value, json: bool) -> anyhow::Result<()> {
     if json {
-        return output::line(&Value::from_iter(keys.iter().map(shown)).to_string());
+        return output::line(&made.to_string());
     }
-    let at = |at: Option<Millis>| at.map_or(String::new(), abide_server::rfc3339);
-    let row = |key: &ApiKey| {
+    if let Some(end) = made["replaces"]["expiresAt"].as_str() {
+        output::say(&format!("the old secret works until {end}"));
+    }
+    match made["key"].as_str() {
+        Some(key) => {
+            output::say("this key is shown once; keep it safe:");
+            output::line(key)
+        }
+        None => output::line(&format!("{} is made", cell(&made["keyId"]))),
+    }
+}
+
+fn tell_list(page: &Value, json: bool) -> anyhow::Result<()> {
+    if json {
+        return output::line(&page.to_string());
+    }
+    let keys = page["keys"].as_array().map_or(&[][..], Vec::as_slice);
+    let row = |key: &Value| {
         vec![
-            key.id.clone(),
-            key.tenant.0.to_string(),
-            key.principal.clone(),
-            at(Some(key.created_at)),
-            at(key.revoked_at),
+            cell(&key["keyId"]),
+            cell(&key["tenant"]),
+            cell(&key["principal"]),
+            scopes_told(&key["scopes"]),
+            state_told(key),
+            cell(&key["createdAt"]),
+            cell(&key["label"]),
         ]
     };
-    output::line(&output::table(
-        &["KEY", "TENANT", "PRINCIPAL", "MADE", "REVOKED"],
-        keys.iter().map(row).collect(),
-    ))
+    let header = ["KEY", "TENANT", "PRINCIPAL", "SCOPES", "STATE", "MADE", "LABEL"];
+    output::line(&output::table(&header, keys.iter().map(row).collect()))
 }
 
-fn shown(key: &ApiKey) -> Value {
-    json!({
-        "id": key.id,
-        "tenant": key.tenant.0,
-        "principal": key.principal,
-        "createdAt": abide_server::rfc3339(key.created_at),
-        "revokedAt": key.revoked_at.map(abide_server::rfc3339),
-    })
-}
-
-async fn revoke(data: &DataArgs, id: &str) -> anyhow::Result<()> {
-    // Opening to write would make a directory where there is none.
-    drop(Sqlite::open_for_reading(&data.data)?);
-    let store = Sqlite::open(&SqliteOptions::new(&data.data))?;
-    if store.revoke_api_key(id.to_owned(), SystemClock.now()).await? {
-        return output::line(&format!("{id} is revoked"));
+fn scopes_told(scopes: &Value) -> String {
+    let names: Vec<String> = scopes.as_array().map_or(&[][..], Vec::as_slice).iter().map(cell).collect();
+    match names.len() {
+        all if all == abide_server::Scope::ALL.len() => "all".to_owned(),
+        0 => "none".to_owned(),
+        _ => names.join(","),
     }
-    Err(Failure::new(Exit::NotFound, format!("there is no key '{id}'; `abide keys list` shows them")).into())
+}
+
+fn state_told(key: &Value) -> String {
+    let (state, end) = (cell(&key["state"]), cell(&key["expiresAt"]));
+    match state.as_str() {
+        "active" if !end.is_empty() => format!("expires {end}"),
+        "revoked" => format!("revoked {}", cell(&key["revokedAt"])),
+        _ => state,
+    }
 }

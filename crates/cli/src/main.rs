@@ -13,6 +13,7 @@ mod draw;
 mod exit;
 mod keys;
 mod output;
+mod people;
 mod run;
 mod scaffold;
 mod secrets;
@@ -48,6 +49,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
+        Verb::People(people) => people::dispatch(people).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Compact(args) => compact::compact(args).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,

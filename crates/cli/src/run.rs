@@ -1,5 +1,6 @@
 //! `abide run`: start, list, show, explain, follow, cancel, erase.
 
+mod control;
 mod events;
 mod family;
 mod show;
@@ -24,14 +25,22 @@ pub(crate) async fn dispatch(args: RunArgs) -> anyhow::Result<()> {
     let args = (&client, &args.client, args.verb);
     match args {
         (client, args, RunVerb::Start(what)) => start(client, args, what).await,
-        (client, args, RunVerb::List { status, limit }) => list(client, args, status.as_deref(), limit).await,
+        (client, args, RunVerb::List { status, workflow, limit }) => {
+            list(client, args, status.as_deref(), workflow.as_deref(), limit).await
+        }
         (client, args, RunVerb::Show { run, watch }) => show::show(client, args, &run, watch).await,
         (client, args, RunVerb::Why { run }) => why::why(client, args, &run).await,
         (client, args, RunVerb::Events { run, follow, after }) => {
             events::events(client, args, &run, follow, after).await
         }
-        (client, args, RunVerb::Cancel { run, reason }) => {
-            cancel(client, args, &run, reason.as_deref()).await
+        (client, args, RunVerb::Cancel { runs, reason }) => {
+            control::cancel(client, args, &runs, reason.as_deref()).await
+        }
+        (client, args, RunVerb::Pause { run, now, reason }) => {
+            control::pause(client, args, &run, now, reason.as_deref()).await
+        }
+        (client, args, RunVerb::Resume { run, reason }) => {
+            control::resume(client, args, &run, reason.as_deref()).await
         }
         (client, args, RunVerb::Erase { run, reason, yes }) => {
             erase(client, args, &run, reason.as_deref(), yes).await
@@ -44,7 +53,10 @@ async fn start(client: &Client, args: &ClientArgs, what: StartArgs) -> anyhow::R
         Some(file) => pushed(client, file).await?,
         None => what.workflow.clone().unwrap_or_default(),
     };
-    let answer = client.post("/v1/runs", &body(&workflow, &what)).await?;
+    let headers =
+        [("Idempotency-Key", what.idempotency_key.as_deref()), ("X-Dedup", what.dedup.then_some("enforce"))];
+    let headers: Vec<_> = headers.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let answer = client.post_with("/v1/runs", &body(&workflow, &what), &headers).await?;
     let run = answer["runId"].as_str().unwrap_or_default().to_owned();
     if !what.wait {
         return if args.json { output::json(&answer.to_string()) } else { output::line(&legible(&run)) };
@@ -73,18 +85,35 @@ fn body(workflow: &str, what: &StartArgs) -> Value {
     if !what.config.is_empty() {
         body["configurable"] = what.config.iter().cloned().collect::<Map<String, Value>>().into();
     }
+    if let Some(scope) = &what.scope {
+        body["scopeId"] = scope.as_str().into();
+    }
     body
 }
 
-async fn list(client: &Client, args: &ClientArgs, status: Option<&str>, limit: usize) -> anyhow::Result<()> {
-    let status = status.map_or(String::new(), |status| format!("&status={}", encoded(status)));
-    let answer = client.get(&format!("/v1/runs?limit={limit}{status}")).await?;
+async fn list(
+    client: &Client,
+    args: &ClientArgs,
+    status: Option<&str>,
+    workflow: Option<&str>,
+    limit: usize,
+) -> anyhow::Result<()> {
+    let filter = |name: &str, value: Option<&str>| {
+        value.map_or(String::new(), |value| format!("&{name}={}", encoded(value)))
+    };
+    let filters = filter("status", status) + &filter("workflowId", workflow);
+    let answer = client.get(&format!("/v1/runs?limit={limit}{filters}")).await?;
     if args.json {
         return output::json(&answer.to_string());
     }
     let runs = answer["runs"].as_array().map_or(&[][..], Vec::as_slice);
     if runs.is_empty() {
-        output::say("no runs yet; start one with `abide run start WORKFLOW`");
+        let told = if filters.is_empty() {
+            "no runs yet; start one with `abide run start WORKFLOW`"
+        } else {
+            "no such runs; `abide run list` shows all"
+        };
+        output::say(told);
         return Ok(());
     }
     let row = |run: &Value| {
@@ -103,14 +132,6 @@ async fn list(client: &Client, args: &ClientArgs, status: Option<&str>, limit: u
 /// A run as it stands.
 async fn snapshot(client: &Client, run: &str) -> anyhow::Result<Value> {
     client.get(&path(run, "")).await
-}
-
-async fn cancel(client: &Client, args: &ClientArgs, run: &str, reason: Option<&str>) -> anyhow::Result<()> {
-    let answer = client.post(&path(run, "/cancel"), &json!({ "reason": reason })).await?;
-    if args.json {
-        return output::json(&answer.to_string());
-    }
-    output::line(&format!("{} is {}", cell(&answer["runId"]), cell(&answer["status"])))
 }
 
 async fn erase(

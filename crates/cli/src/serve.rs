@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_core::{Graph, TenantId};
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Keys, SecretStore};
+use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, SecretStore, TenantOf};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -149,8 +149,9 @@ fn open_store(config: &Config, failpoints: Option<Arc<Failpoints>>) -> anyhow::R
 async fn dev_key(config: &Config, store: &dyn Store) -> anyhow::Result<String> {
     let keyring = crate::keys::open_keyring(&config.keyring, store).await?;
     let secret = ApiSecret::for_dev(&keyring);
-    store.put_api_key(secret.row(&keyring, TenantId(1), "dev", SystemClock.now())).await?;
-    Ok(secret.text())
+    let grant = Grant { act_as: true, ..Grant::everything(TenantId(1), "dev") };
+    store.put_api_keys(vec![grant.row(&secret, &keyring, SystemClock.now())?]).await?;
+    Ok(secret.text().to_owned())
 }
 
 async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> anyhow::Result<Server> {
@@ -164,14 +165,15 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         None => Arc::new(SystemClock),
     };
     let keyring = Arc::new(crate::keys::open_keyring(&config.keyring, &*store).await?);
-    let keys = Keys::load(&*store, keyring.clone()).await?;
+    let net = NetPolicy::parse(&config.allow_net).map_err(|error| anyhow::anyhow!("--allow-net: {error}"))?;
+    let oidc = open_oidc(config, &*store, &net).await?;
+    let keys = Keys::load(store.clone(), keyring.clone()).await?;
     let secrets = Arc::new(SecretStore::new(store.clone(), keyring));
-    if keys.is_empty() {
+    if oidc.is_none() && keys.is_empty(clock.now()) {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
         );
     }
-    let net = NetPolicy::parse(&config.allow_net).map_err(|error| anyhow::anyhow!("--allow-net: {error}"))?;
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
     let signals = Signals::listen()?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
@@ -187,8 +189,25 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         mocks: config.conformance,
         workflows,
     });
-    let app = App::new(AppOptions { engine: engine.clone(), keys, secrets, test_clock });
+    let app = App::new(AppOptions {
+        engine: engine.clone(),
+        keys,
+        oidc,
+        rates: config.rates,
+        capacity: config.capacity,
+        secrets,
+        test_clock,
+    });
     Ok(Server { app, engine, listener, url, signals })
+}
+
+/// The identity provider, and the tenant of those who come with its tokens.
+async fn open_oidc(config: &Config, store: &dyn Store, net: &NetPolicy) -> anyhow::Result<Option<Oidc>> {
+    let Some(options) = config.oidc.clone() else { return Ok(None) };
+    if let TenantOf::Fixed(name) = &options.tenant {
+        crate::keys::make_tenant(store, name).await?;
+    }
+    Ok(Some(Oidc::open(options, net.clone()).map_err(anyhow::Error::msg)?))
 }
 
 /// Every definition in a folder. One that is wrong stops the start: half a folder would be a surprise later.

@@ -39,11 +39,20 @@ table! {
         "The request, or a value in it, is not what the endpoint takes. Nothing was changed."
         "Read `message` and `details`: they name the field and what it should be.";
     "unauthenticated" 401
-        "The request carries no API key, or one that is malformed, unknown or revoked."
+        "The request carries no API key and no token, or one that is malformed, unknown or not genuine."
         "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
+    "key_expired" 401
+        "The API key is genuine, but its time is over."
+        "Use the key that took its place, or make one with `abide keys create`.";
+    "key_revoked" 401
+        "The API key is genuine, but somebody revoked it."
+        "Use another key. `abide keys list` shows which there are.";
+    "token_expired" 401
+        "The token of the identity provider is genuine, but its time is over."
+        "Get a new token from the identity provider.";
     "forbidden" 403
-        "The key is valid but may not do this."
-        "Use a key that may, or ask the operator for one.";
+        "The key or token is valid but may not do this. `details.scopeRequired` names the scope that it lacks."
+        "Use a key that may, or ask whoever manages the keys for one.";
     "mock_provider_forbidden" 403
         "The run asks for a mock provider in `configurable.mockProvider`, which only tests may use."
         "Leave `configurable.mockProvider` out.";
@@ -59,6 +68,12 @@ table! {
     "secret_not_found" 404
         "Your tenant has no secret with this name."
         "Check the name with `abide secrets list`.";
+    "key_not_found" 404
+        "Your tenant has no API key with this id."
+        "Check the id with `abide keys list`.";
+    "person_not_found" 404
+        "Your tenant's directory has nobody with this principal."
+        "Check the principal with `abide people list`.";
     "method_not_allowed" 405
         "The path exists, but not with this method."
         "Check the method against the guide.";
@@ -68,6 +83,15 @@ table! {
     "run_not_ended" 409
         "The run has not ended, and only a run that has ended can be erased."
         "Cancel the run or wait for its end, and erase it then.";
+    "key_in_use" 409
+        "A key can't revoke itself, so that whoever manages keys is not locked out."
+        "Revoke it with another key, or rotate it with `--overlap 0s`.";
+    "key_not_active" 409
+        "The key has expired or was revoked, so it can't be rotated."
+        "Make a new one with `abide keys create`.";
+    "too_many" 409
+        "Your tenant has as many of these as a server keeps."
+        "Ask the operator; the bounds stand in the guide.";
     "run_already_active" 409
         "The request says `X-Dedup: enforce`, and another run that was started so is under way for the same workflow and scope. Nothing was started."
         "Look at the run in `details.activeRunId`. Wait for its end or cancel it, name another `scopeId`, or leave the header out.";
@@ -89,6 +113,9 @@ table! {
     "capability_required" 422
         "The workflow uses a node kind behind a capability that this server does not offer."
         "Remove the node that `details` names, or use a server that advertises the capability.";
+    "rate_limited" 429
+        "The key, or its tenant, asks more often than it may. Nothing was changed."
+        "Wait as long as `Retry-After` says. The operator sets the rates with --rate-key and --rate-tenant.";
     "internal_error" 500
         "Something failed inside the server. A commit that was not acknowledged may or may not have happened."
         "Look for `details.correlationId` in the server's log. Ask for the state before you repeat the request.";
@@ -96,7 +123,7 @@ table! {
         "What was asked for belongs to a family of operations that this server does not offer. As the error of a run: a node's kind is known to nobody here, so the run failed when it came to that node."
         "Read `/.well-known/openwop` for what is offered. Check the spelling of the node's `typeId`.";
     "unavailable" 503
-        "The server is shutting down, or the run changes too quickly, and nothing was taken in."
+        "The server is shutting down, has as much to do as it takes on at once, or the run changes too quickly. Nothing was taken in."
         "Try again after the seconds in `Retry-After`.";
     "node_execution_failed" 0
         "A node ran and failed for good."

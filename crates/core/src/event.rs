@@ -41,7 +41,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEvent {
     /// Accepted by a pending run; always the first event.
-    Started(Started),
+    Started(Box<Started>),
     /// Accepted by a running run; terminal.
     Completed(Completed),
     /// Accepted by a running run; terminal.

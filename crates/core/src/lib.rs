@@ -18,6 +18,7 @@
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
 //! | [`Expression`] | `expression.rs` and `expression/` | CEL over the values of a run, at a bounded cost |
 //! | [`Template`], [`JsonTemplate`] | `template.rs` | text and JSON with expressions and secrets in it |
+//! | [`Rate`], [`Bucket`] | `rate.rs` | how often something may happen |
 
 mod advance;
 mod channel;
@@ -44,6 +45,7 @@ mod node;
 mod object;
 mod perform;
 mod ports;
+mod rate;
 mod rejection;
 mod retry;
 mod route;
@@ -78,6 +80,7 @@ pub use json::{Json, JsonMap};
 pub use lifecycle::{Hold, Lifecycle};
 pub use node::{Node, NodePhase};
 pub use perform::{Performance, Product};
+pub use rate::{Bucket, Rate};
 pub use rejection::Rejection;
 pub use retry::{RetryPolicy, RetryStrategy};
 pub use rule::{Outcome, Rule, Tally, Verdict};

@@ -173,3 +173,9 @@ pub const CAUSE_CHARS_MAX: usize = 1_000;
 /// What all expressions of one node may cost together: eight of the most costly ones. They are evaluated within one
 /// decision, while others wait for the run.
 pub const NODE_FUEL_MAX: u64 = 8 * EXPRESSION_FUEL_MAX;
+
+/// Events of a rate in a second or a minute. Tokens are counted in microseconds, so there is one for each.
+pub const RATE_COUNT_MAX: u32 = 1_000_000;
+
+/// Events of a rate that may come at once. More is no limit.
+pub const RATE_BURST_MAX: u32 = 1_000_000;

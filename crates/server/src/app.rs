@@ -13,11 +13,14 @@ use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::auth::Keys;
+use crate::admission::{Admission, Capacity};
 use crate::error::ApiError;
 use crate::gate::{self, Gate};
 use crate::idempotency::Slots;
+use crate::keys::Keys;
+use crate::oidc::Oidc;
 use crate::operation::Operation;
+use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
 use crate::verbs::Verbs;
 use crate::{nowhere, openapi, openwop, routes};
@@ -31,6 +34,12 @@ pub struct AppOptions {
     pub engine: Engine,
     /// Who may come in.
     pub keys: Keys,
+    /// The identity provider whose tokens are taken, if there is one.
+    pub oidc: Option<Oidc>,
+    /// How often they may ask.
+    pub rates: Rates,
+    /// How much is taken on at once.
+    pub capacity: Capacity,
     /// Users' named secrets.
     pub secrets: Arc<SecretStore>,
     /// The test clock, in `abide dev --test-clock` alone.
@@ -40,6 +49,8 @@ pub struct AppOptions {
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
+    limiter: Limiter,
+    admission: Admission,
     slots: Slots,
     stopping: watch::Sender<bool>,
     discovery: OnceLock<openwop::discovery::Document>,
@@ -49,8 +60,11 @@ pub struct App {
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
+        let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
         Arc::new(Self {
             options,
+            limiter,
+            admission,
             slots: Slots::default(),
             stopping: watch::Sender::new(false),
             discovery: OnceLock::new(),
@@ -64,6 +78,18 @@ impl App {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.options.keys
+    }
+
+    pub(crate) fn oidc(&self) -> Option<&Oidc> {
+        self.options.oidc.as_ref()
+    }
+
+    pub(crate) fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     /// Repeatable requests that are under way.
@@ -112,7 +138,7 @@ impl App {
         let verbs = operations.iter().filter_map(Operation::before_verb).chain(["/v1/runs/"]).collect();
         let mut router = Router::new();
         for operation in operations {
-            let gate = Gate { app: self.clone(), access: operation.access };
+            let gate = Gate::of(self, &operation);
             let handler = operation.handler.clone().layer(middleware::from_fn_with_state(gate, gate::pass));
             router = router.route(&operation.route(), handler);
         }

@@ -1,15 +1,20 @@
-//! What stands before every handler: who is it, and may they?
+//! What stands before every handler: is there room, who is it, do they ask too often, and may they?
+//!
+//! In that order, and all of it before anything of the body is read.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::admission::{self, Place};
 use crate::app::App;
 use crate::auth::{self, Principal};
 use crate::error::{ApiError, Result};
-use crate::operation::Access;
+use crate::limits;
+use crate::operation::{Access, Operation};
 use crate::scope::Scope;
 
 /// The gate of one operation.
@@ -17,32 +22,69 @@ use crate::scope::Scope;
 pub(crate) struct Gate {
     pub(crate) app: Arc<App>,
     pub(crate) access: Access,
+    /// Whether its answer may take as long as somebody waits for it.
+    pub(crate) waits: bool,
+    /// Bytes that its body may have.
+    pub(crate) body_bytes_max: usize,
+}
+
+impl Gate {
+    /// The gate of an operation.
+    pub(crate) fn of(app: &Arc<App>, operation: &Operation) -> Self {
+        let is_definition = operation.path.starts_with("/v1/workflows");
+        let body_bytes_max =
+            if is_definition { limits::DEFINITION_BYTES_MAX } else { limits::BODY_BYTES_MAX };
+        Self { app: app.clone(), access: operation.access, waits: operation.waits, body_bytes_max }
+    }
 }
 
 /// Lets a request through to its handler, or answers it.
 pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    match gate.admit(&request) {
-        Ok(principal) => {
+    if gate.access == Access::Public && request.method() == Method::GET {
+        // Whoever asks whether the server lives should hear it most of all when it is busy.
+        return next.run(request).await;
+    }
+    match gate.admit(request.headers()).await {
+        Ok(Admitted { principal, place, room }) => {
             if let Some(principal) = principal {
                 request.extensions_mut().insert(principal);
             }
-            next.run(request).await
+            let response = next.run(request).await;
+            drop(room);
+            admission::hold(place, response)
         }
         Err(refused) => refused.into_response(),
     }
 }
 
+/// Who was let in, and what they take up.
+struct Admitted {
+    principal: Option<Principal>,
+    place: Place,
+    room: Option<Place>,
+}
+
 impl Gate {
-    /// Who may pass, if anybody has to be known.
-    fn admit(&self, request: &Request) -> Result<Option<Principal>> {
-        if self.access == Access::Public {
-            return Ok(None);
-        }
-        let principal = auth::authenticate(&self.app, request.headers())?;
-        if let Access::Scope(scope) = self.access {
-            check_scope(&principal, scope)?;
-        }
-        Ok(Some(principal))
+    async fn admit(&self, headers: &HeaderMap) -> Result<Admitted> {
+        let place = self.app.admission().enter(self.waits)?;
+        let principal = match self.access {
+            Access::Public => None,
+            Access::AnyKey => Some(self.authenticate(headers).await?),
+            Access::Scope(scope) => {
+                let principal = self.authenticate(headers).await?;
+                check_scope(&principal, scope)?;
+                Some(principal)
+            }
+        };
+        let room = self.app.admission().make_room(headers, self.body_bytes_max)?;
+        Ok(Admitted { principal, place, room })
+    }
+
+    /// Who it is, unless they ask too often.
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal> {
+        let principal = auth::authenticate(&self.app, headers).await?;
+        self.app.limiter().take(&principal, self.app.engine().clock().now())?;
+        Ok(principal)
     }
 }
 

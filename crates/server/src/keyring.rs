@@ -84,6 +84,12 @@ impl Keyring {
         mac
     }
 
+    /// The MACs of `message` for `purpose` under every secret of this ring, to look it up by.
+    pub fn macs(&self, purpose: &str, message: &[u8]) -> Vec<Vec<u8>> {
+        let mac = |key: &Entry| [&key.kid.to_be_bytes()[..], &sign(key, purpose, message)].concat();
+        self.keys.iter().map(mac).collect()
+    }
+
     /// The MAC of `message` for `purpose`, the same for as long as the oldest secret is in the ring: for what is looked up
     /// by its MAC.
     pub fn lasting_mac(&self, purpose: &str, message: &[u8]) -> [u8; 32] {
@@ -207,6 +213,12 @@ mod tests {
         assert!(ring(&[(1, 7), (2, 8)]).verify("api-key", b"secret", &mac), "an older key still verifies");
         assert!(!ring(&[(1, 8)]).verify("api-key", b"secret", &mac));
         assert!(!ring(&[(2, 7)]).verify("api-key", b"secret", &mac), "the key is found by its id");
+        let macs = ring(&[(1, 7), (2, 8)]).macs("api-key", b"secret");
+        assert_eq!(
+            macs,
+            [mac, ring(&[(2, 8)]).mac("api-key", b"secret")],
+            "one can be looked up by any of them"
+        );
     }
 
     #[test]

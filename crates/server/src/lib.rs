@@ -11,10 +11,13 @@
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | requests that may be repeated | `idempotency.rs` |
-//! | API keys and the keyring | `auth.rs`, `keyring.rs` |
+//! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
+//! | how often, and how much at once | `rates.rs`, `admission.rs` |
+//! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
+mod admission;
 mod app;
 mod auth;
 mod body;
@@ -25,11 +28,18 @@ mod gate;
 mod health;
 mod idempotency;
 pub mod keyring;
+mod keys;
+mod keys_api;
 pub mod limits;
+mod names;
 mod nowhere;
+mod oidc;
 mod openapi;
 mod openwop;
 mod operation;
+mod page;
+mod people_api;
+mod rates;
 mod routes;
 mod schemas;
 mod scope;
@@ -39,9 +49,14 @@ mod shape;
 mod time;
 mod verbs;
 
+pub use admission::Capacity;
 pub use app::{App, AppOptions, serve};
-pub use auth::{ApiSecret, Keys};
 pub use keyring::Keyring;
+pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
+pub use keys_api::{KeyPage, KeyView, MadeKey};
+pub use names::NameProblem;
+pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
+pub use rates::Rates;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;

@@ -64,3 +64,64 @@ pub const BULK_CANCEL_MAX: usize = 100;
 /// Runs of one request that are cancelled at once: enough that they share commits, few enough that others get their
 /// turn.
 pub const BULK_CANCEL_AT_ONCE: usize = 32;
+
+/// Characters of the text of a key that somebody chose: fewer can be guessed, and headers of more are cut on the way.
+pub const SECRET_KEY_CHARS_MIN: usize = 16;
+/// See [`SECRET_KEY_CHARS_MIN`].
+pub const SECRET_KEY_CHARS_MAX: usize = 256;
+
+/// Characters of a principal: an address of any mail system, or an identity provider's subject, with room to spare.
+pub const PRINCIPAL_CHARS_MAX: usize = 128;
+
+/// Characters of the name of a role, a group or a channel.
+pub const ROLE_CHARS_MAX: usize = 64;
+
+/// Roles of a principal, groups of a person, and addresses of one. All of them are read with each request.
+pub const ROLES_MAX: usize = 64;
+
+/// Characters of a label, a display name or an address.
+pub const LABEL_CHARS_MAX: usize = 256;
+
+/// Keys of a tenant, revoked ones included. All keys are held in memory, about a kilobyte each.
+pub const KEYS_MAX: usize = 10_000;
+
+/// How far in the future the end of a key may lie, and how long an old secret may overlap a new one: ten years.
+pub const KEY_LIFE_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
+
+/// How long an old secret works beside the new one, unless told otherwise: a day to replace it everywhere.
+pub const KEY_OVERLAP_MS_DEFAULT: i64 = 24 * 3_600_000;
+
+/// Keys or people in one page of a list.
+pub const LIST_PAGE_MAX: usize = 500;
+/// Keys or people in a page that does not say.
+pub const LIST_PAGE_DEFAULT: usize = 100;
+
+/// Buckets of rates in memory, about a hundred bytes each. Those of who has been quiet are dropped first.
+pub const BUCKETS_MAX: usize = 100_000;
+
+/// Requests that are being answered at once. Each may hold a body and its parsed form; more only wait for each other.
+pub const REQUESTS_MAX: usize = 1024;
+
+/// Polls and streams that are open at once. One takes a task and a buffer, about 20 kilobytes.
+pub const WAITING_MAX: usize = 10_000;
+
+/// Bytes of request bodies that are held at once, over all requests: several of the largest definitions.
+pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// Bytes of a token of the identity provider. Larger ones don't pass the proxies on the way.
+pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+
+/// How far the clocks of the identity provider and of this server may differ.
+pub const TOKEN_LEEWAY_MS: i64 = 60_000;
+
+/// How long the provider's keys are used before an unknown one makes them be fetched again.
+pub const JWKS_REST_MS: i64 = 30_000;
+
+/// How long the provider's keys are used at all before they are fetched again, so that one that was withdrawn goes.
+pub const JWKS_AGE_MS_MAX: i64 = 15 * 60_000;
+
+/// How long a fetch of the provider's keys may take: somebody waits for it.
+pub const JWKS_TIMEOUT_MS: i64 = 10_000;
+
+/// Bytes of the provider's keys: hundreds of them.
+pub const JWKS_BYTES_MAX: usize = 512 * 1024;

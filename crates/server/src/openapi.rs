@@ -25,9 +25,8 @@ const WITH_PARAMETERS: &str = "validation_error";
 /// What an operation with a body may say no with.
 const WITH_BODY: [&str; 3] = ["validation_error", "payload_too_large", "request_timeout"];
 /// What an operation for holders of a key may say no with.
-const WITH_KEY: &str = "unauthenticated";
-/// What an operation for holders of a certain key may say no with.
-const WITH_SCOPE: &str = "forbidden";
+const WITH_KEY: [&str; 6] =
+    ["unauthenticated", "key_expired", "key_revoked", "token_expired", "forbidden", "rate_limited"];
 
 /// The document of one server, as it is sent.
 pub(crate) struct Document {
@@ -195,8 +194,7 @@ fn refusals(operation: &Operation) -> BTreeMap<u16, BTreeSet<&'static str>> {
     }
     match operation.access {
         Access::Public => {}
-        Access::AnyKey => codes.push(WITH_KEY),
-        Access::Scope(_) => codes.extend([WITH_KEY, WITH_SCOPE]),
+        Access::AnyKey | Access::Scope(_) => codes.extend(WITH_KEY),
     }
     let mut by_status: BTreeMap<u16, BTreeSet<&'static str>> = BTreeMap::new();
     for code in codes {

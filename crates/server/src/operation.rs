@@ -62,6 +62,8 @@ pub(crate) struct Operation {
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     /// Whether it takes an Idempotency-Key.
     pub(crate) idempotent: bool,
+    /// Whether its answer may take as long as somebody waits for it.
+    pub(crate) waits: bool,
     pub(crate) handler: MethodRouter<Arc<App>>,
 }
 
@@ -91,6 +93,7 @@ impl Operation {
             refusals: Vec::new(),
             headers: Vec::new(),
             idempotent: false,
+            waits: false,
             handler: on(filter, handler),
         }
     }
@@ -221,6 +224,12 @@ impl Operation {
     pub(crate) fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self.refuses(&["idempotency_in_flight", "idempotency_key_mismatch"])
+    }
+
+    /// Answers only when something happens, or goes on answering: a poll or a stream.
+    pub(crate) fn waits(mut self) -> Self {
+        self.waits = true;
+        self
     }
 
     /// The path as the router has it: a verb behind a colon is a segment of its own there.

@@ -2,8 +2,9 @@
 
 use crate::app::App;
 use crate::operation::Operation;
+use crate::page::PageQuery;
 use crate::scope::Scope;
-use crate::{dev, health, openapi, openwop, secrets_api, shape};
+use crate::{dev, health, keys_api, openapi, openwop, people_api, secrets_api, shape};
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &App) -> Vec<Operation> {
@@ -21,7 +22,7 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), control(), secrets()].into_iter().flatten().collect()
+    [server(), workflows(), runs(), control(), secrets(), keys(), people()].into_iter().flatten().collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -142,6 +143,7 @@ fn runs() -> Vec<Operation> {
             events::poll,
         )
         .scope(Scope::RunsRead)
+        .waits()
         .query::<Poll>()
         .answers::<events::Page<'static>>(200, "The events, and whether there are no more to come.")
         .refuses(&["run_not_found"]),
@@ -191,6 +193,58 @@ fn secrets() -> Vec<Operation> {
             .scope(Scope::SecretsManage)
             .answers_empty(204, "It is gone.")
             .refuses(&["secret_not_found"]),
+    ]
+}
+
+fn keys() -> Vec<Operation> {
+    use keys_api::{KeyPage, MadeKey, NewKey, Rotate, create, list, revoke, rotate};
+    vec![
+        Operation::post("/v1/keys", "createKey", "Makes an API key.", create)
+            .scope(Scope::KeysManage)
+            .takes::<NewKey>()
+            .answers::<MadeKey>(201, "The key; its secret is shown this once.")
+            .refuses(&["too_many"]),
+        Operation::get("/v1/keys", "listKeys", "The tenant's keys, oldest first.", list)
+            .scope(Scope::KeysManage)
+            .query::<PageQuery>()
+            .answers::<KeyPage>(200, "A page of keys, without their secrets."),
+        Operation::delete("/v1/keys/{keyId}", "revokeKey", "Revokes an API key.", revoke)
+            .scope(Scope::KeysManage)
+            .answers_empty(204, "It opens nothing any more.")
+            .refuses(&["key_not_found", "key_in_use"]),
+        Operation::post("/v1/keys/{keyId}:rotate", "rotateKey", "Gives an API key a new secret.", rotate)
+            .scope(Scope::KeysManage)
+            .takes::<Rotate>()
+            .answers::<MadeKey>(201, "The new key; its secret is shown this once.")
+            .refuses(&["key_not_found", "key_not_active", "too_many"]),
+    ]
+}
+
+fn people() -> Vec<Operation> {
+    use people_api::{PeoplePage, PersonView, SetPerson, list, remove, set, show};
+    vec![
+        Operation::get("/v1/people", "listPeople", "The tenant's people, by principal.", list)
+            .scope(Scope::PeopleRead)
+            .query::<PageQuery>()
+            .answers::<PeoplePage>(200, "A page of people."),
+        Operation::get("/v1/people/{principal}", "showPerson", "A person.", show)
+            .scope(Scope::PeopleRead)
+            .answers::<PersonView>(200, "The person.")
+            .refuses(&["person_not_found"]),
+        Operation::put(
+            "/v1/people/{principal}",
+            "setPerson",
+            "Enters a person, or replaces what was known.",
+            set,
+        )
+        .scope(Scope::PeopleManage)
+        .takes::<SetPerson>()
+        .answers::<PersonView>(200, "The person as they stand in the directory now.")
+        .refuses(&["person_not_found"]),
+        Operation::delete("/v1/people/{principal}", "removePerson", "Forgets a person.", remove)
+            .scope(Scope::PeopleManage)
+            .answers_empty(204, "They are forgotten.")
+            .refuses(&["person_not_found"]),
     ]
 }
 

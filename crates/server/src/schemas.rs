@@ -156,6 +156,12 @@ details! {
     correlation_id: String;
     /// The scope that the key lacks.
     scope_required: String;
+    /// In how many milliseconds to try again.
+    retry_after_ms: u64;
+    /// Whose rate is used up: `key` or `tenant`.
+    scope: String;
+    /// That rate: `50/s:100` is fifty in a second, a hundred at once.
+    limit: String;
     /// The capability that a node kind needs.
     required_capability: String;
     /// The node kind that needs it.
@@ -174,12 +180,6 @@ details! {
     active_host: String;
     /// Seconds after which to ask again.
     retry_after: u64;
-    /// Milliseconds after which to ask again.
-    retry_after_ms: u64;
-    /// What a rate is counted for.
-    scope: String;
-    /// How much there may be.
-    limit: u64;
     /// How many runs one request may name.
     max_run_ids: u64;
     /// How many webhooks a tenant may have.

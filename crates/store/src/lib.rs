@@ -4,6 +4,7 @@
 //! the embedded engine. The SQL and the mapping of rows are shared text in `sql.rs` and `rows.rs`, so that
 //! another engine needs only a thin dialect.
 
+mod access;
 mod commit;
 mod error;
 mod rows;
@@ -11,11 +12,12 @@ mod sql;
 mod sqlite;
 mod store;
 
+pub use access::{ApiKey, Person};
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
 pub use rows::{
-    ApiKey, Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow, NewWorkflow, Note,
-    Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow, NewWorkflow, Note, Receipt,
+    SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};

@@ -151,23 +151,6 @@ pub struct Totals {
     pub children: u64,
 }
 
-/// An API key: everything but its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiKey {
-    /// The public part of the key.
-    pub id: String,
-    /// Whose runs it reaches.
-    pub tenant: TenantId,
-    /// Who acts through it.
-    pub principal: String,
-    /// The secret's MAC under a key of the keyring.
-    pub mac: Arc<[u8]>,
-    /// When it was made.
-    pub created_at: Millis,
-    /// When it was revoked.
-    pub revoked_at: Option<Millis>,
-}
-
 /// A workflow that is to become the latest version of its id.
 #[derive(Clone, Debug)]
 pub struct NewWorkflow {

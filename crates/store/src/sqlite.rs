@@ -3,6 +3,7 @@
 //! WAL with `synchronous=FULL`: a commit is one append to the log and one fsync, shared by everything that
 //! was waiting. Nothing is polled, and readers never block the writer.
 
+mod access;
 mod admin;
 mod audit;
 mod erase;
@@ -28,7 +29,7 @@ pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::{
     ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
-    MessageRow, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 use erase::Progress;
 use queue::{Job, Queue};
@@ -233,16 +234,36 @@ impl Store for Sqlite {
         }
     }
 
-    fn put_api_key(&self, key: ApiKey) -> Answer<'_, ()> {
-        self.write(move |transaction| admin::put_api_key(transaction, &key))
+    fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>> {
+        self.read(admin::tenants)
+    }
+
+    fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()> {
+        self.write(move |transaction| access::put_api_keys(transaction, &keys))
     }
 
     fn api_keys(&self) -> Answer<'_, Vec<ApiKey>> {
-        self.read(admin::api_keys)
+        self.read(access::api_keys)
     }
 
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool> {
-        self.write(move |transaction| admin::revoke_api_key(transaction, &id, at))
+        self.write(move |transaction| access::revoke_api_key(transaction, &id, at))
+    }
+
+    fn put_person(&self, person: Person) -> Answer<'_, ()> {
+        self.write(move |transaction| access::put_person(transaction, &person))
+    }
+
+    fn person(&self, tenant: TenantId, principal: String) -> Answer<'_, Option<Person>> {
+        self.read(move |connection| access::get_person(connection, tenant, &principal))
+    }
+
+    fn people(&self, tenant: TenantId, after: String, limit: usize) -> Answer<'_, Vec<Person>> {
+        self.read(move |connection| access::list_people(connection, tenant, &after, limit))
+    }
+
+    fn delete_person(&self, tenant: TenantId, principal: String) -> Answer<'_, bool> {
+        self.write(move |transaction| access::delete_person(transaction, tenant, &principal))
     }
 
     fn children(&self, parent: Key, limit: usize) -> Answer<'_, Vec<ChildRow>> {

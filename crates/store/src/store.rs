@@ -8,7 +8,7 @@ use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
 use crate::{
     ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
-    MessageRow, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// A store's answer, when it comes.
@@ -144,14 +144,29 @@ pub trait Store: Send + Sync + 'static {
     /// The tenant with this name, made durably if there is none and `create` is set.
     fn tenant(&self, name: String, create: bool) -> Answer<'_, Option<TenantId>>;
 
-    /// Durably adds an API key, or replaces the one with the same id.
-    fn put_api_key(&self, key: ApiKey) -> Answer<'_, ()>;
+    /// Every tenant and its name.
+    fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>>;
 
-    /// Every API key, revoked or not.
+    /// Durably adds API keys, or replaces those with the same ids: all of them or none.
+    fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()>;
+
+    /// Every API key, in force or not.
     fn api_keys(&self) -> Answer<'_, Vec<ApiKey>>;
 
     /// Durably revokes an API key. `false` if there is none.
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool>;
+
+    /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
+    fn put_person(&self, person: Person) -> Answer<'_, ()>;
+
+    /// Reads a person's entry.
+    fn person(&self, tenant: TenantId, principal: String) -> Answer<'_, Option<Person>>;
+
+    /// The people of a tenant by principal, those behind `after`, at most `limit`.
+    fn people(&self, tenant: TenantId, after: String, limit: usize) -> Answer<'_, Vec<Person>>;
+
+    /// Durably removes a person's entry. `false` if there is none.
+    fn delete_person(&self, tenant: TenantId, principal: String) -> Answer<'_, bool>;
 
     /// The number of this start. It is higher at each opening, so a lease names the process that holds it.
     fn boot(&self) -> u64;

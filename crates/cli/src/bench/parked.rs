@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_core::TenantId;
-use abide_server::{ApiSecret, Keyring};
+use abide_server::{ApiSecret, Grant, Keyring};
 use abide_store::{Sqlite, SqliteOptions, Store};
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -86,8 +86,9 @@ async fn prepare(dir: &Path) -> anyhow::Result<String> {
     let store = Sqlite::open(&SqliteOptions::new(dir.join("data")))?;
     let keyring = Keyring::open_or_create(&dir.join("data.keyring")).map_err(anyhow::Error::msg)?;
     let secret = ApiSecret::generate();
-    store.put_api_key(secret.row(&keyring, TenantId(1), "bench", 0)).await?;
-    Ok(secret.text())
+    let grant = Grant::everything(TenantId(1), "bench");
+    store.put_api_keys(vec![grant.row(&secret, &keyring, 0)?]).await?;
+    Ok(secret.text().to_owned())
 }
 
 async fn park(server: &Server, runs: usize, payload: usize) -> anyhow::Result<Vec<String>> {

@@ -4,6 +4,7 @@ mod compact;
 mod exit;
 mod help;
 mod keys;
+mod people;
 mod pipes;
 mod runs;
 mod secrets;
@@ -11,7 +12,7 @@ mod serve;
 mod terminal;
 mod workflows;
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 

@@ -108,6 +108,8 @@ struct Tally {
     deaths: BTreeMap<&'static str, Deaths>,
     acknowledged: usize,
     cancels: u64,
+    cleared_up: u64,
+    repeated: u64,
     runs: usize,
 }
 
@@ -122,8 +124,9 @@ impl fmt::Display for Tally {
         }
         write!(
             f,
-            "{} runs acknowledged, {} runs in all, {} cancels acknowledged",
-            self.acknowledged, self.runs, self.cancels
+            "{} runs acknowledged, {} runs in all, {} cancels acknowledged, {} starts cleared up after a kill, \
+             {} repeated",
+            self.acknowledged, self.runs, self.cancels, self.cleared_up, self.repeated
         )
     }
 }
@@ -167,8 +170,13 @@ async fn whatever_was_acknowledged_survives_kill_9() {
     let ended = end_well(&site, &load).await;
     tally.runs = ended.runs;
     tally.acknowledged = load.memory().runs.len();
-    tally.cancels = load.memory().cancels;
+    {
+        let memory = load.memory();
+        (tally.cancels, tally.cleared_up, tally.repeated) =
+            (memory.cancels, memory.cleared_up, memory.repeated);
+    }
     println!("{tally}\n{} were under way at the last; all in {:.1?}", ended.under_way, began.elapsed());
+    assert!(tally.cleared_up > 0 && tally.repeated > 0, "no request was sent again");
     for window in WINDOWS {
         let fired = tally.deaths.get(window).map_or(0, |deaths| deaths.by_failpoint);
         assert!(fired > 0, "nobody was killed in the window {window}");

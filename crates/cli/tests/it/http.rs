@@ -1,18 +1,26 @@
 //! The HTTP surface, request by request.
 
 mod auth;
+mod bulk_cancel;
 mod cancel;
 mod children;
 mod clock;
 mod create;
+mod dedup;
 mod discovery;
 mod erase;
 mod errors;
+mod idempotency;
+mod keys;
 mod list;
 mod mask;
+mod oidc;
 mod outgoing;
+mod pause;
+mod people;
 mod poll;
 mod python;
+mod rate;
 mod secrets;
 mod show;
 mod surface;

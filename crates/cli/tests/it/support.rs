@@ -28,6 +28,13 @@ pub(crate) fn abide() -> Command {
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
         "ABIDE_ALLOW_NET",
+        "ABIDE_RATE_KEY",
+        "ABIDE_RATE_TENANT",
+        "ABIDE_MAX_REQUESTS",
+        "ABIDE_MAX_WAITING",
+        "ABIDE_OIDC_ISSUER",
+        "ABIDE_OIDC_AUDIENCE",
+        "ABIDE_OIDC_JWKS",
         "COLUMNS",
         "NO_COLOR",
     ] {
@@ -79,12 +86,24 @@ impl Site {
         Server::serve(self, key, extra)
     }
 
-    /// Makes an API key of a tenant. No server may be running.
+    /// Makes an API key of a tenant that may do everything. No server may be running.
     pub(crate) fn new_key(&self, tenant: &str) -> String {
-        let output =
-            abide().args(["keys", "create", "--tenant", tenant, "--data"]).arg(self.data()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        self.key(tenant).make()
+    }
+
+    /// An API key of a tenant, to be made with what it may do. No server may be running.
+    pub(crate) fn key(&self, tenant: &str) -> NewKey<'_> {
+        let flags = ["--tenant", tenant].map(str::to_owned).to_vec();
+        NewKey { site: self, flags }
+    }
+
+    /// The id of a key that was made here: what its text says, or the only key whose text was chosen.
+    pub(crate) fn key_id(&self, key: &str) -> String {
+        if let Some((id, _)) = key.strip_prefix("abk_").and_then(|rest| rest.split_once('_')) {
+            return id.to_owned();
+        }
+        let sql = "SELECT id FROM api_keys WHERE whole = 1";
+        self.database().query_one(sql, [], |row| row.get(0)).unwrap()
     }
 
     /// The database, beside a server that may be running.
@@ -120,6 +139,70 @@ impl Site {
     /// What the last server said: its welcome and its log.
     pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(self.path("said")).unwrap_or_default()
+    }
+}
+
+/// A key to be made: `site.key("default").scopes("runs:read").expires_in("1h").make()`.
+pub(crate) struct NewKey<'a> {
+    site: &'a Site,
+    flags: Vec<String>,
+}
+
+impl NewKey<'_> {
+    fn with(mut self, flag: &str, value: &str) -> Self {
+        self.flags.extend([flag.to_owned(), value.to_owned()]);
+        self
+    }
+
+    /// What it may do, separated by commas. Without this it may do everything.
+    pub(crate) fn scopes(self, scopes: &str) -> Self {
+        self.with("--scopes", scopes)
+    }
+
+    /// Who acts through it.
+    pub(crate) fn principal(self, principal: &str) -> Self {
+        self.with("--principal", principal)
+    }
+
+    /// The roles of whoever acts through it, separated by commas.
+    pub(crate) fn roles(self, roles: &str) -> Self {
+        self.with("--roles", roles)
+    }
+
+    /// When it ends: `1h`.
+    pub(crate) fn expires_in(self, span: &str) -> Self {
+        self.with("--expires-in", span)
+    }
+
+    /// The text of the key.
+    pub(crate) fn secret(self, text: &str) -> Self {
+        self.with("--secret", text)
+    }
+
+    /// It may speak for others.
+    pub(crate) fn act_as(mut self) -> Self {
+        self.flags.push("--act-as".to_owned());
+        self
+    }
+
+    /// Makes it, and gives the text to send.
+    pub(crate) fn make(self) -> String {
+        let made = self.made();
+        made["key"].as_str().map_or_else(|| self.chosen().to_owned(), str::to_owned)
+    }
+
+    /// Makes it, and gives what is told about it.
+    pub(crate) fn made(&self) -> Value {
+        let mut command = abide();
+        command.args(["keys", "create", "--json", "--data"]).arg(self.site.data()).args(&self.flags);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn chosen(&self) -> &str {
+        let at = self.flags.iter().position(|flag| flag == "--secret").unwrap();
+        &self.flags[at + 1]
     }
 }
 
@@ -299,6 +382,18 @@ impl Server {
             }
         }
         true
+    }
+
+    /// Asks with another key, and a body if there is one.
+    pub(crate) async fn ask_as(
+        &self,
+        key: &str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (StatusCode, Value) {
+        let request = self.request_as(key, method, path);
+        answer(body.into_iter().fold(request, Ask::json)).await.unwrap()
     }
 
     /// Runs the client side of the binary against this server.

@@ -84,7 +84,7 @@ impl Run {
             exclusive: start.exclusive,
             reading: READING,
         };
-        turn.emit_run(&mut run, RunEvent::Started(started), None);
+        turn.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
         run.advance(&mut turn);
         Ok((run, turn.step))
     }

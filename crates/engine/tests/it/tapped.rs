@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use abide_store::{
     Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error, Lane, ListQuery, Listed,
-    Loaded, MessageRef, MessageRow, NewWorkflow, Note, Receipt, SecretRow, Sqlite, Store, TaskRow, TimerRow,
-    Totals, WorkflowVersion,
+    Loaded, MessageRef, MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, Sqlite, Store, TaskRow,
+    TimerRow, Totals, WorkflowVersion,
 };
 
 /// What happens to a commit on its way to the store.
@@ -209,8 +209,12 @@ impl Store for Tapped {
         self.inner.tenant(name, create)
     }
 
-    fn put_api_key(&self, key: ApiKey) -> Answer<'_, ()> {
-        self.inner.put_api_key(key)
+    fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>> {
+        self.inner.tenants()
+    }
+
+    fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()> {
+        self.inner.put_api_keys(keys)
     }
 
     fn api_keys(&self) -> Answer<'_, Vec<ApiKey>> {
@@ -219,6 +223,22 @@ impl Store for Tapped {
 
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool> {
         self.inner.revoke_api_key(id, at)
+    }
+
+    fn put_person(&self, person: Person) -> Answer<'_, ()> {
+        self.inner.put_person(person)
+    }
+
+    fn person(&self, tenant: TenantId, principal: String) -> Answer<'_, Option<Person>> {
+        self.inner.person(tenant, principal)
+    }
+
+    fn people(&self, tenant: TenantId, after: String, limit: usize) -> Answer<'_, Vec<Person>> {
+        self.inner.people(tenant, after, limit)
+    }
+
+    fn delete_person(&self, tenant: TenantId, principal: String) -> Answer<'_, bool> {
+        self.inner.delete_person(tenant, principal)
     }
 
     fn boot(&self) -> u64 {

@@ -21,6 +21,9 @@ use crate::error::{ApiError, Result};
 use crate::idempotency::{Repeatable, keep, once};
 use crate::{limits, shape, time};
 
+const NOT_PAUSABLE: &str = "run_not_pausable";
+const NOT_PAUSED: &str = "run_not_paused";
+
 /// Why a run is cancelled or resumed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -140,7 +143,7 @@ pub(crate) async fn pause(
         move |blank| async move {
             let reply = Reply::new(blank, |run: &Run| encoded(&paused(run)));
             let asked = app.engine().ask_for(key, &command, reply).await;
-            held(&app, key, "run_not_pausable", asked).await
+            held(&app, key, NOT_PAUSABLE, asked).await
         }
     };
     once(&app, principal.tenant, endpoint, ticket, StatusCode::ACCEPTED, work).await
@@ -184,7 +187,7 @@ pub(crate) async fn resume(
         move |blank| async move {
             let reply = Reply::new(blank, |run: &Run| encoded(&resumed(run)));
             let asked = app.engine().ask_for(key, &command, reply).await;
-            held(&app, key, "run_not_paused", asked).await
+            held(&app, key, NOT_PAUSED, asked).await
         }
     };
     once(&app, principal.tenant, endpoint, ticket, StatusCode::ACCEPTED, work).await
@@ -215,7 +218,9 @@ async fn held(
         Err(EngineError::Erased(_)) => (app.engine().head(key).await?.summary.status, None),
         seen => seen?,
     };
-    let error = ApiError::new(code, why).with("runStatus", status.name());
+    let act = if code == NOT_PAUSED { "resumed" } else { "paused" };
+    let message = format!("{why}, so it can't be {act}; details.runStatus tells how it stands");
+    let error = ApiError::new(code, message).with("runStatus", status.name());
     Err(match paused_at {
         Some(at) => error.with("pausedAt", time::rfc3339(at)),
         None => error,

@@ -131,7 +131,7 @@ fn refuse_mocks(configurable: Option<&RawJson>) -> Result<()> {
 
 /// Whether the run must be the only one of its workflow and scope.
 fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
-    match headers.get("x-dedup").map(|value| value.as_bytes()) {
+    match headers.get("x-dedup").map(HeaderValue::as_bytes) {
         None => Ok(false),
         Some(b"enforce") => Ok(true),
         Some(_) => Err(ApiError::invalid("X-Dedup", "'X-Dedup' is 'enforce'; send that, or leave it out")),

@@ -1,14 +1,12 @@
-//! The rare reads and writes: leases, test time, tenants, API keys.
+//! The rare reads and writes: leases, test time, tenants.
 
-use std::sync::Arc;
-
-use abide_core::{Millis, TaskId, TenantId};
+use abide_core::{TaskId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::reader;
 use super::writer::in_transaction;
 use crate::sql::CONSUME;
-use crate::{ApiKey, MessageRef, TaskRow};
+use crate::{MessageRef, TaskRow};
 
 pub(super) const TEST_CLOCK: &str = "test_clock_ms";
 const BOOT: &str = "boot";
@@ -89,35 +87,8 @@ pub(super) fn make_tenant(transaction: &Transaction<'_>, name: &str) -> rusqlite
     tenant(transaction, name)
 }
 
-pub(super) fn put_api_key(transaction: &Transaction<'_>, key: &ApiKey) -> rusqlite::Result<()> {
-    transaction.execute(
-        "INSERT OR REPLACE INTO api_keys (id, tenant, principal, mac, created_at, revoked_at) \
-         VALUES ($1, $2, $3, $4, $5, $6)",
-        (&key.id, key.tenant.0, &key.principal, &key.mac[..], key.created_at, key.revoked_at),
-    )?;
-    Ok(())
-}
-
-pub(super) fn api_keys(connection: &Connection) -> rusqlite::Result<Vec<ApiKey>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, tenant, principal, mac, created_at, revoked_at FROM api_keys \
-         ORDER BY created_at, id",
-    )?;
-    statement
-        .query_map([], |row| {
-            Ok(ApiKey {
-                id: row.get(0)?,
-                tenant: TenantId(row.get(1)?),
-                principal: row.get(2)?,
-                mac: Arc::from(row.get::<_, Vec<u8>>(3)?),
-                created_at: row.get(4)?,
-                revoked_at: row.get(5)?,
-            })
-        })?
-        .collect()
-}
-
-pub(super) fn revoke_api_key(transaction: &Transaction<'_>, id: &str, at: Millis) -> rusqlite::Result<bool> {
-    let sql = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2";
-    Ok(transaction.execute(sql, (at, id))? > 0)
+/// Every tenant and its name.
+pub(super) fn tenants(connection: &Connection) -> rusqlite::Result<Vec<(TenantId, String)>> {
+    let mut statement = connection.prepare_cached("SELECT id, name FROM tenants ORDER BY id")?;
+    statement.query_map([], |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?.collect()
 }

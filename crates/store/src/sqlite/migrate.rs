@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_journal.sql"),
     include_str!("../../migrations/sqlite/0002_graphs.sql"),
     include_str!("../../migrations/sqlite/0003_receipts.sql"),
+    include_str!("../../migrations/sqlite/0004_access.sql"),
 ];
 
 /// Brings a database up to this version, or refuses it.

@@ -6,6 +6,7 @@ mod children;
 mod commits;
 mod erasure;
 mod isolation;
+mod people;
 mod queues;
 mod reads;
 mod receipts;

@@ -47,6 +47,10 @@ fn wrong_usage_exits_with_2() {
         &["serve", "--listen", "nowhere"],
         &["fly"],
         &["keys", "revoke"],
+        &["keys", "rotate"],
+        &["people"],
+        &["people", "set", "ada", "--address", "novalue"],
+        &["serve", "--rate-key", "often"],
     ] {
         let output = run(abide().args(args).env("ABIDE_API_KEY", "abk_a_b"));
         assert_eq!(code(&output), 2, "{args:?}");
@@ -89,6 +93,8 @@ fn what_is_not_there_exits_with_4() {
         &["workflow", "graph", "nowhere"],
         &["workflow", "graph", "hello", "--run", unknown],
         &["secrets", "rm", "NOWHERE"],
+        &["keys", "revoke", "nobody"],
+        &["people", "rm", "nobody"],
     ] {
         let output = server.cli(args);
         assert_eq!(code(&output), 4, "{args:?}");

@@ -35,6 +35,8 @@ fn every_command_has_its_help() {
         "run why",
         "secrets set",
         "keys revoke",
+        "keys rotate",
+        "people import",
         "verify",
         "compact",
         "completions",

@@ -158,3 +158,126 @@ fn a_directory_that_is_not_there_is_not_made_by_looking() {
         assert!(!site.data().exists());
     }
 }
+
+#[test]
+fn a_list_tells_what_each_key_may_do_and_until_when() {
+    let site = site();
+    site.key("default").scopes("runs:create,runs:read").principal("svc:orders").expires_in("30d").made();
+    site.key("acme").secret("a-secret-that-was-chosen").roles("finance").act_as().made();
+    let listed = keys(&site, &["list", "--json"]);
+    let page: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let [one, other] = page["keys"].as_array().unwrap().as_slice() else { panic!("{page}") };
+    assert_eq!(one["scopes"], json!(["runs:create", "runs:read"]));
+    assert_eq!((&one["tenant"], &one["principal"]), (&json!("default"), &json!("svc:orders")));
+    assert_eq!(
+        (&other["tenant"], &other["roles"], &other["actAs"]),
+        (&json!("acme"), &json!(["finance"]), &json!(true))
+    );
+    let table = stdout(&keys(&site, &["list"])).to_owned();
+    assert!(table.contains("runs:create,runs:read") && table.contains("expires 20"), "{table}");
+    assert!(table.contains("all") && table.contains("active"), "{table}");
+    assert!(!table.contains("a-secret-that"), "{table}");
+}
+
+#[test]
+fn a_secret_can_come_from_standard_input_and_is_not_printed() {
+    use std::io::Write;
+    let site = site();
+    let secret = "typed-into-a-pipe-1";
+    let mut command = abide();
+    command.args(["keys", "create", "--secret", "-", "--data"]).arg(site.data());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(format!("{secret}\n").as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 0, "{output:?}");
+    assert!(stdout(&output).ends_with(" is made\n") && !told(&output).contains(secret), "{output:?}");
+    assert_eq!(stdout(&output).split(' ').next(), Some(site.key_id(secret).as_str()));
+}
+
+#[test]
+fn what_is_wrong_with_a_key_is_told_before_anything_is_made() {
+    let site = site();
+    site.new_key("default");
+    let before = site.rows();
+    for (args, said) in [
+        (&["create", "--tenant", "new", "--secret", "too-short"][..], "16 to 256"),
+        (&["create", "--tenant", "new", "--secret", "has a space in it ..."], "no spaces"),
+        (&["create", "--tenant", "new", "--secret", "abk_looks_like_one_of_ours"], "abk_"),
+        (&["create", "--tenant", "new", "--principal", "a b"], "principal"),
+        (&["create", "--tenant", "new", "--roles", "a b"], "roles"),
+        (&["create", "--tenant", "new", "--expires-in", "999w", "--label", ""], "ten years"),
+        (&["rotate", "nobody"], "there is no key 'nobody'"),
+    ] {
+        let output = keys(&site, args);
+        assert_ne!(code(&output), 0, "{args:?}");
+        assert!(stderr(&output).contains(said), "{args:?}: {output:?}");
+        let secret = args.iter().skip_while(|arg| **arg != "--secret").nth(1);
+        assert!(secret.is_none_or(|secret| !stderr(&output).contains(secret)), "{output:?}");
+    }
+    assert_eq!(site.rows(), before, "no tenant was made either");
+    for args in [&["create", "--scopes", "runs:see"][..], &["create", "--expires-in", "soon"]] {
+        assert_eq!(code(&keys(&site, args)), 2, "{args:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_rotated_in_a_stopped_data_directory() {
+    let site = site();
+    assert!(site.start(&["--test-clock"]).stop().success());
+    let old = site.key("default").scopes("runs:read").make();
+    let output = keys(&site, &["rotate", parts(&old).0, "--overlap", "1h"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let new = stdout(&output).trim_end().to_owned();
+    assert!(stderr(&output).starts_with("the old secret works until 20"), "{output:?}");
+    let server = site.start(&["--test-clock"]);
+    let asks = async |key: &str| server.ask_as(key, reqwest::Method::GET, "/v1/runs", None).await.1;
+    assert_eq!(asks(&old).await["runs"], json!([]));
+    assert_eq!(asks(&new).await["runs"], json!([]));
+    server.advance(3_600_000).await;
+    assert_eq!(asks(&old).await["error"], "key_expired");
+    assert_eq!(asks(&new).await["runs"], json!([]));
+    assert!(server.stop().success());
+    let again = keys(&site, &["rotate", parts(&old).0]);
+    assert!(code(&again) == 1 && stderr(&again).contains("make a new one"), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_running_server_is_told_and_applies_it_at_once() {
+    let site = site();
+    let server = site.start(&[]);
+    let made = server.cli(&["keys", "create", "--scopes", "runs:read", "--label", "for a while"]);
+    assert_eq!(code(&made), 0, "{made:?}");
+    let key = stdout(&made).trim_end().to_owned();
+    let asks = async |key: &str| server.ask_as(key, reqwest::Method::GET, "/v1/runs", None).await.1;
+    assert_eq!(asks(&key).await["runs"], json!([]));
+
+    let listed = stdout(&server.cli(&["keys", "list"])).to_owned();
+    assert!(listed.contains(parts(&key).0) && listed.contains("for a while"), "{listed}");
+    let rotated = server.cli(&["keys", "rotate", parts(&key).0, "--overlap", "0s"]);
+    let newer = stdout(&rotated).trim_end().to_owned();
+    assert_eq!(asks(&key).await["error"], "key_expired");
+    assert_eq!(asks(&newer).await["runs"], json!([]));
+    let revoked = server.cli(&["keys", "revoke", parts(&newer).0]);
+    assert_eq!(stdout(&revoked), format!("{} is revoked\n", parts(&newer).0));
+    assert_eq!(asks(&newer).await["error"], "key_revoked");
+
+    let absent = server.cli(&["keys", "revoke", "nobody"]);
+    assert_eq!(code(&absent), 4, "{absent:?}");
+    let other = server.cli(&["keys", "create", "--tenant", "other"]);
+    assert!(code(&other) == 1 && stderr(&other).contains("own tenant only"), "{other:?}");
+    let both = server.cli(&["keys", "list", "--data", "x", "--url", &server.url]);
+    assert_eq!(code(&both), 2, "{both:?}");
+}
+
+#[test]
+fn a_data_directory_that_is_named_wins_over_a_server_in_the_environment() {
+    let site = site();
+    site.new_key("default");
+    let mut command = abide();
+    command.args(["keys", "list", "--data"]).arg(site.data()).env("ABIDE_URL", "http://127.0.0.1:1");
+    assert_eq!(code(&run(&mut command)), 0);
+    let mut command = abide();
+    command.args(["keys", "list"]).env("ABIDE_DATA", site.data());
+    assert_eq!(code(&run(&mut command)), 0, "and the environment over the usual place");
+}

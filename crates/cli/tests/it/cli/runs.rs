@@ -77,6 +77,41 @@ fn a_list_has_a_row_for_each_run() {
 }
 
 #[test]
+fn runs_are_paused_resumed_and_cancelled_together() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let start = || stdout(&server.cli(&["run", "start", "hello"])).trim().to_owned();
+    let (one, two) = (start(), start());
+    let args = ["run", "pause", &one, "--reason", "lunch"];
+    insta::assert_snapshot!("pause", told(&server.cli(&args)));
+    insta::assert_snapshot!("pause_again", told(&server.cli(&["run", "pause", &one, "--now"])));
+    insta::assert_snapshot!("resume", told(&server.cli(&["run", "resume", &one])));
+    insta::assert_snapshot!("resume_again", told(&server.cli(&["run", "resume", &one])));
+    insta::assert_snapshot!("pause_json", told(&server.cli(&["run", "pause", &one, "--json"])));
+    let done = server.cli(&["run", "start", "quick"]);
+    let args = ["run", "cancel", &one, &two, stdout(&done).trim(), "--reason", "enough"];
+    insta::assert_snapshot!("cancel_many", told(&server.cli(&args)));
+    insta::assert_snapshot!("cancel_unknown", told(&server.cli(&["run", "cancel", &one, "run-0"])));
+}
+
+#[test]
+fn a_start_may_be_repeated_and_may_be_the_only_one() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let start = ["run", "start", "hello", "--dedup", "--scope", "order-7"];
+    let keyed = [&start[..], &["--idempotency-key", "k"]].concat();
+    let first = server.cli(&keyed);
+    assert_eq!(code(&first), 0, "{first:?}");
+    assert_eq!(stdout(&server.cli(&keyed)), stdout(&first));
+    insta::assert_snapshot!("start_dedup", told(&server.cli(&start)));
+    let listed = json_of(&server.cli(&["run", "list", "--workflow", "hello", "--json"]));
+    assert_eq!(listed["runs"].as_array().unwrap().len(), 1);
+    insta::assert_snapshot!("list_workflow", told(&server.cli(&["run", "list", "--workflow", "elsewhere"])));
+    let refused = server.cli(&["run", "start", "hello", "--idempotency-key", "a\nb"]);
+    assert!(stderr(&refused).contains("visible ASCII"), "{refused:?}");
+}
+
+#[test]
 fn an_empty_list_says_what_to_do() {
     let site = site();
     let server = site.start(&[]);

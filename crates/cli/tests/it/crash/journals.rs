@@ -36,6 +36,8 @@ pub(super) struct Disk {
     /// Tasks that a server holds the lease on.
     pub(super) leased: i64,
     pub(super) outbox: i64,
+    /// The runs that receipts of starts name.
+    receipts: Vec<String>,
 }
 
 impl Disk {
@@ -51,6 +53,7 @@ impl Disk {
             tasks: count("tasks"),
             leased: count("tasks WHERE boot <> 0"),
             outbox: count("outbox"),
+            receipts: read_receipts(&db).unwrap(),
         }
     }
 
@@ -66,6 +69,17 @@ impl Disk {
             }
             findings.append(&mut check.findings);
         }
+        let keyed =
+            tokens.iter().filter(|(token, _)| memory.starts.get(**token).is_some_and(|start| start.keyed));
+        let mut keyed: Vec<&str> = keyed.map(|(_, run)| *run).collect();
+        let mut receipts: Vec<&str> = self.receipts.iter().map(String::as_str).collect();
+        keyed.sort_unstable();
+        receipts.sort_unstable();
+        if keyed != receipts {
+            findings.push(format!(
+                "the runs {keyed:?} were started with a key, but there are receipts of {receipts:?}"
+            ));
+        }
         for (run, known) in &memory.runs {
             let found = tokens.get(known.token.as_str());
             if found != Some(&run.as_str()) {
@@ -75,6 +89,15 @@ impl Disk {
         }
         findings
     }
+}
+
+fn read_receipts(db: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut bodies = db.prepare("SELECT body FROM receipts WHERE endpoint = 'createRun'")?;
+    let run = |row: &Row<'_>| {
+        let body: Value = serde_json::from_slice(&row.get::<_, Vec<u8>>(0)?).unwrap();
+        Ok(body["runId"].as_str().unwrap().to_owned())
+    };
+    bodies.query_map([], run)?.collect()
 }
 
 fn read_runs(db: &Connection) -> rusqlite::Result<BTreeMap<String, Journal>> {

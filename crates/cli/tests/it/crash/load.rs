@@ -1,5 +1,6 @@
 //! Clients that start, cancel and look at runs for as long as there is a server, and remember what they
-//! were told. A request whose connection broke is remembered as sent: both outcomes are right.
+//! were told. A request whose connection broke is remembered as sent: both outcomes are right. If it had an
+//! Idempotency-Key it is sent again, until it is answered: then exactly one run must have come of it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -50,6 +51,10 @@ pub(super) struct Memory {
     pub(super) runs: BTreeMap<String, Known>,
     /// Cancellations that were acknowledged.
     pub(super) cancels: u64,
+    /// Starts that were sent again because nobody knew what became of them, and were answered then.
+    pub(super) cleared_up: u64,
+    /// Starts that had been answered, and were answered the same again.
+    pub(super) repeated: u64,
 }
 
 /// A request to start a run.
@@ -60,6 +65,17 @@ pub(super) struct Start {
     pub(super) b: u64,
     /// The server said that it takes in nothing new.
     pub(super) refused: bool,
+    /// It was sent with an Idempotency-Key.
+    pub(super) keyed: bool,
+}
+
+/// A start as it is sent, and sent again.
+#[derive(Clone)]
+struct Order {
+    token: String,
+    kind: Kind,
+    body: Value,
+    keyed: bool,
 }
 
 /// What the clients were told about a run.
@@ -124,6 +140,8 @@ impl Load {
                 sent: 0,
                 to_cancel: Vec::new(),
                 known: Vec::new(),
+                unanswered: Vec::new(),
+                answered: Vec::new(),
             };
             clients.spawn(client.work());
         }
@@ -166,10 +184,25 @@ impl Load {
     }
 
     async fn ask(&self, line: &Line, method: Method, path: &str, body: &Value) -> Result<Value, HungUp> {
+        self.ask_once(line, method, path, body, None).await
+    }
+
+    /// Asks under an Idempotency-Key, if there is one.
+    async fn ask_once(
+        &self,
+        line: &Line,
+        method: Method,
+        path: &str,
+        body: &Value,
+        once: Option<&str>,
+    ) -> Result<Value, HungUp> {
         let Line::Up { url, key, contract } = line else {
             return Err(HungUp);
         };
         let mut request = self.http.request(method.clone(), format!("{url}{path}"));
+        if let Some(once) = once {
+            request = request.header("Idempotency-Key", once);
+        }
         if method == Method::POST {
             request = request.json(body);
         }
@@ -205,6 +238,10 @@ struct Client {
     /// Runs that end only if they are cancelled.
     to_cancel: Vec<String>,
     known: Vec<String>,
+    /// Starts of which nobody knows what became of them, to be sent again.
+    unanswered: Vec<Order>,
+    /// Starts that may be repeated, and what was answered.
+    answered: Vec<(Order, Value)>,
 }
 
 impl Client {
@@ -225,7 +262,14 @@ impl Client {
     }
 
     async fn act(&mut self, line: &Line) -> Result<(), HungUp> {
-        match self.dice.below(10) {
+        if let Some(order) = self.unanswered.pop() {
+            self.load.memory().starts.get_mut(&order.token).unwrap().refused = false;
+            self.send(line, order).await?;
+            self.load.memory().cleared_up += 1;
+            return Ok(());
+        }
+        match self.dice.below(11) {
+            10 => self.repeat(line).await,
             0..5 => self.start(line).await,
             5..7 => self.cancel(line).await,
             7 => self.poll(line).await,
@@ -252,11 +296,25 @@ impl Client {
         let (a, b) = (1 + self.dice.below(50), 1 + self.dice.below(50));
         let token = format!("{}-{}", self.name, self.sent);
         self.sent += 1;
-        let start = Start { kind, a, b, refused: false };
+        let keyed = self.dice.one_in(2);
+        let start = Start { kind, a, b, refused: false, keyed };
         self.load.memory().starts.insert(token.clone(), start);
         let inputs = json!({ "token": token, "a": a, "b": b });
         let body = json!({ "workflowId": kind.id(), "inputs": inputs, "tags": [token] });
-        let said = self.load.ask(line, Method::POST, "/v1/runs", &body).await?;
+        self.send(line, Order { token, kind, body, keyed }).await
+    }
+
+    async fn send(&mut self, line: &Line, order: Order) -> Result<(), HungUp> {
+        let once = order.keyed.then_some(order.token.as_str());
+        let sent = self.load.ask_once(line, Method::POST, "/v1/runs", &order.body, once).await;
+        let Ok(said) = sent else {
+            self.unanswered.extend(order.keyed.then_some(order));
+            return Err(HungUp);
+        };
+        let (kind, token) = (order.kind, order.token.clone());
+        if order.keyed {
+            self.answered.push((order, said.clone()));
+        }
         let run = said["runId"].as_str().unwrap().to_owned();
         let known = Known { token, ..Known::default() };
         let mut memory = self.load.memory();
@@ -268,6 +326,16 @@ impl Client {
             self.to_cancel.push(run.clone());
         }
         self.known.push(run);
+        Ok(())
+    }
+
+    /// Sends a start again that was answered, maybe by a server that is long dead.
+    async fn repeat(&mut self, line: &Line) -> Result<(), HungUp> {
+        let Some((order, first)) = self.dice.pick(&self.answered).cloned() else { return Ok(()) };
+        let again =
+            self.load.ask_once(line, Method::POST, "/v1/runs", &order.body, Some(&order.token)).await?;
+        assert_eq!(again, first, "{} was answered in another way", order.token);
+        self.load.memory().repeated += 1;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use super::surface::operations;
 use super::*;
 
 /// The value of the header, for each way in which it can be no key.
-fn bad_headers(good: &str, other: &str, revoked: &str) -> Vec<(&'static str, Option<HeaderValue>)> {
+fn bad_headers(good: &str, other: &str) -> Vec<(&'static str, Option<HeaderValue>)> {
     let (id, secret) = good.strip_prefix("abk_").unwrap().split_once('_').unwrap();
     let (other_id, _) = other.strip_prefix("abk_").unwrap().split_once('_').unwrap();
     let mut changed = secret.to_owned();
@@ -31,14 +31,12 @@ fn bad_headers(good: &str, other: &str, revoked: &str) -> Vec<(&'static str, Opt
         ("a secret with more behind", text(format!("Bearer abk_{id}_{secret}00"))),
         ("a secret in capitals", text(format!("Bearer abk_{id}_{}", secret.to_uppercase()))),
         ("another key's secret", text(format!("Bearer abk_{other_id}_{secret}"))),
-        ("a revoked key", text(format!("Bearer {revoked}"))),
         ("a key of monstrous length", text(format!("Bearer abk_{id}_{}", "a".repeat(10_000)))),
         ("no text", Some(HeaderValue::from_bytes(b"Bearer \xff\xfe").unwrap())),
     ]
 }
 
-fn revoke(site: &Site, key: &str) {
-    let id = key.split('_').nth(1).unwrap();
+fn revoke(site: &Site, id: &str) {
     let revoked =
         crate::support::abide().args(["keys", "revoke", id, "--data"]).arg(site.data()).output().unwrap();
     assert!(revoked.status.success(), "{revoked:?}");
@@ -47,16 +45,14 @@ fn revoke(site: &Site, key: &str) {
 #[tokio::test]
 async fn without_a_valid_key_every_route_refuses_and_nothing_changes() {
     let site = site();
-    let (other, revoked) = (site.new_key("other"), site.new_key("default"));
-    revoke(&site, &revoked);
+    let other = site.new_key("other");
     let server = site.start(&["--test-clock"]);
     let run = server.start_run("parked", json!({})).await;
     let (_, clock) = server.get("/v1/dev/clock").await;
     let before = site.rows();
-    for (what, header) in bad_headers(&server.key, &other, &revoked) {
+    for (what, header) in bad_headers(&server.key, &other) {
         for operation in operations(&server).iter().filter(|operation| operation.access.is_some()) {
-            let path = operation.path_with(|name| if name == "runId" { run.clone() } else { "noop".into() });
-            let request = operation.asked(&server, &path);
+            let request = operation.asked_for(&server, &run);
             let request = header.iter().fold(request, |request, value| request.header(AUTHORIZATION, value));
             let response = request.send().await.unwrap();
             assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer", "{what}: {}", operation.id);
@@ -69,6 +65,88 @@ async fn without_a_valid_key_every_route_refuses_and_nothing_changes() {
     assert_eq!(server.get("/v1/dev/clock").await.1, clock);
     let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(snapshot["status"], "running");
+}
+
+#[tokio::test]
+async fn a_genuine_key_that_is_over_is_told_so_and_opens_nothing() {
+    let site = site();
+    let (revoked, chosen) =
+        (site.new_key("default"), site.key("default").secret("a-chosen-secret-text").make());
+    for key in [&revoked, &chosen] {
+        let id = site.key_id(key);
+        revoke(&site, &id);
+    }
+    // A data directory with runs on it has no test clock, so the server begins before the keys that expire.
+    assert!(site.start(&["--test-clock"]).stop().success());
+    let brief = site.key("default").expires_in("30m").make();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    assert_eq!(server.ask_as(&brief, Method::GET, "/v1/runs", None).await.0, StatusCode::OK);
+    server.advance(HOUR_MS / 2 - 1).await;
+    assert_eq!(server.ask_as(&brief, Method::GET, "/v1/runs", None).await.0, StatusCode::OK);
+    server.advance(1).await;
+    let before = site.rows();
+    for (key, code) in [(&revoked, "key_revoked"), (&chosen, "key_revoked"), (&brief, "key_expired")] {
+        for operation in operations(&server).iter().filter(|operation| operation.access.is_some()) {
+            let request = operation.asked_for(&server, &run).bearer_auth(key);
+            let response = request.send().await.unwrap();
+            assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer", "{}", operation.id);
+            let status = response.status();
+            refusal((status, response.json().await.unwrap()), code);
+        }
+        let wrong = format!("{}0", &key[..key.len() - 1]);
+        let wrong = if wrong == *key { format!("{}1", &key[..key.len() - 1]) } else { wrong };
+        refusal(server.ask_as(&wrong, Method::GET, "/v1/runs", None).await, "unauthenticated");
+    }
+    assert_eq!(site.rows(), before);
+}
+
+#[tokio::test]
+async fn a_chosen_text_opens_as_a_whole_and_in_no_other_way() {
+    let site = site();
+    let text = "hk_test_0123456789abcdef";
+    let key = site.key("default").secret(text).principal("suite").make();
+    assert_eq!(key, text);
+    let server = site.serve(&key, &[]);
+    assert_eq!(server.get("/v1/runs").await.0, StatusCode::OK);
+    for wrong in [
+        "hk_test_0123456789abcdeF",
+        "hk_test_0123456789abcde",
+        "hk_test_0123456789abcdef0",
+        "HK_test_0123456789abcdef",
+    ] {
+        refusal(server.ask_as(wrong, Method::GET, "/v1/runs", None).await, "unauthenticated");
+    }
+    let run = server.start_run("noop", json!({})).await;
+    assert_eq!(server.events(&run).await[0]["payload"]["by"], "suite");
+}
+
+#[tokio::test]
+async fn a_key_does_what_its_scopes_say_and_no_more() {
+    let site = site();
+    let reader = site.key("default").scopes("runs:read").make();
+    let starter = site.key("default").scopes("runs:create,manifest:read").make();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    let before = site.rows();
+    let lacks = async |key: &str, method: Method, path: &str, body: Option<Value>, scope: &str| {
+        let details = refusal(server.ask_as(key, method, path, body.as_ref()).await, "forbidden");
+        assert_eq!(details, json!({ "scopeRequired": scope }), "{path}");
+    };
+    let start = Some(json!({ "workflowId": "noop" }));
+    lacks(&reader, Method::POST, "/v1/runs", start.clone(), "runs:create").await;
+    lacks(&reader, Method::POST, &format!("/v1/runs/{run}/cancel"), None, "runs:cancel").await;
+    lacks(&reader, Method::GET, "/v1/workflows", None, "manifest:read").await;
+    lacks(&starter, Method::GET, "/v1/runs/nonsense", None, "runs:read").await;
+    lacks(&starter, Method::PUT, "/v1/secrets/x", Some(json!({ "value": "secret" })), "secrets:manage").await;
+    lacks(&starter, Method::GET, "/v1/keys", None, "keys:manage").await;
+    lacks(&starter, Method::GET, "/v1/people", None, "people:read").await;
+    assert_eq!(site.rows(), before);
+    assert_eq!(server.ask_as(&reader, Method::GET, "/v1/runs", None).await.0, StatusCode::OK);
+    assert_eq!(
+        server.ask_as(&starter, Method::POST, "/v1/runs", start.as_ref()).await.0,
+        StatusCode::CREATED
+    );
 }
 
 #[tokio::test]

@@ -40,6 +40,26 @@ async fn a_run_in_the_list_has_its_columns() {
 }
 
 #[tokio::test]
+async fn a_list_can_be_narrowed_to_a_workflow_and_a_status_and_paged() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let mut parked = Vec::new();
+    for _ in 0..3 {
+        parked.insert(0, server.start_run("parked", json!({})).await);
+        server.start_run("noop", json!({})).await;
+    }
+    server.post(&format!("/v1/runs/{}:pause", parked[1]), &json!({})).await;
+    assert_eq!(page(&server, "workflowId=parked").await.0, parked);
+    assert_eq!(page(&server, "workflowId=parked&status=paused").await.0, parked[1..2]);
+    assert_eq!(page(&server, "workflowId=noop&status=paused").await.0, [""; 0]);
+    assert_eq!(page(&server, "workflowId=elsewhere").await.0, [""; 0]);
+    let (first, cursor) = page(&server, "workflowId=parked&limit=2").await;
+    assert_eq!(first, parked[..2]);
+    let rest = page(&server, &format!("workflowId=parked&limit=2&cursor={}", cursor.as_str().unwrap())).await;
+    assert_eq!(rest, (parked[2..].to_vec(), Value::Null));
+}
+
+#[tokio::test]
 async fn pages_follow_each_other_newest_first_whatever_begins_meanwhile() {
     let site = site();
     let server = site.start(&[]);

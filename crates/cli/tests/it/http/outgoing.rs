@@ -10,14 +10,14 @@ use super::*;
 const ALLOWED: [&str; 3] = ["--test-clock", "--allow-net", "127.0.0.1/32"];
 
 /// A server of the test's own, which keeps what it hears.
-struct Peer {
-    url: String,
+pub(super) struct Peer {
+    pub(super) url: String,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Peer {
     /// Answers each request with a status, headers and a body, by its number from 0 and its text.
-    async fn start(answer: impl Fn(usize, &str) -> (u16, String) + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(answer: impl Fn(usize, &str) -> (u16, String) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -40,7 +40,7 @@ impl Peer {
         Self { url, heard }
     }
 
-    fn heard(&self) -> Vec<String> {
+    pub(super) fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 }

@@ -75,3 +75,61 @@ async fn who_acted_is_on_record_under_each_tenant() {
     assert_eq!(page["events"][0]["payload"]["by"], "operator");
     assert_eq!(page["events"][3]["payload"]["cancelledBy"], "operator");
 }
+
+/// An id of this server's own tenant and one that never was, for each parameter that a path may have.
+async fn ids(server: &Server, parameter: &str) -> [String; 2] {
+    match parameter {
+        "runId" => {
+            let run = server.start_run("parked", json!({})).await;
+            [run, "run-00000000-0000-7000-8000-000000000000".to_owned()]
+        }
+        "workflowId" => {
+            let mut pushed = parked();
+            pushed["id"] = json!("pushed-here");
+            push(server, &pushed).await;
+            ["pushed-here".to_owned(), "never-pushed".to_owned()]
+        }
+        "principal" => {
+            let body = json!({ "displayName": "Ada" });
+            server.ask_as(&server.key, Method::PUT, "/v1/people/ada", Some(&body)).await;
+            ["ada".to_owned(), "eve".to_owned()]
+        }
+        "keyId" => ["dev".to_owned(), "eve".to_owned()],
+        "name" => {
+            set_secret(server, "TOKEN", "a value").await;
+            ["TOKEN".to_owned(), "NOBODY".to_owned()]
+        }
+        other => panic!("say here what a foreign and what an unknown {other} is"),
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_read_or_removed_by_its_id_is_another_tenants_or_never_was_in_the_same_bytes() {
+    let site = site();
+    let stranger = site.new_key("other");
+    let server = site.start(&["--test-clock"]);
+    let (_, document) = server.get("/v1/openapi.json").await;
+    let mut compared = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let parameters: Vec<&str> =
+            path.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect();
+        let [parameter] = parameters[..] else { continue };
+        for method in [Method::GET, Method::DELETE] {
+            if item.get(method.as_str().to_lowercase()).is_none() {
+                continue;
+            }
+            let mut answers = Vec::new();
+            for id in ids(&server, parameter).await {
+                let path = path.replace(&format!("{{{parameter}}}"), &id);
+                let response = server.request_as(&stranger, method.clone(), &path).send().await.unwrap();
+                let headers: Vec<String> = response.headers().keys().map(ToString::to_string).collect();
+                let (status, text) = (response.status(), response.text().await.unwrap());
+                assert_eq!(status, StatusCode::NOT_FOUND, "{method} {path}: {text}");
+                answers.push((headers, text.replace(&id, "<id>")));
+            }
+            assert_eq!(answers[0], answers[1], "{method} {path}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 9, "{compared}");
+}

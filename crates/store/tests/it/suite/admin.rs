@@ -35,7 +35,10 @@ async fn a_tenant_is_made_once_and_keeps_its_number() {
         assert_ne!(acme, TENANT);
         assert_eq!(tenant("acme", true).await, Some(acme));
         assert_eq!(tenant("acme", false).await, Some(acme));
-        assert_ne!(tenant("Acme", true).await, Some(acme), "a name is taken as it is written");
+        let other = tenant("Acme", true).await.unwrap();
+        assert_ne!(other, acme, "a name is taken as it is written");
+        let named = [(TENANT, "default"), (acme, "acme"), (other, "Acme")];
+        assert_eq!(store.tenants().await.unwrap(), named.map(|(id, name)| (id, name.to_owned())));
         drop(store);
         let store = engine.open();
         assert_eq!(store.tenant("acme".to_owned(), false).await.unwrap(), Some(acme));
@@ -47,8 +50,14 @@ fn api_key(id: &str, tenant: u32) -> ApiKey {
         id: id.to_owned(),
         tenant: TenantId(tenant),
         principal: format!("{id}'s owner"),
+        label: None,
+        scopes: None,
+        roles: Vec::new(),
+        act_as: false,
         mac: [tenant as u8; 32].as_slice().into(),
+        whole: false,
         created_at: BEGIN,
+        expires_at: None,
         revoked_at: None,
     }
 }
@@ -58,9 +67,7 @@ async fn api_keys_are_kept_replaced_and_revoked() {
     for engine in engines() {
         let store = engine.open();
         let (first, second) = (api_key("a", 1), api_key("b", 2));
-        for key in [&second, &first] {
-            store.put_api_key(key.clone()).await.unwrap();
-        }
+        store.put_api_keys(vec![second.clone(), first.clone()]).await.unwrap();
         assert_eq!(store.api_keys().await.unwrap(), [first.clone(), second.clone()]);
 
         assert!(store.revoke_api_key("a".to_owned(), 77).await.unwrap());
@@ -71,8 +78,17 @@ async fn api_keys_are_kept_replaced_and_revoked() {
         let kept = store.api_keys().await.unwrap().remove(0);
         assert_eq!(kept, revoked, "it was revoked when it was revoked first");
 
-        let renewed = ApiKey { principal: "another".to_owned(), ..second };
-        store.put_api_key(renewed.clone()).await.unwrap();
+        let renewed = ApiKey {
+            principal: "another".to_owned(),
+            label: Some("the nightly export".to_owned()),
+            scopes: Some(vec!["runs:read".to_owned()]),
+            roles: vec!["finance".to_owned(), "a \"quoted\" one".to_owned()],
+            act_as: true,
+            whole: true,
+            expires_at: Some(BEGIN + 5),
+            ..second
+        };
+        store.put_api_keys(vec![renewed.clone()]).await.unwrap();
         drop(store);
         let store = engine.open();
         assert_eq!(store.api_keys().await.unwrap(), [revoked, renewed]);
@@ -136,7 +152,7 @@ async fn furnish(store: &dyn Store) {
     ] {
         commit(store, created).await.unwrap();
     }
-    store.put_api_key(api_key("a", 1)).await.unwrap();
+    store.put_api_keys(vec![api_key("a", 1)]).await.unwrap();
     store.set_test_clock(BEGIN).await.unwrap();
     store.tenant("acme".to_owned(), true).await.unwrap();
 }
@@ -224,8 +240,9 @@ async fn a_reader_writes_nothing() {
         assert_eq!(word(&reader.claim_tasks(9, 9).await), "closed");
         assert_eq!(word(&reader.set_test_clock(9).await), "closed");
         assert_eq!(word(&reader.tenant("acme".to_owned(), true).await), "closed");
-        assert_eq!(word(&reader.put_api_key(api_key("a", 1)).await), "closed");
+        assert_eq!(word(&reader.put_api_keys(vec![api_key("a", 1)]).await), "closed");
         assert_eq!(word(&reader.revoke_api_key("a".to_owned(), 1).await), "closed");
+        assert_eq!(word(&reader.delete_person(TENANT, "a".to_owned()).await), "closed");
         assert_eq!(word(&reader.discard(Vec::new()).await), "closed");
         assert_eq!(word(&reader.delete_secret(TENANT, "a".to_owned()).await), "closed");
         let erasure = Erasure { at: BEGIN, by: None, reason: None };

@@ -1,0 +1,127 @@
+//! How often somebody may ask, and how much is taken on at once.
+
+use reqwest::header::RETRY_AFTER;
+
+use super::*;
+
+/// Asks, and gives the status, how long to wait, and the details of a refusal.
+async fn ask(server: &Server, key: &str, path: &str) -> (StatusCode, Option<String>, Value) {
+    let response = server.request_as(key, Method::GET, path).send().await.unwrap();
+    let wait = response.headers().get(RETRY_AFTER).map(|wait| wait.to_str().unwrap().to_owned());
+    let status = response.status();
+    let body: Value = response.json().await.unwrap();
+    let details = if status.is_success() { Value::Null } else { refusal((status, body), "rate_limited") };
+    (status, wait, details)
+}
+
+#[tokio::test]
+async fn a_key_that_asks_too_often_waits_as_long_as_it_is_told() {
+    let site = site();
+    let other = site.new_key("default");
+    let server = site.start(&["--test-clock", "--rate-key", "2/s:3"]);
+    let mine = server.key.clone();
+    for _ in 0..3 {
+        assert_eq!(ask(&server, &mine, "/v1/runs").await.0, StatusCode::OK);
+    }
+    let (status, wait, details) = ask(&server, &mine, "/v1/runs").await;
+    assert_eq!((status, wait.as_deref()), (StatusCode::TOO_MANY_REQUESTS, Some("1")));
+    assert_eq!(details, json!({ "retryAfterMs": 500, "scope": "key", "limit": "2/s:3" }));
+    assert_eq!(ask(&server, &other, "/v1/runs").await.0, StatusCode::OK, "nobody else waits");
+    assert_eq!(server.anonymous(Method::GET, "/healthz").send().await.unwrap().status(), StatusCode::OK);
+    // The clock can be moved with the other key.
+    let step = json!({ "advanceMs": 500 });
+    assert_eq!(server.ask_as(&other, Method::POST, "/v1/dev/clock", Some(&step)).await.0, StatusCode::OK);
+    assert_eq!(ask(&server, &mine, "/v1/runs").await.0, StatusCode::OK);
+    assert_eq!(ask(&server, &mine, "/v1/runs").await.0, StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn the_keys_of_a_tenant_share_its_rate() {
+    let site = site();
+    let (other, stranger) = (site.new_key("default"), site.new_key("other"));
+    let server = site.start(&["--test-clock", "--rate-tenant", "1/m:2"]);
+    assert_eq!(ask(&server, &server.key, "/v1/runs").await.0, StatusCode::OK);
+    assert_eq!(ask(&server, &other, "/v1/runs").await.0, StatusCode::OK);
+    for key in [&server.key, &other] {
+        let (status, wait, details) = ask(&server, key, "/v1/runs").await;
+        assert_eq!((status, wait.as_deref()), (StatusCode::TOO_MANY_REQUESTS, Some("60")));
+        assert_eq!(details, json!({ "retryAfterMs": 60_000, "scope": "tenant", "limit": "1/m:2" }));
+    }
+    assert_eq!(ask(&server, &stranger, "/v1/runs").await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn who_it_is_comes_first_then_the_rate_then_the_scope() {
+    let site = site();
+    let key = site.key("default").scopes("runs:read").make();
+    let server = site.start(&["--test-clock", "--rate-key", "1/m:1"]);
+    for _ in 0..3 {
+        refusal(server.ask_as("abk_nobody_0", Method::GET, "/v1/keys", None).await, "unauthenticated");
+    }
+    let details = refusal(server.ask_as(&key, Method::GET, "/v1/keys", None).await, "forbidden");
+    assert_eq!(details["scopeRequired"], "keys:manage");
+    refusal(server.ask_as(&key, Method::GET, "/v1/keys", None).await, "rate_limited");
+    let body = json!({ "not": "read" });
+    refusal(server.ask_as(&key, Method::POST, "/v1/runs", Some(&body)).await, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_refused_request_changes_nothing() {
+    let site = site();
+    let server = site.start(&["--rate-key", "1/m:1"]);
+    let run = server.start_run("noop", json!({})).await;
+    let body = json!({ "workflowId": "noop" });
+    for _ in 0..5 {
+        refusal(server.post("/v1/runs", &body).await, "rate_limited");
+    }
+    assert_eq!(site.rows()["aggregates"], 1, "{run}");
+}
+
+#[tokio::test]
+async fn polls_wait_in_places_of_their_own_and_give_them_back() {
+    let site = site();
+    let server = site.start(&["--test-clock", "--max-waiting", "1", "--max-requests", "8"]);
+    let run = server.start_run("parked", json!({})).await;
+    let path = format!("/v1/runs/{run}/events/poll?timeout=60&lastSequence=1");
+    let poll = server.request(Method::GET, &path);
+    let waiting = tokio::spawn(async move {
+        // The brief polls below may have the place when it comes.
+        loop {
+            let (status, page) = answer(poll.try_clone().unwrap()).await.unwrap();
+            if status != StatusCode::SERVICE_UNAVAILABLE {
+                return (status, page);
+            }
+        }
+    });
+    // The other poll is told to come again as soon as the first one has its place.
+    let brief = format!("/v1/runs/{run}/events/poll?timeout=1&lastSequence=1");
+    let busy = loop {
+        let response = server.request(Method::GET, &brief).send().await.unwrap();
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+    };
+    assert_eq!(busy.headers()[RETRY_AFTER], "1");
+    let status = busy.status();
+    refusal((status, busy.json().await.unwrap()), "unavailable");
+    assert_eq!(server.get("/v1/runs").await.0, StatusCode::OK, "others go on");
+    server.advance(HOUR_MS).await;
+    assert_eq!(waiting.await.unwrap().0, StatusCode::OK);
+    let (status, page) = server.get(&path).await;
+    assert_eq!((status, &page["isComplete"]), (StatusCode::OK, &json!(true)));
+}
+
+#[tokio::test]
+async fn a_server_without_a_place_says_so_before_it_reads_anything_and_still_lives() {
+    let site = site();
+    let server = site.start(&["--max-requests", "0"]);
+    let before = site.rows();
+    for (key, path) in [(server.key.as_str(), "/v1/runs"), ("abk_nobody_0", "/v1/runs")] {
+        let response = server.request_as(key, Method::POST, path).body("not json").send().await.unwrap();
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
+        let status = response.status();
+        refusal((status, response.json().await.unwrap()), "unavailable");
+    }
+    assert_eq!(site.rows(), before);
+    assert_eq!(server.anonymous(Method::GET, "/readyz").send().await.unwrap().status(), StatusCode::OK);
+}

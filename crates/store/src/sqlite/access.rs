@@ -1,0 +1,146 @@
+//! API keys and people.
+
+use std::sync::Arc;
+
+use abide_core::{Millis, TenantId};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{ApiKey, Person};
+
+pub(super) fn put_api_keys(transaction: &Transaction<'_>, keys: &[ApiKey]) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO api_keys (id, tenant, principal, mac, created_at, revoked_at, label, scopes, roles, \
+         act_as, expires_at, whole) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+    )?;
+    for key in keys {
+        statement.execute((
+            &key.id,
+            key.tenant.0,
+            &key.principal,
+            &key.mac[..],
+            key.created_at,
+            key.revoked_at,
+            &key.label,
+            key.scopes.as_ref().map(json),
+            json(&key.roles),
+            key.act_as,
+            key.expires_at,
+            key.whole,
+        ))?;
+    }
+    Ok(())
+}
+
+pub(super) fn api_keys(connection: &Connection) -> rusqlite::Result<Vec<ApiKey>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, tenant, principal, mac, created_at, revoked_at, label, scopes, roles, act_as, expires_at, whole \
+         FROM api_keys ORDER BY created_at, id",
+    )?;
+    statement
+        .query_map([], |row| {
+            Ok(ApiKey {
+                id: row.get(0)?,
+                tenant: TenantId(row.get(1)?),
+                principal: row.get(2)?,
+                mac: Arc::from(row.get::<_, Vec<u8>>(3)?),
+                created_at: row.get(4)?,
+                revoked_at: row.get(5)?,
+                label: row.get(6)?,
+                scopes: row.get::<_, Option<String>>(7)?.map(|text| read(7, &text)).transpose()?,
+                roles: column(row, 8)?,
+                act_as: row.get(9)?,
+                expires_at: row.get(10)?,
+                whole: row.get(11)?,
+            })
+        })?
+        .collect()
+}
+
+pub(super) fn revoke_api_key(transaction: &Transaction<'_>, id: &str, at: Millis) -> rusqlite::Result<bool> {
+    let sql = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2";
+    Ok(transaction.execute(sql, (at, id))? > 0)
+}
+
+/// Sets a person's entry. One that was there keeps the time at which it was made.
+pub(super) fn put_person(transaction: &Transaction<'_>, person: &Person) -> rusqlite::Result<()> {
+    transaction.execute(
+        "INSERT INTO people (tenant, principal, display_name, roles, groups, addresses, created_at, updated_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, principal) DO UPDATE \
+         SET display_name = excluded.display_name, roles = excluded.roles, groups = excluded.groups, \
+         addresses = excluded.addresses, updated_at = excluded.updated_at",
+        (
+            person.tenant.0,
+            &person.principal,
+            &person.display_name,
+            json(&person.roles),
+            json(&person.groups),
+            json(&person.addresses),
+            person.created_at,
+            person.updated_at,
+        ),
+    )?;
+    Ok(())
+}
+
+const PERSON: &str =
+    "SELECT tenant, principal, display_name, roles, groups, addresses, created_at, updated_at FROM people ";
+
+pub(super) fn get_person(
+    connection: &Connection,
+    tenant: TenantId,
+    principal: &str,
+) -> rusqlite::Result<Option<Person>> {
+    let sql = format!("{PERSON} WHERE tenant = $1 AND principal = $2");
+    connection.prepare_cached(&sql)?.query_row((tenant.0, principal), person).optional()
+}
+
+pub(super) fn list_people(
+    connection: &Connection,
+    tenant: TenantId,
+    after: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<Person>> {
+    let sql = format!("{PERSON} WHERE tenant = $1 AND principal > $2 ORDER BY principal LIMIT $3");
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    connection.prepare_cached(&sql)?.query_map((tenant.0, after, limit), person)?.collect()
+}
+
+pub(super) fn delete_person(
+    transaction: &Transaction<'_>,
+    tenant: TenantId,
+    principal: &str,
+) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM people WHERE tenant = $1 AND principal = $2";
+    Ok(transaction.execute(sql, (tenant.0, principal))? > 0)
+}
+
+fn person(row: &Row<'_>) -> rusqlite::Result<Person> {
+    Ok(Person {
+        tenant: TenantId(row.get(0)?),
+        principal: row.get(1)?,
+        display_name: row.get(2)?,
+        roles: column(row, 3)?,
+        groups: column(row, 4)?,
+        addresses: column(row, 5)?,
+        created_at: row.get(6)?,
+        updated_at: row.get(7)?,
+    })
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("lists and maps of text serialise")
+}
+
+fn column<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
+    read(at, &row.get::<_, String>(at)?)
+}
+
+fn read<T: DeserializeOwned>(at: usize, text: &str) -> rusqlite::Result<T> {
+    // The reader's own words may repeat what stands there.
+    let unreadable =
+        |_| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, "it is not the JSON it was".into());
+    serde_json::from_str(text).map_err(unreadable)
+}
