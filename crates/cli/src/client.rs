@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Method, RequestBuilder, StatusCode};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 use crate::args::ClientArgs;
@@ -111,12 +111,26 @@ impl Client {
         self.send(self.request(Method::DELETE, path)).await?.json()
     }
 
+    /// Opens a stream of events behind the last one that is known. The body is the caller's to read.
+    pub(crate) async fn stream(&self, path: &str, last: Option<u64>) -> anyhow::Result<Response> {
+        let mut request = self.request(Method::GET, path).header(ACCEPT, "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        Ok(request.send().await.map_err(|error| self.unreachable(&error))?)
+    }
+
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key)
     }
 
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Answer> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        self.read(response).await
+    }
+
+    /// Reads the whole of an answer.
+    pub(crate) async fn read(&self, response: Response) -> anyhow::Result<Answer> {
         let (status, headers) = (response.status(), response.headers().clone());
         let now = headers.get(NOW).and_then(|now| now.to_str().ok()?.parse().ok());
         self.now_ms.store(now.unwrap_or(0), Ordering::Relaxed);
@@ -124,7 +138,8 @@ impl Client {
         Ok(Answer { url: self.url.clone(), status, headers, text })
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    /// What to say of a connection that failed.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let mut cause: &dyn std::error::Error = error;
         while let Some(deeper) = cause.source() {
             cause = deeper;

@@ -11,6 +11,7 @@ mod definition_diff;
 mod definition_file;
 mod draw;
 mod exit;
+mod follow;
 mod keys;
 mod output;
 mod people;
@@ -20,6 +21,7 @@ mod secrets;
 mod serve;
 mod terminal;
 mod verify;
+mod webhook;
 mod when;
 mod workflow;
 
@@ -48,6 +50,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
+        Verb::Webhook(webhook) => webhook::dispatch(webhook).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
         Verb::People(people) => people::dispatch(people).await,
         Verb::Verify(verify) => verify::verify(verify).await,

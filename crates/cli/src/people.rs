@@ -104,7 +104,10 @@ async fn import(client: &Client, file: &Path, json: bool) -> anyhow::Result<()> 
     if json {
         return output::json(&json!({ "imported": people.len() }).to_string());
     }
-    output::line(&format!("{} are set", people.len()))
+    output::line(&match people.len() {
+        1 => "1 person is set".to_owned(),
+        count => format!("{count} people are set"),
+    })
 }
 
 /// The people of a file: who, and what is known about them.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_core::{Graph, TenantId};
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, SecretStore, TenantOf};
+use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, SecretStore, Signer, TenantOf};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -168,7 +168,8 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
     let net = NetPolicy::parse(&config.allow_net).map_err(|error| anyhow::anyhow!("--allow-net: {error}"))?;
     let oidc = open_oidc(config, &*store, &net).await?;
     let keys = Keys::load(store.clone(), keyring.clone()).await?;
-    let secrets = Arc::new(SecretStore::new(store.clone(), keyring));
+    let secrets = Arc::new(SecretStore::new(store.clone(), keyring.clone()));
+    let signer = Arc::new(Signer::new(keyring));
     if oidc.is_none() && keys.is_empty(clock.now()) {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
@@ -186,6 +187,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         failpoints: dev.failpoints,
         secrets: secrets.clone(),
         net,
+        webhooks: Some(signer.clone()),
         mocks: config.conformance,
         workflows,
     });
@@ -196,6 +198,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         rates: config.rates,
         capacity: config.capacity,
         secrets,
+        signer,
         test_clock,
     });
     Ok(Server { app, engine, listener, url, signals })

@@ -38,6 +38,12 @@ table! {
     "validation_error" 400
         "The request, or a value in it, is not what the endpoint takes. Nothing was changed."
         "Read `message` and `details`: they name the field and what it should be.";
+    "unsupported_stream_mode" 400
+        "The stream mode is unknown, or `values` is mixed with another."
+        "Ask for one of `details.supported`, or for several of updates, messages and debug with commas between.";
+    "webhook_url_rejected" 400
+        "Events can't be sent to this URL: it is not https, or not an address of the public internet. Nothing was changed."
+        "Read `message`: it says what is wrong with the URL. The operator can allow private addresses with --allow-net.";
     "unauthenticated" 401
         "The request carries no API key and no token, or one that is malformed, unknown or not genuine."
         "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
@@ -68,6 +74,9 @@ table! {
     "secret_not_found" 404
         "Your tenant has no secret with this name."
         "Check the name with `abide secrets list`.";
+    "subscription_not_found" 404
+        "Your tenant has no webhook with this id."
+        "Check the id with `abide webhook list`.";
     "key_not_found" 404
         "Your tenant has no API key with this id."
         "Check the id with `abide keys list`.";
@@ -123,7 +132,7 @@ table! {
         "What was asked for belongs to a family of operations that this server does not offer. As the error of a run: a node's kind is known to nobody here, so the run failed when it came to that node."
         "Read `/.well-known/openwop` for what is offered. Check the spelling of the node's `typeId`.";
     "unavailable" 503
-        "The server is shutting down, has as much to do as it takes on at once, or the run changes too quickly. Nothing was taken in."
+        "The server is shutting down, has as many connections or as much to do as it takes on at once, or the run changes too quickly. Nothing was taken in."
         "Try again after the seconds in `Retry-After`.";
     "node_execution_failed" 0
         "A node ran and failed for good."

@@ -179,6 +179,11 @@ impl EventType {
     pub fn by_code(code: u16) -> Option<Self> {
         TYPES.iter().copied().find(|kind| kind.code == code)
     }
+
+    /// The type with this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        TYPES.iter().copied().find(|kind| kind.name == name)
+    }
 }
 
 impl Event {

@@ -4,7 +4,7 @@ use abide_core::{Bucket, Millis, Rate};
 use proptest::prelude::*;
 
 fn rate(text: &str) -> Rate {
-    text.parse().unwrap()
+    text.parse().expect("the tests write rates")
 }
 
 /// A rate, its tokens in a second, and its burst.

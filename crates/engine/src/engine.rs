@@ -18,9 +18,10 @@ use crate::hot::Hot;
 use crate::outbox::Outbox;
 use crate::shell::{Basis, Shell};
 use crate::timers::Timers;
+use crate::webhooks::Webhooks;
 use crate::{
-    Clock, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription, executor,
-    limits, outbox, reply, timers,
+    Clock, Envelopes, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription,
+    executor, limits, outbox, reply, timers, webhooks,
 };
 
 /// Runs of many tenants on one store.
@@ -42,6 +43,8 @@ pub struct EngineOptions {
     pub secrets: Arc<dyn Secrets>,
     /// Which private addresses may be reached.
     pub net: NetPolicy,
+    /// How webhooks are told of events; without it, what is on its way to them stays on disk.
+    pub webhooks: Option<Arc<dyn Envelopes>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
     pub mocks: bool,
     /// Definitions for every tenant. They are given here because children that were asked for are started as soon as
@@ -53,7 +56,8 @@ impl EngineOptions {
     /// An engine on a store and a clock, and nothing else.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (secrets, net) = (Arc::new(NoSecrets), NetPolicy::default());
-        Self { store, clock, failpoints: None, secrets, net, mocks: false, workflows: Vec::new() }
+        let webhooks = None;
+        Self { store, clock, failpoints: None, secrets, net, webhooks, mocks: false, workflows: Vec::new() }
     }
 }
 
@@ -112,6 +116,7 @@ impl Engine {
             timers: Timers::default(),
             executor: Executor::new(),
             outbox: Outbox::default(),
+            webhooks: Webhooks::new(options.webhooks),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
@@ -124,6 +129,7 @@ impl Engine {
             tokio::spawn(timers::run(shell.clone())),
             tokio::spawn(executor::run(shell.clone())),
             tokio::spawn(outbox::run(shell.clone())),
+            tokio::spawn(webhooks::run(shell.clone())),
             tokio::spawn(reply::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
@@ -325,6 +331,11 @@ impl Engine {
         Ok(self.shell.store.journal(key, from, limit).await?)
     }
 
+    /// A run as it stood before event `next`, on disk; as it stands now, if its journal ends before that.
+    pub async fn past(&self, key: Key, next: u64) -> Result<Run, Error> {
+        self.shell.past(key, next).await
+    }
+
     /// Tells of a run's new events from now on.
     pub fn subscribe(&self, key: Key) -> Subscription {
         self.shell.watchers.subscribe(key)
@@ -333,6 +344,14 @@ impl Engine {
     /// Lists runs, newest first.
     pub async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, Error> {
         Ok(self.shell.store.list(query).await?)
+    }
+
+    /// Whether events may be sent to this URL, and if not, why.
+    pub async fn check_webhook_url(&self, url: &str) -> Result<(), String> {
+        match &self.shell.http {
+            Ok(http) => http.check_url(url).await,
+            Err(reason) => Err(format!("this server can't send requests: {reason}")),
+        }
     }
 
     /// The store below.
@@ -361,6 +380,7 @@ impl Engine {
         let commits = u32::try_from(limits::COMMITS_IN_FLIGHT_MAX).unwrap_or(u32::MAX);
         let settled = async {
             self.shell.executor.retire().await;
+            self.shell.webhooks.retire().await;
             let _ = self.shell.permits.acquire_many(commits).await;
         };
         if tokio::time::timeout(patience, settled).await.is_err() {

@@ -7,10 +7,12 @@
 //! | `Shell` | `shell.rs` | decide, submit, and what follows once a commit is durable |
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
+//! | past | `past.rs` | a run as it stood before some event |
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
+//! | [`Envelopes`] | `webhooks.rs` | events to webhooks, in order and until they arrive |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 
@@ -26,12 +28,14 @@ mod hot;
 mod http;
 pub mod limits;
 mod outbox;
+mod past;
 mod reply;
 mod secrets;
 mod shell;
 mod timers;
 pub mod verify;
 mod watch;
+mod webhooks;
 
 pub use clock::{Clock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
@@ -41,3 +45,4 @@ pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use reply::Reply;
 pub use secrets::{Lookup, NoSecrets, Secrets};
 pub use watch::Subscription;
+pub use webhooks::{Enclosed, Envelope, Envelopes};

@@ -14,6 +14,7 @@ use crate::outbox::Outbox;
 use crate::reply::Reply;
 use crate::timers::Timers;
 use crate::watch::Watchers;
+use crate::webhooks::Webhooks;
 use crate::{Clock, Error, Failpoints, HttpExecutor, Secrets, Window, limits};
 
 /// Everything the parts of the engine share.
@@ -26,6 +27,7 @@ pub(crate) struct Shell {
     pub(crate) timers: Timers,
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
+    pub(crate) webhooks: Webhooks,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) permits: Arc<Semaphore>,

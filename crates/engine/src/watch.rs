@@ -52,6 +52,11 @@ impl Subscription {
         }
     }
 
+    /// How many events are known to be on disk, as far as it was told since somebody began to listen; 0 before that.
+    pub fn known(&self) -> u64 {
+        self.news.as_ref().map_or(0, |news| news.borrow().next)
+    }
+
     /// Waits until a commit after the subscription began has ended the run.
     pub async fn ended(&mut self) {
         if let Some(news) = &mut self.news {

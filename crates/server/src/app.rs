@@ -3,14 +3,14 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
+use abide_core::Key;
 use abide_engine::{Engine, TestClock};
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::{Router, ServiceExt};
 use futures_util::FutureExt;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::admission::{Admission, Capacity};
@@ -22,7 +22,9 @@ use crate::oidc::Oidc;
 use crate::operation::Operation;
 use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
+use crate::stream::Feeds;
 use crate::verbs::Verbs;
+use crate::webhooks::Signer;
 use crate::{nowhere, openapi, openwop, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
@@ -42,6 +44,8 @@ pub struct AppOptions {
     pub capacity: Capacity,
     /// Users' named secrets.
     pub secrets: Arc<SecretStore>,
+    /// What signs events to webhooks.
+    pub signer: Arc<Signer>,
     /// The test clock, in `abide dev --test-clock` alone.
     pub test_clock: Option<Arc<TestClock>>,
 }
@@ -49,6 +53,7 @@ pub struct AppOptions {
 /// What the handlers share.
 pub struct App {
     options: AppOptions,
+    feeds: Arc<Feeds>,
     limiter: Limiter,
     admission: Admission,
     slots: Slots,
@@ -63,6 +68,7 @@ impl App {
         let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
         Arc::new(Self {
             options,
+            feeds: Arc::default(),
             limiter,
             admission,
             slots: Slots::default(),
@@ -101,6 +107,10 @@ impl App {
         &self.options.secrets
     }
 
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.options.signer
+    }
+
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {
         self.options.test_clock.as_ref()
     }
@@ -120,7 +130,18 @@ impl App {
         self.openapi().serves(method, path)
     }
 
-    /// Sends waiting polls home, so that connections can close.
+    /// The streams of runs' events.
+    pub(crate) fn feeds(&self) -> &Arc<Feeds> {
+        &self.feeds
+    }
+
+    /// Tells whoever follows a run's updates something that is never recorded: an event of this type, with its document
+    /// as JSON text.
+    pub fn announce(&self, run: Key, kind: &str, document: &[u8]) {
+        self.feeds.announce(run, kind, document);
+    }
+
+    /// Sends waiting polls home and ends streams, so that connections can close.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }
@@ -129,6 +150,11 @@ impl App {
     pub(crate) async fn stopped(&self) {
         // The sender lives as long as `self`.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    /// Turns true when the server stops.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
     }
 
     /// The routes, behind what every request passes through.
@@ -150,13 +176,6 @@ impl App {
             .with_state(self.clone());
         Verbs::new(router, verbs)
     }
-}
-
-/// Serves until [`App::stop`] is called, then lets requests under way end.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
-    let stopping = app.clone();
-    let service = ServiceExt::<Request>::into_make_service(app.service());
-    axum::serve(listener, service).with_graceful_shutdown(async move { stopping.stopped().await }).await
 }
 
 async fn tell_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {

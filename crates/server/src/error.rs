@@ -64,6 +64,15 @@ impl ApiError {
         Self::new("internal_error", message).with("correlationId", id)
     }
 
+    /// The body of the answer.
+    pub(crate) fn envelope(self) -> Value {
+        let mut body = json!({ "error": self.code, "message": self.message });
+        if !self.details.is_empty() {
+            body["details"] = Value::Object(self.details);
+        }
+        body
+    }
+
     /// The code and the message.
     pub(crate) fn into_words(self) -> (&'static str, String) {
         (self.code, self.message)
@@ -155,11 +164,7 @@ impl IntoResponse for ApiError {
         let status = ErrorCode::find(self.code).map_or(500, |entry| entry.status);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let wait_ms = self.details.get("retryAfterMs").and_then(Value::as_u64);
-        let mut body = json!({ "error": self.code, "message": self.message });
-        if !self.details.is_empty() {
-            body["details"] = Value::Object(self.details);
-        }
-        let mut response = (status, axum::Json(body)).into_response();
+        let mut response = (status, axum::Json(self.envelope())).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE || wait_ms.is_some() {
             let seconds = wait_ms.unwrap_or(0).div_ceil(1000).max(1);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -9,12 +9,16 @@
 //! | who may use them | `gate.rs`, `scope.rs` |
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
+//! | streams of events, shared by all who listen | `stream.rs` and `stream/` |
+//! | a run's own journal | `journal.rs` |
+//! | connections | `listen.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | requests that may be repeated | `idempotency.rs` |
 //! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
+//! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod admission;
@@ -27,10 +31,12 @@ mod error;
 mod gate;
 mod health;
 mod idempotency;
+mod journal;
 pub mod keyring;
 mod keys;
 mod keys_api;
 pub mod limits;
+mod listen;
 mod names;
 mod nowhere;
 mod oidc;
@@ -46,17 +52,21 @@ mod scope;
 mod secrets;
 mod secrets_api;
 mod shape;
+mod stream;
 mod time;
 mod verbs;
+mod webhooks;
 
 pub use admission::Capacity;
-pub use app::{App, AppOptions, serve};
+pub use app::{App, AppOptions};
 pub use keyring::Keyring;
 pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
 pub use keys_api::{KeyPage, KeyView, MadeKey};
+pub use listen::serve;
 pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
 pub use rates::Rates;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;
+pub use webhooks::Signer;

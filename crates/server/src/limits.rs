@@ -1,5 +1,7 @@
 //! Every bound of the HTTP surface, each with its reason.
 
+use std::time::Duration;
+
 /// Bytes of a request body. Larger data belongs behind a reference, not in a journal.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
@@ -44,12 +46,32 @@ pub const LIST_RUNS_DEFAULT: usize = 50;
 /// How long a single step of the test clock may be: ten years.
 pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 
+/// Webhooks of one tenant. Each is told of events on its own, so they multiply the work that events make.
+pub const WEBHOOKS_MAX: usize = 100;
+
+/// Event types that one webhook names; OpenWOP knows fewer.
+pub const WEBHOOK_TYPES_MAX: usize = 200;
+
+/// Tags that a run must carry to be told of; a run has no more.
+pub const WEBHOOK_TAGS_MAX: usize = 100;
+
+/// Characters of a tag, as a run has them.
+pub const WEBHOOK_TAG_CHARS_MAX: usize = 256;
+
+/// Characters of a secret that signs, if the caller brings one. A shorter one could be guessed from a delivery.
+pub const WEBHOOK_SECRET_CHARS_MIN: usize = 16;
+/// Bytes of such a secret.
+pub const WEBHOOK_SECRET_BYTES_MAX: usize = 256;
+
+/// Deliveries in one page of a list.
+pub const LIST_DELIVERIES_MAX: usize = 200;
+
 /// Characters of an Idempotency-Key (OpenWOP's own bound).
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 
 /// How long a request waits for another one with the same key. What is done under a key takes one commit, so this is
 /// for a disk that hangs; whoever waits longer than this should hear something.
-pub const IDEMPOTENCY_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
+pub const IDEMPOTENCY_WAIT: Duration = Duration::from_secs(10);
 
 /// Seconds after which a request whose key is in use should be repeated.
 pub const IDEMPOTENCY_RETRY_SECONDS: u64 = 1;
@@ -102,8 +124,8 @@ pub const BUCKETS_MAX: usize = 100_000;
 /// Requests that are being answered at once. Each may hold a body and its parsed form; more only wait for each other.
 pub const REQUESTS_MAX: usize = 1024;
 
-/// Polls and streams that are open at once. One takes a task and a buffer, about 20 kilobytes.
-pub const WAITING_MAX: usize = 10_000;
+/// Polls and streams that are open at once: fewer than connections, so that others find one too.
+pub const WAITING_MAX: usize = CONNECTIONS_MAX - REQUESTS_MAX;
 
 /// Bytes of request bodies that are held at once, over all requests: several of the largest definitions.
 pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
@@ -125,3 +147,63 @@ pub const JWKS_TIMEOUT_MS: i64 = 10_000;
 
 /// Bytes of the provider's keys: hundreds of them.
 pub const JWKS_BYTES_MAX: usize = 512 * 1024;
+
+/// Frames that a feed keeps for readers that are a little behind. One that is further behind reads the journal by
+/// itself, so this only saves work.
+pub const RING_FRAMES_MAX: usize = 256;
+/// Bytes of those frames; the last one stays, however large. A stalled reader makes a feed keep this much.
+pub const RING_BYTES_MAX: usize = 128 * 1024;
+
+/// Frames that a feed keeps although every reader has them, for readers who come a little later.
+pub const SPARE_FRAMES_MAX: usize = 64;
+/// Bytes of those frames: a feed whose readers all wait costs about as much as a connection.
+pub const SPARE_BYTES_MAX: usize = 8 * 1024;
+
+/// Events that are read from the store at once for a stream: less than a ring, so that one read pushes nobody out.
+pub const STREAM_EVENTS_MAX: usize = 64;
+
+/// Frames that a reader takes at once.
+pub const PORTION_FRAMES_MAX: usize = 16;
+/// Bytes that a reader takes at once, or one frame: what a stalled connection holds beside the socket's buffers.
+pub const PORTION_BYTES_MAX: usize = 32 * 1024;
+
+/// Milliseconds for which a stream may collect events (OpenWOP's own bound).
+pub const BUFFER_MS_MAX: u64 = 5000;
+/// Events in one batch. A burst is sent in several.
+pub const BATCH_FRAMES_MAX: usize = 256;
+/// Bytes after which a batch is sent.
+pub const BATCH_BYTES_MAX: usize = 64 * 1024;
+
+/// How often a silent stream says that it lives. Proxies and clients give up after 30 s or more.
+pub const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Announcements that a feed keeps for those who have not heard them. They are told once and never recorded, so a
+/// reader that is further behind misses some.
+pub const ANNOUNCEMENTS_MAX: usize = 16;
+
+/// Connections at a time, if the limit on open files allows so many. An idle one costs some 12 KiB, so all together
+/// cost less than 256 MiB.
+pub const CONNECTIONS_MAX: usize = 16_384;
+/// Files that are left to the store, to requests of nodes and to whoever is being refused.
+pub const FILES_RESERVED: usize = 512;
+/// Connections that are being told that there are too many. Beyond these, a connection is closed without a word.
+pub const REFUSALS_MAX: usize = 64;
+/// How long a connection that is refused may take to read why.
+pub const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of a request that are read from a connection that is refused, so that the answer is not lost.
+pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a request's line and headers, and of an answer that waits for the socket. The largest tokens of identity
+/// providers take some 12 KiB.
+pub const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// How long a connection may take to send a request's headers, or rest between two requests.
+pub const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a connection may be silent before the other side is asked whether it is still there, and how long between
+/// the questions; after this many without an answer it is gone.
+pub const TCP_KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// Between two of those questions.
+pub const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// So many of them.
+pub const TCP_KEEPALIVE_PROBES: u32 = 4;
+/// How long to wait before accepting again after the system had no room for a connection.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -5,5 +5,6 @@ pub(crate) mod discovery;
 pub(crate) mod events;
 mod mask;
 pub(crate) mod runs;
-mod snapshot;
+pub(crate) mod snapshot;
+pub(crate) mod webhooks;
 pub(crate) mod workflows;

@@ -185,6 +185,18 @@ impl Operation {
         self
     }
 
+    /// Answers with content of another type, each piece of which has a schema.
+    pub(crate) fn answers_as<A: JsonSchema>(
+        mut self,
+        status: u16,
+        content_type: &'static str,
+        what: &'static str,
+    ) -> Self {
+        let schema: SchemaOf = SchemaGenerator::subschema_for::<A>;
+        self.answers.push(Answer { status, what, content: Some((content_type, Some(schema))) });
+        self
+    }
+
     /// Answers with content that has no schema.
     pub(crate) fn answers_content(
         mut self,

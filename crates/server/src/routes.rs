@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
-use crate::{dev, health, keys_api, openapi, openwop, people_api, secrets_api, shape};
+use crate::{dev, health, journal, keys_api, openapi, openwop, people_api, secrets_api, shape};
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &App) -> Vec<Operation> {
@@ -22,7 +22,10 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), control(), secrets(), keys(), people()].into_iter().flatten().collect()
+    [server(), workflows(), runs(), events(), control(), secrets(), webhooks(), keys(), people()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -96,7 +99,6 @@ fn workflows() -> Vec<Operation> {
 }
 
 fn runs() -> Vec<Operation> {
-    use openwop::events::{self, Poll};
     use openwop::runs::{Create, Created, Erase, Erased, Listing, Page, Shown};
     use openwop::runs::{create, erase, list, show, why};
     vec![
@@ -136,16 +138,45 @@ fn runs() -> Vec<Operation> {
         .may_take::<Erase>()
         .answers::<Erased>(200, "It is gone.")
         .refuses(&["run_not_found", "run_not_ended"]),
+    ]
+}
+
+fn events() -> Vec<Operation> {
+    use openwop::events::{Page, Poll, Polled, RunEvent, Subscribe, poll, subscribe};
+    const LAST: (&str, &str) =
+        ("Last-Event-ID", "The last event that you have: its sequence number or its id.");
+    vec![
         Operation::get(
-            "/v1/runs/{runId}/events/poll",
-            "pollEvents",
-            "Events after a sequence.",
-            events::poll,
+            "/v1/runs/{runId}/events",
+            "streamEvents",
+            "Follows a run's events until it ends; as JSON, the events that there are.",
+            subscribe,
         )
         .scope(Scope::RunsRead)
         .waits()
-        .query::<Poll>()
-        .answers::<events::Page<'static>>(200, "The events, and whether there are no more to come.")
+        .query::<Subscribe>()
+        .header(LAST.0, LAST.1)
+        .answers_as::<RunEvent>(200, "text/event-stream", "The events, in the form that is asked for.")
+        .answers::<Page>(200, "The events, in the form that is asked for.")
+        .refuses(&["run_not_found", "unsupported_stream_mode"]),
+        Operation::get("/v1/runs/{runId}/events/poll", "pollEvents", "Events after a sequence.", poll)
+            .scope(Scope::RunsRead)
+            .waits()
+            .query::<Poll>()
+            .answers::<Polled>(200, "The events, and whether there are no more to come.")
+            .refuses(&["run_not_found"]),
+        Operation::get(
+            "/v1/runs/{runId}/journal",
+            "followJournal",
+            "Follows a run's journal in Abide's own words until it ends; as JSON, what there is of it.",
+            journal::follow,
+        )
+        .scope(Scope::RunsRead)
+        .waits()
+        .query::<journal::Follow>()
+        .header(LAST.0, LAST.1)
+        .answers_as::<journal::Entry>(200, "text/event-stream", "The events, in the form that is asked for.")
+        .answers::<journal::Page>(200, "The events, in the form that is asked for.")
         .refuses(&["run_not_found"]),
     ]
 }
@@ -194,6 +225,59 @@ fn secrets() -> Vec<Operation> {
             .answers_empty(204, "It is gone.")
             .refuses(&["secret_not_found"]),
     ]
+}
+
+fn webhooks() -> Vec<Operation> {
+    use openwop::webhooks::{
+        AddedWebhook, DeliveryListing, DeliveryPage, NewWebhook, OfTenant, Resend, Resent, Webhook,
+        WebhookList, add, deliveries, enable, list, remove, resend, show,
+    };
+    let gone = &["subscription_not_found"];
+    vec![
+        Operation::post("/v1/webhooks", "registerWebhook", "Has events sent to a URL, signed.", add)
+            .takes::<NewWebhook>()
+            .answers::<AddedWebhook>(201, "The webhook and its secret, which is shown this once.")
+            .idempotent()
+            .refuses(&["webhook_url_rejected", "too_many"]),
+        Operation::get("/v1/webhooks", "listWebhooks", "The webhooks, without their secrets.", list)
+            .answers::<WebhookList>(200, "The webhooks."),
+        Operation::get("/v1/webhooks/{webhookId}", "showWebhook", "A webhook and how it does.", show)
+            .answers::<Webhook>(200, "The webhook.")
+            .refuses(gone),
+        Operation::delete("/v1/webhooks/{webhookId}", "removeWebhook", "Ends a webhook.", remove)
+            .query::<OfTenant>()
+            .answers_empty(204, "Nothing more is sent to it.")
+            .refuses(gone),
+        Operation::get(
+            "/v1/webhooks/{webhookId}/deliveries",
+            "listDeliveries",
+            "What is on its way to a webhook, or was given up.",
+            deliveries,
+        )
+        .query::<DeliveryListing>()
+        .answers::<DeliveryPage>(200, "A page of deliveries, by run and sequence.")
+        .refuses(gone),
+        Operation::post(
+            "/v1/webhooks/{webhookId}:resend",
+            "resendDeliveries",
+            "Sends dead letters once more.",
+            resend,
+        )
+        .takes::<Resend>()
+        .answers::<Resent>(200, "How many are on their way again.")
+        .refuses(gone),
+        Operation::post(
+            "/v1/webhooks/{webhookId}:enable",
+            "enableWebhook",
+            "Tries a webhook again that was left alone or has failed.",
+            enable,
+        )
+        .answers::<Webhook>(200, "The webhook.")
+        .refuses(gone),
+    ]
+    .into_iter()
+    .map(|operation| operation.scope(Scope::WebhooksManage))
+    .collect()
 }
 
 fn keys() -> Vec<Operation> {

@@ -2,6 +2,7 @@
 //! so a path with such a verb is rewritten before it gets there.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::http::{Request, Uri, uri::PathAndQuery};
@@ -12,12 +13,12 @@ use tower_service::Service;
 pub struct Verbs<S> {
     inner: S,
     /// What a path begins with that may end with a verb.
-    prefixes: BTreeSet<&'static str>,
+    prefixes: Arc<BTreeSet<&'static str>>,
 }
 
 impl<S> Verbs<S> {
     pub(crate) fn new(inner: S, prefixes: BTreeSet<&'static str>) -> Self {
-        Self { inner, prefixes }
+        Self { inner, prefixes: prefixes.into() }
     }
 
     /// The path that the router has for this one, if it has another.

@@ -6,6 +6,7 @@
 mod access;
 mod admin;
 mod audit;
+mod deliveries;
 mod erase;
 mod migrate;
 mod open;
@@ -13,6 +14,7 @@ mod queue;
 mod reader;
 mod receipts;
 mod secrets;
+mod webhooks;
 mod workflows;
 mod writer;
 
@@ -27,6 +29,7 @@ use tokio::sync::oneshot;
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::store::{Answer, Counts, ListQuery, Store};
+use crate::webhooks::Webhooks;
 use crate::{
     ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
     MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
@@ -49,6 +52,8 @@ pub struct Sqlite {
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// Whether the log may hold what was erased. A process that died may have left it so.
     uncut: Arc<AtomicBool>,
+    /// What webhooks want to hear of.
+    wanted: Arc<deliveries::Wanted>,
     /// Held for as long as the directory is ours.
     _lock: Option<std::fs::File>,
 }
@@ -352,6 +357,10 @@ impl Store for Sqlite {
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.read(move |connection| erase::notes(connection, key))
+    }
+
+    fn webhooks(&self) -> &dyn Webhooks {
+        self
     }
 
     fn boot(&self) -> u64 {

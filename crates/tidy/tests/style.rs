@@ -9,11 +9,12 @@ const FUNCTION_LINES_MAX: usize = 70;
 const README_LINES_MAX: usize = 120;
 
 /// What a newcomer may count on finding.
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "ARCHITECTURE.md",
     "GLOSSARY.md",
     "CHANGELOG.md",
+    "docs/access.md",
     "docs/conformance.md",
     "docs/decisions.md",
     "docs/errors.md",

@@ -1,6 +1,7 @@
 //! `abide run show`: a run and its children as a tree, once or until the end.
 
 use std::io::Write;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -12,7 +13,7 @@ use crate::output;
 use crate::terminal::{self, Look};
 
 /// How long a picture stands if nothing happens; then it is drawn again, with the durations of that moment.
-const WATCH_SECONDS: u32 = 10;
+const WATCH_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) async fn show(client: &Client, args: &ClientArgs, run: &str, watch: bool) -> anyhow::Result<()> {
     if watch && terminal::is_terminal() && !args.json {
@@ -58,15 +59,13 @@ async fn watch_run(client: &Client, run: &str) -> anyhow::Result<()> {
 
 /// Waits until something happens to one of the runs that have not ended.
 async fn await_news(client: &Client, family: &Family) -> anyhow::Result<()> {
-    let mut polls = JoinSet::new();
+    let mut waits = JoinSet::new();
     for member in family.members.iter().filter(|member| !member.has_ended()) {
         let (client, after) = (client.clone(), member.snapshot["sequence"].as_u64());
         let run = member.snapshot["runId"].as_str().unwrap_or_default().to_owned();
-        polls.spawn(async move {
-            events::poll(&client, &run, after, WATCH_SECONDS, &|_| Ok(())).await.map(|_| ())
-        });
+        waits.spawn(async move { events::wait_for_news(&client, &run, after, WATCH_PATIENCE).await });
     }
-    polls.join_next().await.unwrap_or(Ok(Ok(())))?
+    waits.join_next().await.unwrap_or(Ok(Ok(())))?
 }
 
 /// Writes a page where the one before it, of so many lines, begins.

@@ -25,6 +25,7 @@ mod secrets;
 mod show;
 mod surface;
 mod tenants;
+mod webhooks;
 mod why;
 mod workflows;
 

@@ -41,6 +41,11 @@ async fn the_page_about_workflows_shows_what_its_commands_print() {
     demand("docs/workflows.md", &["--test-clock", "--allow-net", "127.0.0.1:9"]).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_access_shows_what_its_commands_print() {
+    demand("docs/access.md", &["--test-clock"]).await;
+}
+
 /// Follows a page, and demands that it shows what came of that.
 async fn demand(page: &str, flags: &[&str]) {
     let path = root().join(page);
@@ -218,7 +223,9 @@ fn fill(object: &mut Value, with: &Value) {
 struct Told {
     began_ms: i64,
     runs: Vec<String>,
+    keys: Vec<String>,
     run: Regex,
+    key: Regex,
     time: Regex,
     cut: Regex,
 }
@@ -228,7 +235,9 @@ impl Told {
         let run = Regex::new("run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
         let time = Regex::new(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ").unwrap();
         let cut = Regex::new("(20[0-9]{2}-|run-[0-9a-f]{2})[-0-9a-fT:.]*…").unwrap();
-        Self { began_ms, runs: Vec::new(), run, time, cut }
+        // A key's id stands alone or behind `abk_`; what ends a run's id stands behind a dash.
+        let key = Regex::new(r#"(^|[\s"_])([0-9a-f]{12})\b"#).unwrap();
+        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, key, time, cut }
     }
 
     /// The text as it would have been on the day of the pages.
@@ -243,6 +252,15 @@ impl Told {
             format!("run-019b8d36-7c80-7000-8000-{:012}", at + 1)
         });
         self.runs = runs;
+        let mut keys = std::mem::take(&mut self.keys);
+        let named = self.key.replace_all(&named, |found: &Captures<'_>| {
+            let at = keys.iter().position(|key| *key == found[2]).unwrap_or_else(|| {
+                keys.push(found[2].to_owned());
+                keys.len() - 1
+            });
+            format!("{}{:012x}", &found[1], 0x4e1d_0c00_a100_u64 + at as u64 + 1)
+        });
+        self.keys = keys;
         let dawn: Timestamp = DAWN.parse().unwrap();
         let told = self.time.replace_all(&named, |found: &Captures<'_>| {
             let at: Timestamp = found[0].parse().unwrap();

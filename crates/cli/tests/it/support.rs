@@ -115,14 +115,24 @@ impl Site {
 
     /// How many rows each table has. What a server counts for itself (its starts) is left out.
     pub(crate) fn rows(&self) -> BTreeMap<String, u64> {
+        self.count_rows("type = 'table' AND name <> 'settings'", "true")
+    }
+
+    /// How many rows of a tenant each table has.
+    pub(crate) fn rows_of(&self, tenant: &str) -> BTreeMap<String, u64> {
+        let owned = "EXISTS (SELECT 1 FROM pragma_table_info(sqlite_schema.name) WHERE name = 'tenant')";
+        let tables = format!("type = 'table' AND {owned}");
+        self.count_rows(&tables, &format!("tenant = (SELECT id FROM tenants WHERE name = '{tenant}')"))
+    }
+
+    fn count_rows(&self, tables: &str, rows: &str) -> BTreeMap<String, u64> {
         let database = self.database();
-        let mut tables = database
-            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'settings'")
-            .unwrap();
+        let mut tables = database.prepare(&format!("SELECT name FROM sqlite_schema WHERE {tables}")).unwrap();
         let names: Vec<String> =
             tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         let count = |name: &String| {
-            database.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| row.get(0)).unwrap()
+            let counted = format!("SELECT count(*) FROM {name} WHERE {rows}");
+            database.query_row(&counted, [], |row| row.get(0)).unwrap()
         };
         names.iter().map(|name| (name.clone(), count(name))).collect()
     }
@@ -264,6 +274,11 @@ impl Server {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Asks the process to stop as `kill` does, and waits.

@@ -128,7 +128,7 @@ impl Jwks {
                         Known { keys, at: Some(now) }
                 }
                 Err(why) => {
-                    tracing::warn!(%why, "the identity provider's keys can't be fetched; those known are kept")
+                    tracing::warn!(%why, "the identity provider's keys can't be fetched; those known are kept");
                 }
             }
         }

@@ -1,71 +1,100 @@
-//! A run's events: the closed envelope, by long poll.
+//! A run's events in OpenWOP's words: as a stream, and by long poll.
 
-use std::borrow::Cow;
+pub(crate) mod doc;
+mod mode;
+pub(crate) mod payload;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::{EventType, Key, Payload, Record, RunId};
+use abide_core::Key;
 use axum::extract::{Query, State};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 
-use super::mask;
 use super::runs::{RunPath, json_response};
-use super::snapshot::event_id;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
-use crate::{limits, shape, time};
+use crate::limits;
+use crate::stream::request::{self, Form, whole};
+use crate::stream::{self, Ask, Frame, Renderer, View};
 
-/// OpenWOP's RunEventDoc. Nothing may stand in it but this.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "RunEvent")]
-struct EventDoc<'a> {
-    event_id: String,
-    #[schemars(with = "shape::RunName")]
-    run_id: RunId,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[schemars(with = "shape::Anything")]
-    payload: Cow<'a, RawValue>,
-    #[schemars(with = "shape::Moment")]
-    timestamp: String,
-    sequence: u64,
+pub(crate) use doc::RunEvent;
+pub(crate) use mode::Modes;
+
+/// A query that was read, or what is wrong with it.
+type Asked<T> = std::result::Result<Query<T>, axum::extract::rejection::QueryRejection>;
+
+/// Which events a subscriber wants, and how.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Subscribe {
+    /// `updates` (without it, too), `values`, `messages` or `debug`; several but `values` with commas between.
     #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node_id: Option<&'a str>,
-    schema_version: u16,
+    #[serde(default)]
+    stream_mode: Option<String>,
+    /// For how many milliseconds events may be collected and sent as one `batch`.
+    #[schemars(with = "u64", range(max = limits::BUFFER_MS_MAX))]
+    #[serde(default)]
+    buffer_ms: Option<String>,
+    /// The same as the header Last-Event-ID, which goes before it.
     #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    causation_id: Option<String>,
+    #[serde(default)]
+    last_event_id: Option<String>,
 }
 
-/// Events after those that the caller has.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "EventPage")]
-pub(crate) struct Page<'a> {
-    events: Vec<EventDoc<'a>>,
-    /// Whether the run has ended and nothing more will come.
+/// What a run has said so far.
+#[derive(JsonSchema)]
+#[schemars(rename = "RunEvents")]
+#[expect(dead_code, reason = "the events are written as text; this carries the schema alone")]
+pub(crate) struct Page {
+    events: Vec<RunEvent>,
+}
+
+/// What a run has said since.
+#[derive(JsonSchema)]
+#[schemars(rename = "PolledEvents", rename_all = "camelCase")]
+#[expect(dead_code, reason = "the events are written as text; this carries the schema alone")]
+pub(crate) struct Polled {
+    events: Vec<RunEvent>,
+    /// Whether the run has ended and nothing comes behind these.
     is_complete: bool,
 }
 
-/// Which events, and how long to wait for them.
+/// Follows a run's events until it ends, or shows those that there are.
+pub(crate) async fn subscribe(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    run: RunPath,
+    headers: HeaderMap,
+    query: Asked<Subscribe>,
+) -> Result<Response> {
+    let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
+    // Before anything else is looked at: what can't be streamed can't be had in another form either.
+    let modes = Modes::parse(query.stream_mode.as_deref())?;
+    let buffer = request::buffer(query.buffer_ms.as_deref())?;
+    let key = run.of(&principal)?;
+    let from = request::from(key.id, &headers, query.last_event_id.as_deref())?;
+    let form = Form::wanted(&headers);
+    stream::answer(&app, Ask { key, view: View::Modes(modes), form, from, buffer }).await
+}
+
+/// Which events are new to whoever asks, and how long to wait for them.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Poll {
-    /// The last event that the caller has; all events unless told.
+    /// The last event that you have.
     #[schemars(with = "i64", range(min = -1))]
     #[serde(default)]
     last_sequence: Option<String>,
-    /// An older name of `lastSequence`.
+    /// An older name for `lastSequence`, which goes before it.
     #[schemars(with = "i64", range(min = -1))]
     #[serde(default)]
     since: Option<String>,
-    /// Seconds to wait if there is nothing new; 30 unless told.
+    /// How many seconds to wait at most.
     #[schemars(with = "u64", range(min = 1, max = limits::POLL_SECONDS_MAX))]
     #[serde(default)]
     timeout: Option<String>,
@@ -76,7 +105,7 @@ pub(crate) async fn poll(
     State(app): State<Arc<App>>,
     principal: Principal,
     run: RunPath,
-    query: std::result::Result<Query<Poll>, axum::extract::rejection::QueryRejection>,
+    query: Asked<Poll>,
 ) -> Result<Response> {
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     let named = query.last_sequence.as_deref().map(|text| ("lastSequence", text));
@@ -91,19 +120,20 @@ pub(crate) async fn poll(
     let from = u64::try_from(last.map_or(0, |last| last + 1)).unwrap_or(0);
     let waited =
         tokio::time::timeout(Duration::from_secs(seconds.unsigned_abs()), next_events(&app, key, from));
-    let (records, complete) = match waited.await {
+    let (frames, complete) = match waited.await {
         Ok(found) => found?,
         Err(_) => (Vec::new(), false),
     };
-    page(key.id, &records, complete)
+    json_response(Ok(page(&frames, complete)))
 }
 
 /// Waits for events that OpenWOP knows, or for the end.
-async fn next_events(app: &App, key: Key, mut from: u64) -> Result<(Vec<Record>, bool)> {
+async fn next_events(app: &App, key: Key, mut from: u64) -> Result<(Vec<Frame>, bool)> {
     let mut news = app.engine().subscribe(key);
+    let mut renderer = Renderer::at(app.engine(), key, View::Canonical, from).await?;
     let mut counted = 0;
     loop {
-        let mut records = app.engine().events(key, from, limits::POLL_EVENTS_MAX).await?;
+        let records = app.engine().events(key, from, limits::POLL_EVENTS_MAX).await?;
         if records.is_empty() && from < counted {
             let what = format!("the journal of {} ends at {from}, but {counted} events are counted", key.id);
             return Err(ApiError::internal(&what));
@@ -113,9 +143,9 @@ async fn next_events(app: &App, key: Key, mut from: u64) -> Result<(Vec<Record>,
         let head = app.engine().head(key).await?;
         counted = head.next;
         let complete = head.summary.status.is_terminal() && from >= head.next;
-        records.retain(is_canonical);
-        if !records.is_empty() || complete {
-            return Ok((records, complete));
+        let frames = renderer.render(app.engine(), &records).await?;
+        if !frames.is_empty() || complete {
+            return Ok((frames, complete));
         }
         if from < head.next {
             continue;
@@ -127,47 +157,12 @@ async fn next_events(app: &App, key: Key, mut from: u64) -> Result<(Vec<Record>,
     }
 }
 
-fn is_canonical(record: &Record) -> bool {
-    EventType::by_code(record.type_code).is_some_and(|kind| kind.canonical)
-}
-
-fn page(run: RunId, records: &[Record], is_complete: bool) -> Result<Response> {
-    let events = records.iter().map(|record| doc(run, record)).collect::<Result<_>>()?;
-    json_response(serde_json::to_vec(&Page { events, is_complete }))
-}
-
-fn doc(run: RunId, record: &Record) -> Result<EventDoc<'_>> {
-    let kind = EventType::by_code(record.type_code)
-        .ok_or_else(|| ApiError::internal(&"an event type is unknown"))?;
-    let payload = match &record.payload {
-        Payload::Present(bytes) => shown(kind, bytes).map_err(|error| ApiError::internal(&error))?,
-        Payload::Erased(_) => Cow::Borrowed(RawValue::NULL),
-    };
-    Ok(EventDoc {
-        event_id: event_id(run, record.sequence),
-        run_id: run,
-        kind: kind.name,
-        payload,
-        timestamp: time::rfc3339(record.at),
-        sequence: record.sequence,
-        node_id: record.node.as_deref(),
-        schema_version: record.version,
-        causation_id: record.cause.map(|cause| event_id(run, cause)),
-    })
-}
-
-/// A payload as it may be seen.
-fn shown(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'_, RawValue>> {
-    match mask::payload(kind, bytes)? {
-        Cow::Borrowed(bytes) => serde_json::from_slice(bytes).map(Cow::Borrowed),
-        Cow::Owned(bytes) => serde_json::from_slice(&bytes).map(Cow::Owned),
+fn page(frames: &[Frame], is_complete: bool) -> Vec<u8> {
+    let mut text = b"{\"events\":[".to_vec();
+    for (at, frame) in frames.iter().enumerate() {
+        text.extend(if at > 0 { &b","[..] } else { b"" });
+        text.extend(frame.json());
     }
-}
-
-fn whole(field: &str, text: &str, range: std::ops::RangeInclusive<i64>) -> Result<i64> {
-    let number = text.parse::<i64>().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| {
-        let message = format!("'{field}' is a whole number from {} to {}", range.start(), range.end());
-        ApiError::invalid(field, message)
-    })
+    text.extend(format!("],\"isComplete\":{is_complete}}}").as_bytes());
+    text
 }

@@ -112,7 +112,7 @@ fn created(run: &Run) -> Created {
     Created {
         run_id: id,
         status: run.status().name(),
-        events_url: format!("/v1/runs/{id}/events/poll"),
+        events_url: format!("/v1/runs/{id}/events"),
         status_url: format!("/v1/runs/{id}"),
     }
 }
@@ -139,7 +139,7 @@ fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
 }
 
 /// A tenant may be named, but only the key's own.
-async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
+pub(super) async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     let tenant = app.engine().store().tenant(name.to_owned(), false).await.map_err(EngineError::from)?;
     if tenant == Some(principal.tenant) {
@@ -340,6 +340,7 @@ pub(crate) async fn erase(
         return Err(ApiError::invalid("reason", message));
     }
     let events = app.engine().erase(key, Some(principal.name), body.reason).await?;
+    app.feeds().forget(key);
     Ok(Json(Erased { run_id: key.id, erased: true, events }))
 }
 
@@ -348,7 +349,7 @@ pub(crate) struct RunPath(String);
 
 impl RunPath {
     /// The run as a key of the caller's tenant.
-    pub(super) fn of(&self, principal: &Principal) -> Result<Key> {
+    pub(crate) fn of(&self, principal: &Principal) -> Result<Key> {
         let id: RunId = self.0.parse().map_err(|_| no_such_run(&self.0))?;
         Ok(id.of(principal.tenant))
     }

@@ -174,7 +174,7 @@ struct WaitsFor<'a> {
 }
 
 /// The JSON text of a run's snapshot.
-pub(super) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>> {
+pub(crate) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Snapshot {
         run_id: run.key().id,
         workflow_id: &run.graph().workflow_id,
@@ -252,7 +252,7 @@ fn is_empty(map: &JsonMap) -> bool {
 }
 
 /// The JSON text of what is left of an erased run.
-pub(super) fn outline(run: &Listed) -> serde_json::Result<Vec<u8>> {
+pub(crate) fn outline(run: &Listed) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Outline {
         run_id: run.id,
         workflow_id: &run.summary.workflow_id,

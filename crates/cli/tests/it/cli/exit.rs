@@ -166,8 +166,8 @@ fn a_server_that_dies_while_waited_for_exits_with_3() {
         .args(["run", "events", "--follow", stdout(&started).trim()])
         .env("ABIDE_URL", &server.url)
         .env("ABIDE_API_KEY", &server.key)
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut following = following.spawn().unwrap();
     // It has caught up once it has printed what there is; then it waits.
     let mut first = [0; 1];

@@ -35,12 +35,12 @@ fn a_file_of_people_is_imported_and_what_was_listed_can_be() {
     let text = "- principal: ada\n  roles: [finance]\n- principal: bob@example.com\n  addresses: { email: b@example.com }\n";
     std::fs::write(&file, text).unwrap();
     let imported = server.cli(&["people", "import", file.to_str().unwrap()]);
-    assert_eq!(stdout(&imported), "2 are set\n", "{imported:?}");
+    assert_eq!(stdout(&imported), "2 people are set\n", "{imported:?}");
     let listed = server.cli(&["people", "list", "--json"]);
     let page: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(page["people"][1]["addresses"]["email"], "b@example.com");
     std::fs::write(&file, &listed.stdout).unwrap();
-    assert_eq!(stdout(&server.cli(&["people", "import", file.to_str().unwrap()])), "2 are set\n");
+    assert_eq!(stdout(&server.cli(&["people", "import", file.to_str().unwrap()])), "2 people are set\n");
 
     std::fs::write(&file, "- principal: eve\n- roles: [x]\n").unwrap();
     let wrong = server.cli(&["people", "import", file.to_str().unwrap()]);
@@ -55,7 +55,7 @@ fn more_than_a_page_is_listed_whole() {
     let people: Vec<_> = (0..501).map(|n| json!({ "principal": format!("p{n:04}") })).collect();
     let file = site.path("people.json");
     std::fs::write(&file, json!(people).to_string()).unwrap();
-    assert_eq!(stdout(&server.cli(&["people", "import", file.to_str().unwrap()])), "501 are set\n");
+    assert_eq!(stdout(&server.cli(&["people", "import", file.to_str().unwrap()])), "501 people are set\n");
     let listed = server.cli(&["people", "list"]);
     assert_eq!(stdout(&listed).lines().count(), 502);
 }

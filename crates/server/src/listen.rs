@@ -1,0 +1,157 @@
+//! The accept loop: connections, each bounded, and so many at most.
+//!
+//! What comes before there is a request is told by the HTTP library alone: a head that is too large is answered with
+//! 431, one that can't be read with 400, both without a body; one that takes too long is closed.
+
+use std::io;
+use std::sync::Arc;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::limits;
+use crate::verbs::Verbs;
+
+/// Serves until [`App::stop`] is called, then lets requests under way end.
+pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
+    let places = connections_max();
+    let doors = Doors {
+        http: http(),
+        app: app.clone(),
+        service: TowerToHyperService::new(app.service()),
+        free: Arc::new(Semaphore::new(places)),
+        refusals: Arc::new(Semaphore::new(limits::REFUSALS_MAX)),
+    };
+    let mut stopped = std::pin::pin!(stopped(app.stopping()));
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => doors.admit(stream),
+                Err(error) => pause_after(&error).await,
+            },
+            () = stopped.as_mut() => break,
+        }
+    }
+    // Nobody new gets in while the rest ends.
+    drop(listener);
+    let all = u32::try_from(places).unwrap_or(u32::MAX);
+    let _ = doors.free.acquire_many(all).await;
+    Ok(())
+}
+
+/// Returns when the server stops. It holds the receiver alone, which every connection has.
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// How many connections there may be: each is an open file.
+fn connections_max() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    files.saturating_sub(limits::FILES_RESERVED).clamp(1, limits::CONNECTIONS_MAX)
+}
+
+fn http() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits::HEAD_PATIENCE)
+        .max_buf_size(limits::HEAD_BYTES_MAX);
+    http
+}
+
+/// A connection that was not even made is its client's trouble; a lack of files or memory is ours, and passes.
+async fn pause_after(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+        tracing::warn!(%error, "a connection can't be accepted");
+        tokio::time::sleep(limits::ACCEPT_PAUSE).await;
+    }
+}
+
+/// Where connections come in.
+struct Doors {
+    http: http1::Builder,
+    app: Arc<App>,
+    service: TowerToHyperService<Verbs<axum::Router>>,
+    free: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+}
+
+impl Doors {
+    fn admit(&self, stream: TcpStream) {
+        match self.free.clone().try_acquire_owned() {
+            Ok(place) => self.attend(stream, place),
+            Err(_) => self.refuse(stream),
+        }
+    }
+
+    /// Lets a connection have its requests answered, in a place of its own.
+    fn attend(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
+        // A socket that is closed already is found out soon enough.
+        let _ = tune(&stream);
+        let connection = self.http.serve_connection(TokioIo::new(stream), self.service.clone());
+        let stopped = stopped(self.app.stopping());
+        tokio::spawn(async move {
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                // How a connection ends is its client's affair.
+                _ = connection.as_mut() => {}
+                () = stopped => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
+            }
+            drop(place);
+        });
+    }
+
+    /// Tells a connection that there are too many, without waiting for what it wants.
+    fn refuse(&self, stream: TcpStream) {
+        if let Ok(turn) = self.refusals.clone().try_acquire_owned() {
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(limits::REFUSAL_PATIENCE, turn_away(stream)).await;
+                drop(turn);
+            });
+        }
+    }
+}
+
+/// Answers are small and wanted at once, and whoever vanished without a word is found out.
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, limits::TCP_KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, limits::TCP_KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, limits::TCP_KEEPALIVE_PROBES)?;
+    Ok(())
+}
+
+async fn turn_away(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(&refusal()).await?;
+    stream.shutdown().await?;
+    // A socket that is closed with unread bytes takes back what it said.
+    let (mut read, mut buffer) = (0, [0; 4096]);
+    while read < limits::REFUSAL_BYTES_MAX {
+        match stream.read(&mut buffer).await? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    Ok(())
+}
+
+/// The whole answer to a connection for which there is no place.
+fn refusal() -> Vec<u8> {
+    let error = ApiError::new("unavailable", "the server has as many connections as it takes; try again");
+    let body = error.envelope().to_string();
+    let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+                connection: close\r\n";
+    format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}

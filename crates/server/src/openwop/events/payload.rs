@@ -1,0 +1,422 @@
+//! What an event says in OpenWOP's words: one payload per type, and the only place where the journal's are translated.
+//!
+//! A payload is closed: nothing stands in it but what is declared here, so that the OpenAPI document can say the same.
+//! Users' values are written as they came.
+
+use abide_core::event::{
+    Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit, NodeCancelled,
+    NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted, Paused, Resumed, Started,
+    VariableChanged,
+};
+use abide_core::{Event, Failure, Json, JsonMap, NodeEvent, RunEvent, RunId};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{shape, time};
+
+/// Declares the payloads, and the enum that holds any of them.
+macro_rules! payloads {
+    ($($(#[$about:meta])* $name:literal $variant:ident {
+        $($(#[$field_about:meta])* $field:ident: $type:ty,)*
+    })*) => {
+        $(
+            $(#[$about])*
+            #[derive(Serialize, JsonSchema)]
+            #[serde(rename_all = "camelCase", deny_unknown_fields)]
+            pub(crate) struct $variant { $($(#[$field_about])* pub(crate) $field: $type,)* }
+        )*
+
+        /// What an event says.
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        pub(crate) enum Payload {
+            $(#[doc = $name] $variant($variant),)*
+            /// runOrchestrator.decided: the decision is the supervisor's own object.
+            Decided(JsonMap),
+        }
+
+        /// The name of each event type that is shown from a journal, and what makes the schema of its payload.
+        pub(crate) const SCHEMAS: &[(&str, Schema)] = &[
+            $(($name, |generator| generator.subschema_for::<$variant>()),)*
+            ("runOrchestrator.decided", |generator| generator.subschema_for::<shape::Object>()),
+        ];
+    };
+}
+
+/// Makes a schema.
+pub(crate) type Schema = fn(&mut schemars::SchemaGenerator) -> schemars::Schema;
+
+payloads! {
+    /// The run began.
+    "run.started" RunStarted {
+        /// The workflow's id.
+        workflow_id: String,
+        /// The hash of the definition that the run follows for life.
+        definition: String,
+        /// How it was asked for.
+        transport: Transport,
+        /// What the caller passed in.
+        #[serde(skip_serializing_if = "JsonMap::is_empty")]
+        #[schemars(with = "shape::Object", default)]
+        inputs: JsonMap,
+        /// The caller's labels.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[schemars(default)]
+        tags: Vec<String>,
+        /// The caller's own data.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Anything>")]
+        metadata: Option<Json>,
+        /// The caller's options.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Object>")]
+        configurable: Option<Json>,
+        /// Who started it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// What the caller says the run is about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scope_id: Option<String>,
+        /// The run that started it, if it is a child.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::RunName>")]
+        parent_run_id: Option<RunId>,
+        /// The node of that run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent_node_id: Option<String>,
+    }
+    /// Every node is done.
+    "run.completed" RunCompleted {
+        /// From the first event to this one.
+        duration_ms: i64,
+    }
+    /// The run failed for good.
+    "run.failed" RunFailed {
+        /// Why.
+        error: ErrorOf,
+        /// The node whose failure it was.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failed_node_id: Option<String>,
+    }
+    /// Somebody cancelled the run, or its parent's end took it along.
+    "run.cancelled" RunCancelled {
+        /// Why, in the caller's words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cancelled_by: Option<String>,
+        /// The parent whose end took it along.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::RunName>")]
+        parent_run_id: Option<RunId>,
+    }
+    /// No node starts until the run is resumed.
+    "run.paused" RunPaused {
+        /// Why, in the caller's words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    }
+    /// The hold is lifted.
+    "run.resumed" RunResumed {
+        /// Why, in the caller's words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    }
+    /// A limit was reached.
+    "cap.breached" CapWasBreached {
+        /// Which.
+        kind: String,
+        /// How much was allowed.
+        limit: u64,
+        /// How much it was or would have been.
+        observed: u64,
+        /// The node at which it happened.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        node_id: Option<String>,
+    }
+    /// A variable has a new value.
+    "variable.changed" VariableHasChanged {
+        /// Which.
+        name: String,
+        /// Its value.
+        #[schemars(with = "shape::Anything")]
+        next: Json,
+    }
+    /// A loop went back as often as it may.
+    "workflow.loopback-limit" LoopbackLimitReached {
+        /// The loop's entry.
+        node_id: String,
+        /// How often it went back.
+        iterations: u32,
+    }
+    /// A node's execution began, or another attempt at it.
+    "node.started" NodeHasStarted {
+        /// Which node.
+        node_id: String,
+        /// Its kind.
+        type_id: String,
+        /// How many attempts failed before.
+        attempt: u32,
+        /// Which execution this is, from 1.
+        execution: u32,
+        /// What goes in, if the node has ports and somebody else executes it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Object>")]
+        inputs: Option<JsonMap>,
+        /// The node waits for this time and does nothing else.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Moment>")]
+        until: Option<String>,
+    }
+    /// A node's execution ended well.
+    "node.completed" NodeHasCompleted {
+        /// Which node.
+        node_id: String,
+        /// What it produced.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Anything>")]
+        outputs: Option<Json>,
+    }
+    /// A node's execution failed for good.
+    "node.failed" NodeHasFailed {
+        /// Which node.
+        node_id: String,
+        /// Why.
+        error: ErrorOf,
+    }
+    /// A node ended with its run.
+    "node.cancelled" NodeWasCancelled {
+        /// Which node.
+        node_id: String,
+    }
+    /// Nothing led to a node.
+    "node.skipped" NodeWasSkipped {
+        /// Which node.
+        node_id: String,
+        /// `disabled`, or `trigger-rule`.
+        reason: String,
+    }
+    /// An attempt failed, and another one follows.
+    "node.retried" NodeIsRetried {
+        /// Which node.
+        node_id: String,
+        /// How many attempts have failed now.
+        attempt: u32,
+        /// Why the last one failed.
+        error: ErrorOf,
+        /// When the next one is due.
+        #[schemars(with = "shape::Moment")]
+        until: String,
+    }
+    /// A node wrote to a channel.
+    "channel.written" ChannelWasWritten {
+        /// Which node.
+        node_id: String,
+        /// Which channel.
+        channel: String,
+        /// What was written, not what the channel holds then.
+        #[schemars(with = "shape::Anything")]
+        value: Json,
+        /// How it is folded in.
+        reducer: String,
+        /// How long an entry is kept.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ttl_ms: Option<i64>,
+    }
+    /// Something happened that OpenWOP has no word for.
+    "log.appended" LogAppended {
+        /// How much it matters.
+        level: Level,
+        /// What happened.
+        message: String,
+        /// The event as the journal has it.
+        data: Recorded,
+    }
+}
+
+/// How a run was asked for.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Transport {
+    /// Over this API, by a client or by the node of another run.
+    Rest,
+}
+
+/// How much an entry of the log matters.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Level {
+    /// What the engine did by itself.
+    Debug,
+    /// What somebody may want to know.
+    Info,
+}
+
+/// An event that only the journal has a name for.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Recorded {
+    /// The journal's name for it.
+    journal_type: String,
+    /// What the journal says, masked.
+    #[schemars(with = "shape::Object")]
+    payload: Json,
+}
+
+/// Why a node or a run failed.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ErrorOf {
+    /// Stable, for programs.
+    code: String,
+    /// For people.
+    message: String,
+    /// Anything more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<shape::Object>")]
+    details: Option<Json>,
+}
+
+impl From<Failure> for ErrorOf {
+    fn from(failure: Failure) -> Self {
+        Self { code: failure.code, message: failure.message, details: failure.details }
+    }
+}
+
+/// What an event says, if OpenWOP has a name for it; `Err` gives the event back if not.
+pub(crate) fn of(event: Event) -> Result<Payload, Event> {
+    match event {
+        Event::Run(event) => of_run(event).map_err(Event::Run),
+        Event::Node { node, event } => {
+            of_node(node.to_string(), event).map_err(|event| Event::Node { node, event })
+        }
+    }
+}
+
+fn of_run(event: RunEvent) -> Result<Payload, RunEvent> {
+    Ok(match event {
+        RunEvent::Started(started) => Payload::RunStarted(run_started(*started)),
+        RunEvent::Completed(Completed { duration_ms }) => Payload::RunCompleted(RunCompleted { duration_ms }),
+        RunEvent::Failed(Failed { error, failed_node_id }) => {
+            Payload::RunFailed(RunFailed { error: error.into(), failed_node_id })
+        }
+        RunEvent::Cancelled(Cancellation { reason, cancelled_by, parent_run_id }) => {
+            Payload::RunCancelled(RunCancelled { reason, cancelled_by, parent_run_id })
+        }
+        RunEvent::Paused(Paused { reason, by }) => Payload::RunPaused(RunPaused { reason, by }),
+        RunEvent::Resumed(Resumed { by, reason }) => Payload::RunResumed(RunResumed { reason, by }),
+        RunEvent::CapBreached(CapBreached { kind, limit, observed, node_id }) => {
+            Payload::CapWasBreached(CapWasBreached { kind, limit, observed, node_id })
+        }
+        RunEvent::VariableChanged(VariableChanged { name, next, .. }) => {
+            Payload::VariableHasChanged(VariableHasChanged { name, next })
+        }
+        RunEvent::LoopbackLimit(LoopbackLimit { node_id, iterations }) => {
+            Payload::LoopbackLimitReached(LoopbackLimitReached { node_id, iterations })
+        }
+        ours @ (RunEvent::Cancelling(_)
+        | RunEvent::Pausing(_)
+        | RunEvent::Yielded(_)
+        | RunEvent::ChildReported(_)
+        | RunEvent::LoopRestarted(_)
+        | RunEvent::ChildRefused(_)) => return Err(ours),
+    })
+}
+
+fn of_node(node_id: String, event: NodeEvent) -> Result<Payload, NodeEvent> {
+    Ok(match event {
+        NodeEvent::Started(started) => Payload::NodeHasStarted(node_started(node_id, started)),
+        NodeEvent::Completed(NodeCompleted { outputs, .. }) => {
+            Payload::NodeHasCompleted(NodeHasCompleted { node_id, outputs })
+        }
+        NodeEvent::Failed(NodeFailed { error, .. }) => {
+            Payload::NodeHasFailed(NodeHasFailed { node_id, error: error.into() })
+        }
+        NodeEvent::Cancelled(NodeCancelled {}) => Payload::NodeWasCancelled(NodeWasCancelled { node_id }),
+        NodeEvent::Skipped(NodeSkipped { reason }) => {
+            Payload::NodeWasSkipped(NodeWasSkipped { node_id, reason })
+        }
+        NodeEvent::Retried(NodeRetried { attempt, error, until }) => {
+            let (error, until) = (error.into(), time::rfc3339(until));
+            Payload::NodeIsRetried(NodeIsRetried { node_id, attempt, error, until })
+        }
+        NodeEvent::ChannelWritten(ChannelWritten { channel, value, reducer, ttl_ms, .. }) => {
+            Payload::ChannelWasWritten(ChannelWasWritten { node_id, channel, value, reducer, ttl_ms })
+        }
+        NodeEvent::Decided(Decided { decision }) => Payload::Decided(decision),
+        ours @ (NodeEvent::Due(_) | NodeEvent::Spawned(_)) => return Err(ours),
+    })
+}
+
+fn run_started(started: Started) -> RunStarted {
+    let (parent_run_id, parent_node_id) = started.parent.map(|parent| (parent.run, parent.node)).unzip();
+    RunStarted {
+        workflow_id: started.workflow_id,
+        definition: started.definition,
+        transport: Transport::Rest,
+        inputs: started.inputs,
+        tags: started.tags,
+        metadata: started.metadata,
+        configurable: started.configurable,
+        by: started.by,
+        scope_id: started.scope,
+        parent_run_id,
+        parent_node_id,
+    }
+}
+
+fn node_started(node_id: String, started: NodeStarted) -> NodeHasStarted {
+    NodeHasStarted {
+        node_id,
+        type_id: started.type_id.to_string(),
+        attempt: started.attempt,
+        execution: started.execution,
+        inputs: started.inputs,
+        until: started.until.map(time::rfc3339),
+    }
+}
+
+/// An event that OpenWOP has no name for, as an entry of its log.
+pub(crate) fn log(event: &Event, payload: Json) -> Payload {
+    let (level, message) = told(event);
+    let data = Recorded { journal_type: event.event_type().name.to_owned(), payload };
+    Payload::LogAppended(LogAppended { level, message, data })
+}
+
+fn told(event: &Event) -> (Level, String) {
+    match event {
+        Event::Run(RunEvent::Cancelling(_)) => {
+            (Level::Info, "the run is being cancelled; work under way is waited for".to_owned())
+        }
+        Event::Run(RunEvent::Pausing(_)) => {
+            (Level::Info, "the run is being paused; work under way is waited for".to_owned())
+        }
+        Event::Run(RunEvent::ChildReported(report)) => {
+            let status = format!("{:?}", report.lifecycle).to_lowercase();
+            (Level::Info, format!("the child {} of node '{}' is {status}", report.child, report.node))
+        }
+        Event::Run(RunEvent::ChildRefused(refused)) => {
+            let message = &refused.error.message;
+            (Level::Info, format!("the child of node '{}' could not be started: {message}", refused.node))
+        }
+        Event::Run(RunEvent::LoopRestarted(restarted)) => {
+            let (node, iteration) = (&restarted.node, restarted.iteration);
+            (Level::Info, format!("the loop at node '{node}' goes back for the {iteration}. time"))
+        }
+        Event::Node { node, event: NodeEvent::Spawned(spawned) } => {
+            let (child, workflow) = (spawned.child, &spawned.workflow_id);
+            (Level::Info, format!("node '{node}' starts the child {child} of workflow '{workflow}'"))
+        }
+        Event::Node { node, event: NodeEvent::Due(_) } => {
+            (Level::Debug, format!("the next attempt at node '{node}' is due"))
+        }
+        other => (Level::Debug, format!("{} was recorded", other.event_type().name)),
+    }
+}
