@@ -157,7 +157,7 @@ pub(super) async fn check_tenant(app: &App, principal: &Principal, name: Option<
 #[expect(dead_code, reason = "the two are written apart")]
 pub(crate) enum Shown {
     /// As it stands.
-    Whole(snapshot::Snapshot<'static>),
+    Whole(Box<snapshot::Snapshot<'static>>),
     /// Its payloads were erased.
     Erased(snapshot::Outline<'static>),
 }
