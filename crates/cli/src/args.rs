@@ -1,6 +1,7 @@
 //! Every command and flag, declared once; help and completions come from here.
 
 mod access;
+mod webhook;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub(crate) use access::{
     CreateKeyArgs, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs, PeopleVerb, RotateKeyArgs,
     SetPersonArgs,
 };
+pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
 /// A durable runtime for agent workflows that wait for people.
 ///
@@ -40,6 +42,8 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Keep the secrets that workflows name, on a server
     Secrets(SecretsArgs),
+    /// Have events sent to other systems, and see what became of them
+    Webhook(WebhookArgs),
     /// Make, list, rotate and revoke API keys, in a data directory or on a server
     Keys(KeysArgs),
     /// Keep the directory of people on a server: their roles, groups and addresses
@@ -72,7 +76,7 @@ pub(crate) struct ServerArgs {
     /// Keyring file; by default beside the data directory, as DIR.keyring
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
-    /// Private address that core.http.request may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
+    /// Private address that requests and webhooks may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
     #[arg(long, env = "ABIDE_ALLOW_NET", value_name = "NET", value_delimiter = ',')]
     pub(crate) allow_net: Vec<String>,
     #[command(flatten)]

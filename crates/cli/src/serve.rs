@@ -8,7 +8,7 @@ use std::time::Duration;
 use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, Otlp, SecretStore, TenantOf};
+use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, Otlp, SecretStore, Signer, TenantOf};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -173,7 +173,8 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
     let net = NetPolicy::parse(&config.allow_net).map_err(|error| anyhow::anyhow!("--allow-net: {error}"))?;
     let oidc = open_oidc(config, &*store, &net).await?;
     let keys = Keys::load(store.clone(), keyring.clone()).await?;
-    let secrets = Arc::new(SecretStore::new(store.clone(), keyring));
+    let secrets = Arc::new(SecretStore::new(store.clone(), keyring.clone()));
+    let signer = Arc::new(Signer::new(keyring));
     if oidc.is_none() && keys.is_empty(clock.now()) {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
@@ -192,6 +193,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         failpoints: dev.failpoints,
         secrets: secrets.clone(),
         net,
+        webhooks: Some(signer.clone()),
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
@@ -203,6 +205,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         rates: config.rates,
         capacity: config.capacity,
         secrets,
+        signer,
         test_clock,
         otlp: otlp.clone(),
     });

@@ -41,6 +41,9 @@ table! {
     "unsupported_stream_mode" 400
         "The stream mode is unknown, or `values` is mixed with another."
         "Ask for one of `details.supported`, or for several of updates, messages and debug with commas between.";
+    "webhook_url_rejected" 400
+        "Events can't be sent to this URL: it is not https, or not an address of the public internet. Nothing was changed."
+        "Read `message`: it says what is wrong with the URL. The operator can allow private addresses with --allow-net.";
     "unauthenticated" 401
         "The request carries no API key and no token, or one that is malformed, unknown or not genuine."
         "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
@@ -71,6 +74,9 @@ table! {
     "secret_not_found" 404
         "Your tenant has no secret with this name."
         "Check the name with `abide secrets list`.";
+    "subscription_not_found" 404
+        "Your tenant has no webhook with this id."
+        "Check the id with `abide webhook list`.";
     "artifact_not_found" 404
         "The run has no artifact with this id."
         "Check the id with `abide run artifacts RUN`. A run has artifacts only of nodes whose definition has an `artifactType`.";

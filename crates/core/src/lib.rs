@@ -14,6 +14,7 @@
 //! | [`Event`] | `event.rs` | what has happened, and how it is encoded |
 //! | [`Record`], [`Head`] | `journal.rs` | an event with its envelope, chained to the one before |
 //! | [`Effect`] | `effect.rs` | what the shell must do once the events are durable |
+//! | [`Health`] | `delivery.rs` | how a webhook's receiver does, and when a delivery is tried again |
 //! | [`Trace`] | `trace.rs` | where something stands in a trace |
 //! | [`Annotation`] | `annotation.rs`, `secret_shape.rs` | what people say about a run, without what looks like a secret |
 //! | [`HttpRequest`], [`TaskFailure`] | `http.rs` | a request to another system, and how an attempt may fail |
@@ -29,6 +30,7 @@ mod children;
 mod command;
 mod condition;
 mod definition;
+mod delivery;
 mod effect;
 mod error_code;
 pub mod event;
@@ -68,6 +70,7 @@ pub use annotation::{Annotation, Signal, SignalKind, Target};
 pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Drain, Report, Start, Step};
 pub use definition::Problem;
+pub use delivery::{Gate, Health, retry_after};
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{

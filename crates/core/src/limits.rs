@@ -183,6 +183,27 @@ pub const CAUSE_CHARS_MAX: usize = 1_000;
 /// decision, while others wait for the run.
 pub const NODE_FUEL_MAX: u64 = 8 * EXPRESSION_FUEL_MAX;
 
+/// How long a delivery waits after each attempt that failed; after the last it is given up. Together they are less than
+/// a day: a receiver that is mended within a working day misses nothing, and what is older is better asked for.
+pub const DELIVERY_DELAYS_MS: [i64; 8] =
+    [5_000, 30_000, 120_000, 600_000, 3_600_000, 10_800_000, 21_600_000, 43_200_000];
+
+/// Failures in a row after which a webhook is left alone for a while: fewer may be chance.
+pub const WEBHOOK_BREAKER_FAILURES: u32 = 4;
+
+/// How long a webhook is left alone at first. It doubles each time; a receiver that only restarted is not punished for
+/// an hour.
+pub const WEBHOOK_OPEN_MS_MIN: i64 = 60_000;
+
+/// How long a webhook is left alone at most before one delivery tries again.
+pub const WEBHOOK_OPEN_MS_MAX: i64 = 3_600_000;
+
+/// Failures in a row after which a webhook is tried no more. With the pauses between them they take days.
+pub const WEBHOOK_FAILURES_MAX: u32 = 100;
+
+/// How long a webhook may fail, however seldom it is tried, before it is tried no more: a week.
+pub const WEBHOOK_FAILING_MS_MAX: i64 = 604_800_000;
+
 /// Events of a rate in a second or a minute. Tokens are counted in microseconds, so there is one for each.
 pub const RATE_COUNT_MAX: u32 = 1_000_000;
 

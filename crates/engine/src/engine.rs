@@ -20,9 +20,10 @@ use crate::shell::{Basis, Shell};
 use crate::stats::{Counters, Stats};
 use crate::timers::Timers;
 use crate::trace::{Spans, Trace};
+use crate::webhooks::Webhooks;
 use crate::{
-    Clock, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription, executor,
-    limits, outbox, reply, timers,
+    Clock, Envelopes, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription,
+    executor, limits, outbox, reply, timers, webhooks,
 };
 
 /// Runs of many tenants on one store.
@@ -44,6 +45,8 @@ pub struct EngineOptions {
     pub secrets: Arc<dyn Secrets>,
     /// Which private addresses may be reached.
     pub net: NetPolicy,
+    /// How webhooks are told of events; without it, what is on its way to them stays on disk.
+    pub webhooks: Option<Arc<dyn Envelopes>>,
     /// Who takes the spans of what is done, if anybody does.
     pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
@@ -63,6 +66,7 @@ impl EngineOptions {
             failpoints: None,
             secrets,
             net,
+            webhooks: None,
             spans: None,
             mocks: false,
             workflows: Vec::new(),
@@ -128,6 +132,7 @@ impl Engine {
             timers: Timers::default(),
             executor: Executor::new(),
             outbox: Outbox::default(),
+            webhooks: Webhooks::new(options.webhooks),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
@@ -142,6 +147,7 @@ impl Engine {
             tokio::spawn(timers::run(shell.clone())),
             tokio::spawn(executor::run(shell.clone())),
             tokio::spawn(outbox::run(shell.clone())),
+            tokio::spawn(webhooks::run(shell.clone())),
             tokio::spawn(reply::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
@@ -359,6 +365,14 @@ impl Engine {
         Ok(self.shell.store.list(query).await?)
     }
 
+    /// Whether events may be sent to this URL, and if not, why.
+    pub async fn check_webhook_url(&self, url: &str) -> Result<(), String> {
+        match &self.shell.http {
+            Ok(http) => http.check_url(url).await,
+            Err(reason) => Err(format!("this server can't send requests: {reason}")),
+        }
+    }
+
     /// The store below.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shell.store
@@ -390,6 +404,7 @@ impl Engine {
         let commits = u32::try_from(limits::COMMITS_IN_FLIGHT_MAX).unwrap_or(u32::MAX);
         let settled = async {
             self.shell.executor.retire().await;
+            self.shell.webhooks.retire().await;
             let _ = self.shell.permits.acquire_many(commits).await;
         };
         if tokio::time::timeout(patience, settled).await.is_err() {

@@ -13,6 +13,7 @@
 //! | annotations, [`Artifact`] | `annotations.rs`, `artifacts.rs` | what people say about a run, and what it made |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
+//! | [`Envelopes`] | `webhooks.rs` | events to webhooks, in order and until they arrive |
 //! | [`trace`], [`Stats`] | `trace.rs`, `stats.rs` | what is told of the work: spans and counts |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
@@ -40,6 +41,7 @@ mod timers;
 pub mod trace;
 pub mod verify;
 mod watch;
+mod webhooks;
 
 pub use annotations::Annotated;
 pub use artifacts::{Artifact, Content};
@@ -52,3 +54,4 @@ pub use reply::Reply;
 pub use secrets::{Lookup, NoSecrets, Secrets};
 pub use stats::Stats;
 pub use watch::Subscription;
+pub use webhooks::{Enclosed, Envelope, Envelopes};

@@ -16,6 +16,7 @@ use crate::stats::Counters;
 use crate::timers::Timers;
 use crate::trace::{self, OpenSpan, SpanKind, Spans, Trace};
 use crate::watch::Watchers;
+use crate::webhooks::Webhooks;
 use crate::{Clock, Error, Failpoints, HttpExecutor, Secrets, Window, limits};
 
 /// Everything the parts of the engine share.
@@ -28,6 +29,7 @@ pub(crate) struct Shell {
     pub(crate) timers: Timers,
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
+    pub(crate) webhooks: Webhooks,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) permits: Arc<Semaphore>,

@@ -128,7 +128,8 @@ mod tests {
         let small = room(header::CONTENT_LENGTH, "2048").unwrap();
         assert!(small.is_some());
         drop(large);
-        assert!(room(header::TRANSFER_ENCODING, "chunked").unwrap().is_some());
+        let chunked = room(header::TRANSFER_ENCODING, "chunked").unwrap();
+        assert!(chunked.is_some());
         assert!(room(header::CONTENT_LENGTH, "1").is_err());
     }
 

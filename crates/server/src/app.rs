@@ -27,6 +27,7 @@ use crate::secrets::SecretStore;
 use crate::stream::Feeds;
 use crate::trace;
 use crate::verbs::Verbs;
+use crate::webhooks::Signer;
 use crate::{nowhere, openapi, openwop, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
@@ -46,6 +47,8 @@ pub struct AppOptions {
     pub capacity: Capacity,
     /// Users' named secrets.
     pub secrets: Arc<SecretStore>,
+    /// What signs events to webhooks.
+    pub signer: Arc<Signer>,
     /// The test clock, in `abide dev --test-clock` alone.
     pub test_clock: Option<Arc<TestClock>>,
     /// Where spans are sent to, if they are.
@@ -110,6 +113,10 @@ impl App {
 
     pub(crate) fn secrets(&self) -> &SecretStore {
         &self.options.secrets
+    }
+
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.options.signer
     }
 
     pub(crate) fn otlp(&self) -> Option<&Arc<Otlp>> {

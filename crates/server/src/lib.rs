@@ -18,6 +18,7 @@
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
+//! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
@@ -58,6 +59,7 @@ mod stream;
 mod time;
 mod trace;
 mod verbs;
+mod webhooks;
 
 pub use admission::Capacity;
 pub use app::{App, AppOptions};
@@ -72,3 +74,4 @@ pub use rates::Rates;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;
+pub use webhooks::Signer;

@@ -46,6 +46,26 @@ pub const LIST_RUNS_DEFAULT: usize = 50;
 /// How long a single step of the test clock may be: ten years.
 pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 
+/// Webhooks of one tenant. Each is told of events on its own, so they multiply the work that events make.
+pub const WEBHOOKS_MAX: usize = 100;
+
+/// Event types that one webhook names; OpenWOP knows fewer.
+pub const WEBHOOK_TYPES_MAX: usize = 200;
+
+/// Tags that a run must carry to be told of; a run has no more.
+pub const WEBHOOK_TAGS_MAX: usize = 100;
+
+/// Characters of a tag, as a run has them.
+pub const WEBHOOK_TAG_CHARS_MAX: usize = 256;
+
+/// Characters of a secret that signs, if the caller brings one. A shorter one could be guessed from a delivery.
+pub const WEBHOOK_SECRET_CHARS_MIN: usize = 16;
+/// Bytes of such a secret.
+pub const WEBHOOK_SECRET_BYTES_MAX: usize = 256;
+
+/// Deliveries in one page of a list.
+pub const LIST_DELIVERIES_MAX: usize = 200;
+
 /// Annotations or artifacts in one page of a list.
 pub const LIST_ENTRIES_MAX: usize = 500;
 /// Annotations or artifacts in a page that does not say.

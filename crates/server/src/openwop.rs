@@ -9,4 +9,5 @@ mod mask;
 pub(crate) mod paging;
 pub(crate) mod runs;
 pub(crate) mod snapshot;
+pub(crate) mod webhooks;
 pub(crate) mod workflows;

@@ -31,6 +31,7 @@ fn everywhere() -> Vec<Operation> {
         annotations(),
         artifacts(),
         secrets(),
+        webhooks(),
         keys(),
         people(),
     ];
@@ -281,6 +282,59 @@ fn secrets() -> Vec<Operation> {
             .answers_empty(204, "It is gone.")
             .refuses(&["secret_not_found"]),
     ]
+}
+
+fn webhooks() -> Vec<Operation> {
+    use openwop::webhooks::{
+        AddedWebhook, DeliveryListing, DeliveryPage, NewWebhook, OfTenant, Resend, Resent, Webhook,
+        WebhookList, add, deliveries, enable, list, remove, resend, show,
+    };
+    let gone = &["subscription_not_found"];
+    vec![
+        Operation::post("/v1/webhooks", "registerWebhook", "Has events sent to a URL, signed.", add)
+            .takes::<NewWebhook>()
+            .answers::<AddedWebhook>(201, "The webhook and its secret, which is shown this once.")
+            .idempotent()
+            .refuses(&["webhook_url_rejected", "too_many"]),
+        Operation::get("/v1/webhooks", "listWebhooks", "The webhooks, without their secrets.", list)
+            .answers::<WebhookList>(200, "The webhooks."),
+        Operation::get("/v1/webhooks/{webhookId}", "showWebhook", "A webhook and how it does.", show)
+            .answers::<Webhook>(200, "The webhook.")
+            .refuses(gone),
+        Operation::delete("/v1/webhooks/{webhookId}", "removeWebhook", "Ends a webhook.", remove)
+            .query::<OfTenant>()
+            .answers_empty(204, "Nothing more is sent to it.")
+            .refuses(gone),
+        Operation::get(
+            "/v1/webhooks/{webhookId}/deliveries",
+            "listDeliveries",
+            "What is on its way to a webhook, or was given up.",
+            deliveries,
+        )
+        .query::<DeliveryListing>()
+        .answers::<DeliveryPage>(200, "A page of deliveries, by run and sequence.")
+        .refuses(gone),
+        Operation::post(
+            "/v1/webhooks/{webhookId}:resend",
+            "resendDeliveries",
+            "Sends dead letters once more.",
+            resend,
+        )
+        .takes::<Resend>()
+        .answers::<Resent>(200, "How many are on their way again.")
+        .refuses(gone),
+        Operation::post(
+            "/v1/webhooks/{webhookId}:enable",
+            "enableWebhook",
+            "Tries a webhook again that was left alone or has failed.",
+            enable,
+        )
+        .answers::<Webhook>(200, "The webhook.")
+        .refuses(gone),
+    ]
+    .into_iter()
+    .map(|operation| operation.scope(Scope::WebhooksManage))
+    .collect()
 }
 
 fn keys() -> Vec<Operation> {

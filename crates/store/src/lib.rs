@@ -11,6 +11,7 @@ mod rows;
 mod sql;
 mod sqlite;
 mod store;
+mod webhooks;
 
 pub use access::{ApiKey, Person};
 pub use commit::{Commit, Done, Lane, MessageRef};
@@ -22,3 +23,7 @@ pub use rows::{
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};
+pub use webhooks::{
+    Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX, Outcome,
+    Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,
+};

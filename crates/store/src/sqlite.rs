@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod annotations;
 mod audit;
+mod deliveries;
 mod erase;
 mod migrate;
 mod open;
@@ -14,6 +15,7 @@ mod queue;
 mod reader;
 mod receipts;
 mod secrets;
+mod webhooks;
 mod workflows;
 mod writer;
 
@@ -28,6 +30,7 @@ use tokio::sync::oneshot;
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::store::{Answer, Counts, ListQuery, Store};
+use crate::webhooks::Webhooks;
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
     Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow,
@@ -51,6 +54,8 @@ pub struct Sqlite {
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// Whether the log may hold what was erased. A process that died may have left it so.
     uncut: Arc<AtomicBool>,
+    /// What webhooks want to hear of.
+    wanted: Arc<deliveries::Wanted>,
     /// Held for as long as the directory is ours.
     _lock: Option<std::fs::File>,
 }
@@ -358,6 +363,10 @@ impl Store for Sqlite {
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.read(move |connection| erase::notes(connection, key))
+    }
+
+    fn webhooks(&self) -> &dyn Webhooks {
+        self
     }
 
     fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated> {

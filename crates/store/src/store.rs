@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
+use crate::webhooks::Webhooks;
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
     Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow,
@@ -169,6 +170,9 @@ pub trait Store: Send + Sync + 'static {
     /// Durably revokes an API key. `false` if there is none.
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool>;
 
+    /// Webhooks, and what is on its way to them.
+    fn webhooks(&self) -> &dyn Webhooks;
+
     /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
     fn put_person(&self, person: Person) -> Answer<'_, ()>;
 
@@ -215,4 +219,6 @@ pub struct Counts {
     pub transactions: u64,
     /// Statements that wrote a row.
     pub rows: u64,
+    /// Commits for which it was looked up which webhooks want their events.
+    pub matched: u64,
 }

@@ -11,6 +11,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod terminal;
+mod webhooks;
 mod workflows;
 
 use std::process::{Command, Output, Stdio};

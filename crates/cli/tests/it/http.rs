@@ -28,6 +28,7 @@ mod show;
 mod surface;
 mod telemetry;
 mod tenants;
+mod webhooks;
 mod why;
 mod workflows;
 

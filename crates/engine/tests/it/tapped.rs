@@ -237,6 +237,10 @@ impl Store for Tapped {
         self.inner.revoke_api_key(id, at)
     }
 
+    fn webhooks(&self) -> &dyn abide_store::Webhooks {
+        self.inner.webhooks()
+    }
+
     fn put_person(&self, person: Person) -> Answer<'_, ()> {
         self.inner.put_person(person)
     }

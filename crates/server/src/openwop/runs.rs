@@ -140,7 +140,7 @@ fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
 }
 
 /// A tenant may be named, but only the key's own.
-async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
+pub(super) async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     let tenant = app.engine().store().tenant(name.to_owned(), false).await.map_err(EngineError::from)?;
     if tenant == Some(principal.tenant) {
@@ -157,7 +157,7 @@ async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> R
 #[expect(dead_code, reason = "the two are written apart")]
 pub(crate) enum Shown {
     /// As it stands.
-    Whole(snapshot::Snapshot<'static>),
+    Whole(Box<snapshot::Snapshot<'static>>),
     /// Its payloads were erased.
     Erased(snapshot::Outline<'static>),
 }

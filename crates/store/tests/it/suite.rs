@@ -12,4 +12,5 @@ mod queues;
 mod reads;
 mod receipts;
 mod secrets;
+mod webhooks;
 mod workflows;
