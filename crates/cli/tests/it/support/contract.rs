@@ -71,6 +71,10 @@ impl Contract {
     }
 
     fn problem(&self, answer: &Answered<'_>) -> Result<(), String> {
+        // A head that is too large is refused before anything of it is understood.
+        if answer.status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE {
+            return if answer.body.is_some_and(<[u8]>::is_empty) { Ok(()) } else { Err("it has a body".into()) };
+        }
         let Some(path) = self.paths.iter().find(|template| fits(template, answer.path)) else {
             return self.envelope(answer, &["not_found", "capability_not_provided", "validation_error"]);
         };
