@@ -1,5 +1,6 @@
 //! Streams of events: what a subscriber gets, in every mode and from every place, and what it costs the others.
 
+mod annotated;
 mod connections;
 mod crash;
 mod idle;
