@@ -37,8 +37,17 @@ pub const DEFINITION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Characters of a node id: it stands in a column of every event of its node.
 pub const NODE_ID_CHARS_MAX: usize = 256;
 
+/// Characters of the type of an artifact: it stands in an event of every execution of its node.
+pub const ARTIFACT_TYPE_CHARS_MAX: usize = 256;
+
 /// Characters of a reason given with a command; it is stored in the journal for good.
 pub const REASON_CHARS_MAX: usize = 4_096;
+
+/// Bytes of what an annotation says should have come out instead.
+pub const CORRECTION_BYTES_MAX: usize = 16 * 1024;
+
+/// Annotations of one run. Lists look through a run's notes, and feedback beyond this is not read by people.
+pub const ANNOTATIONS_MAX: usize = 1_000;
 
 /// Tags of one run, and characters of one tag (OpenWOP's own limits).
 pub const TAGS_MAX: usize = 100;

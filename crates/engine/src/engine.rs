@@ -17,7 +17,9 @@ use crate::graphs::Graphs;
 use crate::hot::Hot;
 use crate::outbox::Outbox;
 use crate::shell::{Basis, Shell};
+use crate::stats::{Counters, Stats};
 use crate::timers::Timers;
+use crate::trace::{Spans, Trace};
 use crate::webhooks::Webhooks;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription,
@@ -27,7 +29,7 @@ use crate::{
 /// Runs of many tenants on one store.
 #[derive(Clone)]
 pub struct Engine {
-    shell: Arc<Shell>,
+    pub(crate) shell: Arc<Shell>,
     loops: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
@@ -45,6 +47,8 @@ pub struct EngineOptions {
     pub net: NetPolicy,
     /// How webhooks are told of events; without it, what is on its way to them stays on disk.
     pub webhooks: Option<Arc<dyn Envelopes>>,
+    /// Who takes the spans of what is done, if anybody does.
+    pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
     pub mocks: bool,
     /// Definitions for every tenant. They are given here because children that were asked for are started as soon as
@@ -56,8 +60,17 @@ impl EngineOptions {
     /// An engine on a store and a clock, and nothing else.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (secrets, net) = (Arc::new(NoSecrets), NetPolicy::default());
-        let webhooks = None;
-        Self { store, clock, failpoints: None, secrets, net, webhooks, mocks: false, workflows: Vec::new() }
+        Self {
+            store,
+            clock,
+            failpoints: None,
+            secrets,
+            net,
+            webhooks: None,
+            spans: None,
+            mocks: false,
+            workflows: Vec::new(),
+        }
     }
 }
 
@@ -80,6 +93,8 @@ pub struct NewRun {
     pub parent: Option<Parent>,
     /// Who starts it.
     pub by: Option<String>,
+    /// The trace that it belongs to.
+    pub trace: Option<Trace>,
     /// What the caller says it is about.
     pub scope: Option<String>,
     /// It does not start while another that says so is under way for the same workflow and scope.
@@ -98,6 +113,7 @@ impl NewRun {
             configurable: None,
             parent: None,
             by: None,
+            trace: None,
             scope: None,
             exclusive: false,
         }
@@ -122,6 +138,8 @@ impl Engine {
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
             draining: AtomicBool::new(false),
             failpoints: options.failpoints,
+            spans: options.spans,
+            counters: Counters::default(),
             runtime: tokio::runtime::Handle::current(),
         });
         options.workflows.into_iter().for_each(|graph| shell.graphs.register(graph));
@@ -240,7 +258,7 @@ impl Engine {
         }
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
-        let NewRun { inputs, tags, metadata, configurable, parent, by, scope, exclusive, .. } = new;
+        let NewRun { inputs, tags, metadata, configurable, parent, by, trace, scope, exclusive, .. } = new;
         let given = Start {
             inputs,
             tags,
@@ -248,6 +266,7 @@ impl Engine {
             parent,
             by,
             configurable,
+            trace,
             scope,
             exclusive,
             ..Start::of(key, salt, graph)
@@ -364,6 +383,11 @@ impl Engine {
         &self.shell.clock
     }
 
+    /// What has happened since the engine was started, and how much is under way.
+    pub fn stats(&self) -> Stats {
+        self.shell.stats()
+    }
+
     /// Whether the engine is shutting down.
     pub fn is_draining(&self) -> bool {
         self.shell.is_draining()
@@ -391,7 +415,7 @@ impl Engine {
         Ok(())
     }
 
-    fn check_open(&self) -> Result<(), Error> {
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.is_draining() { Err(Error::Draining) } else { Ok(()) }
     }
 }

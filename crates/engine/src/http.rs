@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use abide_core::{HttpRequest, Json, Reached, TaskFailure};
+use abide_core::{HttpRequest, Json, Reached, TaskFailure, Trace};
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response, redirect, retry};
 use tokio::time::{Instant, timeout_at};
@@ -80,13 +80,15 @@ impl HttpExecutor {
 
     /// Makes one attempt. The answer is `{"status", "headers", "body"}`, or says how it failed.
     ///
+    /// The request carries its place in a trace, unless the node's own headers name one.
     /// The values of secrets are looked up before the first await. To stop an attempt, drop it.
     pub fn perform<'a>(
         &'a self,
         request: &'a HttpRequest,
         secrets: &dyn Fn(&str) -> Option<String>,
+        trace: Option<&Trace>,
     ) -> impl Future<Output = Result<Json, TaskFailure>> + Send + use<'a> {
-        let prepared = outgoing::prepare(request, secrets);
+        let prepared = outgoing::prepare(request, secrets, trace);
         async move {
             let (outgoing, forms) = prepared?;
             let scrub = apart(forms.bytes(), move || Scrub::new(&forms)).await?;

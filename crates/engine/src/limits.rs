@@ -103,6 +103,9 @@ pub const HTTP_SEARCH_BYTES_MAX: usize = 32 * 1024;
 /// off; slow names must leave most of that pool's threads to others.
 pub const HTTP_LOOKUPS_MAX: usize = 32;
 
+/// Artifacts that are read at once while one is looked for by its name.
+pub const ARTIFACTS_PAGE_MAX: usize = 1_000;
+
 /// Events that are read at once to fold a run as it stood once.
 pub const PAST_EVENTS_MAX: usize = 256;
 /// How long one attempt at a delivery to a webhook may take (OpenWOP's own bound).

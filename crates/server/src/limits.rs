@@ -66,6 +66,23 @@ pub const WEBHOOK_SECRET_BYTES_MAX: usize = 256;
 /// Deliveries in one page of a list.
 pub const LIST_DELIVERIES_MAX: usize = 200;
 
+/// Annotations or artifacts in one page of a list.
+pub const LIST_ENTRIES_MAX: usize = 500;
+/// Annotations or artifacts in a page that does not say.
+pub const LIST_ENTRIES_DEFAULT: usize = 100;
+
+/// Spans that wait for the collector. A busy second makes fewer; what finds no room is counted and gone.
+pub const SPANS_WAITING_MAX: usize = 8192;
+
+/// Spans in one request to the collector: well below what collectors take.
+pub const SPANS_SENT_MAX: usize = 512;
+
+/// How long a few spans wait for more before they are sent.
+pub const SPANS_LINGER_MS: u64 = 1000;
+
+/// How long the collector may take for one request. What waits meanwhile is bounded.
+pub const SPANS_SEND_MS_MAX: u64 = 10_000;
+
 /// Characters of an Idempotency-Key (OpenWOP's own bound).
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 

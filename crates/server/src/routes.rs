@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
-use crate::{dev, health, journal, keys_api, openapi, openwop, people_api, secrets_api, shape};
+use crate::{dev, health, journal, keys_api, metrics, openapi, openwop, people_api, secrets_api, shape};
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &App) -> Vec<Operation> {
@@ -22,10 +22,20 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), events(), control(), secrets(), webhooks(), keys(), people()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let families = [
+        server(),
+        workflows(),
+        runs(),
+        events(),
+        control(),
+        annotations(),
+        artifacts(),
+        secrets(),
+        webhooks(),
+        keys(),
+        people(),
+    ];
+    families.into_iter().flatten().collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -45,6 +55,9 @@ fn server() -> Vec<Operation> {
             .public()
             .conditional()
             .answers::<shape::Object>(200, "An OpenAPI 3.1 document."),
+        Operation::get("/metrics", "metrics", "What the server counts.", metrics::show)
+            .scope(Scope::MetricsRead)
+            .answers_content(200, metrics::CONTENT_TYPE, "The metrics, as OpenMetrics text."),
     ]
 }
 
@@ -178,6 +191,50 @@ fn events() -> Vec<Operation> {
         .answers_as::<journal::Entry>(200, "text/event-stream", "The events, in the form that is asked for.")
         .answers::<journal::Page>(200, "The events, in the form that is asked for.")
         .refuses(&["run_not_found"]),
+    ]
+}
+
+fn annotations() -> Vec<Operation> {
+    use openwop::annotations::{Annotate, AnnotationDoc, Annotations, create, list};
+    vec![
+        // OpenWOP names no scope for it. It is something new about a run, so it takes the scope that makes new things:
+        // a key that may only look must not write.
+        Operation::post("/v1/runs/{runId}/annotations", "annotateRun", "Says something about a run.", create)
+            .scope(Scope::RunsCreate)
+            .takes::<Annotate>()
+            .idempotent()
+            .answers::<AnnotationDoc>(201, "It is on disk.")
+            .refuses(&["run_not_found", "run_erased", "annotations_full"]),
+        Operation::get(
+            "/v1/runs/{runId}/annotations",
+            "listAnnotations",
+            "What was said about a run, oldest first.",
+            list,
+        )
+        .scope(Scope::RunsRead)
+        .query::<openwop::paging::Paging>()
+        .answers::<Annotations>(200, "A page of annotations.")
+        .refuses(&["run_not_found"]),
+    ]
+}
+
+fn artifacts() -> Vec<Operation> {
+    use openwop::artifacts::{ArtifactDoc, Artifacts, list, show};
+    vec![
+        Operation::get(
+            "/v1/runs/{runId}/artifacts",
+            "listArtifacts",
+            "What a run made so far, oldest first.",
+            list,
+        )
+        .scope(Scope::ArtifactsRead)
+        .query::<openwop::paging::Paging>()
+        .answers::<Artifacts>(200, "A page of artifacts.")
+        .refuses(&["run_not_found", "run_erased"]),
+        Operation::get("/v1/runs/{runId}/artifacts/{artifactId}", "showArtifact", "An artifact.", show)
+            .scope(Scope::ArtifactsRead)
+            .answers::<ArtifactDoc>(200, "The artifact, with what it holds.")
+            .refuses(&["run_not_found", "artifact_not_found", "run_erased"]),
     ]
 }
 

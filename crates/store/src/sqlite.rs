@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod annotations;
 mod audit;
 mod deliveries;
 mod erase;
@@ -31,8 +32,9 @@ pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
 use crate::{
-    ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
-    MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
+    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow,
+    TimerRow, Totals, WorkflowVersion,
 };
 use erase::Progress;
 use queue::{Job, Queue};
@@ -181,6 +183,10 @@ impl Store for Sqlite {
 
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
         self.read(move |connection| reader::journal(connection, key, from, limit))
+    }
+
+    fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
+        self.read(move |connection| reader::events_of_type(connection, key, type_code, from, limit))
     }
 
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
@@ -361,6 +367,14 @@ impl Store for Sqlite {
 
     fn webhooks(&self) -> &dyn Webhooks {
         self
+    }
+
+    fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated> {
+        self.write(move |transaction| annotations::add(transaction, &annotation))
+    }
+
+    fn annotations(&self, key: Key, after: Option<u64>, limit: usize) -> Answer<'_, Annotations> {
+        self.read(move |connection| annotations::page(connection, key, after, limit))
     }
 
     fn boot(&self) -> u64 {

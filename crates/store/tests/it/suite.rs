@@ -1,6 +1,7 @@
 //! The contract of `Store`. Every engine passes it; nothing in it knows which one it is.
 
 mod admin;
+mod annotations;
 mod audit;
 mod children;
 mod commits;
