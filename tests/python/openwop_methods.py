@@ -9,17 +9,19 @@ The server is at ABIDE_URL, with the key ABIDE_API_KEY. It has a test clock and 
 """
 
 import dataclasses
+import http.server
 import inspect
 import json
 import os
+import queue
 import sys
+import threading
 import traceback
 import typing
 import urllib.error
-import urllib.request
 
 from openwop_client import client as module
-from openwop_client import types
+from openwop_client import types, webhook_helpers
 from openwop_client.client import OpenwopClient
 from openwop_client.errors import WopError
 
@@ -195,20 +197,48 @@ def _():
 # Families that discovery tells of.
 
 
+def receiver():
+    """A server that answers yes, and what comes in."""
+    came = queue.Queue()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            came.put((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/hook", came
+
+
 @method("webhooks_register", "/v1/webhooks")
 def _():
-    told = client.webhooks_register(
-        types.RegisterWebhookRequest(url="https://example.com/hook", events=["run.completed"])
-    )
-    assert told.subscriptionId and told.secret and told.eventTypes == ["run.completed"], told
-    inside = types.RegisterWebhookRequest(url="https://127.0.0.1/hook", events=["run.completed"])
+    url, came = receiver()
+    told = client.webhooks_register(types.RegisterWebhookRequest(url=url, events=["run.completed"]))
+    assert told.subscriptionId and told.eventTypes == ["run.completed"], told
+    run = started("noop")
+    headers, body = came.get(timeout=60)
+    signature, timestamp, _ = webhook_helpers.read_webhook_headers(headers)
+    sent = int(timestamp)
+    assert json.loads(body)["runId"] == run and json.loads(body)["event"]["type"] == "run.completed", body
+    verify = webhook_helpers.verify_webhook_signature
+    assert verify(told.secret, signature, timestamp, body, now_seconds=sent).valid
+    assert not verify(told.secret, signature, timestamp, body + b" ", now_seconds=sent).valid
+    assert not verify("another", signature, timestamp, body, now_seconds=sent).valid
+    inside = types.RegisterWebhookRequest(url="https://10.1.2.3/hook", events=["run.completed"])
     refused(400, "webhook_url_rejected", lambda: client.webhooks_register(inside))
+    nothing = types.RegisterWebhookRequest(url=url, events=[])
+    refused(400, "validation_error", lambda: client.webhooks_register(nothing))
 
 
 @method("webhooks_unregister", "/v1/webhooks/{webhookId}")
 def _():
-    body = types.RegisterWebhookRequest(url="https://example.com/hook", events=["run.completed"])
-    told = client.webhooks_register(body)
+    url, _ = receiver()
+    told = client.webhooks_register(types.RegisterWebhookRequest(url=url, events=["run.completed"]))
     assert client.webhooks_unregister(told.subscriptionId) is None
     refused(404, "subscription_not_found", lambda: client.webhooks_unregister(told.subscriptionId))
 

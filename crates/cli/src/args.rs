@@ -1,6 +1,7 @@
 //! Every command and flag, declared once; help and completions come from here.
 
 mod access;
+mod webhook;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub(crate) use access::{
     CreateKeyArgs, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs, PeopleVerb, RotateKeyArgs,
     SetPersonArgs,
 };
+pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
 /// A durable runtime for agent workflows that wait for people.
 ///
@@ -36,10 +38,12 @@ pub(crate) enum Verb {
     Serve(ServeArgs),
     /// Write, check, push, compare and draw workflow definitions
     Workflow(WorkflowArgs),
-    /// Start, list, show, explain, follow, cancel and erase runs on a server
+    /// Start, list, show, explain, follow, annotate, cancel and erase runs on a server
     Run(RunArgs),
     /// Keep the secrets that workflows name, on a server
     Secrets(SecretsArgs),
+    /// Have events sent to other systems, and see what became of them
+    Webhook(WebhookArgs),
     /// Make, list, rotate and revoke API keys, in a data directory or on a server
     Keys(KeysArgs),
     /// Keep the directory of people on a server: their roles, groups and addresses
@@ -72,7 +76,7 @@ pub(crate) struct ServerArgs {
     /// Keyring file; by default beside the data directory, as DIR.keyring
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
-    /// Private address that core.http.request may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
+    /// Private address that requests and webhooks may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
     #[arg(long, env = "ABIDE_ALLOW_NET", value_name = "NET", value_delimiter = ',')]
     pub(crate) allow_net: Vec<String>,
     #[command(flatten)]
@@ -82,6 +86,9 @@ pub(crate) struct ServerArgs {
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
     #[arg(long)]
     pub(crate) conformance: bool,
+    /// Send traces to this collector, by OTLP over HTTP: http://localhost:4318
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<String>,
     /// What to log: error, warn, info, debug, or a filter such as abide_engine=debug
     #[arg(long, env = "ABIDE_LOG", value_name = "FILTER", overrides_with = "log")]
     pub(crate) log: Option<String>,
@@ -94,8 +101,8 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, log; [limits] and
-    /// [oidc] hold the rest
+    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, otlp-endpoint, log;
+    /// [limits] and [oidc] hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -184,6 +191,24 @@ pub(crate) enum RunVerb {
         #[arg(long, value_name = "SEQUENCE")]
         after: Option<u64>,
     },
+    /// Say something about a run: abide run annotate RUN --rating 4 --note "quick and right"
+    #[command(
+        after_help = "It changes nothing in the run, which may have ended. What looks like a key or a password is taken \
+                      out before it is kept."
+    )]
+    Annotate(AnnotateArgs),
+    /// List what was said about a run
+    Annotations {
+        /// The run's id
+        run: String,
+    },
+    /// List what a run made, or print one artifact: abide run artifacts RUN ID > report.json
+    Artifacts {
+        /// The run's id
+        run: String,
+        /// The artifact's id: print what it holds
+        artifact: Option<String>,
+    },
     /// Cancel runs
     Cancel {
         /// The runs' ids, at most a hundred
@@ -259,6 +284,42 @@ pub(crate) struct StartArgs {
     /// Wait for the end; exit 0 only if the run completed
     #[arg(long)]
     pub(crate) wait: bool,
+}
+
+/// What to say, and about what.
+#[derive(ClapArgs)]
+pub(crate) struct AnnotateArgs {
+    /// The run's id
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) signal: SignalArgs,
+    /// Anything more, in words
+    #[arg(long)]
+    pub(crate) note: Option<String>,
+    /// The node that it is about
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<String>,
+    /// The event that it is about
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+}
+
+/// One thing to say.
+#[derive(ClapArgs)]
+#[group(required = true, multiple = false)]
+pub(crate) struct SignalArgs {
+    /// A mark from 1 (bad) to 5 (good)
+    #[arg(long, value_name = "1-5", value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub(crate) rating: Option<u8>,
+    /// A word to find it by
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// Somebody should look at it
+    #[arg(long)]
+    pub(crate) flag: bool,
+    /// What should have come out instead: JSON, or text if it is not JSON
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) correction: Option<String>,
 }
 
 #[derive(ClapArgs)]
@@ -428,12 +489,15 @@ pub(crate) enum BenchVerb {
     },
     /// Whole runs of one step: start to acknowledged end
     Runs {
-        /// Runs at once
-        #[arg(long, default_value_t = 256)]
-        concurrency: usize,
+        /// Runs at once; 256 unless told, and over HTTP 64 and 256, one after the other
+        #[arg(long)]
+        concurrency: Option<usize>,
         /// Runs in all
         #[arg(long, default_value_t = 50_000)]
         runs: usize,
+        /// Over HTTP, asking a server in a process of its own, beside the engine alone
+        #[arg(long)]
+        http: bool,
     },
     /// Large graphs and deep families: what a node and a child cost as there are more of them
     Graphs {
@@ -461,8 +525,12 @@ fn parse_input(input: &str) -> Result<(String, Value), String> {
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or("it is not of the form NAME=VALUE")?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-    Ok((name.to_owned(), value))
+    Ok((name.to_owned(), json_or_text(value)))
+}
+
+/// The value that a text writes in JSON, or the text itself.
+pub(crate) fn json_or_text(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
 #[cfg(test)]

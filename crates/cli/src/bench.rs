@@ -5,6 +5,7 @@
 
 mod ceiling;
 mod graphs;
+mod http;
 mod parked;
 mod rig;
 mod runs;
@@ -27,7 +28,12 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
         BenchVerb::Steps { concurrency, steps, runs } => {
             steps::bench(dir.path(), concurrency, steps, runs).await?
         }
-        BenchVerb::Runs { concurrency, runs } => runs::bench(dir.path(), concurrency, runs).await?,
+        BenchVerb::Runs { concurrency, runs, http: true } => {
+            http::bench(dir.path(), concurrency, runs).await?
+        }
+        BenchVerb::Runs { concurrency, runs, http: false } => {
+            runs::bench(dir.path(), concurrency.unwrap_or(256), runs).await?
+        }
         BenchVerb::Graphs { nodes, depth } => graphs::bench(dir.path(), nodes, depth).await?,
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };

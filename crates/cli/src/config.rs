@@ -21,6 +21,8 @@ struct FileConfig {
     keyring: Option<PathBuf>,
     #[serde(default, rename = "allow-net")]
     allow_net: Vec<String>,
+    #[serde(rename = "otlp-endpoint")]
+    otlp_endpoint: Option<String>,
     log: Option<String>,
     #[serde(default)]
     limits: FileLimits,
@@ -63,6 +65,7 @@ pub(crate) struct Config {
     pub(crate) keyring: PathBuf,
     pub(crate) allow_net: Vec<String>,
     pub(crate) conformance: bool,
+    pub(crate) otlp_endpoint: Option<String>,
     pub(crate) log: String,
     pub(crate) log_json: bool,
     pub(crate) rates: Rates,
@@ -84,6 +87,7 @@ impl Config {
             keyring,
             allow_net: if args.allow_net.is_empty() { file.allow_net } else { args.allow_net },
             conformance: args.conformance,
+            otlp_endpoint: args.otlp_endpoint.or(file.otlp_endpoint).filter(|url| !url.is_empty()),
             log: args.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
             log_json: args.log_json,
             rates: rates(&args.limits, &file.limits)?,
@@ -185,6 +189,7 @@ mod tests {
             limits: LimitArgs::default(),
             oidc: OidcArgs::default(),
             conformance: false,
+            otlp_endpoint: None,
             log: None,
             log_json: false,
         }

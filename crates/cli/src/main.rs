@@ -21,6 +21,7 @@ mod secrets;
 mod serve;
 mod terminal;
 mod verify;
+mod webhook;
 mod when;
 mod workflow;
 
@@ -49,6 +50,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
+        Verb::Webhook(webhook) => webhook::dispatch(webhook).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
         Verb::People(people) => people::dispatch(people).await,
         Verb::Verify(verify) => verify::verify(verify).await,

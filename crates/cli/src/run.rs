@@ -1,5 +1,7 @@
-//! `abide run`: start, list, show, explain, follow, cancel, erase.
+//! `abide run`: start, list, show, explain, follow, annotate, cancel, erase.
 
+mod annotations;
+mod artifacts;
 mod control;
 mod events;
 mod family;
@@ -33,6 +35,12 @@ pub(crate) async fn dispatch(args: RunArgs) -> anyhow::Result<()> {
         (client, args, RunVerb::Events { run, follow, after }) => {
             events::events(client, args, &run, follow, after).await
         }
+        (client, args, RunVerb::Annotate(said)) => annotations::annotate(client, args, &said).await,
+        (client, args, RunVerb::Annotations { run }) => annotations::list(client, args, &run).await,
+        (client, args, RunVerb::Artifacts { run, artifact }) => match artifact {
+            Some(artifact) => artifacts::show(client, args, &run, &artifact).await,
+            None => artifacts::list(client, args, &run).await,
+        },
         (client, args, RunVerb::Cancel { runs, reason }) => {
             control::cancel(client, args, &runs, reason.as_deref()).await
         }
@@ -161,6 +169,21 @@ fn confirm_erasure(run: &str) -> anyhow::Result<bool> {
         return Err(Failure::new(Exit::Refused, message).into());
     }
     terminal::confirm(&format!("Erase all that {} read and wrote? This can't be undone.", legible(run)))
+}
+
+/// Every entry of a list that belongs to a run, page by page.
+async fn every(client: &Client, run: &str, what: &str) -> anyhow::Result<Vec<Value>> {
+    let (mut entries, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let mut page = client.get(&path(run, &format!("/{what}?limit=500{cursor}"))).await?;
+        if let Value::Array(found) = page[what].take() {
+            entries.extend(found);
+        }
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={}", encoded(next)),
+            None => return Ok(entries),
+        }
+    }
 }
 
 /// A path of a run.

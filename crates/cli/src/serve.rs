@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_core::{Graph, TenantId};
+use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, SecretStore, TenantOf};
+use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, Otlp, SecretStore, Signer, TenantOf};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -23,6 +24,9 @@ use crate::{output, run};
 /// How long a shutdown waits for work under way; the rest goes on at the next start.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a shutdown waits for the last spans to leave.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
+
 /// What only a development server may have.
 #[derive(Default)]
 struct DevOptions {
@@ -37,6 +41,7 @@ struct Server {
     listener: TcpListener,
     url: String,
     signals: Signals,
+    otlp: Option<Arc<Otlp>>,
 }
 
 /// The signals that ask for an orderly end, listened for before anybody can know that the server is there.
@@ -168,7 +173,8 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
     let net = NetPolicy::parse(&config.allow_net).map_err(|error| anyhow::anyhow!("--allow-net: {error}"))?;
     let oidc = open_oidc(config, &*store, &net).await?;
     let keys = Keys::load(store.clone(), keyring.clone()).await?;
-    let secrets = Arc::new(SecretStore::new(store.clone(), keyring));
+    let secrets = Arc::new(SecretStore::new(store.clone(), keyring.clone()));
+    let signer = Arc::new(Signer::new(keyring));
     if oidc.is_none() && keys.is_empty(clock.now()) {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
@@ -180,12 +186,15 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
     })?;
     let url = format!("http://{}", listener.local_addr()?);
+    let otlp = config.otlp_endpoint.as_deref().map(start_otlp).transpose()?;
     let engine = Engine::start(EngineOptions {
         store,
         clock,
         failpoints: dev.failpoints,
         secrets: secrets.clone(),
         net,
+        webhooks: Some(signer.clone()),
+        spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
     });
@@ -196,9 +205,17 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         rates: config.rates,
         capacity: config.capacity,
         secrets,
+        signer,
         test_clock,
+        otlp: otlp.clone(),
     });
-    Ok(Server { app, engine, listener, url, signals })
+    Ok(Server { app, engine, listener, url, signals, otlp })
+}
+
+/// Sends traces to a collector. What it asks for beside its address is in the environment, where keys belong.
+fn start_otlp(endpoint: &str) -> anyhow::Result<Arc<Otlp>> {
+    let headers = std::env::var("OTEL_EXPORTER_OTLP_HEADERS").ok();
+    Otlp::start(endpoint, headers.as_deref()).map_err(|error| anyhow::anyhow!("--otlp-endpoint: {error}"))
 }
 
 /// The identity provider, and the tenant of those who come with its tokens.
@@ -252,6 +269,10 @@ async fn run_until_signal(mut server: Server) -> anyhow::Result<()> {
     drained?;
     if let Ok(served) = served {
         served??;
+    }
+    if let Some(otlp) = server.otlp {
+        // A collector that does not answer is no reason to stay.
+        let _ = tokio::time::timeout(FLUSH_PATIENCE, otlp.flush()).await;
     }
     tracing::info!("stopped");
     Ok(())

@@ -5,9 +5,9 @@
 use crate::command::Turn;
 use crate::condition::Condition;
 use crate::event::{
-    Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted, LoopbackLimit,
-    NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, RunEvent, VariableChanged,
-    Yielded,
+    ArtifactCreated, Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted,
+    LoopbackLimit, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, RunEvent,
+    VariableChanged, Yielded,
 };
 use crate::expression::Fuel;
 use crate::graph::{LoopIx, Work};
@@ -236,8 +236,21 @@ impl Run {
             Err(fault) => (Vec::new(), Some(fault)),
         };
         let cause = turn.last_sequence();
+        let made = outputs.is_some();
         let event = NodeEvent::Completed(NodeCompleted { outputs, untaken, masked, fault });
         self.emit_node(turn, ix, event, cause);
+        if made {
+            self.name_artifact(turn, ix);
+        }
+    }
+
+    /// Gives what a node produced a name, if its definition says what it is.
+    fn name_artifact(&mut self, turn: &mut Turn, ix: NodeIx) {
+        let node = self.graph.at(ix);
+        let Some(kind) = &node.artifact_type else { return };
+        let created = ArtifactCreated::of(self.key.id, &node.id, self.node(ix).execution, kind);
+        let cause = turn.last_sequence();
+        self.emit_node(turn, ix, NodeEvent::ArtifactCreated(created), cause);
     }
 
     /// Fails a node for good.

@@ -5,7 +5,7 @@
 
 use crate::fields::{Fields, Findings, ROOT};
 use crate::retry::RetryPolicy;
-use crate::{Json, JsonMap};
+use crate::{Json, JsonMap, limits};
 
 /// One thing wrong with a definition: where, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,7 @@ pub(crate) struct NodeDefinition {
     pub(crate) abide: AbideSettings,
     pub(crate) disabled: bool,
     pub(crate) output_sensitivity: Vec<(String, bool)>,
+    pub(crate) artifact_type: Option<String>,
 }
 
 /// What Abide itself reads from a node's settings.
@@ -229,11 +230,11 @@ impl NodeDefinition {
         let settings = fields.optional("settings");
         let disabled = fields.optional_flag("disabled").unwrap_or(false);
         let sensitivity = fields.optional_map("outputSensitivity").unwrap_or_default();
-        let later =
-            ["outputRole", "notes", "groupId", "agent", "envelopeContract", "artifactType", "cardType"];
-        for key in later {
+        for key in ["outputRole", "notes", "groupId", "agent", "envelopeContract"] {
             fields.optional(key);
         }
+        let artifact_type = read_artifact_type(&mut fields);
+        fields.optional("cardType");
         let place = fields.place("inputs");
         let inputs = inputs
             .iter()
@@ -259,8 +260,21 @@ impl NodeDefinition {
             abide: abide.unwrap_or_default(),
             disabled,
             output_sensitivity,
+            artifact_type,
         })
     }
+}
+
+/// What a node's outputs are called. The first releases took anything here and made nothing of it.
+fn read_artifact_type(fields: &mut Fields<'_>) -> Option<String> {
+    let given = fields.optional("artifactType")?;
+    let chars = 1..=limits::ARTIFACT_TYPE_CHARS_MAX;
+    let text = given.parse::<String>().ok().filter(|text| chars.contains(&text.chars().count()));
+    if text.is_none() {
+        let place = fields.place("artifactType");
+        fields.findings().objection(place, format!("a text of 1 to {} characters is expected", chars.end()));
+    }
+    text
 }
 
 fn read_flags(map: &JsonMap, place: &str, findings: &mut Findings) -> Vec<(String, bool)> {

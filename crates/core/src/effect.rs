@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Failure, Parent};
-use crate::{JsonMap, Lifecycle, Millis, RunId};
+use crate::{JsonMap, Lifecycle, Millis, RunId, Trace};
 
 /// One thing to do. The store writes it in the transaction that holds its event.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,6 +174,9 @@ pub struct Spawn {
     pub parent: Parent,
     /// Whether it is cancelled when its parent ends before it.
     pub cascade: bool,
+    /// The trace that it belongs to: its parent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 /// Why the children of a run are cancelled.

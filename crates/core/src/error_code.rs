@@ -41,6 +41,9 @@ table! {
     "unsupported_stream_mode" 400
         "The stream mode is unknown, or `values` is mixed with another."
         "Ask for one of `details.supported`, or for several of updates, messages and debug with commas between.";
+    "webhook_url_rejected" 400
+        "Events can't be sent to this URL: it is not https, or not an address of the public internet. Nothing was changed."
+        "Read `message`: it says what is wrong with the URL. The operator can allow private addresses with --allow-net.";
     "unauthenticated" 401
         "The request carries no API key and no token, or one that is malformed, unknown or not genuine."
         "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
@@ -71,6 +74,12 @@ table! {
     "secret_not_found" 404
         "Your tenant has no secret with this name."
         "Check the name with `abide secrets list`.";
+    "subscription_not_found" 404
+        "Your tenant has no webhook with this id."
+        "Check the id with `abide webhook list`.";
+    "artifact_not_found" 404
+        "The run has no artifact with this id."
+        "Check the id with `abide run artifacts RUN`. A run has artifacts only of nodes whose definition has an `artifactType`.";
     "key_not_found" 404
         "Your tenant has no API key with this id."
         "Check the id with `abide keys list`.";
@@ -86,6 +95,12 @@ table! {
     "run_not_ended" 409
         "The run has not ended, and only a run that has ended can be erased."
         "Cancel the run or wait for its end, and erase it then.";
+    "annotations_full" 409
+        "The run has as many annotations as one may have."
+        "Keep further remarks elsewhere, or annotate another run.";
+    "run_erased" 410
+        "What the run read and wrote was erased, so there is nothing left to look at or to remark on."
+        "Nothing brings it back. `abide run show RUN` tells what is left of it.";
     "key_in_use" 409
         "A key can't revoke itself, so that whoever manages keys is not locked out."
         "Revoke it with another key, or rotate it with `--overlap 0s`.";

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::Json;
 
 pub use node::{
-    ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed, NodeRetried,
-    NodeSkipped, NodeSpawned, NodeStarted,
+    ArtifactCreated, ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed,
+    NodeRetried, NodeSkipped, NodeSpawned, NodeStarted,
 };
 pub(crate) use run::READING;
 pub use run::{
@@ -95,6 +95,8 @@ pub enum NodeEvent {
     ChannelWritten(ChannelWritten),
     /// Accepted by a running node.
     Decided(Decided),
+    /// Accepted by a completed node: what it produced has a name now.
+    ArtifactCreated(ArtifactCreated),
 }
 
 /// Why a node or a run failed: a stable code and a sentence for people.
@@ -164,6 +166,7 @@ declare! {
     NODE_SPAWNED = 107 "node.spawned" v 1 false;
     CHANNEL_WRITTEN = 108 "channel.written" v 1 true;
     ORCHESTRATOR_DECIDED = 109 "runOrchestrator.decided" v 1 true;
+    ARTIFACT_CREATED = 110 "artifact.created" v 1 true;
 }
 
 /// Types from this number on are about one node; those below are about the run.
@@ -175,6 +178,11 @@ pub fn event_types() -> &'static [EventType] {
 }
 
 impl EventType {
+    /// The type with this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        TYPES.iter().copied().find(|kind| kind.name == name)
+    }
+
     /// The type with this number on disk.
     pub fn by_code(code: u16) -> Option<Self> {
         TYPES.iter().copied().find(|kind| kind.code == code)
@@ -304,6 +312,7 @@ impl NodeEvent {
             Self::Spawned(_) => NODE_SPAWNED,
             Self::ChannelWritten(_) => CHANNEL_WRITTEN,
             Self::Decided(_) => ORCHESTRATOR_DECIDED,
+            Self::ArtifactCreated(_) => ARTIFACT_CREATED,
         }
     }
 
@@ -319,6 +328,7 @@ impl NodeEvent {
             Self::Spawned(payload) => serde_json::to_vec(payload),
             Self::ChannelWritten(payload) => serde_json::to_vec(payload),
             Self::Decided(payload) => serde_json::to_vec(payload),
+            Self::ArtifactCreated(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -334,6 +344,7 @@ impl NodeEvent {
             NODE_SPAWNED => read(kind, payload).map(Self::Spawned),
             CHANNEL_WRITTEN => read(kind, payload).map(Self::ChannelWritten),
             ORCHESTRATOR_DECIDED => read(kind, payload).map(Self::Decided),
+            ARTIFACT_CREATED => read(kind, payload).map(Self::ArtifactCreated),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }

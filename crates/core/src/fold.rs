@@ -119,6 +119,7 @@ impl Run {
         state.configurable = started.configurable.clone();
         state.caps = started.caps;
         state.parent = started.parent.clone();
+        state.trace = started.trace.clone();
         state.reading = started.reading;
         (state.scope, state.exclusive) = (started.scope.clone(), started.exclusive);
         if let Some(ms) = started.caps.duration_ms {
@@ -235,7 +236,7 @@ impl Run {
             }
             NodeEvent::Spawned(spawned) => self.spawn(ix, spawned, folding),
             NodeEvent::ChannelWritten(written) => self.write_channel(written, folding.at)?,
-            NodeEvent::Decided(_) => {}
+            NodeEvent::Decided(_) | NodeEvent::ArtifactCreated(_) => {}
         }
         Ok(())
     }
@@ -357,6 +358,7 @@ impl Run {
             unset: spawned.unset.clone(),
             parent,
             cascade: spawned.cascade,
+            trace: self.state.trace.clone(),
         }));
     }
 

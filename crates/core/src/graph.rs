@@ -78,6 +78,8 @@ pub(crate) struct GraphNode {
     pub(crate) inputs: Vec<(String, Port)>,
     /// Outputs that are masked, or shown, whatever went in.
     pub(crate) output_sensitivity: BTreeMap<String, bool>,
+    /// What its outputs are called when they are an artifact.
+    pub(crate) artifact_type: Option<Arc<str>>,
     /// The edges that lead away.
     pub(crate) out: Vec<EdgeIx>,
     /// The rules of the edges that lead here, each with their number. Edges that close a loop don't count.

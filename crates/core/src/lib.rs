@@ -14,6 +14,9 @@
 //! | [`Event`] | `event.rs` | what has happened, and how it is encoded |
 //! | [`Record`], [`Head`] | `journal.rs` | an event with its envelope, chained to the one before |
 //! | [`Effect`] | `effect.rs` | what the shell must do once the events are durable |
+//! | [`Health`] | `delivery.rs` | how a webhook's receiver does, and when a delivery is tried again |
+//! | [`Trace`] | `trace.rs` | where something stands in a trace |
+//! | [`Annotation`] | `annotation.rs`, `secret_shape.rs` | what people say about a run, without what looks like a secret |
 //! | [`HttpRequest`], [`TaskFailure`] | `http.rs` | a request to another system, and how an attempt may fail |
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
 //! | [`Expression`] | `expression.rs` and `expression/` | CEL over the values of a run, at a bounded cost |
@@ -21,11 +24,13 @@
 //! | [`Rate`], [`Bucket`] | `rate.rs` | how often something may happen |
 
 mod advance;
+mod annotation;
 mod channel;
 mod children;
 mod command;
 mod condition;
 mod definition;
+mod delivery;
 mod effect;
 mod error_code;
 pub mod event;
@@ -53,15 +58,19 @@ mod rule;
 mod run;
 mod schema;
 mod scope;
+mod secret_shape;
 mod snapshot;
 mod summary;
 mod template;
+mod trace;
 mod why;
 mod yaml;
 
+pub use annotation::{Annotation, Signal, SignalKind, Target};
 pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Drain, Report, Start, Step};
 pub use definition::Problem;
+pub use delivery::{Gate, Health, retry_after};
 pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
@@ -86,8 +95,10 @@ pub use retry::{RetryPolicy, RetryStrategy};
 pub use rule::{Outcome, Rule, Tally, Verdict};
 pub use run::{Corrupt, Run};
 pub use schema::{Schema, SchemaError};
+pub use secret_shape::mask_secrets;
 pub use summary::{Status, Summary};
 pub use template::{JsonTemplate, Piece, Template};
+pub use trace::Trace;
 pub use why::{Reason, Why};
 pub use yaml::json_from_yaml;
 

@@ -37,8 +37,17 @@ pub const DEFINITION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Characters of a node id: it stands in a column of every event of its node.
 pub const NODE_ID_CHARS_MAX: usize = 256;
 
+/// Characters of the type of an artifact: it stands in an event of every execution of its node.
+pub const ARTIFACT_TYPE_CHARS_MAX: usize = 256;
+
 /// Characters of a reason given with a command; it is stored in the journal for good.
 pub const REASON_CHARS_MAX: usize = 4_096;
+
+/// Bytes of what an annotation says should have come out instead.
+pub const CORRECTION_BYTES_MAX: usize = 16 * 1024;
+
+/// Annotations of one run. Lists look through a run's notes, and feedback beyond this is not read by people.
+pub const ANNOTATIONS_MAX: usize = 1_000;
 
 /// Tags of one run, and characters of one tag (OpenWOP's own limits).
 pub const TAGS_MAX: usize = 100;
@@ -173,6 +182,27 @@ pub const CAUSE_CHARS_MAX: usize = 1_000;
 /// What all expressions of one node may cost together: eight of the most costly ones. They are evaluated within one
 /// decision, while others wait for the run.
 pub const NODE_FUEL_MAX: u64 = 8 * EXPRESSION_FUEL_MAX;
+
+/// How long a delivery waits after each attempt that failed; after the last it is given up. Together they are less than
+/// a day: a receiver that is mended within a working day misses nothing, and what is older is better asked for.
+pub const DELIVERY_DELAYS_MS: [i64; 8] =
+    [5_000, 30_000, 120_000, 600_000, 3_600_000, 10_800_000, 21_600_000, 43_200_000];
+
+/// Failures in a row after which a webhook is left alone for a while: fewer may be chance.
+pub const WEBHOOK_BREAKER_FAILURES: u32 = 4;
+
+/// How long a webhook is left alone at first. It doubles each time; a receiver that only restarted is not punished for
+/// an hour.
+pub const WEBHOOK_OPEN_MS_MIN: i64 = 60_000;
+
+/// How long a webhook is left alone at most before one delivery tries again.
+pub const WEBHOOK_OPEN_MS_MAX: i64 = 3_600_000;
+
+/// Failures in a row after which a webhook is tried no more. With the pauses between them they take days.
+pub const WEBHOOK_FAILURES_MAX: u32 = 100;
+
+/// How long a webhook may fail, however seldom it is tried, before it is tried no more: a week.
+pub const WEBHOOK_FAILING_MS_MAX: i64 = 604_800_000;
 
 /// Events of a rate in a second or a minute. Tokens are counted in microseconds, so there is one for each.
 pub const RATE_COUNT_MAX: u32 = 1_000_000;

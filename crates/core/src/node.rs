@@ -43,6 +43,7 @@ impl NodePhase {
             (Waiting, NodeEvent::Due(_)) => Some(Pending),
             (Running | Waiting, NodeEvent::Spawned(_)) => Some(self),
             (Running, NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_)) => Some(Running),
+            (Completed, NodeEvent::ArtifactCreated(_)) => Some(Completed),
             // A running node is never cancelled under its executor: its outcome is recorded first.
             (Pending | Waiting, NodeEvent::Cancelled(_)) => Some(Cancelled),
             _ => None,

@@ -127,7 +127,7 @@ impl RetryPolicy {
 }
 
 /// A time between half of `full` and `full`, drawn from a hash.
-fn jittered(full: Millis, retry: u32, seed: &[u8]) -> Millis {
+pub(crate) fn jittered(full: Millis, retry: u32, seed: &[u8]) -> Millis {
     let hash = sha256(&[seed, &retry.to_be_bytes()].concat());
     let drawn = hash[..8].iter().fold(0_i128, |drawn, byte| drawn << 8 | i128::from(*byte));
     let half = full - full / 2;

@@ -14,7 +14,7 @@ use crate::journal::{Head, Salt};
 use crate::lifecycle::{Hold, Lifecycle};
 use crate::node::{Node, NodePhase};
 use crate::rule::Outcome;
-use crate::{Graph, Json, JsonMap, Key, Millis, NodeIx, RunId};
+use crate::{Graph, Json, JsonMap, Key, Millis, NodeIx, RunId, Trace};
 
 /// A run: its definition, its journal's end, and everything folded from the journal.
 #[derive(Clone, Debug)]
@@ -48,6 +48,9 @@ pub(crate) struct State {
     pub(crate) configurable: Option<Json>,
     pub(crate) caps: Caps,
     pub(crate) parent: Option<Parent>,
+    /// The trace that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<Trace>,
     /// Which reading of definitions it follows.
     #[serde(default)]
     pub(crate) reading: u32,
@@ -156,6 +159,7 @@ impl Run {
             configurable: None,
             caps: Caps::default(),
             parent: None,
+            trace: None,
             reading: 0,
             nodes,
             ready: VecDeque::new(),
@@ -297,6 +301,11 @@ impl Run {
     /// The run and node it stands for.
     pub fn parent(&self) -> Option<&Parent> {
         self.state.parent.as_ref()
+    }
+
+    /// The trace that it belongs to.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.state.trace.as_ref()
     }
 
     /// Why it failed.

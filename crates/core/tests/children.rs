@@ -72,6 +72,15 @@ mod spawning {
     }
 
     #[test]
+    fn a_child_belongs_to_its_parents_trace() {
+        let parent_of_all = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let story = Story::of(&parent(ship())).traced(parent_of_all).start();
+        assert_eq!(story.run().trace().map(abide_core::Trace::parent).as_deref(), Some(parent_of_all));
+        assert_eq!(story.spawn().trace, story.run().trace().cloned());
+        assert_eq!(Story::of(&parent(ship())).start().spawn().trace, None);
+    }
+
+    #[test]
     fn ids_of_children_are_the_same_whenever_they_are_drawn_and_never_shared() {
         let two = workflow([child("one", "shipment"), child("two", "shipment")]);
         let ids = |story: &Story| (story.node("one").child, story.node("two").child);

@@ -163,6 +163,7 @@ mod start {
             configurable: None,
             sensitive: Vec::new(),
             unset: Vec::new(),
+            trace: None,
             scope: None,
             exclusive: false,
         };

@@ -20,7 +20,7 @@ use abide_core::{
 };
 use serde_json::json;
 use story::{BEGIN, SALT, Story, hours, key, notice, payload_text, run_id, type_name};
-use workflow::{noop, of_kind, workflow};
+use workflow::{fixed, identity, noop, of_kind, workflow};
 
 fn graph(definition: &str) -> Arc<Graph> {
     Arc::new(Graph::admit(definition.as_bytes()).expect("the definition is sound"))
@@ -198,6 +198,12 @@ fn supervised() -> Story {
     Story::of(&workflow(nodes).flow("lead > work > lead").with_mocks()).start().stands(Status::Completed)
 }
 
+/// A run whose one node makes an artifact.
+fn reporting() -> Story {
+    let report = identity("report").input("pages", fixed(&json!(3))).with("artifactType", json!("report"));
+    Story::of(&workflow([report])).start().stands(Status::Completed)
+}
+
 /// One line per record, and the chain that binds them all.
 fn written(journal: &[Record]) -> String {
     let mut text = String::new();
@@ -265,6 +271,11 @@ fn a_run_with_a_supervisor() {
 }
 
 #[test]
+fn a_run_that_makes_an_artifact() {
+    insta::assert_snapshot!(written(reporting().journal()));
+}
+
+#[test]
 fn a_run_that_yields() {
     let story = yielding();
     let last = &story.journal()[story.journal().len() - 1..];
@@ -286,6 +297,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         refused_order(),
         endless_order(),
         supervised(),
+        reporting(),
     ];
     let shown: BTreeSet<&str> =
         stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();

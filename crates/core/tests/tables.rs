@@ -72,6 +72,7 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     ),
     ("channel.written", "", r#"{"channel":"c","value":1,"reducer":"replace"}"#),
     ("runOrchestrator.decided", "", r#"{"kind":"terminate"}"#),
+    ("artifact.created", "", r#"{"artifactId":"art-0","artifactType":"report","nodeId":"n"}"#),
 ];
 
 fn samples() -> Vec<Sample<Event>> {

@@ -17,16 +17,19 @@ use crate::graphs::Graphs;
 use crate::hot::Hot;
 use crate::outbox::Outbox;
 use crate::shell::{Basis, Shell};
+use crate::stats::{Counters, Stats};
 use crate::timers::Timers;
+use crate::trace::{Spans, Trace};
+use crate::webhooks::Webhooks;
 use crate::{
-    Clock, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription, executor,
-    limits, outbox, reply, timers,
+    Clock, Envelopes, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription,
+    executor, limits, outbox, reply, timers, webhooks,
 };
 
 /// Runs of many tenants on one store.
 #[derive(Clone)]
 pub struct Engine {
-    shell: Arc<Shell>,
+    pub(crate) shell: Arc<Shell>,
     loops: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
@@ -42,6 +45,10 @@ pub struct EngineOptions {
     pub secrets: Arc<dyn Secrets>,
     /// Which private addresses may be reached.
     pub net: NetPolicy,
+    /// How webhooks are told of events; without it, what is on its way to them stays on disk.
+    pub webhooks: Option<Arc<dyn Envelopes>>,
+    /// Who takes the spans of what is done, if anybody does.
+    pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
     pub mocks: bool,
     /// Definitions for every tenant. They are given here because children that were asked for are started as soon as
@@ -53,7 +60,17 @@ impl EngineOptions {
     /// An engine on a store and a clock, and nothing else.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let (secrets, net) = (Arc::new(NoSecrets), NetPolicy::default());
-        Self { store, clock, failpoints: None, secrets, net, mocks: false, workflows: Vec::new() }
+        Self {
+            store,
+            clock,
+            failpoints: None,
+            secrets,
+            net,
+            webhooks: None,
+            spans: None,
+            mocks: false,
+            workflows: Vec::new(),
+        }
     }
 }
 
@@ -76,6 +93,8 @@ pub struct NewRun {
     pub parent: Option<Parent>,
     /// Who starts it.
     pub by: Option<String>,
+    /// The trace that it belongs to.
+    pub trace: Option<Trace>,
     /// What the caller says it is about.
     pub scope: Option<String>,
     /// It does not start while another that says so is under way for the same workflow and scope.
@@ -94,6 +113,7 @@ impl NewRun {
             configurable: None,
             parent: None,
             by: None,
+            trace: None,
             scope: None,
             exclusive: false,
         }
@@ -112,11 +132,14 @@ impl Engine {
             timers: Timers::default(),
             executor: Executor::new(),
             outbox: Outbox::default(),
+            webhooks: Webhooks::new(options.webhooks),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
             draining: AtomicBool::new(false),
             failpoints: options.failpoints,
+            spans: options.spans,
+            counters: Counters::default(),
             runtime: tokio::runtime::Handle::current(),
         });
         options.workflows.into_iter().for_each(|graph| shell.graphs.register(graph));
@@ -124,6 +147,7 @@ impl Engine {
             tokio::spawn(timers::run(shell.clone())),
             tokio::spawn(executor::run(shell.clone())),
             tokio::spawn(outbox::run(shell.clone())),
+            tokio::spawn(webhooks::run(shell.clone())),
             tokio::spawn(reply::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
@@ -234,7 +258,7 @@ impl Engine {
         }
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
-        let NewRun { inputs, tags, metadata, configurable, parent, by, scope, exclusive, .. } = new;
+        let NewRun { inputs, tags, metadata, configurable, parent, by, trace, scope, exclusive, .. } = new;
         let given = Start {
             inputs,
             tags,
@@ -242,6 +266,7 @@ impl Engine {
             parent,
             by,
             configurable,
+            trace,
             scope,
             exclusive,
             ..Start::of(key, salt, graph)
@@ -340,6 +365,14 @@ impl Engine {
         Ok(self.shell.store.list(query).await?)
     }
 
+    /// Whether events may be sent to this URL, and if not, why.
+    pub async fn check_webhook_url(&self, url: &str) -> Result<(), String> {
+        match &self.shell.http {
+            Ok(http) => http.check_url(url).await,
+            Err(reason) => Err(format!("this server can't send requests: {reason}")),
+        }
+    }
+
     /// The store below.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shell.store
@@ -348,6 +381,11 @@ impl Engine {
     /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.shell.clock
+    }
+
+    /// What has happened since the engine was started, and how much is under way.
+    pub fn stats(&self) -> Stats {
+        self.shell.stats()
     }
 
     /// Whether the engine is shutting down.
@@ -366,6 +404,7 @@ impl Engine {
         let commits = u32::try_from(limits::COMMITS_IN_FLIGHT_MAX).unwrap_or(u32::MAX);
         let settled = async {
             self.shell.executor.retire().await;
+            self.shell.webhooks.retire().await;
             let _ = self.shell.permits.acquire_many(commits).await;
         };
         if tokio::time::timeout(patience, settled).await.is_err() {
@@ -376,7 +415,7 @@ impl Engine {
         Ok(())
     }
 
-    fn check_open(&self) -> Result<(), Error> {
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.is_draining() { Err(Error::Draining) } else { Ok(()) }
     }
 }

@@ -23,6 +23,9 @@ pub enum Error {
     /// Only a run that has ended can be erased.
     #[error("{0} has not ended; cancel it first")]
     NotEnded(RunId),
+    /// The run has as many annotations as it may.
+    #[error("{0} has as many annotations as a run may have")]
+    AnnotationsFull(RunId),
     /// The journal of a run can't be folded.
     #[error("the journal of {run} is damaged: {corrupt}")]
     Damaged {

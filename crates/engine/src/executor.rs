@@ -15,6 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use crate::secrets::names_in;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
+use crate::trace::{self, OpenSpan, SpanKind, Spans, Trace};
 use crate::{Error, Window, limits};
 
 pub(crate) struct Executor {
@@ -29,6 +30,11 @@ impl Executor {
     pub(crate) fn new() -> Self {
         let places = Arc::new(Semaphore::new(limits::TASKS_IN_FLIGHT_MAX));
         Self { places, backlog: AtomicBool::new(true), wake: Notify::new() }
+    }
+
+    /// How many tasks could begin now.
+    pub(crate) fn free_places(&self) -> usize {
+        self.places.available_permits()
     }
 
     /// Places for all tasks that these effects begin, or none.
@@ -55,10 +61,13 @@ impl Executor {
 
 impl Shell {
     /// Executes a leased task and reports it.
-    pub(crate) fn execute(self: &Arc<Self>, row: TaskRow, place: OwnedSemaphorePermit) {
+    ///
+    /// `cause` is the commit that dispatched it, if that was a moment ago; otherwise it belongs where its run does.
+    pub(crate) fn execute(self: &Arc<Self>, row: TaskRow, place: OwnedSemaphorePermit, cause: Option<Trace>) {
         let shell = self.clone();
         self.runtime.spawn(async move {
-            shell.perform(&row).await;
+            shell.counters.dispatched();
+            shell.perform(&row, cause).await;
             drop(place);
             if shell.executor.backlog.load(Ordering::Acquire) {
                 shell.executor.wake.notify_one();
@@ -68,13 +77,14 @@ impl Shell {
 
     /// Executes a task once, and reports it until that is on disk. A report that can't be written is written again;
     /// what it tells of is not done again.
-    async fn perform(self: &Arc<Self>, row: &TaskRow) {
+    async fn perform(self: &Arc<Self>, row: &TaskRow, cause: Option<Trace>) {
+        let mut dispatch = Dispatch::of(cause);
         let mut outcome = None;
         loop {
             let tried = match &outcome {
-                None => self.outcome_of(row).await.map(|found| outcome = Some(found)),
-                Some(outcome) => match self.report(row, outcome).await {
-                    Ok(()) => return,
+                None => self.outcome_of(row, &mut dispatch).await.map(|found| outcome = Some(found)),
+                Some(outcome) => match dispatch.within(self.report(row, outcome)).await {
+                    Ok(()) => return dispatch.end(outcome.is_err()),
                     Err(error) => Err(error),
                 },
             };
@@ -100,9 +110,14 @@ impl Shell {
     }
 
     /// Does what the task asks for.
-    async fn outcome_of(self: &Arc<Self>, row: &TaskRow) -> Result<Result<Product, TaskFailure>, Error> {
+    async fn outcome_of(
+        self: &Arc<Self>,
+        row: &TaskRow,
+        dispatch: &mut Dispatch,
+    ) -> Result<Result<Product, TaskFailure>, Error> {
         let cell = self.cell(row.key).await?;
         let performed = cell.lock().map(|ahead| {
+            dispatch.begin(self.spans.as_ref(), row, ahead.run.trace());
             let safe = !row.retaken || ahead.run.may_repeat(&row.task);
             ahead.run.perform_task(&row.task).map(|performance| (performance, safe))
         });
@@ -118,7 +133,7 @@ impl Shell {
         match performance {
             Performance::Done(done) => Ok(done.map_err(final_failure)),
             Performance::Http(_) if !safe => Ok(Err(outcome_unknown(&row.task.node))),
-            Performance::Http(request) => self.request(row, &request).await,
+            Performance::Http(request) => self.request(row, &request, dispatch.own.as_ref()).await,
         }
     }
 
@@ -140,6 +155,7 @@ impl Shell {
         &self,
         row: &TaskRow,
         request: &HttpRequest,
+        trace: Option<&Trace>,
     ) -> Result<Result<Product, TaskFailure>, Error> {
         let http = match &self.http {
             Ok(http) => http,
@@ -155,8 +171,50 @@ impl Shell {
             }
         }
         let look_up = |name: &str| values.get(name).cloned();
-        let performed = http.perform(request, &look_up);
+        let performed = http.perform(request, &look_up, trace);
         Ok(performed.await.map(|outputs| Product::of(Some(outputs))))
+    }
+}
+
+/// One task on its way through the executor, as its trace sees it.
+struct Dispatch {
+    /// What led to it.
+    cause: Option<Trace>,
+    /// Its own place in the trace, once it is known which trace that is.
+    own: Option<Trace>,
+    span: Option<OpenSpan>,
+}
+
+impl Dispatch {
+    fn of(cause: Option<Trace>) -> Self {
+        Self { cause, own: None, span: None }
+    }
+
+    /// Begins it, unless it has begun. A task that a dead process left behind belongs where its run does.
+    fn begin(&mut self, spans: Option<&Arc<dyn Spans>>, row: &TaskRow, of_run: Option<&Trace>) {
+        let Some(above) = self.cause.as_ref().or(of_run).filter(|_| self.own.is_none()) else { return };
+        let own = trace::below(above);
+        self.span = spans.filter(|_| own.sampled).map(|spans| {
+            let mut span = OpenSpan::begin(spans, "dispatch", SpanKind::Internal, &own, Some(above.span_id));
+            span.note("openwop.run_id", row.key.id);
+            span.note("openwop.node_id", &row.task.node);
+            span.note("abide.tenant", row.key.tenant.0);
+            span.note("abide.execution", row.task.execution);
+            span.note("abide.retaken", row.retaken);
+            span
+        });
+        self.own = Some(own);
+    }
+
+    /// Does something as part of it.
+    async fn within<F: Future>(&self, work: F) -> F::Output {
+        trace::carried(self.own.clone(), work).await
+    }
+
+    fn end(self, failed: bool) {
+        if let Some(span) = self.span {
+            span.end(failed);
+        }
     }
 }
 
@@ -211,7 +269,7 @@ fn begin(shell: &Arc<Shell>, rows: Vec<TaskRow>, mut places: OwnedSemaphorePermi
     }
     for row in rows {
         if let Some(place) = places.split(1) {
-            shell.execute(row, place);
+            shell.execute(row, place, None);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | [`NetPolicy`] | `http/policy.rs`, `http/address.rs` | which addresses may be reached |
 //! | `Hop`, `Resolver` | `http/connect.rs` | connections that keep to the policy |
 //! | `Outgoing` | `http/outgoing.rs` | the request with its secrets, checked |
+//! | post | `http/post.rs` | one event to one webhook |
 //! | answer | `http/answer.rs` | the response as the node's output |
 //! | `Scrub` | `http/scrub.rs`, `http/search.rs` | takes secrets out of what comes back |
 //! | failure | `http/failure.rs` | every way to fail, with its code |
@@ -18,6 +19,7 @@ mod connect;
 mod failure;
 mod outgoing;
 mod policy;
+mod post;
 mod scrub;
 mod search;
 
@@ -26,13 +28,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use abide_core::{HttpRequest, Json, Reached, TaskFailure};
+use abide_core::{HttpRequest, Json, Reached, TaskFailure, Trace};
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response, redirect, retry};
 use tokio::time::{Instant, timeout_at};
 
 pub use address::Net;
 pub use policy::{Allowed, NetPolicy};
+
+pub(crate) use post::Post;
 
 use connect::{HOP, Hop, MarkConnected, Resolver};
 use outgoing::Outgoing;
@@ -49,12 +53,14 @@ pub struct HttpUnavailable(String);
 pub struct HttpExecutor {
     client: Client,
     policy: Arc<NetPolicy>,
+    resolver: Arc<Resolver>,
 }
 
 impl HttpExecutor {
     /// An executor that reaches what `policy` lets it reach. It reads the system's CA certificates, once.
     pub fn new(policy: NetPolicy) -> Result<Self, HttpUnavailable> {
         let policy = Arc::new(policy);
+        let resolver = Arc::new(Resolver::new(policy.clone()));
         let client = Client::builder()
             .user_agent(concat!("abide/", env!("CARGO_PKG_VERSION")))
             .no_proxy()
@@ -65,22 +71,24 @@ impl HttpExecutor {
             // nobody can tell whether the request arrived. A new one costs a round trip and knows.
             .pool_max_idle_per_host(0)
             .connect_timeout(Duration::from_millis(limits::HTTP_CONNECT_MS_MAX))
-            .dns_resolver(Resolver::new(policy.clone()))
+            .dns_resolver(resolver.clone())
             .connector_layer(MarkConnected)
             .build()
             .map_err(|error| HttpUnavailable(failure::causes(&error)))?;
-        Ok(Self { client, policy })
+        Ok(Self { client, policy, resolver })
     }
 
     /// Makes one attempt. The answer is `{"status", "headers", "body"}`, or says how it failed.
     ///
+    /// The request carries its place in a trace, unless the node's own headers name one.
     /// The values of secrets are looked up before the first await. To stop an attempt, drop it.
     pub fn perform<'a>(
         &'a self,
         request: &'a HttpRequest,
         secrets: &dyn Fn(&str) -> Option<String>,
+        trace: Option<&Trace>,
     ) -> impl Future<Output = Result<Json, TaskFailure>> + Send + use<'a> {
-        let prepared = outgoing::prepare(request, secrets);
+        let prepared = outgoing::prepare(request, secrets, trace);
         async move {
             let (outgoing, forms) = prepared?;
             let scrub = apart(forms.bytes(), move || Scrub::new(&forms)).await?;

@@ -10,12 +10,17 @@
 //! | past | `past.rs` | a run as it stood before some event |
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
+//! | annotations, [`Artifact`] | `annotations.rs`, `artifacts.rs` | what people say about a run, and what it made |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
+//! | [`Envelopes`] | `webhooks.rs` | events to webhooks, in order and until they arrive |
+//! | [`trace`], [`Stats`] | `trace.rs`, `stats.rs` | what is told of the work: spans and counts |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 
+mod annotations;
 mod apart;
+mod artifacts;
 mod cache;
 mod clock;
 mod engine;
@@ -31,10 +36,15 @@ mod past;
 mod reply;
 mod secrets;
 mod shell;
+mod stats;
 mod timers;
+pub mod trace;
 pub mod verify;
 mod watch;
+mod webhooks;
 
+pub use annotations::Annotated;
+pub use artifacts::{Artifact, Content};
 pub use clock::{Clock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;
@@ -42,4 +52,6 @@ pub use failpoint::{Failpoints, Window};
 pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use reply::Reply;
 pub use secrets::{Lookup, NoSecrets, Secrets};
+pub use stats::Stats;
 pub use watch::Subscription;
+pub use webhooks::{Enclosed, Envelope, Envelopes};

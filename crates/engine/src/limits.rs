@@ -103,8 +103,26 @@ pub const HTTP_SEARCH_BYTES_MAX: usize = 32 * 1024;
 /// off; slow names must leave most of that pool's threads to others.
 pub const HTTP_LOOKUPS_MAX: usize = 32;
 
+/// Artifacts that are read at once while one is looked for by its name.
+pub const ARTIFACTS_PAGE_MAX: usize = 1_000;
+
 /// Events that are read at once to fold a run as it stood once.
 pub const PAST_EVENTS_MAX: usize = 256;
+/// How long one attempt at a delivery to a webhook may take (OpenWOP's own bound).
+pub const WEBHOOK_TIMEOUT_MS: u64 = 5000;
+
+/// How long the host of a webhook is looked up when it is registered. One that takes longer is judged when it is sent
+/// to.
+pub const WEBHOOK_LOOKUP_MS: u64 = 2000;
+
+/// Bytes of a receiver's answer that are read, so that it can end as it likes; they are dropped.
+pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 4096;
+
+/// Deliveries under way to one webhook at once, each of another run. A slow receiver holds no more places than these.
+pub const WEBHOOK_IN_FLIGHT_MAX: usize = 8;
+
+/// Deliveries under way in all: each holds an event in memory.
+pub const WEBHOOKS_IN_FLIGHT_MAX: usize = 256;
 
 /// How long a receipt is kept at least. OpenWOP asks for a day: whoever repeats a request later must look first.
 pub const RECEIPT_KEPT_MS: i64 = 24 * 3_600_000;

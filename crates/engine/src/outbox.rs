@@ -48,10 +48,15 @@ async fn pass(shell: &Arc<Shell>) -> Result<bool, Error> {
     // What could not be delivered holds up what the same sender tells the same receiver later: a child has to be
     // started before it can be cancelled.
     let mut held: HashSet<Line> = HashSet::new();
+    let (mut delivered, mut left) = (0, 0);
     loop {
         let page = shell.store.outbox(after, limits::DELIVER_MAX).await?;
-        let Some(last) = page.last() else { return Ok(held.is_empty()) };
+        let Some(last) = page.last() else {
+            shell.counters.passed(delivered, left);
+            return Ok(held.is_empty());
+        };
         after = Some(last.at);
+        left += page.len();
         let mut lines: BTreeMap<Line, Vec<MessageRow>> = BTreeMap::new();
         for message in page {
             lines.entry((message.at.sender, message.at.receiver)).or_default().push(message);
@@ -63,9 +68,11 @@ async fn pass(shell: &Arc<Shell>) -> Result<bool, Error> {
             deliveries.spawn(async move { (line, deliver_all(&shell, messages).await) });
         }
         let mut moot: Vec<MessageRef> = Vec::new();
-        for (line, delivered) in deliveries.join_all().await {
-            moot.extend(delivered.moot);
-            if delivered.stuck {
+        for (line, told) in deliveries.join_all().await {
+            delivered += told.recorded;
+            left = left.saturating_sub(told.recorded + told.moot.len());
+            moot.extend(told.moot);
+            if told.stuck {
                 held.insert(line);
             }
         }
@@ -81,6 +88,8 @@ type Line = (Key, RunId);
 /// What became of the messages on one line.
 #[derive(Default)]
 struct Told {
+    /// How many stand in the receiver's journal now.
+    recorded: usize,
     /// Those that nobody can receive.
     moot: Vec<MessageRef>,
     /// One could not be delivered, and the ones behind it were not tried.
@@ -97,7 +106,7 @@ async fn deliver_all(shell: &Arc<Shell>, messages: Vec<MessageRow>) -> Told {
             Message::Cascade(cascade) => cancel_child(shell, at, cascade).await,
         };
         match delivered {
-            Delivered::Recorded => {}
+            Delivered::Recorded => line.recorded += 1,
             Delivered::Moot => line.moot.push(at),
             Delivered::Not => {
                 line.stuck = true;
@@ -189,6 +198,7 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
         parent: Some(spawn.parent),
         sensitive: spawn.sensitive,
         unset: spawn.unset,
+        trace: spawn.trace,
         ..Start::of(spawn.child.of(tenant), salt, graph)
     };
     let basis = Basis { consumed: Some(at), ..Basis::default() };

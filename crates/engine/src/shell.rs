@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Step, limits as core_limits};
+use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, limits as core_limits};
 use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -12,8 +12,11 @@ use crate::graphs::Graphs;
 use crate::hot::{Ahead, Cell, Hot};
 use crate::outbox::Outbox;
 use crate::reply::Reply;
+use crate::stats::Counters;
 use crate::timers::Timers;
+use crate::trace::{self, OpenSpan, SpanKind, Spans, Trace};
 use crate::watch::Watchers;
+use crate::webhooks::Webhooks;
 use crate::{Clock, Error, Failpoints, HttpExecutor, Secrets, Window, limits};
 
 /// Everything the parts of the engine share.
@@ -26,11 +29,14 @@ pub(crate) struct Shell {
     pub(crate) timers: Timers,
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
+    pub(crate) webhooks: Webhooks,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) draining: AtomicBool,
     pub(crate) failpoints: Option<Arc<Failpoints>>,
+    pub(crate) spans: Option<Arc<dyn Spans>>,
+    pub(crate) counters: Counters,
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
@@ -51,7 +57,13 @@ struct Pending {
     /// The head once it is durable.
     next: u64,
     effects: Vec<Effect>,
-    ended: bool,
+    /// How the run has ended with it, if it has.
+    ended: Option<Status>,
+    /// Whether the run begins with it.
+    begins: bool,
+    /// The place of what follows from it in the run's trace, and the span of the commit itself.
+    trace: Option<Trace>,
+    span: Option<OpenSpan>,
     /// Places at the executor for the tasks that begin with it.
     places: Option<OwnedSemaphorePermit>,
     answer: oneshot::Sender<Result<(), abide_store::Error>>,
@@ -173,9 +185,20 @@ impl Shell {
         let places = self.executor.reserve(&commit.effects);
         commit.boot = if places.is_some() { self.store.boot() } else { 0 };
         let (answer, answered) = oneshot::channel();
-        let ended = ahead.run.lifecycle().is_terminal();
-        let effects = commit.effects.clone();
-        let pending = Pending { cell: cell.clone(), next, effects, ended, places, answer, _permit: permit };
+        let ended = ahead.run.lifecycle().is_terminal().then(|| ahead.run.status());
+        let (trace, span) = self.trace_commit(&ahead.run, &commit, lane);
+        let pending = Pending {
+            cell: cell.clone(),
+            next,
+            effects: commit.effects.clone(),
+            ended,
+            begins: commit.base.next == 0,
+            trace,
+            span,
+            places,
+            answer,
+            _permit: permit,
+        };
         let shell = self.clone();
         let lane = ahead.lane;
         let submitted =
@@ -187,18 +210,32 @@ impl Shell {
         answered
     }
 
+    /// Where a commit stands in a trace: below what the current task does, or else in the trace of its run.
+    fn trace_commit(&self, run: &Run, commit: &Commit, lane: Lane) -> (Option<Trace>, Option<OpenSpan>) {
+        let Some(above) = trace::current().or_else(|| run.trace().cloned()) else { return (None, None) };
+        let Some(spans) = self.spans.as_ref().filter(|_| above.sampled) else { return (Some(above), None) };
+        let own = trace::below(&above);
+        let mut span = OpenSpan::begin(spans, "commit", SpanKind::Internal, &own, Some(above.span_id));
+        span.note("openwop.run_id", commit.key.id);
+        span.note("abide.tenant", commit.key.tenant.0);
+        span.note("abide.events", commit.records.len());
+        span.note("abide.lane", if lane == Lane::Interactive { "interactive" } else { "background" });
+        (Some(own), Some(span))
+    }
+
     /// A commit was answered: called by the store, in order for each run.
     fn answered(self: &Arc<Self>, mut pending: Pending, result: Result<(), abide_store::Error>) {
         let cell = pending.cell.clone();
         match &result {
             Ok(()) => {
                 cell.settle(pending.next);
-                if pending.ended {
+                if pending.ended.is_some() {
                     self.hot.remove(&cell);
                 }
-                self.watchers.tell(cell.key, pending.next, pending.ended);
+                self.counters.count(pending.begins, pending.ended);
+                self.watchers.tell(cell.key, pending.next, pending.ended.is_some());
                 let (effects, places) = (std::mem::take(&mut pending.effects), pending.places.take());
-                self.carry_out(cell.key, effects, places);
+                self.carry_out(cell.key, effects, places, pending.trace.as_ref());
             }
             Err(error) => {
                 use abide_store::Error::{Claimed, Delivered, Fenced, Receipted, Stale};
@@ -209,19 +246,31 @@ impl Shell {
                 self.hot.remove(&cell);
             }
         }
+        if let Some(span) = pending.span.take() {
+            span.end(result.is_err());
+        }
         // Whoever asked may have gone away; what was decided stands all the same.
         let _ = pending.answer.send(result);
     }
 
     /// Everything here is also on disk: if the process dies now, the next start does it.
-    fn carry_out(self: &Arc<Self>, key: Key, effects: Vec<Effect>, mut places: Option<OwnedSemaphorePermit>) {
+    fn carry_out(
+        self: &Arc<Self>,
+        key: Key,
+        effects: Vec<Effect>,
+        mut places: Option<OwnedSemaphorePermit>,
+        trace: Option<&Trace>,
+    ) {
         for effect in effects {
             match effect {
                 Effect::ArmTimer { timer, due } => self.timers.arm(TimerRow { due, key, timer }),
                 Effect::DropTimer { timer, due } => self.timers.disarm(&TimerRow { due, key, timer }),
                 Effect::Dispatch { task, fence } => {
                     match places.as_mut().and_then(|places| places.split(1)) {
-                        Some(place) => self.execute(TaskRow { key, task, fence, retaken: false }, place),
+                        Some(place) => {
+                            let row = TaskRow { key, task, fence, retaken: false };
+                            self.execute(row, place, trace.cloned());
+                        }
                         None => self.executor.note_backlog(),
                     }
                 }

@@ -93,6 +93,12 @@ impl Timers {
         due
     }
 
+    /// How long the first timer has been due.
+    pub(crate) fn overdue_ms(&self, now: Millis) -> Millis {
+        let near = self.near.lock().expect("no thread panics holding this");
+        near.rows.first().map_or(0, |row| now.saturating_sub(row.due).max(0))
+    }
+
     /// When to look again: at the first timer, or when the horizon comes near.
     fn next_look(&self) -> Millis {
         let near = self.near.lock().expect("no thread panics holding this");
@@ -171,9 +177,10 @@ async fn refill(shell: &Arc<Shell>, now: Millis) -> Result<(), Error> {
 /// Fires one timer. Unless its run is beyond reading, it is gone from the store then, or in memory again.
 async fn fire(shell: Arc<Shell>, row: TimerRow) {
     shell.pass(Window::EffectReport);
+    let late_ms = shell.clock.now().saturating_sub(row.due);
     let command = Command::Fire(row.timer.clone());
     match shell.decide(row.key, &command, Lane::Background, Basis::default(), |_| ()).await {
-        Ok(()) => {}
+        Ok(()) => shell.counters.fired(late_ms),
         // Somebody ended the wait first; the row left the store with that commit.
         Err(Error::Rejected(Rejection::NoSuchTimer | Rejection::Ended(_))) => {}
         // The row says earlier than the journal, which is damage: left alone until the next look at the disk.

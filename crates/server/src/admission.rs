@@ -36,6 +36,7 @@ pub(crate) struct Admission {
     requests: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    capacity: Capacity,
 }
 
 /// A place, held for as long as this lives.
@@ -48,7 +49,13 @@ impl Admission {
             requests: places(capacity.requests),
             waiting: places(capacity.waiting),
             bodies: places(capacity.body_bytes / UNIT),
+            capacity,
         }
+    }
+
+    /// How many polls and streams are open.
+    pub(crate) fn waiting(&self) -> usize {
+        self.capacity.waiting.saturating_sub(self.waiting.available_permits())
     }
 
     /// A place for a request; those that wait for something to happen have places of their own.
@@ -121,7 +128,8 @@ mod tests {
         let small = room(header::CONTENT_LENGTH, "2048").unwrap();
         assert!(small.is_some());
         drop(large);
-        assert!(room(header::TRANSFER_ENCODING, "chunked").unwrap().is_some());
+        let chunked = room(header::TRANSFER_ENCODING, "chunked").unwrap();
+        assert!(chunked.is_some());
         assert!(room(header::CONTENT_LENGTH, "1").is_err());
     }
 

@@ -18,12 +18,16 @@ use crate::error::ApiError;
 use crate::gate::{self, Gate};
 use crate::idempotency::Slots;
 use crate::keys::Keys;
+use crate::metrics::Metrics;
 use crate::oidc::Oidc;
 use crate::operation::Operation;
+use crate::otlp::Otlp;
 use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
 use crate::stream::Feeds;
+use crate::trace;
 use crate::verbs::Verbs;
+use crate::webhooks::Signer;
 use crate::{nowhere, openapi, openwop, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
@@ -43,8 +47,12 @@ pub struct AppOptions {
     pub capacity: Capacity,
     /// Users' named secrets.
     pub secrets: Arc<SecretStore>,
+    /// What signs events to webhooks.
+    pub signer: Arc<Signer>,
     /// The test clock, in `abide dev --test-clock` alone.
     pub test_clock: Option<Arc<TestClock>>,
+    /// Where spans are sent to, if they are.
+    pub otlp: Option<Arc<Otlp>>,
 }
 
 /// What the handlers share.
@@ -55,6 +63,7 @@ pub struct App {
     admission: Admission,
     slots: Slots,
     stopping: watch::Sender<bool>,
+    metrics: Metrics,
     discovery: OnceLock<openwop::discovery::Document>,
     openapi: OnceLock<openapi::Document>,
 }
@@ -62,6 +71,7 @@ pub struct App {
 impl App {
     /// A server that is not listening yet.
     pub fn new(options: AppOptions) -> Arc<Self> {
+        let metrics = Metrics::of(&options);
         let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
         Arc::new(Self {
             options,
@@ -70,6 +80,7 @@ impl App {
             admission,
             slots: Slots::default(),
             stopping: watch::Sender::new(false),
+            metrics,
             discovery: OnceLock::new(),
             openapi: OnceLock::new(),
         })
@@ -102,6 +113,18 @@ impl App {
 
     pub(crate) fn secrets(&self) -> &SecretStore {
         &self.options.secrets
+    }
+
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.options.signer
+    }
+
+    pub(crate) fn otlp(&self) -> Option<&Arc<Otlp>> {
+        self.options.otlp.as_ref()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     pub(crate) fn test_clock(&self) -> Option<&Arc<TestClock>> {
@@ -166,6 +189,7 @@ impl App {
             .method_not_allowed_fallback(nowhere::no_such_method)
             .layer(middleware::from_fn(contain_panics))
             .layer(middleware::from_fn_with_state(self.clone(), tell_time))
+            .layer(middleware::from_fn_with_state(self.clone(), trace::follow))
             .with_state(self.clone());
         Verbs::new(router, verbs)
     }

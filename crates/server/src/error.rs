@@ -58,7 +58,8 @@ impl ApiError {
     /// A failure of ours. What exactly stands in the log, under the id that the caller gets.
     pub(crate) fn internal(what: &dyn std::fmt::Display) -> Self {
         let id = uuid::Uuid::new_v4().simple().to_string();
-        tracing::error!(correlation_id = %id, error = %what, "a request failed");
+        let trace_id = abide_engine::trace::current().map(|trace| trace.id());
+        tracing::error!(correlation_id = %id, trace_id, error = %what, "a request failed");
         let message =
             "something failed inside the server; the log has the details under details.correlationId";
         Self::new("internal_error", message).with("correlationId", id)
@@ -130,6 +131,15 @@ impl From<EngineError> for ApiError {
             EngineError::NotEnded(run) => {
                 let message = format!("{run} has not ended; cancel it first, or wait for its end");
                 Self::new("run_not_ended", message)
+            }
+            EngineError::Erased(run) => {
+                let message = format!("what {run} read and wrote was erased; only its outline is left");
+                Self::new("run_erased", message)
+            }
+            EngineError::AnnotationsFull(run) => {
+                let most = abide_core::limits::ANNOTATIONS_MAX;
+                let message = format!("{run} has {most} annotations, which is as many as a run may have");
+                Self::new("annotations_full", message)
             }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")

@@ -16,6 +16,7 @@ use crate::error::{ApiError, Result};
 use crate::limits;
 use crate::operation::{Access, Operation};
 use crate::scope::Scope;
+use crate::trace::{self, Visit};
 
 /// The gate of one operation.
 #[derive(Clone)]
@@ -26,6 +27,8 @@ pub(crate) struct Gate {
     pub(crate) waits: bool,
     /// Bytes that its body may have.
     pub(crate) body_bytes_max: usize,
+    /// Its path, as the table has it.
+    pub(crate) route: &'static str,
 }
 
 impl Gate {
@@ -34,17 +37,20 @@ impl Gate {
         let is_definition = operation.path.starts_with("/v1/workflows");
         let body_bytes_max =
             if is_definition { limits::DEFINITION_BYTES_MAX } else { limits::BODY_BYTES_MAX };
-        Self { app: app.clone(), access: operation.access, waits: operation.waits, body_bytes_max }
+        let (access, waits, route) = (operation.access, operation.waits, operation.path);
+        Self { app: app.clone(), access, waits, body_bytes_max, route }
     }
 }
 
 /// Lets a request through to its handler, or answers it.
 pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let visit = trace::visit(&request);
+    visit.came_to(gate.route);
     if gate.access == Access::Public && request.method() == Method::GET {
         // Whoever asks whether the server lives should hear it most of all when it is busy.
         return next.run(request).await;
     }
-    match gate.admit(request.headers()).await {
+    match gate.admit(request.headers(), &visit).await {
         Ok(Admitted { principal, place, room }) => {
             if let Some(principal) = principal {
                 request.extensions_mut().insert(principal);
@@ -65,13 +71,13 @@ struct Admitted {
 }
 
 impl Gate {
-    async fn admit(&self, headers: &HeaderMap) -> Result<Admitted> {
+    async fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<Admitted> {
         let place = self.app.admission().enter(self.waits)?;
         let principal = match self.access {
             Access::Public => None,
-            Access::AnyKey => Some(self.authenticate(headers).await?),
+            Access::AnyKey => Some(self.authenticate(headers, visit).await?),
             Access::Scope(scope) => {
-                let principal = self.authenticate(headers).await?;
+                let principal = self.authenticate(headers, visit).await?;
                 check_scope(&principal, scope)?;
                 Some(principal)
             }
@@ -81,8 +87,9 @@ impl Gate {
     }
 
     /// Who it is, unless they ask too often.
-    async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal> {
+    async fn authenticate(&self, headers: &HeaderMap, visit: &Visit) -> Result<Principal> {
         let principal = auth::authenticate(&self.app, headers).await?;
+        visit.is_of(&principal);
         self.app.limiter().take(&principal, self.app.engine().clock().now())?;
         Ok(principal)
     }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::TenantId;
+use abide_engine::trace;
 use abide_store::Receipt;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -154,6 +155,7 @@ where
             },
         }
     };
+    let all = trace::carried(trace::current(), all);
     let done = tokio::spawn(all.in_current_span()).await;
     done.unwrap_or_else(|error| Err(ApiError::internal(&error)))
 }

@@ -18,6 +18,8 @@
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
+//! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
+//! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod admission;
@@ -36,12 +38,14 @@ mod keys;
 mod keys_api;
 pub mod limits;
 mod listen;
+mod metrics;
 mod names;
 mod nowhere;
 mod oidc;
 mod openapi;
 mod openwop;
 mod operation;
+mod otlp;
 mod page;
 mod people_api;
 mod rates;
@@ -53,7 +57,9 @@ mod secrets_api;
 mod shape;
 mod stream;
 mod time;
+mod trace;
 mod verbs;
+mod webhooks;
 
 pub use admission::Capacity;
 pub use app::{App, AppOptions};
@@ -63,7 +69,9 @@ pub use keys_api::{KeyPage, KeyView, MadeKey};
 pub use listen::serve;
 pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
+pub use otlp::Otlp;
 pub use rates::Rates;
 pub use scope::{Scope, Scopes};
 pub use secrets::SecretStore;
 pub use time::rfc3339;
+pub use webhooks::Signer;

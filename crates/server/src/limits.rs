@@ -46,6 +46,43 @@ pub const LIST_RUNS_DEFAULT: usize = 50;
 /// How long a single step of the test clock may be: ten years.
 pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 
+/// Webhooks of one tenant. Each is told of events on its own, so they multiply the work that events make.
+pub const WEBHOOKS_MAX: usize = 100;
+
+/// Event types that one webhook names; OpenWOP knows fewer.
+pub const WEBHOOK_TYPES_MAX: usize = 200;
+
+/// Tags that a run must carry to be told of; a run has no more.
+pub const WEBHOOK_TAGS_MAX: usize = 100;
+
+/// Characters of a tag, as a run has them.
+pub const WEBHOOK_TAG_CHARS_MAX: usize = 256;
+
+/// Characters of a secret that signs, if the caller brings one. A shorter one could be guessed from a delivery.
+pub const WEBHOOK_SECRET_CHARS_MIN: usize = 16;
+/// Bytes of such a secret.
+pub const WEBHOOK_SECRET_BYTES_MAX: usize = 256;
+
+/// Deliveries in one page of a list.
+pub const LIST_DELIVERIES_MAX: usize = 200;
+
+/// Annotations or artifacts in one page of a list.
+pub const LIST_ENTRIES_MAX: usize = 500;
+/// Annotations or artifacts in a page that does not say.
+pub const LIST_ENTRIES_DEFAULT: usize = 100;
+
+/// Spans that wait for the collector. A busy second makes fewer; what finds no room is counted and gone.
+pub const SPANS_WAITING_MAX: usize = 8192;
+
+/// Spans in one request to the collector: well below what collectors take.
+pub const SPANS_SENT_MAX: usize = 512;
+
+/// How long a few spans wait for more before they are sent.
+pub const SPANS_LINGER_MS: u64 = 1000;
+
+/// How long the collector may take for one request. What waits meanwhile is bounded.
+pub const SPANS_SEND_MS_MAX: u64 = 10_000;
+
 /// Characters of an Idempotency-Key (OpenWOP's own bound).
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 

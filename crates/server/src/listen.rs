@@ -98,6 +98,7 @@ impl Doors {
         let _ = tune(&stream);
         let connection = self.http.serve_connection(TokioIo::new(stream), self.service.clone());
         let stopped = stopped(self.app.stopping());
+        let open = self.app.metrics().connected();
         tokio::spawn(async move {
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
@@ -108,7 +109,7 @@ impl Doors {
                     let _ = connection.await;
                 }
             }
-            drop(place);
+            drop((place, open));
         });
     }
 

@@ -107,12 +107,15 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
         "security": security(operation.access),
     });
     if !operation.takes.is_empty() {
-        let content: Map<String, Value> = operation
-            .takes
-            .iter()
-            .map(|takes| (takes.content_type.to_owned(), media(takes.schema.map(|make| schemas.taken(make)))))
-            .collect();
-        described["requestBody"] = json!({ "required": operation.body_required, "content": content });
+        let mut content = Map::new();
+        let mut required = operation.body_required;
+        for takes in &operation.takes {
+            let schema = takes.schema.map(|make| schemas.taken(make));
+            // No body stands for an empty object, which is all that some operations need.
+            required &= schema.as_ref().is_none_or(|schema| !schemas.takes_nothing(schema));
+            content.insert(takes.content_type.to_owned(), media(schema));
+        }
+        described["requestBody"] = json!({ "required": required, "content": content });
     }
     described
 }

@@ -1,9 +1,13 @@
 //! OpenWOP v1: workflows, runs and their events in its words.
 
+pub(crate) mod annotations;
+pub(crate) mod artifacts;
 pub(crate) mod control;
 pub(crate) mod discovery;
 pub(crate) mod events;
 mod mask;
+pub(crate) mod paging;
 pub(crate) mod runs;
 pub(crate) mod snapshot;
+pub(crate) mod webhooks;
 pub(crate) mod workflows;

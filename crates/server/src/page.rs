@@ -14,7 +14,7 @@ use crate::limits::{LIST_PAGE_DEFAULT, LIST_PAGE_MAX};
 pub(crate) struct PageQuery {
     /// How many there may be in it.
     #[serde(default, deserialize_with = "limit")]
-    #[schemars(with = "Option<u16>")]
+    #[schemars(with = "u16", range(min = 1, max = LIST_PAGE_MAX))]
     pub(crate) limit: Option<usize>,
     /// The `nextCursor` of the page before.
     pub(crate) cursor: Option<String>,

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
-use crate::{dev, health, journal, keys_api, openapi, openwop, people_api, secrets_api, shape};
+use crate::{dev, health, journal, keys_api, metrics, openapi, openwop, people_api, secrets_api, shape};
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &App) -> Vec<Operation> {
@@ -22,10 +22,20 @@ pub(crate) fn documented() -> Vec<Operation> {
 }
 
 fn everywhere() -> Vec<Operation> {
-    [server(), workflows(), runs(), events(), control(), secrets(), keys(), people()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let families = [
+        server(),
+        workflows(),
+        runs(),
+        events(),
+        control(),
+        annotations(),
+        artifacts(),
+        secrets(),
+        webhooks(),
+        keys(),
+        people(),
+    ];
+    families.into_iter().flatten().collect()
 }
 
 fn server() -> Vec<Operation> {
@@ -45,6 +55,9 @@ fn server() -> Vec<Operation> {
             .public()
             .conditional()
             .answers::<shape::Object>(200, "An OpenAPI 3.1 document."),
+        Operation::get("/metrics", "metrics", "What the server counts.", metrics::show)
+            .scope(Scope::MetricsRead)
+            .answers_content(200, metrics::CONTENT_TYPE, "The metrics, as OpenMetrics text."),
     ]
 }
 
@@ -181,6 +194,50 @@ fn events() -> Vec<Operation> {
     ]
 }
 
+fn annotations() -> Vec<Operation> {
+    use openwop::annotations::{Annotate, AnnotationDoc, Annotations, create, list};
+    vec![
+        // OpenWOP names no scope for it. It is something new about a run, so it takes the scope that makes new things:
+        // a key that may only look must not write.
+        Operation::post("/v1/runs/{runId}/annotations", "annotateRun", "Says something about a run.", create)
+            .scope(Scope::RunsCreate)
+            .takes::<Annotate>()
+            .idempotent()
+            .answers::<AnnotationDoc>(201, "It is on disk.")
+            .refuses(&["run_not_found", "run_erased", "annotations_full"]),
+        Operation::get(
+            "/v1/runs/{runId}/annotations",
+            "listAnnotations",
+            "What was said about a run, oldest first.",
+            list,
+        )
+        .scope(Scope::RunsRead)
+        .query::<openwop::paging::Paging>()
+        .answers::<Annotations>(200, "A page of annotations.")
+        .refuses(&["run_not_found"]),
+    ]
+}
+
+fn artifacts() -> Vec<Operation> {
+    use openwop::artifacts::{ArtifactDoc, Artifacts, list, show};
+    vec![
+        Operation::get(
+            "/v1/runs/{runId}/artifacts",
+            "listArtifacts",
+            "What a run made so far, oldest first.",
+            list,
+        )
+        .scope(Scope::ArtifactsRead)
+        .query::<openwop::paging::Paging>()
+        .answers::<Artifacts>(200, "A page of artifacts.")
+        .refuses(&["run_not_found", "run_erased"]),
+        Operation::get("/v1/runs/{runId}/artifacts/{artifactId}", "showArtifact", "An artifact.", show)
+            .scope(Scope::ArtifactsRead)
+            .answers::<ArtifactDoc>(200, "The artifact, with what it holds.")
+            .refuses(&["run_not_found", "artifact_not_found", "run_erased"]),
+    ]
+}
+
 fn control() -> Vec<Operation> {
     use openwop::control::{Because, BulkCancel, BulkCancelled, Pause, Paused, Resumed, Stands};
     use openwop::control::{cancel, cancel_many, pause, resume};
@@ -225,6 +282,59 @@ fn secrets() -> Vec<Operation> {
             .answers_empty(204, "It is gone.")
             .refuses(&["secret_not_found"]),
     ]
+}
+
+fn webhooks() -> Vec<Operation> {
+    use openwop::webhooks::{
+        AddedWebhook, DeliveryListing, DeliveryPage, NewWebhook, OfTenant, Resend, Resent, Webhook,
+        WebhookList, add, deliveries, enable, list, remove, resend, show,
+    };
+    let gone = &["subscription_not_found"];
+    vec![
+        Operation::post("/v1/webhooks", "registerWebhook", "Has events sent to a URL, signed.", add)
+            .takes::<NewWebhook>()
+            .answers::<AddedWebhook>(201, "The webhook and its secret, which is shown this once.")
+            .idempotent()
+            .refuses(&["webhook_url_rejected", "too_many"]),
+        Operation::get("/v1/webhooks", "listWebhooks", "The webhooks, without their secrets.", list)
+            .answers::<WebhookList>(200, "The webhooks."),
+        Operation::get("/v1/webhooks/{webhookId}", "showWebhook", "A webhook and how it does.", show)
+            .answers::<Webhook>(200, "The webhook.")
+            .refuses(gone),
+        Operation::delete("/v1/webhooks/{webhookId}", "removeWebhook", "Ends a webhook.", remove)
+            .query::<OfTenant>()
+            .answers_empty(204, "Nothing more is sent to it.")
+            .refuses(gone),
+        Operation::get(
+            "/v1/webhooks/{webhookId}/deliveries",
+            "listDeliveries",
+            "What is on its way to a webhook, or was given up.",
+            deliveries,
+        )
+        .query::<DeliveryListing>()
+        .answers::<DeliveryPage>(200, "A page of deliveries, by run and sequence.")
+        .refuses(gone),
+        Operation::post(
+            "/v1/webhooks/{webhookId}:resend",
+            "resendDeliveries",
+            "Sends dead letters once more.",
+            resend,
+        )
+        .takes::<Resend>()
+        .answers::<Resent>(200, "How many are on their way again.")
+        .refuses(gone),
+        Operation::post(
+            "/v1/webhooks/{webhookId}:enable",
+            "enableWebhook",
+            "Tries a webhook again that was left alone or has failed.",
+            enable,
+        )
+        .answers::<Webhook>(200, "The webhook.")
+        .refuses(gone),
+    ]
+    .into_iter()
+    .map(|operation| operation.scope(Scope::WebhooksManage))
+    .collect()
 }
 
 fn keys() -> Vec<Operation> {

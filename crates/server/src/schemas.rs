@@ -42,6 +42,13 @@ impl Schemas {
         schema
     }
 
+    /// Whether a named schema of something that is read demands no property at all.
+    pub(crate) fn takes_nothing(&self, schema: &Schema) -> bool {
+        let name = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+        let named = name.and_then(|name| self.taken.definitions().get(name));
+        named.is_some_and(|named| named.get("properties").is_some() && named.get("required").is_none())
+    }
+
     /// The schema of something that is written: closed.
     pub(crate) fn given(&mut self, make: SchemaOf) -> Schema {
         let mut schema = make(&mut self.given);

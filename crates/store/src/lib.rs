@@ -11,14 +11,19 @@ mod rows;
 mod sql;
 mod sqlite;
 mod store;
+mod webhooks;
 
 pub use access::{ApiKey, Person};
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
 pub use rows::{
-    Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow, NewWorkflow, Note, Receipt,
-    SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow,
+    NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};
+pub use webhooks::{
+    Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX, Outcome,
+    Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,
+};

@@ -279,6 +279,57 @@ pub enum Erased {
     },
 }
 
+/// An annotation that is to be kept.
+#[derive(Clone, Debug)]
+pub struct NewAnnotation {
+    /// Of which aggregate.
+    pub key: Key,
+    /// When it was made.
+    pub at: Millis,
+    /// Who made it.
+    pub by: Option<String>,
+    /// What it says.
+    pub body: Json,
+    /// How many annotations the aggregate may have, this one included.
+    pub most: usize,
+    /// What is answered to the request that makes it, if that may be repeated.
+    pub receipt: Option<Receipt>,
+}
+
+impl NewAnnotation {
+    /// What the receipts of a run's annotations are filed under. They repeat what was said, so they are erased with it.
+    pub fn endpoint(run: RunId) -> String {
+        format!("annotateRun {run}")
+    }
+}
+
+/// What became of an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Annotated {
+    /// There is no such aggregate.
+    NotFound,
+    /// What the aggregate said was erased, or is being erased.
+    Erased,
+    /// It has as many as it may.
+    Full,
+    /// There is a receipt under the same key: it was made before.
+    Receipted,
+    /// It is kept, at this place among the aggregate's notes.
+    Done {
+        /// The place.
+        sequence: u64,
+    },
+}
+
+/// A page of an aggregate's annotations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Annotations {
+    /// Those on the page, oldest first.
+    pub page: Vec<Note>,
+    /// How many there are in all.
+    pub total: u64,
+}
+
 /// Something that is said or was done about an aggregate, beside its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
@@ -286,7 +337,7 @@ pub struct Note {
     pub sequence: u64,
     /// When.
     pub at: Millis,
-    /// What kind of note: `erased`, or `erasing` until that is done.
+    /// What kind of note: `annotation`; `erased`, or `erasing` until that is done.
     pub kind: String,
     /// Who.
     pub by: Option<String>,
@@ -298,6 +349,8 @@ impl Note {
     /// The note of an erasure that is done, and of one that is under way.
     pub(crate) const ERASED: &str = "erased";
     pub(crate) const ERASING: &str = "erasing";
+    /// The note of somebody who had something to say.
+    pub(crate) const ANNOTATION: &str = "annotation";
 
     /// Whether it is of an erasure that has begun and not ended.
     pub fn is_unfinished(&self) -> bool {

@@ -100,6 +100,14 @@ pub(crate) const CLAIM: &str = "INSERT INTO claims (tenant, workflow, scope, run
 pub(crate) const RELEASE: &str =
     "DELETE FROM claims WHERE tenant = $1 AND workflow = $2 AND scope = $3 AND run = $4";
 
+/// Puts a run's first new event that a webhook wants on its way, unless an earlier one is there. What follows it is
+/// found in the journal when its turn comes.
+pub(crate) const ENQUEUE: &str = "INSERT INTO deliveries (tenant, webhook, run, seq, due, attempts) \
+    SELECT e.tenant, t.webhook, e.id, min(e.seq), min(e.at), 0 \
+    FROM events e JOIN webhook_types t ON t.tenant = e.tenant AND t.type = e.type \
+    WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, t.webhook, e.id \
+    ON CONFLICT (tenant, webhook, run) DO NOTHING RETURNING webhook";
+
 /// The statements of a commit. The first decides whether it is stale, so a stale commit writes nothing.
 pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
     let mut plan = Vec::with_capacity(2 + commit.records.len() + commit.effects.len());
@@ -335,6 +343,7 @@ mod tests {
             CASCADE,
             CONSUME,
             HEAR,
+            ENQUEUE,
             RECEIPT,
             CLAIM,
             RELEASE,

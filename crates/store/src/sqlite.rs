@@ -5,7 +5,9 @@
 
 mod access;
 mod admin;
+mod annotations;
 mod audit;
+mod deliveries;
 mod erase;
 mod migrate;
 mod open;
@@ -13,6 +15,7 @@ mod queue;
 mod reader;
 mod receipts;
 mod secrets;
+mod webhooks;
 mod workflows;
 mod writer;
 
@@ -27,9 +30,11 @@ use tokio::sync::oneshot;
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::store::{Answer, Counts, ListQuery, Store};
+use crate::webhooks::Webhooks;
 use crate::{
-    ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
-    MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
+    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow,
+    TimerRow, Totals, WorkflowVersion,
 };
 use erase::Progress;
 use queue::{Job, Queue};
@@ -49,6 +54,8 @@ pub struct Sqlite {
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// Whether the log may hold what was erased. A process that died may have left it so.
     uncut: Arc<AtomicBool>,
+    /// What webhooks want to hear of.
+    wanted: Arc<deliveries::Wanted>,
     /// Held for as long as the directory is ours.
     _lock: Option<std::fs::File>,
 }
@@ -176,6 +183,10 @@ impl Store for Sqlite {
 
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
         self.read(move |connection| reader::journal(connection, key, from, limit))
+    }
+
+    fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
+        self.read(move |connection| reader::events_of_type(connection, key, type_code, from, limit))
     }
 
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
@@ -352,6 +363,18 @@ impl Store for Sqlite {
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.read(move |connection| erase::notes(connection, key))
+    }
+
+    fn webhooks(&self) -> &dyn Webhooks {
+        self
+    }
+
+    fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated> {
+        self.write(move |transaction| annotations::add(transaction, &annotation))
+    }
+
+    fn annotations(&self, key: Key, after: Option<u64>, limit: usize) -> Answer<'_, Annotations> {
+        self.read(move |connection| annotations::page(connection, key, after, limit))
     }
 
     fn boot(&self) -> u64 {

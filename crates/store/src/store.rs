@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
+use crate::webhooks::Webhooks;
 use crate::{
-    ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed, Loaded, MessageRef,
-    MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
+    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow,
+    TimerRow, Totals, WorkflowVersion,
 };
 
 /// A store's answer, when it comes.
@@ -33,6 +35,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads events from sequence `from` on, at most `limit`.
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
+
+    /// Reads events of one type from sequence `from` on, at most `limit`. It passes over all others, so it takes time in
+    /// proportion to the journal.
+    fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
 
     /// Lists runs of a tenant, newest first. One that can't be read is left out and logged.
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>>;
@@ -135,6 +141,14 @@ pub trait Store: Send + Sync + 'static {
     /// What was noted about an aggregate, oldest first.
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>>;
 
+    /// Durably keeps an annotation of an aggregate, whether that has ended or not, and the receipt with it. Its
+    /// journal is not touched, and erasing the aggregate erases what its annotations say.
+    fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated>;
+
+    /// Reads an aggregate's annotations behind a place, oldest first, at most `limit`, and counts all of them. Those
+    /// whose words were erased are left out.
+    fn annotations(&self, key: Key, after: Option<u64>, limit: usize) -> Answer<'_, Annotations>;
+
     /// The test clock's time, if this data directory runs on one.
     fn test_clock(&self) -> Answer<'_, Option<Millis>>;
 
@@ -155,6 +169,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Durably revokes an API key. `false` if there is none.
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool>;
+
+    /// Webhooks, and what is on its way to them.
+    fn webhooks(&self) -> &dyn Webhooks;
 
     /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
     fn put_person(&self, person: Person) -> Answer<'_, ()>;
@@ -202,4 +219,6 @@ pub struct Counts {
     pub transactions: u64,
     /// Statements that wrote a row.
     pub rows: u64,
+    /// Commits for which it was looked up which webhooks want their events.
+    pub matched: u64,
 }

@@ -1,5 +1,6 @@
 //! Parked runs: a real server process, asked over HTTP, killed and started again.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -23,15 +24,16 @@ const CONCURRENCY: usize = 64;
 const WOKEN: usize = 500;
 
 /// A server of ours in a process of its own.
-struct Server {
+pub(super) struct Server {
     child: Child,
+    pub(super) address: SocketAddr,
     client: Arc<Client>,
     /// From the start of the process to its first answer.
     up_after: Duration,
 }
 
 pub(super) async fn bench(dir: &Path, runs: usize, payload: usize) -> anyhow::Result<Report> {
-    let key = prepare(dir).await?;
+    let key = prepare(dir, &year_long()).await?;
     let server = Server::start(dir, &key).await?;
     let empty_disk = disk(dir)?;
     let mut report = Report::default();
@@ -74,15 +76,19 @@ pub(super) async fn bench(dir: &Path, runs: usize, payload: usize) -> anyhow::Re
     Ok(report)
 }
 
-/// A data directory with a key, and a workflow that waits for a year.
-async fn prepare(dir: &Path) -> anyhow::Result<String> {
-    std::fs::create_dir(dir.join("workflows"))?;
+/// A workflow that waits for a year.
+fn year_long() -> Value {
     let wait = json!({ "id": "wait", "typeId": "core.delay", "name": "wait", "position": {}, "config": { "ms": 31_536_000_000_i64 }, "inputs": {} });
-    let workflow = json!({
+    json!({
         "id": "parked", "name": "parked", "version": "1.0", "nodes": [wait], "edges": [], "triggers": [],
         "variables": [], "metadata": {}, "settings": {},
-    });
-    std::fs::write(dir.join("workflows/parked.json"), workflow.to_string())?;
+    })
+}
+
+/// A data directory with a workflow in a folder beside it, and a key, which is the answer.
+pub(super) async fn prepare(dir: &Path, workflow: &Value) -> anyhow::Result<String> {
+    std::fs::create_dir_all(dir.join("workflows"))?;
+    std::fs::write(dir.join("workflows/workflow.json"), workflow.to_string())?;
     let store = Sqlite::open(&SqliteOptions::new(dir.join("data")))?;
     let keyring = Keyring::open_or_create(&dir.join("data.keyring")).map_err(anyhow::Error::msg)?;
     let secret = ApiSecret::generate();
@@ -132,7 +138,7 @@ async fn wake(server: &Server, parked: &[String]) -> anyhow::Result<Latencies> {
 }
 
 impl Server {
-    async fn start(dir: &Path, key: &str) -> anyhow::Result<Self> {
+    pub(super) async fn start(dir: &Path, key: &str) -> anyhow::Result<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let began = Instant::now();
         let child = Command::new(std::env::current_exe()?)
@@ -145,7 +151,8 @@ impl Server {
         let args =
             ClientArgs { url: format!("http://127.0.0.1:{port}"), api_key: Some(key.to_owned()), json: true };
         let client = Arc::new(Client::new(&args)?);
-        let mut server = Self { child, client, up_after: Duration::ZERO };
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut server = Self { child, address, client, up_after: Duration::ZERO };
         while server.client.get("/v1/runs?limit=1").await.is_err() {
             anyhow::ensure!(server.child.try_wait()?.is_none(), "the server ended");
             anyhow::ensure!(began.elapsed() < Duration::from_secs(60), "the server did not come up");
@@ -170,7 +177,7 @@ impl Server {
         Ok(())
     }
 
-    fn stop(mut self) -> anyhow::Result<()> {
+    pub(super) fn stop(mut self) -> anyhow::Result<()> {
         rustix::process::kill_process(
             rustix::process::Pid::from_child(&self.child),
             rustix::process::Signal::TERM,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::family::{Definitions, Family};
-use super::{events, snapshot, tree};
+use super::{annotations, events, snapshot, tree};
 use crate::args::ClientArgs;
 use crate::client::Client;
 use crate::output;
@@ -36,6 +36,7 @@ pub(super) async fn print(client: &Client, args: &ClientArgs, run: &str) -> anyh
         let family = Family::fetch(client, run, &mut Definitions::default()).await?;
         status = family.members[0].snapshot["status"].as_str().unwrap_or_default().to_owned();
         output::page(&tree::render(&family, client.now(), Look::of_stdout()))?;
+        annotations::mention(client, run).await;
     }
     Ok(status)
 }

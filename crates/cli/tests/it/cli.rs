@@ -2,6 +2,7 @@
 
 mod compact;
 mod exit;
+mod feedback;
 mod help;
 mod keys;
 mod people;
@@ -10,6 +11,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod terminal;
+mod webhooks;
 mod workflows;
 
 use std::process::{Command, Output, Stdio};
@@ -73,6 +75,9 @@ fn redacted(text: &str) -> String {
         let taken = if let Some(id) = shaped(rest, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx") {
             out += &format!("00000000-0000-0000-0000-{:012}", number(&mut ids, id));
             id.len()
+        } else if let Some(span) = shaped(rest, &format!("00-{}-{}-dd", "x".repeat(32), "x".repeat(16))) {
+            out += &format!("00-{:032}-{:016}-00", number(&mut ids, &span[3..35]), 0);
+            span.len()
         } else if let Some(id) = shaped(rest, &"x".repeat(32)) {
             out += &format!("{:032}", number(&mut ids, id));
             id.len()

@@ -8,6 +8,7 @@ mod dice;
 mod families;
 mod journals;
 mod load;
+mod webhooks;
 mod workflows;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! The HTTP surface, request by request.
 
+mod annotations;
+mod artifacts;
 mod auth;
 mod bulk_cancel;
 mod cancel;
@@ -24,7 +26,9 @@ mod rate;
 mod secrets;
 mod show;
 mod surface;
+mod telemetry;
 mod tenants;
+mod webhooks;
 mod why;
 mod workflows;
 

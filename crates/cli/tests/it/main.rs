@@ -8,6 +8,7 @@ mod examples;
 mod golden;
 mod http;
 mod pages;
+mod receiver;
 mod stream;
 mod support;
 mod verify;

@@ -1,5 +1,6 @@
 //! Streams of events: what a subscriber gets, in every mode and from every place, and what it costs the others.
 
+mod annotated;
 mod connections;
 mod crash;
 mod idle;
@@ -17,7 +18,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Server, Site, chain, node, workflow};
+use crate::support::{Contract, Server, Site, chain, node, workflow};
 
 /// An hour: how long `parked` waits.
 const HOUR_MS: i64 = 3_600_000;
@@ -40,6 +41,8 @@ struct Frame {
 struct Stream {
     response: reqwest::Response,
     text: String,
+    path: String,
+    contract: Option<Arc<Contract>>,
 }
 
 impl Stream {
@@ -56,7 +59,7 @@ impl Stream {
         let response = request.send().await?;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Ok(Self { response, text: String::new() })
+        Ok(Self { response, text: String::new(), path: path.to_owned(), contract: server.contract.clone() })
     }
 
     /// The next frame; `None` when the server has closed the stream in an orderly way.
@@ -69,10 +72,11 @@ impl Stream {
             if let Some((frame, rest)) = self.text.split_once("\n\n") {
                 let (frame, rest) = (parse(frame), rest.to_owned());
                 self.text = rest;
-                if frame.is_some() {
-                    return Ok(frame);
+                let Some(frame) = frame else { continue };
+                if let Some(contract) = &self.contract {
+                    contract.check_frame(&self.path, &frame.event, &frame.data);
                 }
-                continue;
+                return Ok(Some(frame));
             }
             let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("something comes");
             match chunk? {

@@ -28,6 +28,8 @@ pub(crate) fn abide() -> Command {
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
         "ABIDE_ALLOW_NET",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_HEADERS",
         "ABIDE_RATE_KEY",
         "ABIDE_RATE_TENANT",
         "ABIDE_MAX_REQUESTS",

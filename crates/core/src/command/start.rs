@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::command::{Step, Turn};
 use crate::event::{Caps, Parent, READING, RunEvent, Started};
 use crate::journal::Salt;
-use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, limits, ports};
+use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, Trace, limits, ports};
 
 /// What a new run is made of.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Start {
     pub sensitive: Vec<String>,
     /// Variables that the parent passes on although it has no value for them.
     pub unset: Vec<String>,
+    /// The trace that it belongs to.
+    pub trace: Option<Trace>,
     /// What the caller says the run is about.
     pub scope: Option<String>,
     /// No other run that says so may be under way for the same workflow and scope.
@@ -53,6 +55,7 @@ impl Start {
             configurable: None,
             sensitive: Vec::new(),
             unset: Vec::new(),
+            trace: None,
             scope: None,
             exclusive: false,
         }
@@ -83,6 +86,7 @@ impl Run {
             scope: start.scope,
             exclusive: start.exclusive,
             reading: READING,
+            trace: start.trace,
         };
         turn.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
         run.advance(&mut turn);

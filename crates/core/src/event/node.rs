@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Json, JsonMap, Millis, RunId};
+use crate::{Failure, Json, JsonMap, Millis, RunId, hex, sha256};
 
 /// A node's execution began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -166,6 +166,35 @@ pub struct Decided {
     /// The decision, an object with a `kind`.
     pub decision: JsonMap,
 }
+
+/// What a node produced has a name. The event before it, the node's completion, holds the content: there is no second
+/// copy of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ArtifactCreated {
+    /// Its name within the run.
+    pub artifact_id: String,
+    /// What the definition says that it is.
+    pub artifact_type: Arc<str>,
+    /// The node that produced it.
+    pub node_id: Arc<str>,
+}
+
+impl ArtifactCreated {
+    /// What one execution of a node produced. The name follows from where it was produced, so it is the same whenever
+    /// it is asked for, and it is safe in a path.
+    pub(crate) fn of(run: RunId, node: &Arc<str>, execution: u32, artifact_type: &Arc<str>) -> Self {
+        let mut seed = b"artifact".to_vec();
+        seed.extend(run.as_bytes());
+        seed.extend(execution.to_be_bytes());
+        seed.extend(node.as_bytes());
+        let artifact_id = format!("art-{}", hex(&sha256(&seed)[..ARTIFACT_ID_BYTES]));
+        Self { artifact_id, artifact_type: artifact_type.clone(), node_id: node.clone() }
+    }
+}
+
+/// Bytes of the hash that an artifact is named by.
+const ARTIFACT_ID_BYTES: usize = 16;
 
 /// A node ended with its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

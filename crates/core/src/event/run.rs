@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Json, JsonMap, Lifecycle, Millis, RunId};
+use crate::{Failure, Json, JsonMap, Lifecycle, Millis, RunId, Trace};
 
 /// The run began, with everything that fixes what it will do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct Started {
     /// Variables that the parent passed on although it had no value: their defaults don't apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
+    /// The trace that it belongs to, with everything that it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// What the caller says the run is about: runs of one workflow that must not overlap share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,

@@ -195,6 +195,7 @@ impl Builder<'_> {
             credentials: node.credentials_ref.clone(),
             inputs,
             output_sensitivity: node.output_sensitivity.iter().cloned().collect(),
+            artifact_type: node.artifact_type.as_deref().map(Into::into),
             out: Vec::new(),
             groups: Vec::new(),
             loops: Vec::new(),

@@ -102,6 +102,7 @@ impl Story {
             configurable: None,
             sensitive: Vec::new(),
             unset: Vec::new(),
+            trace: None,
             scope: None,
             exclusive: false,
         })
@@ -137,6 +138,12 @@ impl Opening {
 
     pub(crate) fn child_of(self, run: RunId, node: &str) -> Self {
         self.parent(Parent::of(run, node))
+    }
+
+    /// The trace of whoever starts the run.
+    pub(crate) fn traced(mut self, parent: &str) -> Self {
+        self.0.trace = abide_core::Trace::parse(parent, None);
+        self
     }
 
     pub(crate) fn parent(mut self, parent: Parent) -> Self {

@@ -199,6 +199,10 @@ impl<'d> Judge<'d> {
                 self.waiting.remove(&ix);
                 self.stands[ix] = Stand::Gone;
             }
+            NodeEvent::ArtifactCreated(_) => {
+                let made = self.stands[ix] == Stand::Done && self.outputs.contains_key(&ix);
+                assert!(made && ix.is_multiple_of(3), "n{ix} made no artifact");
+            }
             NodeEvent::Spawned(_) | NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_) => {
                 assert_eq!(self.stands[ix], Stand::Begun, "n{ix} acts before it starts or after it ended");
             }

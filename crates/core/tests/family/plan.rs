@@ -289,6 +289,9 @@ impl Drawing<'_> {
         if self.dice.chance(5) {
             written["outputSensitivity"] = json!({"x": true});
         }
+        if ix.is_multiple_of(3) {
+            written["artifactType"] = json!("thing");
+        }
         (Node { kind, disabled, connections }, written)
     }
 

@@ -33,6 +33,8 @@ tokio::task_local! {
 pub(super) struct Hop {
     host: String,
     port: u16,
+    /// Whether only addresses that the operator named will do.
+    named_only: bool,
     /// Set when the policy left none of the host's addresses.
     refused: AtomicBool,
     /// Set when no address of the host was found.
@@ -43,8 +45,24 @@ pub(super) struct Hop {
 
 impl Hop {
     pub(super) fn new(host: &str, port: u16, connected: Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Self::of(host, port, false, connected))
+    }
+
+    /// A request that goes nowhere but where the operator said, by name.
+    pub(super) fn to_named(host: &str, port: u16) -> Arc<Self> {
+        Arc::new(Self::of(host, port, true, Arc::default()))
+    }
+
+    fn of(host: &str, port: u16, named_only: bool, connected: Arc<AtomicBool>) -> Self {
         let (refused, unknown) = Default::default();
-        Arc::new(Self { host: host.to_owned(), port, refused, unknown, connected })
+        Self { host: host.to_owned(), port, named_only, refused, unknown, connected }
+    }
+
+    /// The addresses that this request may connect to.
+    fn permitted(&self, policy: &NetPolicy, found: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        let mut permitted = policy.permitted(&self.host, self.port, found.into_iter());
+        permitted.retain(|address| !self.named_only || policy.names(&self.host, self.port, address.ip()));
+        permitted
     }
 
     pub(super) fn is_unknown(&self) -> bool {
@@ -95,7 +113,7 @@ impl Resolve for Resolver {
                 look_up(name.as_str())
             });
             let found = found.await?.inspect_err(|_| hop.unknown.store(true, Ordering::Release))?;
-            some_or_refused(policy.permitted(&hop.host, hop.port, found.into_iter()), &hop)
+            some_or_refused(hop.permitted(&policy, found), &hop)
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use abide_core::{HttpRequest, Piece, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem};
+use abide_core::{HttpRequest, Piece, SECRET_IN_HOST, TaskFailure, Trace, ends_before_path, header_problem};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, COOKIE, HeaderMap,
     HeaderName, HeaderValue,
@@ -18,6 +18,8 @@ use crate::limits::{
 const METHODS: [Method; 7] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
 
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A request with the values of its secrets. It is never printed.
@@ -59,12 +61,14 @@ struct Secrets<'a> {
 pub(super) fn prepare(
     request: &HttpRequest,
     lookup: &dyn Fn(&str) -> Option<String>,
+    trace: Option<&Trace>,
 ) -> Result<(Outgoing, Forms), TaskFailure> {
     let mut secrets = Secrets::new(lookup);
     let method = method(&request.method)?;
     check_authority(&request.url)?;
     let url = url(&secrets.put_together(&request.url)?.text)?;
-    let headers = headers(request, &method, &mut secrets)?;
+    let mut headers = headers(request, &method, &mut secrets)?;
+    headers.extend(trace_headers(&headers, trace));
     let body = request.body.as_ref().map(|body| secrets.put_together(&body.pieces)).transpose()?;
     let forms = secrets.forms(&request.url);
     Ok((Outgoing { method, url, headers, body, sensitive: request.sensitive }, forms))
@@ -212,6 +216,20 @@ fn headers(
     Ok(headers)
 }
 
+/// The place of a request in a trace. A node that names one itself knows better, and a state goes with its parent.
+fn trace_headers(own: &[Header], trace: Option<&Trace>) -> Vec<Header> {
+    let named = |name: &HeaderName| own.iter().any(|header| header.name == name);
+    let Some(trace) = trace.filter(|_| !named(&TRACEPARENT) && !named(&TRACESTATE)) else {
+        return Vec::new();
+    };
+    let texts = [(TRACEPARENT, Some(trace.parent())), (TRACESTATE, trace.state.clone())];
+    let value = |text: String| HeaderValue::try_from(text).ok();
+    let header = |(name, text): (HeaderName, Option<String>)| {
+        Some(Header { name, value: text.and_then(value)?, secret: false })
+    };
+    texts.into_iter().filter_map(header).collect()
+}
+
 fn changes_something(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
 }
@@ -346,7 +364,7 @@ mod tests {
             idempotency_key: "key-1".to_owned(),
             sensitive: false,
         };
-        prepare(&request, &|_| Some("hunter22".to_owned())).ok().unwrap().0
+        prepare(&request, &|_| Some("hunter22".to_owned()), None).ok().unwrap().0
     }
 
     /// The request that follows, as method, URL, names of headers, and whether there is a body.
@@ -425,7 +443,7 @@ mod tests {
             idempotency_key: "key-1".to_owned(),
             sensitive: false,
         };
-        let failed = prepare(&request, lookup).err()?;
+        let failed = prepare(&request, lookup, None).err()?;
         assert!(!failed.retryable);
         Some(format!("{}: {}", failed.failure.code, failed.failure.message))
     }

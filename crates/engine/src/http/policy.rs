@@ -40,6 +40,12 @@ impl NetPolicy {
         is_public(address) || self.allow.iter().any(|allowed| allowed.covers(host, port, address))
     }
 
+    /// Whether the operator named this address, so that even what is not encrypted may go there.
+    pub(super) fn names(&self, host: &str, port: u16, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.allow.iter().any(|allowed| allowed.covers(host, port, address))
+    }
+
     /// The addresses of `found` that a request to `host` and `port` may connect to.
     pub(super) fn permitted(
         &self,

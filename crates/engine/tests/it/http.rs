@@ -61,7 +61,7 @@ async fn perform_under(policy: NetPolicy, request: &HttpRequest) -> Result<Value
         "BROKEN" => Some("top\r\nX-Evil: 1".to_owned()),
         _ => None,
     };
-    let output = within("an attempt to end", executor.perform(request, &secrets)).await?;
+    let output = within("an attempt to end", executor.perform(request, &secrets, None)).await?;
     Ok(output.parse().unwrap())
 }
 
@@ -522,7 +522,7 @@ async fn a_large_secret_is_taken_out_of_a_large_answer() {
     let asked = with_body(request("POST", &echo.url("/")), "text/plain", token());
     let asked = HttpRequest { response_bytes_max: 1024 * 1024, ..asked };
     let executor = HttpExecutor::new(NetPolicy::parse(&["127.0.0.0/8"]).unwrap()).unwrap();
-    let told = within("an answer", executor.perform(&asked, &|_| Some(secret.clone()))).await.unwrap();
+    let told = within("an answer", executor.perform(&asked, &|_| Some(secret.clone()), None)).await.unwrap();
     let body = told.parse::<Value>().unwrap()["body"].as_str().unwrap().to_owned();
     assert_eq!(body, format!("<[secret]>{}<{}>", "aX".repeat(20_000), "a".repeat(40_000)));
 }
@@ -560,7 +560,7 @@ async fn an_attempt_ends_when_it_is_dropped() {
     let peer = Peer::start(|_| Act::SayAndHang(Vec::new())).await;
     let executor = HttpExecutor::new(NetPolicy::parse(&["127.0.0.0/8"]).unwrap()).unwrap();
     let asked = get(&peer.url("/"));
-    let attempt = executor.perform(&asked, &|_| None);
+    let attempt = executor.perform(&asked, &|_| None, None);
     assert!(tokio::time::timeout(SHORT, attempt).await.is_err(), "nobody has answered");
     within("the server to notice", peer.left.notified()).await;
     assert_eq!(peer.heard().len(), 1);
@@ -581,7 +581,7 @@ async fn attempts_share_an_executor_and_nothing_else() {
             let host = if n % 2 == 0 { "localhost" } else { "127.0.0.1" };
             let asked = get(&format!("http://{host}:{}/{n}", peer.port));
             let executor = executor.clone();
-            tokio::spawn(async move { executor.perform(&asked, &|_| None).await })
+            tokio::spawn(async move { executor.perform(&asked, &|_| None, None).await })
         })
         .collect();
     for (n, attempt) in attempts.into_iter().enumerate() {

@@ -14,3 +14,4 @@ mod requests;
 mod support;
 mod tapped;
 mod versions;
+mod webhooks;

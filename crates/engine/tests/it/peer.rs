@@ -81,7 +81,7 @@ async fn serve(
 }
 
 /// Reads one request, or nothing if what comes is not HTTP.
-async fn read_request(stream: &mut TcpStream) -> Option<String> {
+pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_core::{EventType, Graph, Json, Key, Millis, RunId, Status, TenantId};
-use abide_engine::{Engine, EngineOptions, NetPolicy, NewRun, TestClock, verify};
+use abide_engine::{Engine, EngineOptions, Envelopes, NetPolicy, NewRun, TestClock, verify};
 use abide_store::{Sqlite, SqliteOptions, Store};
 use serde_json::{Value, json};
 
@@ -86,11 +86,20 @@ impl Rig {
 
 /// Another engine on the same store, as another server would be.
 pub(crate) fn second_engine(store: &Arc<Tapped>, clock: &Arc<TestClock>) -> Engine {
+    engine_with(store, clock, None)
+}
+
+/// An engine that tells webhooks of events in these words.
+pub(crate) fn engine_with(
+    store: &Arc<Tapped>,
+    clock: &Arc<TestClock>,
+    webhooks: Option<Arc<dyn Envelopes>>,
+) -> Engine {
     let store: Arc<dyn Store> = store.clone();
     let net = NetPolicy::parse(&["127.0.0.0/8"]).unwrap();
     let admitted = |workflow: &Value| Graph::admit(workflow.to_string().as_bytes()).unwrap();
     let workflows = workflows().iter().map(admitted).collect();
-    Engine::start(EngineOptions { net, workflows, ..EngineOptions::new(store, clock.clone()) })
+    Engine::start(EngineOptions { net, workflows, webhooks, ..EngineOptions::new(store, clock.clone()) })
 }
 
 /// Bounds a wait, so that a bug fails a test instead of hanging it.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use abide_store::{
-    Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error, Lane, ListQuery, Listed,
-    Loaded, MessageRef, MessageRow, NewWorkflow, Note, Person, Receipt, SecretRow, Sqlite, Store, TaskRow,
-    TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error,
+    Lane, ListQuery, Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person,
+    Receipt, SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// What happens to a commit on its way to the store.
@@ -86,6 +86,10 @@ impl Store for Tapped {
 
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
         self.inner.journal(key, from, limit)
+    }
+
+    fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
+        self.inner.events_of_type(key, type_code, from, limit)
     }
 
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
@@ -197,6 +201,14 @@ impl Store for Tapped {
         self.inner.notes(key)
     }
 
+    fn annotate(&self, annotation: NewAnnotation) -> Answer<'_, Annotated> {
+        self.inner.annotate(annotation)
+    }
+
+    fn annotations(&self, key: Key, after: Option<u64>, limit: usize) -> Answer<'_, Annotations> {
+        self.inner.annotations(key, after, limit)
+    }
+
     fn test_clock(&self) -> Answer<'_, Option<Millis>> {
         self.inner.test_clock()
     }
@@ -223,6 +235,10 @@ impl Store for Tapped {
 
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool> {
         self.inner.revoke_api_key(id, at)
+    }
+
+    fn webhooks(&self) -> &dyn abide_store::Webhooks {
+        self.inner.webhooks()
     }
 
     fn put_person(&self, person: Person) -> Answer<'_, ()> {

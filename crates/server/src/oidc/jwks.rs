@@ -160,7 +160,7 @@ async fn fetch(http: &HttpExecutor, url: &str) -> std::result::Result<Vec<Public
         idempotency_key: String::new(),
         sensitive: false,
     };
-    let answer = http.perform(&request, &|_| None).await.map_err(|failed| failed.failure.message)?;
+    let answer = http.perform(&request, &|_| None, None).await.map_err(|failed| failed.failure.message)?;
     let answer: Answer = answer.parse().map_err(|error| error.to_string())?;
     match answer.body {
         Value::String(text) => parse(&text),

@@ -94,6 +94,7 @@ pub(crate) async fn create(
         configurable: body.configurable,
         parent: None,
         by: Some(principal.name),
+        trace: abide_engine::trace::current(),
         scope: body.scope_id,
         exclusive,
     };
@@ -139,7 +140,7 @@ fn is_exclusive(headers: &HeaderMap) -> Result<bool> {
 }
 
 /// A tenant may be named, but only the key's own.
-async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
+pub(super) async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     let tenant = app.engine().store().tenant(name.to_owned(), false).await.map_err(EngineError::from)?;
     if tenant == Some(principal.tenant) {
@@ -156,7 +157,7 @@ async fn check_tenant(app: &App, principal: &Principal, name: Option<&str>) -> R
 #[expect(dead_code, reason = "the two are written apart")]
 pub(crate) enum Shown {
     /// As it stands.
-    Whole(snapshot::Snapshot<'static>),
+    Whole(Box<snapshot::Snapshot<'static>>),
     /// Its payloads were erased.
     Erased(snapshot::Outline<'static>),
 }
@@ -348,6 +349,11 @@ pub(crate) async fn erase(
 pub(crate) struct RunPath(String);
 
 impl RunPath {
+    /// The run of this name, from a path that names more.
+    pub(super) fn named(run: String) -> Self {
+        Self(run)
+    }
+
     /// The run as a key of the caller's tenant.
     pub(crate) fn of(&self, principal: &Principal) -> Result<Key> {
         let id: RunId = self.0.parse().map_err(|_| no_such_run(&self.0))?;

@@ -4,9 +4,10 @@
 //! tells nothing.
 
 use abide_core::{Key, Payload, Record, Salt, Status};
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use serde_json::json;
 
+use super::annotations;
 use super::reader::{self, checked, journal};
 use crate::sql::ENDED;
 use crate::{Erased, Erasure, Note};
@@ -62,6 +63,7 @@ fn begin(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt)
         named,
     )?;
     erase_messages(transaction, key)?;
+    annotations::erase(transaction, key)?;
     note(transaction, key, erasure, salt)
 }
 
@@ -81,7 +83,7 @@ fn status(connection: &Connection, key: Key) -> rusqlite::Result<Option<Status>>
     code.map(|code| reader::status(0, code)).transpose()
 }
 
-fn salt(connection: &Connection, key: Key) -> rusqlite::Result<Option<Salt>> {
+pub(super) fn salt(connection: &Connection, key: Key) -> rusqlite::Result<Option<Salt>> {
     let salt = connection
         .prepare_cached("SELECT salt FROM events WHERE tenant = $1 AND id = $2 AND seq = 0")?
         .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
@@ -149,10 +151,12 @@ pub(super) fn notes(connection: &Connection, key: Key) -> rusqlite::Result<Vec<N
     let mut statement = connection.prepare_cached(
         "SELECT seq, at, kind, by, body FROM notes WHERE tenant = $1 AND id = $2 ORDER BY seq",
     )?;
-    let note = |row: &rusqlite::Row<'_>| {
-        let body: Vec<u8> = row.get(4)?;
-        let body = checked(4, serde_json::from_slice(&body).map_err(|error| error.to_string()))?;
-        Ok(Note { sequence: row.get(0)?, at: row.get(1)?, kind: row.get(2)?, by: row.get(3)?, body })
-    };
-    statement.query_map((key.tenant.0, key.id.as_bytes()), note)?.collect()
+    statement.query_map((key.tenant.0, key.id.as_bytes()), read_note)?.collect()
+}
+
+/// The columns seq, at, kind, by, body.
+pub(super) fn read_note(row: &Row<'_>) -> rusqlite::Result<Note> {
+    let body: Vec<u8> = row.get(4)?;
+    let body = checked(4, serde_json::from_slice(&body).map_err(|error| error.to_string()))?;
+    Ok(Note { sequence: row.get(0)?, at: row.get(1)?, kind: row.get(2)?, by: row.get(3)?, body })
 }

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0002_graphs.sql"),
     include_str!("../../migrations/sqlite/0003_receipts.sql"),
     include_str!("../../migrations/sqlite/0004_access.sql"),
+    include_str!("../../migrations/sqlite/0005_webhooks.sql"),
 ];
 
 /// Brings a database up to this version, or refuses it.

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::queue::Queue;
 use super::reader::Readers;
-use super::{Sqlite, admin, migrate, writer};
+use super::{Sqlite, admin, deliveries, migrate, webhooks, writer};
 use crate::Error;
 
 /// The database's name within a data directory.
@@ -94,12 +94,13 @@ impl Sqlite {
         check_file(&file)?;
         let mut connection = connect_writer(options, &file)?;
         let boot = admin::begin_boot(&mut connection).map_err(|error| explain(&file, &error))?;
+        let wanted = webhooks::begin(&mut connection).map_err(|error| explain(&file, &error))?;
         let readers = connect_readers(options, &file)?;
         for connection in readers.iter().chain([&connection]) {
             fold_at_close(connection, true).map_err(|error| explain(&file, &error))?;
         }
         let readers = Readers::new(readers, file.clone());
-        Ok(Self::start(connection, file, boot, readers, lock, options))
+        Ok(Self::start(connection, Arc::new(wanted), boot, readers, lock, options))
     }
 
     /// The writer's connection to a data directory, with nothing around it: for a bench that wants to know what
@@ -141,18 +142,20 @@ impl Sqlite {
             counts: Arc::default(),
             threads,
             uncut: Arc::default(),
+            wanted: Arc::default(),
             _lock: None,
         })
     }
 
     fn start(
         connection: Connection,
-        file: PathBuf,
+        wanted: Arc<deliveries::Wanted>,
         boot: u64,
         readers: Arc<Readers>,
         lock: File,
         options: &SqliteOptions,
     ) -> Self {
+        let file = options.dir.join(FILE_NAME);
         let queue = Arc::new(Queue::default());
         let counts: Arc<writer::Counters> = Arc::default();
         let (answers, waiting) = mpsc::channel();
@@ -161,8 +164,10 @@ impl Sqlite {
             queue: queue.clone(),
             answers,
             counters: counts.clone(),
+            wanted: wanted.clone(),
             file: file.clone(),
             on_stage: options.on_stage.clone(),
+            made: Vec::new(),
         };
         let threads = vec![
             spawn("store-writer", move || writer.run()),
@@ -176,6 +181,7 @@ impl Sqlite {
             counts,
             threads: Mutex::new(threads),
             uncut: Arc::new(true.into()),
+            wanted,
             _lock: Some(lock),
         }
     }

@@ -80,17 +80,36 @@ fn one_moment(connection: &Connection) -> rusqlite::Result<Option<rusqlite::Tran
     if connection.is_autocommit() { connection.unchecked_transaction().map(Some) } else { Ok(None) }
 }
 
+/// What [`record`] reads.
+const RECORD: &str = "e.seq, e.at, e.type, e.version, e.cause, e.node, e.chain, coalesce(e.payload, b.bytes), e.erased \
+    FROM events e LEFT JOIN blobs b ON e.payload IS NULL AND b.tenant = e.tenant AND b.hash = e.chain";
+
+pub(super) fn events_of_type(
+    connection: &Connection,
+    key: Key,
+    type_code: u16,
+    from: u64,
+    limit: usize,
+) -> rusqlite::Result<Vec<Record>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {RECORD} WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 AND e.type = $4 \
+         ORDER BY e.seq LIMIT $5"
+    ))?;
+    // No sequence on disk is beyond what SQLite counts with, so nothing lies behind a place that is.
+    let from = i64::try_from(from).unwrap_or(i64::MAX);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    statement.query_map((key.tenant.0, key.id.as_bytes(), from, type_code, limit), record)?.collect()
+}
+
 pub(super) fn journal(
     connection: &Connection,
     key: Key,
     from: u64,
     limit: usize,
 ) -> rusqlite::Result<Vec<Record>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT e.seq, e.at, e.type, e.version, e.cause, e.node, e.chain, coalesce(e.payload, b.bytes), e.erased \
-         FROM events e LEFT JOIN blobs b ON e.payload IS NULL AND b.tenant = e.tenant AND b.hash = e.chain \
-         WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 ORDER BY e.seq LIMIT $4",
-    )?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {RECORD} WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 ORDER BY e.seq LIMIT $4"
+    ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut records = Vec::new();
     let mut bytes = 0;

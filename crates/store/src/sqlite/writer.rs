@@ -11,11 +11,12 @@ use std::time::Duration;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params_from_iter};
 
+use super::deliveries::{self, Wanted};
 use super::open::{BUSY_PATIENCE, Stage, StageHook, explain};
 use super::queue::{Job, Queue};
 use crate::sql::{Otherwise, Statement, Value, plan};
 use crate::store::Counts;
-use crate::{Commit, Done, Error};
+use crate::{Commit, Done, Error, WebhookKey};
 
 /// How long the writer waits for readers that hold up the end of the log.
 const CUT_PATIENCE: Duration = Duration::from_millis(100);
@@ -26,6 +27,7 @@ pub(super) struct Counters {
     commits: AtomicU64,
     transactions: AtomicU64,
     rows: AtomicU64,
+    matched: AtomicU64,
 }
 
 impl Counters {
@@ -35,6 +37,7 @@ impl Counters {
             commits: read(&self.commits),
             transactions: read(&self.transactions),
             rows: read(&self.rows),
+            matched: read(&self.matched),
         }
     }
 }
@@ -47,8 +50,11 @@ pub(super) struct Writer {
     pub(super) queue: Arc<Queue>,
     pub(super) answers: mpsc::Sender<Answers>,
     pub(super) counters: Arc<Counters>,
+    pub(super) wanted: Arc<Wanted>,
     pub(super) file: PathBuf,
     pub(super) on_stage: Option<StageHook>,
+    /// Webhooks that a durable event is now on its way to.
+    pub(super) made: Vec<WebhookKey>,
 }
 
 /// Why a transaction with several commits can't be kept.
@@ -97,6 +103,7 @@ impl Writer {
             Err(Undo::Isolate(_)) => commits.chunks(1).map(|alone| self.transact_alone(alone)).collect(),
         };
         self.stage(Stage::Committed);
+        self.wanted.news.tell(std::mem::take(&mut self.made));
         // The answering thread outlives this one; if it is gone, so is everyone who waits.
         let _ = self.answers.send(dones.into_iter().zip(results).collect());
     }
@@ -114,13 +121,20 @@ impl Writer {
         let fail = |error: rusqlite::Error| Undo::Fail(explain(file, &error));
         let transaction =
             Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate).map_err(fail)?;
-        let mut rows = 0;
+        let (mut rows, mut matched) = (0, 0);
+        let mut made = Vec::new();
         let mut results = Vec::with_capacity(commits.len());
         for commit in commits {
             results.push(match write_one(&transaction, commit, file)? {
                 0 => Err(Error::Stale),
                 written => {
                     rows += written;
+                    if self.wanted.wants(commit) {
+                        let found = deliveries::enqueue(&transaction, commit);
+                        let found = found.map_err(|error| undo(file, &error))?;
+                        (rows, matched) = (rows + found.len() as u64, matched + 1);
+                        made.extend(found);
+                    }
                     Ok(())
                 }
             });
@@ -133,6 +147,8 @@ impl Writer {
         self.counters.commits.fetch_add(kept, Ordering::Relaxed);
         self.counters.transactions.fetch_add(1, Ordering::Relaxed);
         self.counters.rows.fetch_add(rows, Ordering::Relaxed);
+        self.counters.matched.fetch_add(matched, Ordering::Relaxed);
+        self.made.extend(made);
         Ok(results)
     }
 

@@ -1,6 +1,7 @@
 //! The contract of `Store`. Every engine passes it; nothing in it knows which one it is.
 
 mod admin;
+mod annotations;
 mod audit;
 mod children;
 mod commits;
@@ -11,4 +12,5 @@ mod queues;
 mod reads;
 mod receipts;
 mod secrets;
+mod webhooks;
 mod workflows;

@@ -22,6 +22,7 @@ async fn furnished() -> DataDir {
             unset: Vec::new(),
             parent: Parent::of(run_id(1), "call"),
             cascade: true,
+            trace: None,
         }));
     }
     for created in [created, Live::start(key(2), &working()).1] {

@@ -34,6 +34,7 @@ fn every_command_has_its_help() {
         "run start",
         "run why",
         "secrets set",
+        "webhook add",
         "keys revoke",
         "keys rotate",
         "people import",

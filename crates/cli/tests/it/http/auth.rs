@@ -52,8 +52,7 @@ async fn without_a_valid_key_every_route_refuses_and_nothing_changes() {
     let before = site.rows();
     for (what, header) in bad_headers(&server.key, &other) {
         for operation in operations(&server).iter().filter(|operation| operation.access.is_some()) {
-            let path = operation.path_with(|name| if name == "runId" { run.clone() } else { "noop".into() });
-            let request = operation.asked(&server, &path);
+            let request = operation.asked_for(&server, &run);
             let request = header.iter().fold(request, |request, value| request.header(AUTHORIZATION, value));
             let response = request.send().await.unwrap();
             assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer", "{what}: {}", operation.id);
@@ -89,8 +88,7 @@ async fn a_genuine_key_that_is_over_is_told_so_and_opens_nothing() {
     let before = site.rows();
     for (key, code) in [(&revoked, "key_revoked"), (&chosen, "key_revoked"), (&brief, "key_expired")] {
         for operation in operations(&server).iter().filter(|operation| operation.access.is_some()) {
-            let path = operation.path_with(|name| if name == "runId" { run.clone() } else { "noop".into() });
-            let request = operation.asked(&server, &path).bearer_auth(key);
+            let request = operation.asked_for(&server, &run).bearer_auth(key);
             let response = request.send().await.unwrap();
             assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer", "{}", operation.id);
             let status = response.status();

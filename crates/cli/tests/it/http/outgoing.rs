@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-const ALLOWED: [&str; 3] = ["--test-clock", "--allow-net", "127.0.0.1/32"];
+pub(super) const ALLOWED: [&str; 3] = ["--test-clock", "--allow-net", "127.0.0.1/32"];
 
 /// A server of the test's own, which keeps what it hears.
 pub(super) struct Peer {
@@ -64,7 +64,7 @@ async fn hear(stream: &mut TcpStream) -> String {
     }
 }
 
-fn header_of<'a>(request: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn header_of<'a>(request: &'a str, name: &str) -> Option<&'a str> {
     request.lines().find_map(|line| {
         let (key, value) = line.split_once(": ")?;
         key.eq_ignore_ascii_case(name).then_some(value)
@@ -72,7 +72,7 @@ fn header_of<'a>(request: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// A workflow of one request.
-fn asks(id: &str, config: Value, settings: Value) -> Value {
+pub(super) fn asks(id: &str, config: Value, settings: Value) -> Value {
     workflow(id, &[node("ask", "core.http.request", config, json!({}), settings)], &[], json!([]))
 }
 
@@ -81,7 +81,7 @@ fn retries(most: u32) -> Value {
 }
 
 /// Waits until a run has so many events of a type.
-async fn await_events(server: &Server, run: &str, kind: &str, count: usize) {
+pub(super) async fn await_events(server: &Server, run: &str, kind: &str, count: usize) {
     let (mut last, mut found) = (-1, 0);
     while found < count {
         let path = format!("/v1/runs/{run}/events/poll?timeout=60&lastSequence={last}");

@@ -46,6 +46,12 @@ impl Operation {
         })
     }
 
+    /// A request that asks for this operation, of this run if it is about runs.
+    pub(super) fn asked_for(&self, server: &Server, run: &str) -> Ask {
+        let path = self.path_with(|name| if name == "runId" { run.to_owned() } else { "noop".to_owned() });
+        self.asked(server, &path)
+    }
+
     /// A request that asks for this operation.
     pub(super) fn asked(&self, server: &Server, path: &str) -> Ask {
         let request = server.anonymous(self.method.clone(), path);
@@ -54,6 +60,30 @@ impl Operation {
             _ => request,
         }
     }
+}
+
+#[tokio::test]
+async fn every_operation_wants_the_scope_that_it_names() {
+    let site = site();
+    let all: Vec<&str> = abide_server::Scope::ALL.iter().map(|(_, name)| *name).collect();
+    let keys: Vec<(&str, String)> = all
+        .iter()
+        .map(|&lacked| {
+            let others: Vec<&str> = all.iter().copied().filter(|scope| *scope != lacked).collect();
+            (lacked, site.key("default").scopes(&others.join(",")).make())
+        })
+        .collect();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    let before = site.rows();
+    for operation in operations(&server) {
+        let Some(Some(scope)) = &operation.access else { continue };
+        let (_, key) = keys.iter().find(|(lacked, _)| lacked == scope).expect("the scope is known");
+        let refused = answer(operation.asked_for(&server, &run).bearer_auth(key)).await.unwrap();
+        let details = refusal(refused, "forbidden");
+        assert_eq!(details, json!({ "scopeRequired": scope }), "{}", operation.id);
+    }
+    assert_eq!(site.rows(), before);
 }
 
 #[tokio::test]

@@ -92,6 +92,20 @@ impl Contract {
         self.content(answer, response, &format!("{method} {path} {status}"))
     }
 
+    /// Panics if the document does not describe this event of a stream. A batch is checked event by event.
+    pub(crate) fn check_frame(&self, path: &str, event: &str, data: &Value) {
+        let path = path.split('?').next().unwrap();
+        let template = self.paths.iter().find(|template| fits(template, path)).unwrap();
+        let kind = "text/event-stream";
+        let schema = &self.document["paths"][template]["get"]["responses"]["200"]["content"][kind]["schema"];
+        assert!(schema.is_object(), "{template} says nothing about its events");
+        let each = if event == "batch" { data.as_array().unwrap() } else { std::slice::from_ref(data) };
+        for one in each {
+            let valid = self.valid(&format!("{template} {kind}"), schema, one.to_string().as_bytes());
+            assert_eq!(valid, Ok(()), "{path} sent {event}: {one}");
+        }
+    }
+
     fn content(&self, answer: &Answered<'_>, response: &Value, place: &str) -> Result<(), String> {
         let kind = answer.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
         let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::super::annotations::AnnotationDoc;
 use super::super::mask;
 use super::super::runs::Shown;
 use super::super::snapshot::event_id;
@@ -15,6 +16,9 @@ use crate::{shape, time};
 
 /// The type of the states that the mode `values` makes.
 pub(crate) const STATE: &str = "state.snapshot";
+
+/// The type of what is said about a run.
+pub(crate) const ANNOTATED: &str = "run.annotated";
 
 /// OpenWOP's RunEventDoc. Nothing may stand in it but this.
 #[derive(Serialize)]
@@ -101,6 +105,28 @@ pub(crate) fn state(run: RunId, record: &Record, state: Vec<u8>) -> Result<Vec<u
     text(&Doc { node_id, causation_id: None, schema_version: 1, ..Doc::new(run, record, STATE, payload) })
 }
 
+/// What somebody said about a run, as an event that is told and never recorded. It stands behind the last event that
+/// there was, and bears its own name.
+pub(crate) fn annotated(
+    run: RunId,
+    id: &str,
+    timestamp: &str,
+    sequence: u64,
+    annotation: &AnnotationDoc,
+) -> Result<Vec<u8>, String> {
+    text(&Doc {
+        event_id: id.to_owned(),
+        run_id: run,
+        kind: ANNOTATED,
+        payload: annotation,
+        timestamp: timestamp.to_owned(),
+        sequence,
+        node_id: None,
+        schema_version: 1,
+        causation_id: None,
+    })
+}
+
 fn text(doc: &impl Serialize) -> Result<Vec<u8>, String> {
     serde_json::to_vec(doc).map_err(|error| error.to_string())
 }
@@ -121,6 +147,8 @@ impl JsonSchema for RunEvent {
         }
         let state = generator.subschema_for::<Shown>();
         variants.push(envelope(STATE, &state));
+        let annotation = generator.subschema_for::<AnnotationDoc>();
+        variants.push(envelope(ANNOTATED, &annotation));
         json_schema!({
             "description": "One event of a run. The payload of an erased run's event is null.",
             "oneOf": variants,

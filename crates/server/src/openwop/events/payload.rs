@@ -4,9 +4,9 @@
 //! Users' values are written as they came.
 
 use abide_core::event::{
-    Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit, NodeCancelled,
-    NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted, Paused, Resumed, Started,
-    VariableChanged,
+    ArtifactCreated, Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit,
+    NodeCancelled, NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted, Paused, Resumed,
+    Started, VariableChanged,
 };
 use abide_core::{Event, Failure, Json, JsonMap, NodeEvent, RunEvent, RunId};
 use schemars::JsonSchema;
@@ -230,6 +230,15 @@ payloads! {
         #[serde(skip_serializing_if = "Option::is_none")]
         ttl_ms: Option<i64>,
     }
+    /// What a node produced has a name.
+    "artifact.created" ArtifactWasCreated {
+        /// The node that produced it.
+        node_id: String,
+        /// Its name within the run.
+        artifact_id: String,
+        /// What the definition says that it is.
+        artifact_type: String,
+    }
     /// Something happened that OpenWOP has no word for.
     "log.appended" LogAppended {
         /// How much it matters.
@@ -351,6 +360,10 @@ fn of_node(node_id: String, event: NodeEvent) -> Result<Payload, NodeEvent> {
             Payload::ChannelWasWritten(ChannelWasWritten { node_id, channel, value, reducer, ttl_ms })
         }
         NodeEvent::Decided(Decided { decision }) => Payload::Decided(decision),
+        NodeEvent::ArtifactCreated(ArtifactCreated { artifact_id, artifact_type, .. }) => {
+            let artifact_type = artifact_type.to_string();
+            Payload::ArtifactWasCreated(ArtifactWasCreated { node_id, artifact_id, artifact_type })
+        }
         ours @ (NodeEvent::Due(_) | NodeEvent::Spawned(_)) => return Err(ours),
     })
 }

@@ -16,6 +16,7 @@ fn spawn(parent: Key, child: u32, cascade: bool) -> Spawn {
         unset: Vec::new(),
         parent: Parent { execution: Some(child), ..Parent::of(parent.id, "call") },
         cascade,
+        trace: None,
     }
 }
 

@@ -1,0 +1,120 @@
+//! What the engine counts as things happen, for whoever watches it. Reading it looks through nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use abide_core::{Millis, Status};
+use abide_store::Counts;
+
+use crate::limits;
+use crate::shell::Shell;
+
+/// Counters that the parts of the engine raise.
+#[derive(Default)]
+pub(crate) struct Counters {
+    runs_started: AtomicU64,
+    runs_completed: AtomicU64,
+    runs_failed: AtomicU64,
+    runs_cancelled: AtomicU64,
+    tasks: AtomicU64,
+    timers_fired: AtomicU64,
+    timers_late_ms: AtomicU64,
+    messages_delivered: AtomicU64,
+    messages_waiting: AtomicU64,
+}
+
+impl Counters {
+    /// A commit became durable, with which a run may have begun, ended, or both.
+    pub(crate) fn count(&self, begins: bool, ended: Option<Status>) {
+        if begins {
+            add(&self.runs_started, 1);
+        }
+        match ended {
+            Some(Status::Completed) => add(&self.runs_completed, 1),
+            Some(Status::Failed) => add(&self.runs_failed, 1),
+            Some(Status::Cancelled) => add(&self.runs_cancelled, 1),
+            _ => {}
+        }
+    }
+
+    /// A task was begun.
+    pub(crate) fn dispatched(&self) {
+        add(&self.tasks, 1);
+    }
+
+    /// A timer fires, so long after its time.
+    pub(crate) fn fired(&self, late_ms: Millis) {
+        add(&self.timers_fired, 1);
+        add(&self.timers_late_ms, u64::try_from(late_ms).unwrap_or(0));
+    }
+
+    /// A pass through the outbox has ended, with so many messages delivered and so many left.
+    pub(crate) fn passed(&self, delivered: usize, left: usize) {
+        add(&self.messages_delivered, delivered as u64);
+        self.messages_waiting.store(left as u64, Ordering::Relaxed);
+    }
+}
+
+fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+/// What has happened since an engine was started, and how much is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// What the store has written.
+    pub store: Counts,
+    /// Runs that began.
+    pub runs_started: u64,
+    /// Runs that completed.
+    pub runs_completed: u64,
+    /// Runs that failed.
+    pub runs_failed: u64,
+    /// Runs that were cancelled.
+    pub runs_cancelled: u64,
+    /// Tasks that were begun.
+    pub tasks: u64,
+    /// Tasks under way.
+    pub tasks_under_way: u64,
+    /// Tasks that may be under way at once.
+    pub tasks_max: u64,
+    /// Commits under way.
+    pub commits_under_way: u64,
+    /// Commits that may be under way at once.
+    pub commits_max: u64,
+    /// Timers that fired.
+    pub timers_fired: u64,
+    /// How late they fired, all together.
+    pub timers_late_ms: u64,
+    /// How long the most overdue timer has been waiting to fire.
+    pub timers_overdue_ms: u64,
+    /// Messages between runs that were delivered.
+    pub messages_delivered: u64,
+    /// Messages that the last pass through the outbox could not deliver.
+    pub messages_waiting: u64,
+}
+
+impl Shell {
+    pub(crate) fn stats(&self) -> Stats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        let taken = |most: usize, free: usize| most.saturating_sub(free) as u64;
+        let overdue = self.timers.overdue_ms(self.clock.now());
+        Stats {
+            store: self.store.counts(),
+            runs_started: read(&counters.runs_started),
+            runs_completed: read(&counters.runs_completed),
+            runs_failed: read(&counters.runs_failed),
+            runs_cancelled: read(&counters.runs_cancelled),
+            tasks: read(&counters.tasks),
+            tasks_under_way: taken(limits::TASKS_IN_FLIGHT_MAX, self.executor.free_places()),
+            tasks_max: limits::TASKS_IN_FLIGHT_MAX as u64,
+            commits_under_way: taken(limits::COMMITS_IN_FLIGHT_MAX, self.permits.available_permits()),
+            commits_max: limits::COMMITS_IN_FLIGHT_MAX as u64,
+            timers_fired: read(&counters.timers_fired),
+            timers_late_ms: read(&counters.timers_late_ms),
+            timers_overdue_ms: u64::try_from(overdue).unwrap_or(0),
+            messages_delivered: read(&counters.messages_delivered),
+            messages_waiting: read(&counters.messages_waiting),
+        }
+    }
+}

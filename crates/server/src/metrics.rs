@@ -1,0 +1,216 @@
+//! What the server counts, as OpenMetrics text.
+//!
+//! Everything is counted as it happens; nothing is looked up when somebody asks. No label has a value that a tenant
+//! could choose, so that there is no end of time series.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_engine::{Engine, Stats};
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::app::{App, AppOptions};
+use crate::error::{ApiError, Result};
+use crate::otlp::Otlp;
+
+/// What the text is.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text";
+
+/// The same, with which version of it.
+const CONTENT_TYPE_SENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Seconds up to which requests are counted: from the fastest read to a long poll.
+const SECONDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+
+/// Which requests are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: &'static str,
+    status: u16,
+}
+
+/// Which requests are measured together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    method: &'static str,
+    route: &'static str,
+}
+
+/// The counters of one server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    seconds: Family<Asked, Histogram, fn() -> Histogram>,
+    under_way: Gauge,
+    rate_limited: Counter,
+    connections: Gauge,
+    waiting: Gauge,
+}
+
+/// A request or a connection; it is over when this is dropped, however it ends.
+pub(crate) struct UnderWay(Gauge);
+
+impl UnderWay {
+    fn of(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Metrics {
+    /// The counters of a server on this engine.
+    pub(crate) fn of(options: &AppOptions) -> Self {
+        let mut registry = Registry::with_prefix("abide");
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "Which abide this is", build);
+        let requests: Family<Answered, Counter> = Family::default();
+        registry.register("http_requests", "Requests that were answered", requests.clone());
+        let histogram: fn() -> Histogram = || Histogram::new(SECONDS);
+        let seconds: Family<Asked, Histogram, fn() -> Histogram> = Family::new_with_constructor(histogram);
+        registry.register("http_request_seconds", "How long answers took to begin", seconds.clone());
+        let under_way = Gauge::default();
+        registry.register("http_requests_under_way", "Requests that are not answered yet", under_way.clone());
+        let rate_limited = Counter::default();
+        registry.register("http_rate_limited", "Requests that came too often", rate_limited.clone());
+        let (connections, waiting) = (Gauge::default(), Gauge::default());
+        registry.register("http_connections", "Connections that are open", connections.clone());
+        registry.register("http_waiting", "Polls and streams that are open", waiting.clone());
+        let (engine, otlp) = (options.engine.clone(), options.otlp.clone());
+        registry.register_collector(Box::new(Below { engine, otlp }));
+        Self { registry, requests, seconds, under_way, rate_limited, connections, waiting }
+    }
+
+    /// A request has come.
+    pub(crate) fn request_began(&self) -> UnderWay {
+        UnderWay::of(&self.under_way)
+    }
+
+    /// A connection was made.
+    pub(crate) fn connected(&self) -> UnderWay {
+        UnderWay::of(&self.connections)
+    }
+
+    /// A request was answered.
+    pub(crate) fn count_request(
+        &self,
+        method: &'static str,
+        route: &'static str,
+        status: u16,
+        took: Duration,
+    ) {
+        self.requests.get_or_create(&Answered { method, route, status }).inc();
+        self.seconds.get_or_create(&Asked { method, route }).observe(took.as_secs_f64());
+        if status == 429 {
+            self.rate_limited.inc();
+        }
+    }
+}
+
+/// The metrics, for whoever collects them.
+pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoResponse> {
+    let mut text = String::new();
+    app.metrics().waiting.set(i64::try_from(app.admission().waiting()).unwrap_or(i64::MAX));
+    encode(&mut text, &app.metrics().registry).map_err(|error| ApiError::internal(&error))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
+}
+
+/// What is counted below the HTTP surface.
+struct Below {
+    engine: Engine,
+    otlp: Option<Arc<Otlp>>,
+}
+
+impl fmt::Debug for Below {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Below")
+    }
+}
+
+/// How runs ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    status: &'static str,
+}
+
+impl Collector for Below {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::result::Result<(), fmt::Error> {
+        let stats = self.engine.stats();
+        encode_runs(&mut encoder, &stats)?;
+        for (name, help, count) in counters(&stats, self.otlp.as_deref()) {
+            let counter = ConstCounter::new(count);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        for (name, help, value) in gauges(&stats) {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+fn encode_runs(encoder: &mut DescriptorEncoder<'_>, stats: &Stats) -> std::result::Result<(), fmt::Error> {
+    let ended = [
+        ("completed", stats.runs_completed),
+        ("failed", stats.runs_failed),
+        ("cancelled", stats.runs_cancelled),
+    ];
+    let kind = ConstCounter::new(0_u64).metric_type();
+    let mut family = encoder.encode_descriptor("runs_ended", "Runs that ended", None, kind)?;
+    for (status, count) in ended {
+        let counter = ConstCounter::new(count);
+        counter.encode(family.encode_family(&Ended { status })?)?;
+    }
+    Ok(())
+}
+
+fn counters(stats: &Stats, otlp: Option<&Otlp>) -> Vec<(&'static str, &'static str, f64)> {
+    let (exported, dropped) = otlp.map_or((0, 0), Otlp::counts);
+    let whole = |count: u64| count as f64;
+    vec![
+        ("runs_started", "Runs that began", whole(stats.runs_started)),
+        ("commits", "Commits that became durable", whole(stats.store.commits)),
+        ("transactions", "Transactions that carried them", whole(stats.store.transactions)),
+        ("rows_written", "Statements that wrote a row", whole(stats.store.rows)),
+        ("tasks", "Tasks that were begun", whole(stats.tasks)),
+        ("timers_fired", "Timers that fired", whole(stats.timers_fired)),
+        ("timers_late_seconds", "How late they fired, together", stats.timers_late_ms as f64 / 1000.0),
+        ("messages_delivered", "Messages between runs that arrived", whole(stats.messages_delivered)),
+        ("spans_exported", "Spans that a collector took", whole(exported)),
+        ("spans_dropped", "Spans that no collector took", whole(dropped)),
+    ]
+}
+
+fn gauges(stats: &Stats) -> Vec<(&'static str, &'static str, f64)> {
+    let whole = |count: u64| count as f64;
+    vec![
+        ("tasks_under_way", "Places in use at the executor", whole(stats.tasks_under_way)),
+        ("tasks_max", "Places at the executor", whole(stats.tasks_max)),
+        ("commits_under_way", "Commits on their way to the disk", whole(stats.commits_under_way)),
+        ("commits_max", "Commits that may be on their way", whole(stats.commits_max)),
+        (
+            "timers_overdue_seconds",
+            "How long the first due timer waits",
+            stats.timers_overdue_ms as f64 / 1000.0,
+        ),
+        ("outbox_waiting", "Messages that the last pass could not deliver", whole(stats.messages_waiting)),
+    ]
+}

@@ -1,0 +1,383 @@
+//! Deliveries on their way: made with the events that they carry, found when they are due, and settled.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, RwLock};
+
+use abide_core::{Health, Millis, RunId, TenantId, retry_after};
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use super::webhooks::{codes, place, row_of, tenant_name};
+use crate::Commit;
+use crate::sql::ENQUEUE;
+use crate::webhooks::{
+    Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX, Outcome, Waiting,
+    WebhookKey, WebhookNews, WebhookRow,
+};
+
+/// Which event types anybody wants to hear of. The writer asks it at every commit, so that events of which nobody wants
+/// to hear cost no statement.
+#[derive(Default)]
+pub(super) struct Wanted {
+    types: RwLock<HashMap<TenantId, HashSet<u16>>>,
+    pub(super) news: Arc<WebhookNews>,
+}
+
+impl Wanted {
+    /// Reads anew what a tenant's webhooks want.
+    pub(super) fn read(&self, connection: &Connection, tenant: TenantId) -> rusqlite::Result<()> {
+        let mut statement =
+            connection.prepare_cached("SELECT DISTINCT type FROM webhook_types WHERE tenant = $1")?;
+        let types: HashSet<u16> =
+            statement.query_map([tenant.0], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let mut known = self.types.write().expect("no thread panics holding this");
+        match types.is_empty() {
+            true => known.remove(&tenant),
+            false => known.insert(tenant, types),
+        };
+        Ok(())
+    }
+
+    /// Whether anybody wants to hear of this.
+    pub(super) fn wants(&self, commit: &Commit) -> bool {
+        let known = self.types.read().expect("no thread panics holding this");
+        let Some(types) = known.get(&commit.key.tenant) else { return false };
+        commit.records.iter().any(|record| types.contains(&record.type_code))
+    }
+}
+
+/// Makes the deliveries of a commit that is being written. The answer is whom there was nothing on its way to from this
+/// run before.
+pub(super) fn enqueue(transaction: &Transaction<'_>, commit: &Commit) -> rusqlite::Result<Vec<WebhookKey>> {
+    let tenant = commit.key.tenant;
+    let mut statement = transaction.prepare_cached(ENQUEUE)?;
+    let from = commit.base.next as i64;
+    let rows = statement.query_map((tenant.0, commit.key.id.as_bytes(), from), |row| row.get(0))?;
+    rows.map(|id: rusqlite::Result<String>| Ok(WebhookKey { tenant, id: id?.into() })).collect()
+}
+
+pub(super) fn due(
+    connection: &Connection,
+    key: &WebhookKey,
+    now: Millis,
+    limit: usize,
+) -> rusqlite::Result<Option<Due>> {
+    let Some(webhook) = row_of(connection, key)? else { return Ok(None) };
+    let tenant = tenant_name(connection, key.tenant)?;
+    let mut waiting = Vec::new();
+    let mut next: Option<Millis> = None;
+    for (table, again) in [("deliveries", false), ("dead_letters", true)] {
+        let sql = format!(
+            "SELECT run, seq FROM {table} WHERE tenant = $1 AND webhook = $2 AND due IS NOT NULL AND due <= $3 \
+             ORDER BY due LIMIT $4"
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map((key.tenant.0, &*key.id, now, limit as i64), |row| place(row, 0))?;
+        for row in rows {
+            let (run, sequence) = row?;
+            waiting.push(Waiting { run, sequence, again });
+        }
+        let sql = format!(
+            "SELECT min(due) FROM {table} WHERE tenant = $1 AND webhook = $2 AND due IS NOT NULL AND due > $3"
+        );
+        let later: Option<Millis> =
+            connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id, now), |row| row.get(0))?;
+        next = next.into_iter().chain(later).min();
+    }
+    Ok(Some(Due { webhook, tenant, waiting, next }))
+}
+
+/// Records how attempts ended. The answer is what follows each, and the tenants of webhooks that have failed.
+pub(super) fn settle_all(
+    transaction: &Transaction<'_>,
+    attempts: &[Attempted],
+) -> rusqlite::Result<(Vec<Option<Waiting>>, HashSet<TenantId>)> {
+    let mut failed = HashSet::new();
+    let mut settled = Vec::with_capacity(attempts.len());
+    for attempt in attempts {
+        let Some(mut webhook) = row_of(transaction, &attempt.webhook)? else {
+            settled.push(None);
+            continue;
+        };
+        let was_failed = webhook.health.failed;
+        settled.push(settle(transaction, attempt, &mut webhook)?);
+        put_health(transaction, &attempt.webhook, webhook.health)?;
+        if webhook.health.failed && !was_failed {
+            stop_listening(transaction, &attempt.webhook)?;
+            failed.insert(attempt.webhook.tenant);
+        }
+    }
+    Ok((settled, failed))
+}
+
+fn settle(
+    transaction: &Transaction<'_>,
+    attempt: &Attempted,
+    webhook: &mut WebhookRow,
+) -> rusqlite::Result<Option<Waiting>> {
+    let health = &mut webhook.health;
+    match &attempt.outcome {
+        Outcome::Arrived => {
+            health.succeed();
+            count(transaction, &attempt.webhook, "delivered", 1)?;
+            leave(transaction, attempt, webhook)
+        }
+        Outcome::Unwanted => {
+            forget(transaction, attempt)?;
+            Ok(None)
+        }
+        Outcome::Unsendable { error } => {
+            bury(transaction, attempt, None, error)?;
+            leave_dead(transaction, attempt, webhook)
+        }
+        Outcome::Gone { status } => {
+            health.give_up(attempt.at);
+            retry(transaction, attempt, webhook, Some(*status), "the receiver is gone")
+        }
+        Outcome::Failed { status, error } => {
+            health.fail(attempt.at);
+            retry(transaction, attempt, webhook, *status, error)
+        }
+    }
+}
+
+/// Has a delivery wait for its next attempt, or gives it up.
+fn retry(
+    transaction: &Transaction<'_>,
+    attempt: &Attempted,
+    webhook: &WebhookRow,
+    status: Option<u16>,
+    error: &str,
+) -> rusqlite::Result<Option<Waiting>> {
+    let Some(attempts) = attempts_of(transaction, attempt)? else { return Ok(None) };
+    let Some(wait) = retry_after(attempts + 1, &attempt.delivery.seed(&attempt.webhook)) else {
+        bury(transaction, attempt, status, error)?;
+        return leave_dead(transaction, attempt, webhook);
+    };
+    let sql = format!(
+        "UPDATE {} SET due = $1, attempts = attempts + 1, last_at = $2, last_status = $3, last_error = $4 \
+         WHERE tenant = $5 AND webhook = $6 AND run = $7 AND seq = $8",
+        table(&attempt.delivery)
+    );
+    let (key, delivery) = (&attempt.webhook, &attempt.delivery);
+    transaction.prepare_cached(&sql)?.execute((
+        attempt.at.saturating_add(wait),
+        attempt.at,
+        status,
+        excerpt(error),
+        key.tenant.0,
+        &*key.id,
+        delivery.run.as_bytes(),
+        delivery.sequence,
+    ))?;
+    Ok(None)
+}
+
+fn table(delivery: &Waiting) -> &'static str {
+    if delivery.again { "dead_letters" } else { "deliveries" }
+}
+
+fn attempts_of(transaction: &Transaction<'_>, attempt: &Attempted) -> rusqlite::Result<Option<u32>> {
+    let (key, delivery) = (&attempt.webhook, &attempt.delivery);
+    let sql = format!(
+        "SELECT attempts FROM {} WHERE tenant = $1 AND webhook = $2 AND run = $3 AND seq = $4",
+        table(delivery)
+    );
+    transaction
+        .prepare_cached(&sql)?
+        .query_row((key.tenant.0, &*key.id, delivery.run.as_bytes(), delivery.sequence), |row| row.get(0))
+        .optional()
+}
+
+/// Makes a delivery a dead letter; one that was sent once more is one again.
+fn bury(
+    transaction: &Transaction<'_>,
+    attempt: &Attempted,
+    status: Option<u16>,
+    error: &str,
+) -> rusqlite::Result<()> {
+    let Some(attempts) = attempts_of(transaction, attempt)? else { return Ok(()) };
+    let (key, delivery) = (&attempt.webhook, &attempt.delivery);
+    transaction
+        .prepare_cached(
+            "INSERT INTO dead_letters (tenant, webhook, run, seq, attempts, last_at, last_status, last_error) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, webhook, run, seq) DO UPDATE SET \
+             due = NULL, attempts = excluded.attempts, last_at = excluded.last_at, \
+             last_status = excluded.last_status, last_error = excluded.last_error",
+        )?
+        .execute((
+            key.tenant.0,
+            &*key.id,
+            delivery.run.as_bytes(),
+            delivery.sequence,
+            attempts + 1,
+            attempt.at,
+            status,
+            excerpt(error),
+        ))?;
+    let dropped = transaction
+        .prepare_cached(
+            "DELETE FROM dead_letters WHERE tenant = $1 AND webhook = $2 AND (run, seq) IN \
+             (SELECT run, seq FROM dead_letters WHERE tenant = $1 AND webhook = $2 \
+             ORDER BY last_at DESC, run DESC, seq DESC LIMIT -1 OFFSET $3)",
+        )?
+        .execute((key.tenant.0, &*key.id, DEAD_LETTERS_MAX as i64))?;
+    count(transaction, key, "dropped", dropped)
+}
+
+/// What a dead letter leaves behind: its run's other events go on, unless it was apart from them.
+fn leave_dead(
+    transaction: &Transaction<'_>,
+    attempt: &Attempted,
+    webhook: &WebhookRow,
+) -> rusqlite::Result<Option<Waiting>> {
+    if attempt.delivery.again { Ok(None) } else { leave(transaction, attempt, webhook) }
+}
+
+/// Ends a delivery. The answer is the run's next event that the webhook wants, which takes its place.
+fn leave(
+    transaction: &Transaction<'_>,
+    attempt: &Attempted,
+    webhook: &WebhookRow,
+) -> rusqlite::Result<Option<Waiting>> {
+    let (key, delivery) = (&attempt.webhook, &attempt.delivery);
+    if delivery.again || attempts_of(transaction, attempt)?.is_none() {
+        forget(transaction, attempt)?;
+        return Ok(None);
+    }
+    let Some((sequence, at)) = next_wanted(transaction, key, delivery, &codes(&webhook.types))? else {
+        forget(transaction, attempt)?;
+        return Ok(None);
+    };
+    transaction
+        .prepare_cached(
+            "UPDATE deliveries SET seq = $1, due = $2, attempts = 0, last_at = NULL, last_status = NULL, \
+             last_error = NULL WHERE tenant = $3 AND webhook = $4 AND run = $5",
+        )?
+        .execute((sequence, at, key.tenant.0, &*key.id, delivery.run.as_bytes()))?;
+    Ok(Some(Waiting { run: delivery.run, sequence, again: false }))
+}
+
+fn next_wanted(
+    transaction: &Transaction<'_>,
+    key: &WebhookKey,
+    delivery: &Waiting,
+    types: &[u16],
+) -> rusqlite::Result<Option<(u64, Millis)>> {
+    let mut statement = transaction.prepare_cached(
+        "SELECT seq, at, type FROM events WHERE tenant = $1 AND id = $2 AND seq > $3 ORDER BY seq",
+    )?;
+    let named = (key.tenant.0, delivery.run.as_bytes(), delivery.sequence);
+    let mut rows = statement.query(named)?;
+    while let Some(row) = rows.next()? {
+        if types.contains(&row.get(2)?) {
+            return Ok(Some((row.get(0)?, row.get(1)?)));
+        }
+    }
+    Ok(None)
+}
+
+fn forget(transaction: &Transaction<'_>, attempt: &Attempted) -> rusqlite::Result<()> {
+    let (key, delivery) = (&attempt.webhook, &attempt.delivery);
+    let sql = format!(
+        "DELETE FROM {} WHERE tenant = $1 AND webhook = $2 AND run = $3 AND seq = $4",
+        table(delivery)
+    );
+    let named = (key.tenant.0, &*key.id, delivery.run.as_bytes(), delivery.sequence);
+    transaction.prepare_cached(&sql)?.execute(named).map(drop)
+}
+
+/// Raises one of a webhook's counters.
+fn count(transaction: &Transaction<'_>, key: &WebhookKey, counter: &str, by: usize) -> rusqlite::Result<()> {
+    if by == 0 {
+        return Ok(());
+    }
+    let sql = format!("UPDATE webhooks SET {counter} = {counter} + $1 WHERE tenant = $2 AND id = $3");
+    transaction.prepare_cached(&sql)?.execute((by as i64, key.tenant.0, &*key.id)).map(drop)
+}
+
+pub(super) fn put_health(
+    transaction: &Transaction<'_>,
+    key: &WebhookKey,
+    health: Health,
+) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "UPDATE webhooks SET failed = $1, failures = $2, failing_since = $3, openings = $4, open_until = $5 \
+             WHERE tenant = $6 AND id = $7",
+        )?
+        .execute((
+            health.failed,
+            health.failures,
+            health.failing_since,
+            health.openings,
+            health.open_until,
+            key.tenant.0,
+            &*key.id,
+        ))
+        .map(drop)
+}
+
+/// Has the writer make no more deliveries to a webhook.
+pub(super) fn stop_listening(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result<()> {
+    transaction
+        .execute("DELETE FROM webhook_types WHERE tenant = $1 AND webhook = $2", (key.tenant.0, &*key.id))
+        .map(drop)
+}
+
+pub(super) fn resend(
+    transaction: &Transaction<'_>,
+    key: &WebhookKey,
+    which: Option<&[(RunId, u64)]>,
+    now: Millis,
+) -> rusqlite::Result<u64> {
+    const DUE: &str = "UPDATE dead_letters SET due = $1, attempts = 0 \
+        WHERE tenant = $2 AND webhook = $3 AND due IS NULL";
+    let Some(which) = which else {
+        return Ok(transaction.execute(DUE, (now, key.tenant.0, &*key.id))? as u64);
+    };
+    let mut resent = 0;
+    let mut statement = transaction.prepare_cached(&format!("{DUE} AND run = $4 AND seq = $5"))?;
+    for (run, sequence) in which {
+        resent += statement.execute((now, key.tenant.0, &*key.id, run.as_bytes(), sequence))? as u64;
+    }
+    Ok(resent)
+}
+
+pub(super) fn list(connection: &Connection, query: &DeliveryQuery) -> rusqlite::Result<Vec<DeliveryRow>> {
+    const COLUMNS: &str = "tenant, run, seq, due, attempts, last_at, last_status, last_error";
+    const OF: &str = "WHERE tenant = $1 AND webhook = $2";
+    let rows = match query.dead {
+        true => format!("SELECT {COLUMNS} FROM dead_letters {OF} AND due IS NULL"),
+        false => format!(
+            "SELECT {COLUMNS} FROM deliveries {OF} UNION ALL \
+             SELECT {COLUMNS} FROM dead_letters {OF} AND due IS NOT NULL"
+        ),
+    };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT d.run, d.seq, coalesce(e.type, 0), d.due, d.attempts, d.last_at, d.last_status, d.last_error \
+         FROM ({rows}) d LEFT JOIN events e ON e.tenant = d.tenant AND e.id = d.run AND e.seq = d.seq \
+         WHERE (d.run, d.seq) > ($3, $4) ORDER BY d.run, d.seq LIMIT $5",
+    ))?;
+    let (run, sequence) =
+        query.after.map_or(([0; 16], -1), |(run, sequence)| (*run.as_bytes(), sequence as i64));
+    let named = (query.webhook.tenant.0, &*query.webhook.id, run, sequence, query.limit as i64);
+    let rows = statement.query_map(named, |row| {
+        let (run, sequence) = place(row, 0)?;
+        Ok(DeliveryRow {
+            run,
+            sequence,
+            type_code: row.get(2)?,
+            due: row.get(3)?,
+            attempts: row.get(4)?,
+            last_at: row.get(5)?,
+            last_status: row.get(6)?,
+            last_error: row.get(7)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// As much of an error as is kept.
+fn excerpt(error: &str) -> &str {
+    &error[..error.floor_char_boundary(LAST_ERROR_BYTES_MAX)]
+}

@@ -1,0 +1,307 @@
+//! Webhooks as they are kept: added, shown, enabled, forgotten.
+
+use std::sync::Arc;
+
+use abide_core::{EventType, Health, RunId, TenantId, event_types};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+
+use super::Sqlite;
+use super::deliveries::{self, Wanted};
+use super::reader::{checked, run_id};
+use super::receipts;
+use super::writer::in_transaction;
+use crate::Receipt;
+use crate::store::Answer;
+use crate::webhooks::{
+    Added, Attempted, DeliveryQuery, DeliveryRow, Due, Shown, Waiting, WebhookKey, WebhookNews, WebhookRow,
+    Webhooks,
+};
+
+/// Rows that are deleted in one transaction, so that those who wait for the writer get their turn.
+const DELETE_PAGE: usize = 2000;
+
+impl Webhooks for Sqlite {
+    fn put(&self, webhook: WebhookRow, most: usize, receipt: Option<Receipt>) -> Answer<'_, Added> {
+        let key = webhook.key.clone();
+        self.changing(key, move |transaction| put(transaction, &webhook, most, receipt.as_ref()))
+    }
+
+    fn get(&self, key: WebhookKey) -> Answer<'_, Option<Shown>> {
+        self.read(move |connection| get(connection, &key))
+    }
+
+    fn list(&self, tenant: TenantId) -> Answer<'_, Vec<Shown>> {
+        self.read(move |connection| list(connection, tenant))
+    }
+
+    fn delete(&self, key: WebhookKey) -> Answer<'_, bool> {
+        Box::pin(async move {
+            let shut = key.clone();
+            if !self.changing(key.clone(), move |transaction| shut_out(transaction, &shut)).await? {
+                return Ok(false);
+            }
+            loop {
+                let page = key.clone();
+                if self.write(move |transaction| delete_page(transaction, &page)).await? {
+                    return Ok(true);
+                }
+            }
+        })
+    }
+
+    fn enable(&self, key: WebhookKey, now: i64) -> Answer<'_, bool> {
+        self.changing(key.clone(), move |transaction| enable(transaction, &key, now))
+    }
+
+    fn deliveries(&self, query: DeliveryQuery) -> Answer<'_, Vec<DeliveryRow>> {
+        self.read(move |connection| deliveries::list(connection, &query))
+    }
+
+    fn resend(&self, key: WebhookKey, which: Option<Vec<(RunId, u64)>>, now: i64) -> Answer<'_, u64> {
+        self.changing(key.clone(), move |transaction| {
+            deliveries::resend(transaction, &key, which.as_deref(), now)
+        })
+    }
+
+    fn busy(&self) -> Answer<'_, Vec<WebhookKey>> {
+        self.read(busy)
+    }
+
+    fn due(&self, key: WebhookKey, now: i64, limit: usize) -> Answer<'_, Option<Due>> {
+        self.read(move |connection| deliveries::due(connection, &key, now, limit))
+    }
+
+    fn settle(&self, attempts: Vec<Attempted>) -> Answer<'_, Vec<Option<Waiting>>> {
+        let wanted = self.wanted.clone();
+        self.on_writer(move |connection| {
+            let (settled, failed) =
+                in_transaction(connection, |transaction| deliveries::settle_all(transaction, &attempts))?;
+            failed.into_iter().try_for_each(|tenant| wanted.read(connection, tenant))?;
+            Ok(settled)
+        })
+    }
+
+    fn news(&self) -> Arc<WebhookNews> {
+        self.wanted.news.clone()
+    }
+}
+
+impl Sqlite {
+    /// Changes a webhook. Once that is on disk, the writer knows what is wanted, and whoever sends has heard.
+    fn changing<T: Send + 'static>(
+        &self,
+        key: WebhookKey,
+        job: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        let wanted = self.wanted.clone();
+        self.on_writer(move |connection| {
+            let changed = in_transaction(connection, job)?;
+            wanted.read(connection, key.tenant)?;
+            wanted.news.tell([key]);
+            Ok(changed)
+        })
+    }
+}
+
+fn put(
+    transaction: &Transaction<'_>,
+    row: &WebhookRow,
+    most: usize,
+    receipt: Option<&Receipt>,
+) -> rusqlite::Result<Added> {
+    let count: usize = transaction.query_row(
+        "SELECT count(*) FROM webhooks WHERE tenant = $1",
+        [row.key.tenant.0],
+        |row| row.get(0),
+    )?;
+    if count >= most {
+        return Ok(Added::Full);
+    }
+    if let Some(receipt) = receipt
+        && !receipts::put(transaction, receipt)?
+    {
+        return Ok(Added::Receipted);
+    }
+    transaction.execute(
+        "INSERT INTO webhooks (tenant, id, url, types, tags, sealed, fingerprint, created_at, created_by, \
+         failed, failures, openings, delivered, dropped) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, 0, 0, 0)",
+        (
+            row.key.tenant.0,
+            &*row.key.id,
+            &row.url,
+            as_json(&row.types),
+            as_json(&row.tags),
+            &row.sealed[..],
+            &row.fingerprint,
+            row.created_at,
+            &row.created_by,
+        ),
+    )?;
+    listen(transaction, &row.key, &row.types)?;
+    Ok(Added::Done)
+}
+
+fn as_json(texts: &[String]) -> String {
+    serde_json::to_string(texts).expect("texts are plain data, which serialises")
+}
+
+/// Has the writer make deliveries to a webhook.
+fn listen(transaction: &Transaction<'_>, key: &WebhookKey, types: &[String]) -> rusqlite::Result<()> {
+    let mut listen = transaction.prepare_cached(
+        "INSERT INTO webhook_types (tenant, type, webhook) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+    )?;
+    for code in codes(types) {
+        listen.execute((key.tenant.0, code, &*key.id))?;
+    }
+    Ok(())
+}
+
+/// The event types that are meant. A name that OpenWOP knows and this version never writes has none.
+pub(super) fn codes(types: &[String]) -> Vec<u16> {
+    let all = types.iter().any(|name| name == "*");
+    let meant = |kind: &&EventType| kind.canonical && (all || types.iter().any(|name| name == kind.name));
+    event_types().iter().filter(meant).map(|kind| kind.code).collect()
+}
+
+/// At a start, webhooks hear of the event types that this version knows and the one before did not.
+pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Wanted> {
+    let wanted = Wanted::default();
+    let keys = in_transaction(connection, |transaction| {
+        let mut statement = transaction.prepare("SELECT tenant, id, types FROM webhooks WHERE failed = 0")?;
+        let rows = statement.query_map([], |row| Ok((key(row, 0)?, texts(row, 2)?)))?;
+        let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        rows.iter().try_for_each(|(key, types)| listen(transaction, key, types))?;
+        Ok(rows)
+    })?;
+    let mut tenants: Vec<TenantId> = keys.into_iter().map(|(key, _)| key.tenant).collect();
+    tenants.dedup();
+    tenants.into_iter().try_for_each(|tenant| wanted.read(connection, tenant))?;
+    Ok(wanted)
+}
+
+/// Keeps a webhook from hearing anything more.
+fn shut_out(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result<bool> {
+    let named = (key.tenant.0, &*key.id);
+    deliveries::stop_listening(transaction, key)?;
+    Ok(transaction.execute("UPDATE webhooks SET failed = 1 WHERE tenant = $1 AND id = $2", named)? > 0)
+}
+
+/// Deletes some of what is on its way to a webhook that hears nothing more, and with the last of it the webhook.
+fn delete_page(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result<bool> {
+    let named = (key.tenant.0, &*key.id, DELETE_PAGE as i64);
+    let deleted = transaction.execute(
+        "DELETE FROM deliveries WHERE tenant = $1 AND webhook = $2 AND run IN \
+         (SELECT run FROM deliveries WHERE tenant = $1 AND webhook = $2 LIMIT $3)",
+        named,
+    )?;
+    if deleted == DELETE_PAGE {
+        return Ok(false);
+    }
+    let named = (key.tenant.0, &*key.id);
+    transaction.execute("DELETE FROM dead_letters WHERE tenant = $1 AND webhook = $2", named)?;
+    transaction.execute("DELETE FROM webhooks WHERE tenant = $1 AND id = $2", named)?;
+    Ok(true)
+}
+
+fn enable(transaction: &Transaction<'_>, key: &WebhookKey, now: i64) -> rusqlite::Result<bool> {
+    let Some(webhook) = row_of(transaction, key)? else { return Ok(false) };
+    deliveries::put_health(transaction, key, Health::default())?;
+    listen(transaction, key, &webhook.types)?;
+    // Only what was tried and failed is due later, so these are few.
+    transaction.execute(
+        "UPDATE deliveries SET due = $1 WHERE tenant = $2 AND webhook = $3 AND due > $1",
+        (now, key.tenant.0, &*key.id),
+    )?;
+    Ok(true)
+}
+
+const COLUMNS: &str = "tenant, id, url, types, tags, sealed, fingerprint, created_at, created_by, \
+    failed, failures, failing_since, openings, open_until, delivered, dropped";
+
+/// The webhook alone.
+pub(super) fn row_of(connection: &Connection, key: &WebhookKey) -> rusqlite::Result<Option<WebhookRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 AND id = $2");
+    connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), webhook).optional()
+}
+
+fn get(connection: &Connection, key: &WebhookKey) -> rusqlite::Result<Option<Shown>> {
+    let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 AND id = $2");
+    let found = connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), counted).optional()?;
+    found.map(|shown| with_counts(connection, shown)).transpose()
+}
+
+fn list(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Vec<Shown>> {
+    let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 ORDER BY id");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([tenant.0], counted)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    rows.into_iter().map(|shown| with_counts(connection, shown)).collect()
+}
+
+fn with_counts(connection: &Connection, shown: Shown) -> rusqlite::Result<Shown> {
+    let key = &shown.webhook.key;
+    let count = |rows: &str| {
+        let sql = format!("SELECT count(*) FROM {rows} tenant = $1 AND webhook = $2");
+        connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), |row| row.get::<_, u64>(0))
+    };
+    let again = count("dead_letters WHERE due IS NOT NULL AND")?;
+    let pending = count("deliveries WHERE")? + again;
+    let dead = count("dead_letters WHERE")? - again;
+    Ok(Shown { pending, dead, ..shown })
+}
+
+pub(super) fn tenant_name(connection: &Connection, tenant: TenantId) -> rusqlite::Result<String> {
+    let mut statement = connection.prepare_cached("SELECT name FROM tenants WHERE id = $1")?;
+    Ok(statement.query_row([tenant.0], |row| row.get(0)).optional()?.unwrap_or_default())
+}
+
+fn busy(connection: &Connection) -> rusqlite::Result<Vec<WebhookKey>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tenant, id FROM webhooks w WHERE failed = 0 AND \
+         (EXISTS (SELECT 1 FROM deliveries d WHERE d.tenant = w.tenant AND d.webhook = w.id) OR \
+         EXISTS (SELECT 1 FROM dead_letters d WHERE d.tenant = w.tenant AND d.webhook = w.id \
+         AND d.due IS NOT NULL))",
+    )?;
+    statement.query_map([], |row| key(row, 0))?.collect()
+}
+
+fn counted(row: &Row<'_>) -> rusqlite::Result<Shown> {
+    let webhook = webhook(row)?;
+    Ok(Shown { webhook, delivered: row.get(14)?, pending: 0, dead: 0, dropped: row.get(15)? })
+}
+
+fn webhook(row: &Row<'_>) -> rusqlite::Result<WebhookRow> {
+    Ok(WebhookRow {
+        key: key(row, 0)?,
+        url: row.get(2)?,
+        types: texts(row, 3)?,
+        tags: texts(row, 4)?,
+        sealed: Arc::from(row.get::<_, Vec<u8>>(5)?),
+        fingerprint: row.get(6)?,
+        created_at: row.get(7)?,
+        created_by: row.get(8)?,
+        health: Health {
+            failed: row.get(9)?,
+            failures: row.get(10)?,
+            failing_since: row.get(11)?,
+            openings: row.get(12)?,
+            open_until: row.get(13)?,
+        },
+    })
+}
+
+/// The columns tenant and id, from `at` on.
+fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<WebhookKey> {
+    let id: String = row.get(at + 1)?;
+    Ok(WebhookKey { tenant: TenantId(row.get(at)?), id: id.into() })
+}
+
+fn texts(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<String>> {
+    let json: String = row.get(at)?;
+    checked(at, serde_json::from_str(&json).map_err(|error| error.to_string()))
+}
+
+/// The columns run and seq, from `at` on.
+pub(super) fn place(row: &Row<'_>, at: usize) -> rusqlite::Result<(RunId, u64)> {
+    Ok((run_id(row, at)?, row.get(at + 1)?))
+}
