@@ -102,7 +102,7 @@ async fn ids(server: &Server, parameter: &str) -> [String; 2] {
         "webhookId" => {
             let body = json!({ "url": "https://1.1.1.1/hook", "events": ["run.completed"] });
             let (_, added) = server.post("/v1/webhooks", &body).await;
-            [added["tenantId"].as_str().unwrap().to_owned(), "wh-never-was".to_owned()]
+            [added["webhookId"].as_str().unwrap().to_owned(), "wh-never-was".to_owned()]
         }
         "artifactId" => ["any".to_owned(), "any".to_owned()],
         other => panic!("say here what a foreign and what an unknown {other} is"),
