@@ -198,8 +198,8 @@ pub const KEEPALIVE: Duration = Duration::from_secs(15);
 /// reader that is further behind misses some.
 pub const ANNOUNCEMENTS_MAX: usize = 16;
 
-/// Connections at a time, if the limit on open files allows so many. An idle one costs some 12 KiB, so all together
-/// cost less than 256 MiB.
+/// Connections at a time, if the limit on open files allows so many. An idle one costs some 16 KiB, so all together
+/// cost about 256 MiB.
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Files that are left to the store, to requests of nodes and to whoever is being refused.
 pub const FILES_RESERVED: usize = 512;
@@ -210,9 +210,9 @@ pub const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request that are read from a connection that is refused, so that the answer is not lost.
 pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of a request's line and headers, and of an answer that waits for the socket. The largest tokens of identity
-/// providers take some 12 KiB.
-pub const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of a request's line and headers, and of an answer that waits for the socket. A token as
+/// large as may be fits beside the other headers. Idle connections take 8 KiB whatever this is.
+pub const HEAD_BYTES_MAX: usize = 2 * TOKEN_BYTES_MAX;
 /// How long a connection may take to send a request's headers, or rest between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a connection may be silent before the other side is asked whether it is still there, and how long between

@@ -44,7 +44,7 @@ async fn the_answer_says_which_run_and_where_to_look() {
     let expected = json!({
         "runId": run,
         "status": "running",
-        "eventsUrl": format!("/v1/runs/{run}/events/poll"),
+        "eventsUrl": format!("/v1/runs/{run}/events"),
         "statusUrl": format!("/v1/runs/{run}"),
     });
     assert_eq!(body, expected);
