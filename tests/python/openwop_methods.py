@@ -5,7 +5,7 @@ method that nobody looked at. Families that the server offers are called with su
 to get the refusal that the protocol documents.
 
 The server is at ABIDE_URL, with the key ABIDE_API_KEY. It has a test clock and the workflows `noop` (ends at once),
-`parked` (waits for an hour) and `failing`.
+`parked` (waits for an hour) and `reporter` (makes an artifact with `pages: 3.0`, and ends).
 """
 
 import dataclasses
@@ -189,9 +189,14 @@ def _():
 
 @method("runs_get_artifact")
 def _():
-    # None is what the client makes of "not found", and no run of these tests makes an artifact.
-    assert client.runs_get_artifact(started(), "nothing") is None
-    assert client.runs_get_artifact(NO_RUN, "nothing") is None
+    run = started("reporter")
+    events = client.runs_poll_events(run).events
+    made = [event.payload["artifactId"] for event in events if event.type == "artifact.created"]
+    assert client.runs_get_artifact(run, made[0])["data"] == {"pages": 3.0}
+    # None is what the client makes of "not found".
+    assert client.runs_get_artifact(run, "nothing") is None
+    assert client.runs_get_artifact(NO_RUN, made[0]) is None
+    refused(401, "unauthenticated", lambda: stranger.runs_get_artifact(run, "nothing"))
 
 
 # Families that discovery tells of.

@@ -84,15 +84,21 @@ fn busy() -> ApiError {
     ApiError::new("unavailable", "the server has as much to do as it takes on at once; try again in a moment")
 }
 
-/// Holds the place until a stream has ended; any other answer is whole by now.
-pub(crate) fn hold(place: Place, response: Response) -> Response {
+/// Holds the place until a stream has ended; any other answer is whole by now. A stream ends before the first thing that
+/// its reader may not hear any more.
+pub(crate) fn hold(
+    place: Place,
+    response: Response,
+    may_hear: impl Fn() -> bool + Send + Sync + 'static,
+) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
         return response;
     }
     response.map(|body| {
-        Body::from_stream(body.into_data_stream().inspect(move |_| {
+        Body::from_stream(body.into_data_stream().take_while(move |_| {
             let _held = &place;
+            std::future::ready(may_hear())
         }))
     })
 }
@@ -140,11 +146,13 @@ mod tests {
             let frames = futures_util::stream::iter([Ok::<_, std::io::Error>("data: x\n\n")]);
             Response::builder().header(header::CONTENT_TYPE, kind).body(Body::from_stream(frames)).unwrap()
         };
-        let held = hold(admission.enter(true).unwrap(), stream("text/event-stream"));
+        let held = hold(admission.enter(true).unwrap(), stream("text/event-stream"), || true);
         assert!(admission.enter(true).is_err());
         let bytes = axum::body::to_bytes(held.into_body(), 100).await.unwrap();
         assert_eq!(&bytes[..], b"data: x\n\n");
-        let _other = hold(admission.enter(true).unwrap(), stream("application/json"));
+        let cut = hold(admission.enter(true).unwrap(), stream("text/event-stream"), || false);
+        assert!(axum::body::to_bytes(cut.into_body(), 100).await.unwrap().is_empty());
+        let _other = hold(admission.enter(true).unwrap(), stream("application/json"), || true);
         assert!(admission.enter(true).is_ok());
     }
 }

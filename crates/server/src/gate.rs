@@ -52,12 +52,13 @@ pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: N
     }
     match gate.admit(request.headers(), &visit).await {
         Ok(Admitted { principal, place, room }) => {
-            if let Some(principal) = principal {
-                request.extensions_mut().insert(principal);
+            if let Some(principal) = &principal {
+                request.extensions_mut().insert(principal.clone());
             }
             let response = next.run(request).await;
             drop(room);
-            admission::hold(place, response)
+            let may_hear = move || principal.as_ref().is_none_or(|principal| gate.is_still_let_in(principal));
+            admission::hold(place, response, may_hear)
         }
         Err(refused) => refused.into_response(),
     }
@@ -84,6 +85,10 @@ impl Gate {
         };
         let room = self.app.admission().make_room(headers, self.body_bytes_max)?;
         Ok(Admitted { principal, place, room })
+    }
+
+    fn is_still_let_in(&self, principal: &Principal) -> bool {
+        self.app.keys().still_holds(principal, self.app.engine().clock().now())
     }
 
     /// Who it is, unless they ask too often.

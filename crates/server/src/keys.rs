@@ -309,6 +309,12 @@ impl Keys {
         self.find(&secret.text).is_some()
     }
 
+    /// Whether whoever came in with a key could still do so. One who came in otherwise is not asked again.
+    pub(crate) fn still_holds(&self, principal: &Principal, now: Millis) -> bool {
+        let key = self.read(|table| table.by_id.get(&principal.key).cloned());
+        key.is_none_or(|key| KeyState::of(&key, now) == KeyState::Active)
+    }
+
     /// A tenant's keys, oldest first.
     pub(crate) fn of(&self, tenant: TenantId) -> Vec<Arc<ApiKey>> {
         let mut keys: Vec<_> =

@@ -70,6 +70,43 @@ async fn a_client_that_has_the_document_does_not_get_it_again() {
     assert_eq!(later.headers()["capabilities-etag"], tag, "the tag is that of the content");
 }
 
+#[tokio::test]
+async fn the_families_that_are_told_are_those_whose_operations_are_served() {
+    let site = site();
+    let server = site.start(&[]);
+    let document = told(&server).await;
+    let paths = &server.contract.as_ref().unwrap().document()["paths"];
+    let families = [
+        ("/runs/pauseResume/supported", "/v1/runs/{runId}:pause"),
+        ("/runs/pauseResume/supported", "/v1/runs/{runId}:resume"),
+        ("/runs/bulkCancel/supported", "/v1/runs:bulk-cancel"),
+        ("/webhooks/supported", "/v1/webhooks"),
+        ("/feedback/supported", "/v1/runs/{runId}/annotations"),
+        ("/replay/supported", "/v1/runs/{runId}:fork"),
+        ("/debugBundle/supported", "/v1/runs/{runId}/debug-bundle"),
+        ("/prompts/supported", "/v1/prompts"),
+        ("/agents/supported", "/v1/agents"),
+        ("/toolCatalog/supported", "/v1/tools"),
+    ];
+    for (family, path) in families {
+        let is_told = document.pointer(family) == Some(&json!(true));
+        assert_eq!(is_told, paths.get(path).is_some(), "{family} and {path}");
+        if !is_told {
+            assert_eq!(document.pointer(family), None);
+        }
+    }
+    let bulk = document["runs"]["bulkCancel"]["maxRunIds"].as_u64().unwrap() as usize;
+    let named = |count: usize| json!({ "runIds": vec!["run-00000000-0000-7000-8000-000000000000"; count] });
+    assert_eq!(server.post("/v1/runs:bulk-cancel", &named(bulk)).await.0, StatusCode::OK);
+    refusal(server.post("/v1/runs:bulk-cancel", &named(bulk + 1)).await, "validation_error");
+    let largest = document["limits"]["maxRequestBodyBytes"].as_u64().unwrap() as usize;
+    for (size, code) in [(largest, "workflow_not_found"), (largest + 1, "payload_too_large")] {
+        let mut body = String::from(r#"{"workflowId":"nothing"}"#);
+        body.push_str(&" ".repeat(size - body.len()));
+        refusal(post_raw(&server, "/v1/runs", body).await, code);
+    }
+}
+
 /// A workflow with a node kind behind each capability that the protocol gates.
 fn gated_kinds() -> [(&'static str, &'static str); 3] {
     [

@@ -84,6 +84,7 @@ async fn another_body_under_the_same_key_is_refused_and_the_same_one_is_not_what
     let first = raw(body).await;
     let spaced = r#" { "tags": ["x"], "inputs": { "b": [1, 2], "a": 1 }, "workflowId": "payload" } "#;
     raw(spaced).await.is_replay_of(&first);
+    server.events(&first.run()).await;
     let before = site.rows();
     let other = raw(r#"{"workflowId":"payload","inputs":{"a":2,"b":[1,2]},"tags":["x"]}"#).await;
     refusal((other.status, other.json()), "idempotency_key_mismatch");

@@ -281,3 +281,37 @@ async fn changes_at_the_same_time_are_all_made() {
     let (_, page) = server.get("/v1/keys?limit=500").await;
     assert_eq!(page["keys"].as_array().unwrap().len(), 1 + 20 + 40);
 }
+
+/// Follows a run by a stream, up to its first event.
+async fn follow(server: &Server, key: &str, run: &str) -> reqwest::Response {
+    let path = format!("/v1/runs/{run}/events");
+    let request = server.request_as(key, Method::GET, &path).header("accept", "text/event-stream");
+    let mut stream = request.send().await.unwrap();
+    assert_eq!(stream.status(), StatusCode::OK);
+    let mut heard = String::new();
+    while !heard.contains("run.started") {
+        heard += std::str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap();
+    }
+    stream
+}
+
+#[tokio::test]
+async fn a_stream_tells_nothing_more_once_its_key_is_over() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    let (revoked, brief, kept) = (
+        create(&server, json!({})).await,
+        create(&server, json!({ "expiresInMs": HOUR_MS / 2 })).await,
+        create(&server, json!({})).await,
+    );
+    let streams = [&revoked, &brief, &kept].map(|made| follow(&server, text(made, "key"), &run));
+    let streams = futures_util::future::join_all(streams).await;
+    let path = format!("/v1/keys/{}", text(&revoked, "keyId"));
+    assert_eq!(server.ask_as(&server.key, Method::DELETE, &path, None).await.0, StatusCode::NO_CONTENT);
+    server.advance(HOUR_MS).await;
+    let rests = futures_util::future::join_all(streams.into_iter().map(reqwest::Response::text)).await;
+    let ended: Vec<bool> =
+        rests.iter().map(|rest| rest.as_ref().unwrap().contains("run.completed")).collect();
+    assert_eq!(ended, [false, false, true]);
+}

@@ -1,6 +1,7 @@
 //! What belongs to another tenant looks like what never was.
 
 use super::*;
+use crate::receiver::ALLOW;
 
 #[tokio::test]
 async fn another_tenants_run_is_answered_like_one_that_never_was() {
@@ -99,6 +100,13 @@ async fn ids(server: &Server, parameter: &str) -> [String; 2] {
             set_secret(server, "TOKEN", "a value").await;
             ["TOKEN".to_owned(), "NOBODY".to_owned()]
         }
+        "webhookId" => {
+            let body = json!({ "url": "http://127.0.0.1:9/", "events": ["run.failed"] });
+            let (status, added) = server.post("/v1/webhooks", &body).await;
+            assert_eq!(status, StatusCode::CREATED, "{added}");
+            let id = added["webhookId"].as_str().unwrap();
+            [id.to_owned(), id.chars().rev().collect()]
+        }
         other => panic!("say here what a foreign and what an unknown {other} is"),
     }
 }
@@ -107,7 +115,7 @@ async fn ids(server: &Server, parameter: &str) -> [String; 2] {
 async fn whatever_is_read_or_removed_by_its_id_is_another_tenants_or_never_was_in_the_same_bytes() {
     let site = site();
     let stranger = site.new_key("other");
-    let server = site.start(&["--test-clock"]);
+    let server = site.start(&["--test-clock", ALLOW[0], ALLOW[1]]);
     let (_, document) = server.get("/v1/openapi.json").await;
     let mut compared = 0;
     for (path, item) in document["paths"].as_object().unwrap() {

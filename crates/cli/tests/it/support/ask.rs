@@ -19,11 +19,6 @@ impl Ask {
         Self { request, contract }
     }
 
-    /// The same request once more, unless its body can't be sent twice.
-    pub(crate) fn try_clone(&self) -> Option<Self> {
-        Some(Self { request: self.request.try_clone()?, contract: self.contract.clone() })
-    }
-
     fn with(self, change: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder) -> Self {
         Self { request: change(self.request), ..self }
     }

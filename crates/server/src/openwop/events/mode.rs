@@ -101,6 +101,7 @@ mod tests {
             "node.completed",
             "node.failed",
             "node.skipped",
+            "artifact.created",
         ];
         let all: Vec<&str> = event_types().iter().map(|kind| kind.name).collect();
         assert_eq!(shown("updates"), updates);
