@@ -36,11 +36,12 @@ impl Run {
         while self.state.ending.is_none() && self.state.hold == Hold::None {
             let state = &self.state;
             let next = (
+                state.workers.front().copied(),
                 state.doomed.front().copied(),
                 state.restarts.front().copied(),
                 state.ready.front().copied(),
             );
-            if next == (None, None, None) {
+            if next == (None, None, None, None) {
                 break;
             }
             if budget == 0 || turn.bytes > limits::STRETCH_BYTES_MAX {
@@ -48,9 +49,10 @@ impl Run {
             }
             budget -= 1;
             match next {
-                (Some((ix, cause)), _, _) => self.skip(turn, ix, "trigger-rule", cause),
-                (_, Some((found, cause)), _) => self.start_over(turn, found, cause),
-                (_, _, Some((ix, cause))) => self.execute(turn, ix, cause),
+                (Some((ix, cause)), ..) => self.next_worker(turn, ix, Some(cause)),
+                (_, Some((ix, cause)), _, _) => self.skip(turn, ix, "trigger-rule", cause),
+                (_, _, Some((found, cause)), _) => self.start_over(turn, found, cause),
+                (_, _, _, Some((ix, cause))) => self.execute(turn, ix, cause),
                 _ => break,
             }
         }
