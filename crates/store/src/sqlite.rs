@@ -32,9 +32,9 @@ pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
 use crate::{
-    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
-    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow,
-    TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
+    Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow,
+    TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 use erase::Progress;
 use queue::{Job, Queue};
@@ -197,7 +197,7 @@ impl Store for Sqlite {
         self.read(move |connection| audit::scan(connection, after, limit))
     }
 
-    fn beside(&self, key: Key, expected: Vec<TimerRow>) -> Answer<'_, Beside> {
+    fn beside(&self, key: Key, expected: Expected) -> Answer<'_, Beside> {
         self.read(move |connection| audit::beside(connection, key, expected))
     }
 
