@@ -344,6 +344,7 @@ impl Teller {
             unset: Vec::new(),
             scope: None,
             exclusive: false,
+            trace: None,
         };
         let before = Run::empty(key(), SALT, graph.clone());
         let (run, step) = Run::start(start, BEGIN).expect("the plan's start is sound");
