@@ -219,8 +219,7 @@ impl Shell {
         span.note("openwop.run_id", &commit.key.id);
         span.note("abide.tenant", &commit.key.tenant.0);
         span.note("abide.events", &commit.records.len());
-        let lane = if lane == Lane::Interactive { "interactive" } else { "background" };
-        span.note("abide.lane", &lane);
+        span.note("abide.lane", if lane == Lane::Interactive { "interactive" } else { "background" });
         (Some(own), Some(span))
     }
 

@@ -130,7 +130,8 @@ impl Answered {
         let (tenant, key) = (self.visit.tenant(), self.visit.key());
         let ms = self.took.as_secs_f64() * 1000.0;
         let trace_id = trace.id();
-        if self.status.is_server_error() {
+        // A server that is full or shutting down refuses many, and says so once by itself.
+        if self.status.is_server_error() && self.status != StatusCode::SERVICE_UNAVAILABLE {
             tracing::warn!(method, route, status, ms, tenant, key, trace_id, "request");
         } else if QUIET.contains(&route) {
             tracing::debug!(method, route, status, ms, tenant, key, trace_id, "request");

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-use crate::support::{Server, Site};
+use crate::support::{Server, Site, python_home};
 
 /// Rewrite the pages instead of checking them.
 const REGENERATE: &str = "ABIDE_REGENERATE";
@@ -44,6 +44,11 @@ async fn the_page_about_workflows_shows_what_its_commands_print() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_about_access_shows_what_its_commands_print() {
     demand("docs/access.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_clients_shows_what_its_commands_print() {
+    demand("docs/clients.md", &["--test-clock", "--workflows", "examples/workflows"]).await;
 }
 
 /// Follows a page, and demands that it shows what came of that.
@@ -165,7 +170,7 @@ impl Reader {
         );
         let binaries = Path::new(env!("CARGO_BIN_EXE_abide")).parent().unwrap();
         let path = std::env::join_paths(
-            [binaries.to_owned()]
+            [binaries.to_owned(), python_home().join("bin")]
                 .into_iter()
                 .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
         );

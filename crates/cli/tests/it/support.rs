@@ -45,6 +45,23 @@ pub(crate) fn abide() -> Command {
     command
 }
 
+/// The root of this repository.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The tests' own Python environment, which has other people's clients.
+pub(crate) fn python_home() -> PathBuf {
+    let missing = "run ./test once: it makes the Python environment";
+    let built = Path::new(env!("CARGO_BIN_EXE_abide"));
+    let beside = || built.ancestors().map(|dir| dir.join("python")).find(|dir| dir.is_dir());
+    let home: PathBuf = std::env::var_os("ABIDE_TEST_PYTHON").map(Into::into).or_else(beside).expect(missing);
+    let wanted = std::fs::read(repository().join("tests/python/requirements.txt")).unwrap();
+    let there = std::fs::read(home.join("requirements.txt")).unwrap_or_default();
+    assert!(wanted == there, "{missing}; what it has is not what tests/python/requirements.txt lists");
+    home
+}
+
 /// Where a test keeps its data: a directory for the server, its keyring beside it, and workflows.
 pub(crate) struct Site {
     dir: tempfile::TempDir,

@@ -387,7 +387,7 @@ impl Teller {
             })),
             Move::Pause(waits) => {
                 let drain = if waits { Drain::CurrentNode } else { Drain::Immediate };
-                self.ask(Command::Pause { reason: None, by: None, drain })
+                self.ask(Command::Pause { reason: None, by: None, drain });
             }
             Move::Resume => self.ask(Command::Resume { reason: None, by: None }),
             Move::Fire(which, late) => self.fire(which, late),

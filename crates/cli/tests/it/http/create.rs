@@ -49,7 +49,8 @@ async fn the_answer_says_which_run_and_where_to_look() {
     });
     assert_eq!(body, expected);
     for url in ["eventsUrl", "statusUrl"] {
-        let (status, _) = server.get(body[url].as_str().unwrap()).await;
+        let request = server.request(Method::GET, body[url].as_str().unwrap());
+        let (status, _) = answer(request.header("accept", "application/json")).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{url}");
     }
 }

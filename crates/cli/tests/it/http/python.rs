@@ -8,20 +8,9 @@ use crate::receiver::ALLOW;
 
 /// A program of the tests' own Python environment.
 fn python(program: &str) -> Command {
-    let missing = "run ./test once: it makes the Python environment";
-    let built = std::path::Path::new(env!("CARGO_BIN_EXE_abide"));
-    let beside = || built.ancestors().map(|dir| dir.join("python")).find(|dir| dir.is_dir());
-    let home = std::env::var_os("ABIDE_TEST_PYTHON").map(Into::into).or_else(beside).expect(missing);
-    let wanted = std::fs::read(repository().join("tests/python/requirements.txt")).unwrap();
-    let there = std::fs::read(home.join("requirements.txt")).unwrap_or_default();
-    assert!(wanted == there, "{missing}; what it has is not what tests/python/requirements.txt lists");
-    let mut command = Command::new(home.join("bin").join(program));
+    let mut command = Command::new(crate::support::python_home().join("bin").join(program));
     command.stdin(Stdio::null()).env("PYTHONDONTWRITEBYTECODE", "1");
     command
-}
-
-fn repository() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Runs a program to its end without holding up the runtime.
@@ -58,7 +47,7 @@ async fn every_method_of_the_client_works_or_gets_the_documented_refusal() {
     report["artifactType"] = json!("report");
     push(&server, &workflow("reporter", &[report], &[], json!([]))).await;
     let mut command = python("python");
-    command.arg(repository().join("tests/python/openwop_methods.py"));
+    command.arg(crate::support::repository().join("tests/python/openwop_methods.py"));
     command.env("ABIDE_URL", &server.url).env("ABIDE_API_KEY", &server.key);
     let output = output(command).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -74,7 +63,10 @@ async fn nothing_that_schemathesis_thinks_of_breaks_the_document() {
     let run = server.start_run("parked", json!({})).await;
     push(&server, &chain("pushed", "core.noop", 1, &json!({}))).await;
     let mut command = python("schemathesis");
-    command.arg("--config-file").arg(repository().join("tests/python/schemathesis.toml")).arg("run");
+    command
+        .arg("--config-file")
+        .arg(crate::support::repository().join("tests/python/schemathesis.toml"))
+        .arg("run");
     command.arg(format!("{}/v1/openapi.json", server.url));
     command.env("ABIDE_API_KEY", &server.key).current_dir(site.path(""));
     let output = output(command).await;

@@ -141,3 +141,37 @@ async fn what_is_no_query_is_refused_by_name() {
         assert_eq!((status, body["error"].as_str()), (StatusCode::NOT_FOUND, Some("run_not_found")));
     }
 }
+
+#[tokio::test]
+async fn an_annotation_is_told_to_followers_of_updates_and_to_nobody_later() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    let mut streams = Vec::new();
+    for (mode, hears) in [
+        ("updates", true),
+        ("debug", true),
+        ("updates,messages&bufferMs=5000", true),
+        ("messages", false),
+        ("values", false),
+    ] {
+        let path = format!("/v1/runs/{run}/events?streamMode={mode}");
+        streams.push((Stream::open(&server, &path, None).await, hears));
+    }
+    let said = json!({ "signal": { "kind": "rating", "rating": 5 } });
+    let (status, kept) = server.post(&format!("/v1/runs/{run}/annotations"), &said).await;
+    assert_eq!(status, StatusCode::CREATED, "{kept}");
+    server.advance(HOUR_MS).await;
+    let schema = schema(&server, "RunEvent").await;
+    for (stream, hears) in streams {
+        let all = stream.rest().await;
+        let heard: Vec<&Frame> = all.iter().filter(|frame| frame.event == "run.annotated").collect();
+        assert_eq!(heard.len(), usize::from(hears), "{all:?}");
+        for frame in heard {
+            assert_eq!((frame.id, &frame.data["payload"]["annotationId"]), (None, &kept["annotationId"]));
+            demand_valid(&schema, &frame.data);
+        }
+    }
+    let later = frames(&server, &run, "streamMode=debug", None).await;
+    assert!(later.iter().all(|frame| frame.event != "run.annotated"));
+}

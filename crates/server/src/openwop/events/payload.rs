@@ -300,16 +300,16 @@ impl From<Failure> for ErrorOf {
 }
 
 /// What an event says, if OpenWOP has a name for it; `Err` gives the event back if not.
-pub(crate) fn of(event: Event) -> Result<Payload, Event> {
+pub(crate) fn of(event: Event) -> Result<Payload, Box<Event>> {
     match event {
-        Event::Run(event) => of_run(event).map_err(Event::Run),
+        Event::Run(event) => of_run(event).map_err(|event| Box::new(Event::Run(*event))),
         Event::Node { node, event } => {
-            of_node(node.to_string(), event).map_err(|event| Event::Node { node, event })
+            of_node(node.to_string(), event).map_err(|event| Box::new(Event::Node { node, event: *event }))
         }
     }
 }
 
-fn of_run(event: RunEvent) -> Result<Payload, RunEvent> {
+fn of_run(event: RunEvent) -> Result<Payload, Box<RunEvent>> {
     Ok(match event {
         RunEvent::Started(started) => Payload::RunStarted(run_started(*started)),
         RunEvent::Completed(Completed { duration_ms }) => Payload::RunCompleted(RunCompleted { duration_ms }),
@@ -335,11 +335,11 @@ fn of_run(event: RunEvent) -> Result<Payload, RunEvent> {
         | RunEvent::Yielded(_)
         | RunEvent::ChildReported(_)
         | RunEvent::LoopRestarted(_)
-        | RunEvent::ChildRefused(_)) => return Err(ours),
+        | RunEvent::ChildRefused(_)) => return Err(Box::new(ours)),
     })
 }
 
-fn of_node(node_id: String, event: NodeEvent) -> Result<Payload, NodeEvent> {
+fn of_node(node_id: String, event: NodeEvent) -> Result<Payload, Box<NodeEvent>> {
     Ok(match event {
         NodeEvent::Started(started) => Payload::NodeHasStarted(node_started(node_id, started)),
         NodeEvent::Completed(NodeCompleted { outputs, .. }) => {
@@ -364,7 +364,7 @@ fn of_node(node_id: String, event: NodeEvent) -> Result<Payload, NodeEvent> {
             let artifact_type = artifact_type.to_string();
             Payload::ArtifactWasCreated(ArtifactWasCreated { node_id, artifact_id, artifact_type })
         }
-        ours @ (NodeEvent::Due(_) | NodeEvent::Spawned(_)) => return Err(ours),
+        ours @ (NodeEvent::Due(_) | NodeEvent::Spawned(_)) => return Err(Box::new(ours)),
     })
 }
 
