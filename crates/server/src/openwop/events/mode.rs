@@ -24,11 +24,11 @@ impl Modes {
                 "updates" => modes.updates = true,
                 "messages" => modes.messages = true,
                 "debug" => modes.debug = true,
-                other => return Err(unsupported(format!("there is no stream mode '{other}'"))),
+                other => return Err(unsupported(&format!("there is no stream mode '{other}'"))),
             }
         }
         if modes.values && (modes.updates || modes.messages || modes.debug) {
-            return Err(unsupported("the stream mode 'values' can't be mixed with others".to_owned()));
+            return Err(unsupported("the stream mode 'values' can't be mixed with others"));
         }
         // All that is in `updates` is in `debug`, so these two share what is serialised.
         modes.updates &= !modes.debug;
@@ -53,7 +53,7 @@ impl Modes {
     }
 }
 
-fn unsupported(what: String) -> ApiError {
+fn unsupported(what: &str) -> ApiError {
     let message = format!(
         "{what}; 'streamMode' is {}, or several of the last three with commas between",
         SUPPORTED.join(", ")
