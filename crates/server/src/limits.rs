@@ -211,7 +211,8 @@ pub const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of a request's line and headers, and of an answer that waits for the socket. A token as
-/// large as may be fits beside the other headers. Idle connections take 8 KiB whatever this is.
+/// large as may be fits beside the other headers. Idle connections take 8 KiB whatever this is, and a
+/// head that arrives in one piece may be nearly twice as large.
 pub const HEAD_BYTES_MAX: usize = 2 * TOKEN_BYTES_MAX;
 /// How long a connection may take to send a request's headers, or rest between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(30);
