@@ -241,6 +241,10 @@ impl Store for Tapped {
         self.inner.tenants()
     }
 
+    fn forget_api_keys(&self, ids: Vec<String>) -> Answer<'_, ()> {
+        self.inner.forget_api_keys(ids)
+    }
+
     fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()> {
         self.inner.put_api_keys(keys)
     }
