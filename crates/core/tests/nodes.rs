@@ -558,7 +558,7 @@ mod artifacts {
 
     fn payload(record: &Record) -> Value {
         match &record.payload {
-            abide_core::Payload::Present(bytes) => serde_json::from_slice(bytes).unwrap(),
+            abide_core::Payload::Present(bytes) => serde_json::from_slice(bytes).expect("a payload is JSON"),
             abide_core::Payload::Erased(_) => Value::Null,
         }
     }

@@ -196,11 +196,11 @@ impl Dispatch {
         let own = trace::below(above);
         self.span = spans.filter(|_| own.sampled).map(|spans| {
             let mut span = OpenSpan::begin(spans, "dispatch", SpanKind::Internal, &own, Some(above.span_id));
-            span.note("openwop.run_id", row.key.id);
+            span.note("openwop.run_id", &row.key.id);
             span.note("openwop.node_id", &row.task.node);
-            span.note("abide.tenant", row.key.tenant.0);
-            span.note("abide.execution", row.task.execution);
-            span.note("abide.retaken", row.retaken);
+            span.note("abide.tenant", &row.key.tenant.0);
+            span.note("abide.execution", &row.task.execution);
+            span.note("abide.retaken", &row.retaken);
             span
         });
         self.own = Some(own);

@@ -216,9 +216,9 @@ impl Shell {
         let Some(spans) = self.spans.as_ref().filter(|_| above.sampled) else { return (Some(above), None) };
         let own = trace::below(&above);
         let mut span = OpenSpan::begin(spans, "commit", SpanKind::Internal, &own, Some(above.span_id));
-        span.note("openwop.run_id", commit.key.id);
-        span.note("abide.tenant", commit.key.tenant.0);
-        span.note("abide.events", commit.records.len());
+        span.note("openwop.run_id", &commit.key.id);
+        span.note("abide.tenant", &commit.key.tenant.0);
+        span.note("abide.events", &commit.records.len());
         span.note("abide.lane", if lane == Lane::Interactive { "interactive" } else { "background" });
         (Some(own), Some(span))
     }

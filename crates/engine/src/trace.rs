@@ -105,7 +105,7 @@ impl OpenSpan {
     }
 
     /// Notes what is known of it.
-    pub fn note(&mut self, name: &'static str, value: impl ToString) {
+    pub fn note(&mut self, name: &'static str, value: &(impl ToString + ?Sized)) {
         self.span.attributes.push((name, value.to_string()));
     }
 

@@ -147,8 +147,8 @@ pub const WAITING_MAX: usize = CONNECTIONS_MAX - REQUESTS_MAX;
 /// Bytes of request bodies that are held at once, over all requests: several of the largest definitions.
 pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// Bytes of a token of the identity provider. Larger ones don't pass the proxies on the way.
-pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of a token of the identity provider: half of a request's head.
+pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 /// How far the clocks of the identity provider and of this server may differ.
 pub const TOKEN_LEEWAY_MS: i64 = 60_000;

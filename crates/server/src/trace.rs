@@ -142,11 +142,11 @@ impl Answered {
 
     fn end(&self, mut span: OpenSpan) {
         span.rename(format!("{} {}", self.method, self.visit.route()));
-        span.note("http.request.method", self.method);
-        span.note("http.route", self.visit.route());
-        span.note("http.response.status_code", self.status.as_u16());
+        span.note("http.request.method", &self.method);
+        span.note("http.route", &self.visit.route());
+        span.note("http.response.status_code", &self.status.as_u16());
         if let Some(tenant) = self.visit.tenant() {
-            span.note("abide.tenant", tenant);
+            span.note("abide.tenant", &tenant);
         }
         span.end(self.status.is_server_error());
     }

@@ -45,19 +45,48 @@ async fn finish(file: &Path) {
     // The first start brings an older schema up to date.
     let server = site.start(&["--test-clock"]);
     assert_eq!(verify(&site.data()), before.len() as u64);
+    let under_way = |was: &String| was == "running" || was == "paused";
+    for (run, _) in before.iter().filter(|(_, was)| was == "paused") {
+        let (status, resumed) = server.post(&format!("/v1/runs/{run}:resume"), &json!({})).await;
+        assert!(status.is_success(), "{file:?} {run}: {resumed}");
+    }
     server.advance(400 * 24 * 3_600_000).await;
     // Waits that begin only now end within hours.
-    for (run, _) in before.iter().filter(|(_, was)| was == "running") {
+    for (run, _) in before.iter().filter(|(_, was)| under_way(was)) {
         finish_one(&server, run).await;
     }
     for (run, was) in &before {
         let events = server.events(run).await;
         let ended = events.last().unwrap()["type"].as_str().unwrap().to_owned();
-        let expected = if was == "running" { "run.completed".to_owned() } else { format!("run.{was}") };
+        let expected = if under_way(was) { "run.completed".to_owned() } else { format!("run.{was}") };
         assert_eq!(ended, expected, "{file:?} {run}");
     }
+    if site.rows()["people"] > 0 {
+        demand_host(&server, &before).await;
+    }
     assert!(server.stop().success());
-    assert_eq!(verify(&site.data()), before.len() as u64);
+    assert_eq!(verify(&site.data()), site.rows()["aggregates"]);
+}
+
+/// Demands what came with the third release: people, annotations, artifacts, webhooks, and scopes that are free again.
+async fn demand_host(server: &crate::support::Server, runs: &[(String, String)]) {
+    let (_, person) = server.get("/v1/people/ada").await;
+    assert_eq!(person["roles"], json!(["approver"]));
+    let (mut annotations, mut artifacts) = (0, 0);
+    for (run, _) in runs {
+        let count = |page: &Value, what: &str| page[what].as_array().map_or(0, Vec::len);
+        annotations += count(&server.get(&format!("/v1/runs/{run}/annotations")).await.1, "annotations");
+        artifacts += count(&server.get(&format!("/v1/runs/{run}/artifacts")).await.1, "artifacts");
+    }
+    assert_eq!((annotations, artifacts), (1, 1));
+    let (_, webhooks) = server.get("/v1/webhooks").await;
+    assert_eq!(webhooks["webhooks"].as_array().map_or(0, Vec::len), 1, "{webhooks}");
+    let body = json!({ "workflowId": "makes", "scopeId": "frozen" });
+    let alone = server.request(reqwest::Method::POST, "/v1/runs").header("x-dedup", "enforce").json(&body);
+    let (status, started) = crate::support::answer(alone).await.unwrap();
+    assert_eq!(status, 201, "whoever had the scope has ended: {started}");
+    server.advance(86_400_000).await;
+    finish_one(server, started["runId"].as_str().unwrap()).await;
 }
 
 /// Lets time pass until a run has ended.
@@ -95,6 +124,7 @@ async fn freeze(version: &str) {
     }
     let server = site.start(&["--test-clock", "--allow-net", "127.0.0.0/8"]);
     freeze_graphs(&server).await;
+    freeze_host(&server).await;
     server.start_run("waits", json!({ "delayMs": 1000 })).await;
     server.start_run("waits", json!({ "delayMs": 86_400_000_i64, "note": "x".repeat(6000) })).await;
     server.start_run("fan", json!({})).await;
@@ -137,6 +167,50 @@ async fn freeze_graphs(server: &crate::support::Server) {
         assert!(crate::support::answer(put).await.unwrap().0.is_success());
         server.start_run("pushed", json!({})).await;
     }
+}
+
+/// What came with the third release: a run that is paused, one that is alone in its scope and was asked for under a
+/// key, what it made and what was said about it, a person, and a webhook whose receiver is away.
+async fn freeze_host(server: &crate::support::Server) {
+    let ada =
+        json!({ "displayName": "Ada", "roles": ["approver"], "addresses": { "email": "ada@example.com" } });
+    let put = server.request(reqwest::Method::PUT, "/v1/people/ada").json(&ada);
+    assert!(crate::support::answer(put).await.unwrap().0.is_success());
+    let webhook =
+        json!({ "url": "http://127.0.0.1:9/events", "events": ["run.completed", "artifact.created"] });
+    let (status, registered) = server.post("/v1/webhooks", &webhook).await;
+    assert_eq!(status, 201, "{registered}");
+    let mut made = workflow(
+        "makes",
+        &[
+            node(
+                "draft",
+                "core.identity",
+                json!({}),
+                json!({ "text": { "type": "static", "value": "Hello" } }),
+                json!({}),
+            ),
+            node("wait", "core.delay", json!({ "ms": 86_400_000_i64 }), json!({}), json!({})),
+        ],
+        &[("draft", "wait")],
+        json!([]),
+    );
+    made["nodes"][0]["artifactType"] = json!("letter");
+    let put = server.request(reqwest::Method::PUT, "/v1/workflows/makes").json(&made);
+    assert!(crate::support::answer(put).await.unwrap().0.is_success());
+    let body = json!({ "workflowId": "makes", "scopeId": "frozen" });
+    let start = server.request(reqwest::Method::POST, "/v1/runs").json(&body);
+    let start = start.header("idempotency-key", "frozen-1").header("x-dedup", "enforce");
+    let (status, started) = crate::support::answer(start).await.unwrap();
+    assert_eq!(status, 201, "{started}");
+    let path = format!("/v1/runs/{}", started["runId"].as_str().unwrap());
+    let signal = json!({ "signal": { "kind": "label", "label": "frozen so" } });
+    assert_eq!(server.post(&format!("{path}/annotations"), &signal).await.0, 201);
+    let paused = server.start_run("waits", json!({ "delayMs": 86_400_000_i64 })).await;
+    assert_eq!(
+        server.post(&format!("/v1/runs/{paused}:pause"), &json!({ "reason": "frozen so" })).await.0,
+        202
+    );
 }
 
 /// Waits until nothing more happens, and checks how a run stands then.

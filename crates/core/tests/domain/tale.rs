@@ -344,6 +344,7 @@ impl Teller {
             unset: Vec::new(),
             scope: None,
             exclusive: false,
+            trace: None,
         };
         let before = Run::empty(key(), SALT, graph.clone());
         let (run, step) = Run::start(start, BEGIN).expect("the plan's start is sound");
@@ -386,7 +387,7 @@ impl Teller {
             })),
             Move::Pause(waits) => {
                 let drain = if waits { Drain::CurrentNode } else { Drain::Immediate };
-                self.ask(Command::Pause { reason: None, by: None, drain })
+                self.ask(Command::Pause { reason: None, by: None, drain });
             }
             Move::Resume => self.ask(Command::Resume { reason: None, by: None }),
             Move::Fire(which, late) => self.fire(which, late),

@@ -157,10 +157,12 @@ fn listen(transaction: &Transaction<'_>, key: &WebhookKey, types: &[String]) -> 
     Ok(())
 }
 
-/// The event types that are meant. A name that OpenWOP knows and this version never writes has none.
+/// The event types that are meant. A name that OpenWOP knows and this version never writes has none. What OpenWOP has no
+/// name for is an entry of the log there, and sent only to those who ask for the log.
 pub(super) fn codes(types: &[String]) -> Vec<u16> {
-    let all = types.iter().any(|name| name == "*");
-    let meant = |kind: &&EventType| kind.canonical && (all || types.iter().any(|name| name == kind.name));
+    let has = |name: &str| types.iter().any(|known| known == name);
+    let (all, log) = (has("*"), has("log.appended"));
+    let meant = |kind: &&EventType| if kind.canonical { all || has(kind.name) } else { log };
     event_types().iter().filter(meant).map(|kind| kind.code).collect()
 }
 
@@ -304,4 +306,24 @@ fn texts(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<String>> {
 /// The columns run and seq, from `at` on.
 pub(super) fn place(row: &Row<'_>, at: usize) -> rusqlite::Result<(RunId, u64)> {
     Ok((run_id(row, at)?, row.get(at + 1)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(types: &[&str]) -> Vec<&'static str> {
+        let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+        codes(&types).into_iter().filter_map(EventType::by_code).map(|kind| kind.name).collect()
+    }
+
+    #[test]
+    fn a_star_stands_for_what_openwop_has_a_name_for() {
+        assert_eq!(names(&["run.failed", "run.started"]), ["run.started", "run.failed"]);
+        assert!(names(&["*"]).contains(&"node.completed") && !names(&["*"]).contains(&"run.yielded"));
+        assert!(names(&["log.appended"]).contains(&"run.yielded"));
+        assert!(!names(&["log.appended"]).contains(&"run.started"));
+        assert_eq!(names(&["*", "log.appended"]).len(), event_types().len());
+        assert!(names(&["eval.done", "run.yielded"]).is_empty());
+    }
 }

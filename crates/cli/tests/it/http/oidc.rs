@@ -256,7 +256,7 @@ async fn what_only_looks_like_a_token_is_none() {
         ("a header that is none", format!("eyJ9.{}.{}", parts[1], parts[2])),
         ("a payload that is none", format!("{}.eyJ9.{}", parts[0], parts[2])),
         ("four parts", format!("{token}.x")),
-        ("a monstrous one", format!("{}.{}.{}", parts[0], "a".repeat(20_000), parts[2])),
+        ("a monstrous one", format!("{}.{}.{}", parts[0], "a".repeat(9_000), parts[2])),
     ] {
         let (status, body) = ask(&server, &text).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED, "{what}: {body}");

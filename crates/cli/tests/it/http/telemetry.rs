@@ -63,7 +63,7 @@ async fn a_trace_that_makes_no_sense_is_no_error() {
 }
 
 /// A request that asks a peer, after a wait.
-fn late(peer: &Peer, headers: Value) -> Value {
+fn late(peer: &Peer, headers: &Value) -> Value {
     let config = json!({ "method": "GET", "url": format!("{}/x", peer.url), "headers": headers });
     workflow(
         "late",
@@ -87,7 +87,7 @@ async fn what_a_run_asks_for_after_a_wait_and_a_kill_belongs_to_the_trace_it_was
     let peer = Peer::start(|_, _| (200, "pong".to_owned())).await;
     let site = Site::new();
     let server = site.start(&ALLOWED);
-    push(&server, &late(&peer, json!({}))).await;
+    push(&server, &late(&peer, &json!({}))).await;
     let run = start_traced(&server, "late").await;
     server.settle().await;
     server.kill();
@@ -107,7 +107,7 @@ async fn a_header_of_the_nodes_own_wins() {
     let site = Site::new();
     let server = site.start(&ALLOWED);
     let own = "00-11111111111111111111111111111111-2222222222222222-00";
-    push(&server, &late(&peer, json!({ "Traceparent": own }))).await;
+    push(&server, &late(&peer, &json!({ "Traceparent": own }))).await;
     let run = start_traced(&server, "late").await;
     server.advance(HOUR_MS).await;
     server.events(&run).await;
