@@ -26,6 +26,7 @@ pub(crate) struct Tapped {
     inner: Sqlite,
     fates: Mutex<VecDeque<Fate>>,
     held: Mutex<Vec<(Commit, Lane, Done)>>,
+    damaged: Mutex<Option<u64>>,
     pub(crate) loads: AtomicU64,
     pub(crate) submitted: AtomicU64,
 }
@@ -36,6 +37,7 @@ impl Tapped {
             inner,
             fates: Mutex::default(),
             held: Mutex::default(),
+            damaged: Mutex::default(),
             loads: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
         })
@@ -44,6 +46,11 @@ impl Tapped {
     /// Decides the fate of the next commits; those after them pass.
     pub(crate) fn next(&self, fates: &[Fate]) {
         self.fates.lock().unwrap().extend(fates);
+    }
+
+    /// From now on the events with this sequence can't be read, of any run.
+    pub(crate) fn damage(&self, sequence: u64) {
+        *self.damaged.lock().unwrap() = Some(sequence);
     }
 
     /// How many commits wait.
@@ -85,6 +92,10 @@ impl Store for Tapped {
     }
 
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
+        if *self.damaged.lock().unwrap() == Some(from) {
+            let (reason, way_out) = ("the disk is bad".to_owned(), "buy another".to_owned());
+            return Box::pin(async { Err(Error::Damaged { file: "abide.db".into(), reason, way_out }) });
+        }
         self.inner.journal(key, from, limit)
     }
 
