@@ -42,6 +42,26 @@ pub(crate) struct Admission {
 /// A place, held for as long as this lives.
 pub(crate) struct Place(#[expect(dead_code, reason = "held, never looked at")] OwnedSemaphorePermit);
 
+/// All that a request takes up. Work that outlasts its connection takes this along, so that whoever hangs up does not
+/// make room for more than there is.
+#[derive(Clone)]
+pub(crate) struct Held {
+    place: Arc<Place>,
+    /// Held, never looked at.
+    _room: Option<Arc<Place>>,
+}
+
+impl Held {
+    pub(crate) fn new(place: Place, room: Option<Place>) -> Self {
+        Self { place: Arc::new(place), _room: room.map(Arc::new) }
+    }
+
+    /// The place alone: the body was read.
+    pub(crate) fn without_room(self) -> Arc<Place> {
+        self.place
+    }
+}
+
 impl Admission {
     pub(crate) fn new(capacity: Capacity) -> Self {
         let places = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
@@ -87,7 +107,7 @@ fn busy() -> ApiError {
 /// Holds the place until a stream has ended; any other answer is whole by now. A stream ends before the first thing that
 /// its reader may not hear any more.
 pub(crate) fn hold(
-    place: Place,
+    place: Arc<Place>,
     response: Response,
     may_hear: impl Fn() -> bool + Send + Sync + 'static,
 ) -> Response {
@@ -146,13 +166,26 @@ mod tests {
             let frames = futures_util::stream::iter([Ok::<_, std::io::Error>("data: x\n\n")]);
             Response::builder().header(header::CONTENT_TYPE, kind).body(Body::from_stream(frames)).unwrap()
         };
-        let held = hold(admission.enter(true).unwrap(), stream("text/event-stream"), || true);
+        let held = hold(Arc::new(admission.enter(true).unwrap()), stream("text/event-stream"), || true);
         assert!(admission.enter(true).is_err());
         let bytes = axum::body::to_bytes(held.into_body(), 100).await.unwrap();
         assert_eq!(&bytes[..], b"data: x\n\n");
-        let cut = hold(admission.enter(true).unwrap(), stream("text/event-stream"), || false);
+        let cut = hold(Arc::new(admission.enter(true).unwrap()), stream("text/event-stream"), || false);
         assert!(axum::body::to_bytes(cut.into_body(), 100).await.unwrap().is_empty());
-        let _other = hold(admission.enter(true).unwrap(), stream("application/json"), || true);
+        let _other = hold(Arc::new(admission.enter(true).unwrap()), stream("application/json"), || true);
         assert!(admission.enter(true).is_ok());
+    }
+
+    #[test]
+    fn work_that_goes_on_keeps_its_place_and_its_room() {
+        let admission = Admission::new(Capacity { requests: 1, waiting: 1, body_bytes: UNIT });
+        let body = headers(header::CONTENT_LENGTH, "1000");
+        let room = admission.make_room(&body, UNIT).unwrap();
+        let held = Held::new(admission.enter(false).unwrap(), room);
+        let work = held.clone();
+        drop(held.without_room());
+        assert!(admission.enter(false).is_err() && admission.make_room(&body, UNIT).is_err());
+        drop(work);
+        assert!(admission.enter(false).is_ok() && admission.make_room(&body, UNIT).is_ok());
     }
 }

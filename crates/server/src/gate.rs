@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::admission::{self, Place};
+use crate::admission::{self, Held, Place};
 use crate::app::App;
 use crate::auth::{self, Principal};
 use crate::error::{ApiError, Result};
@@ -55,8 +55,10 @@ pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: N
             if let Some(principal) = &principal {
                 request.extensions_mut().insert(principal.clone());
             }
+            let held = Held::new(place, room);
+            request.extensions_mut().insert(held.clone());
             let response = next.run(request).await;
-            drop(room);
+            let place = held.without_room();
             let may_hear = move || principal.as_ref().is_none_or(|principal| gate.is_still_let_in(principal));
             admission::hold(place, response, may_hear)
         }

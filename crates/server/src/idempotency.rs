@@ -22,6 +22,7 @@ use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
 
+use crate::admission::Held;
 use crate::app::App;
 use crate::body;
 use crate::error::{ApiError, Result};
@@ -35,8 +36,10 @@ pub(crate) struct Repeatable<T>(pub(crate) T, pub(crate) Ticket);
 
 /// The key of a request and what tells it from others, if it has a key at all. Both are MACs: nobody learns the key
 /// from a receipt, or what was asked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket(Option<Marks>);
+///
+/// What the request takes up at the gate goes along, because the work may outlast the connection.
+#[derive(Clone)]
+pub(crate) struct Ticket(Option<Marks>, Option<Held>);
 
 #[derive(Clone, Copy, Debug)]
 struct Marks {
@@ -54,13 +57,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Repeatable<T> {
         let parsed = body::parse(&bytes)?;
         let marks = key.map(|key| {
             let keyring = app.keys().keyring();
-            let asked = canonical(parts.method.as_str(), parts.uri.path(), &bytes);
+            let alone = parts.headers.get("x-dedup").map_or(&b""[..], HeaderValue::as_bytes);
+            let asked = canonical(parts.method.as_str(), parts.uri.path(), alone, &bytes);
             Marks {
                 key: keyring.lasting_mac("idempotency", key.as_bytes()),
                 digest: keyring.lasting_mac("idempotent-request", &asked),
             }
         });
-        Ok(Self(parsed, Ticket(marks)))
+        Ok(Self(parsed, Ticket(marks, parts.extensions.get::<Held>().cloned())))
     }
 }
 
@@ -81,9 +85,13 @@ fn key_of(headers: &HeaderMap) -> Result<Option<String>> {
 }
 
 /// What is asked, whatever the order of its keys and the space between them.
-fn canonical(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
+///
+/// Whether a run shall be alone is told by a header, and is part of what is asked all the same.
+fn canonical(method: &str, path: &str, alone: &[u8], body: &[u8]) -> Vec<u8> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut asked = format!("{method}\n{path}\n").into_bytes();
+    asked.extend(alone);
+    asked.push(b'\n');
     write_sorted(&body, &mut asked);
     asked
 }
@@ -135,12 +143,13 @@ where
     W: FnOnce(Option<Receipt>) -> F + Send + 'static,
     F: Future<Output = Result<Vec<u8>>> + Send + 'static,
 {
-    let Ticket(Some(Marks { key, digest })) = ticket else {
+    let Ticket(Some(Marks { key, digest }), held) = ticket else {
         return work(None).await.map(|body| answer(status, body));
     };
     let blank = Receipt { tenant, endpoint, key, digest, status: status.as_u16(), body: Vec::new(), at: 0 };
     let app = app.clone();
     let all = async move {
+        let _held = held;
         let id = (tenant, blank.endpoint.clone(), key);
         let _slot = app.slots().enter(id, limits::IDEMPOTENCY_WAIT).await.ok_or_else(in_flight)?;
         if let Some(found) = kept(&app, &blank).await? {
@@ -282,14 +291,15 @@ mod tests {
 
     #[test]
     fn order_and_space_make_no_other_request() {
-        let one = canonical("POST", "/v1/runs", br#"{"a": {"y": [1, 2.50], "x": "\u0041"}, "b": null}"#);
-        let same = canonical("POST", "/v1/runs", br#" {"b":null,"a":{"x":"A","y":[1,2.5]}} "#);
+        let one = canonical("POST", "/v1/runs", b"", br#"{"a": {"y": [1, 2.50], "x": "\u0041"}, "b": null}"#);
+        let same = canonical("POST", "/v1/runs", b"", br#" {"b":null,"a":{"x":"A","y":[1,2.5]}} "#);
         assert_eq!(one, same);
         let others = [
-            canonical("POST", "/v1/runs", br#"{"a": {"y": [2.5, 1], "x": "A"}, "b": null}"#),
-            canonical("POST", "/v1/runs/x", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
-            canonical("PUT", "/v1/runs", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
-            canonical("POST", "/v1/runs", br#"{"a": {"y": [1, 2.5], "x": "A"}}"#),
+            canonical("POST", "/v1/runs", b"", br#"{"a": {"y": [2.5, 1], "x": "A"}, "b": null}"#),
+            canonical("POST", "/v1/runs/x", b"", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
+            canonical("PUT", "/v1/runs", b"", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
+            canonical("POST", "/v1/runs", b"", br#"{"a": {"y": [1, 2.5], "x": "A"}}"#),
+            canonical("POST", "/v1/runs", b"enforce", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
         ];
         assert!(others.iter().all(|other| *other != one));
     }

@@ -121,8 +121,15 @@ pub const ROLES_MAX: usize = 64;
 /// Characters of a label, a display name or an address.
 pub const LABEL_CHARS_MAX: usize = 256;
 
-/// Keys of a tenant, revoked ones included. All keys are held in memory, about a kilobyte each.
+/// Keys of a tenant that are in force. All keys are held in memory, about a kilobyte each.
 pub const KEYS_MAX: usize = 10_000;
+
+/// How long a key that was revoked or has expired is remembered: whoever still uses it hears for so long that it is over,
+/// and nobody else may choose its text.
+pub const KEYS_KEPT_MS: i64 = 90 * 24 * 3_600_000;
+/// Keys of a tenant that are over and remembered; the oldest go first. Otherwise making and revoking would fill the
+/// memory.
+pub const KEYS_ENDED_MAX: usize = 10_000;
 
 /// How far in the future the end of a key may lie, and how long an old secret may overlap a new one: ten years.
 pub const KEY_LIFE_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
@@ -158,6 +165,10 @@ pub const JWKS_REST_MS: i64 = 30_000;
 
 /// How long the provider's keys are used at all before they are fetched again, so that one that was withdrawn goes.
 pub const JWKS_AGE_MS_MAX: i64 = 15 * 60_000;
+
+/// Requests that wait for the provider's keys. Nobody knows yet who sent them, so they get few of the places that there
+/// are for all.
+pub const JWKS_WAITERS_MAX: usize = REQUESTS_MAX / 16;
 
 /// How long a fetch of the provider's keys may take: somebody waits for it.
 pub const JWKS_TIMEOUT_MS: i64 = 10_000;
@@ -211,7 +222,8 @@ pub const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
 pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of a request's line and headers, and of an answer that waits for the socket. A token as
-/// large as may be fits beside the other headers. Idle connections take 8 KiB whatever this is.
+/// large as may be fits beside the other headers. Idle connections take 8 KiB whatever this is, and a
+/// head that arrives in one piece may be nearly twice as large.
 pub const HEAD_BYTES_MAX: usize = 2 * TOKEN_BYTES_MAX;
 /// How long a connection may take to send a request's headers, or rest between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(30);

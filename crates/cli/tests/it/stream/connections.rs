@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use abide_server::limits::HEAD_BYTES_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -9,10 +10,10 @@ use super::*;
 /// What a server answers to these bytes before it closes the connection.
 async fn said(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(bytes).await.unwrap();
+    let _ = stream.write_all(bytes).await;
     let mut text = Vec::new();
-    let read = stream.read_to_end(&mut text);
-    tokio::time::timeout(PATIENCE, read).await.expect("it is closed").unwrap();
+    // A server that has not read everything may reset the connection behind its answer.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut text)).await.expect("it is closed");
     String::from_utf8(text).unwrap()
 }
 
@@ -85,10 +86,10 @@ async fn a_head_that_is_too_large_or_no_http_is_answered_and_closed() {
         )
     };
     assert!(
-        said(&address, large(20 * 1024).as_bytes()).await.starts_with("HTTP/1.1 200 "),
+        said(&address, large(HEAD_BYTES_MAX - 1024).as_bytes()).await.starts_with("HTTP/1.1 200 "),
         "a large token fits"
     );
-    assert!(said(&address, large(40 * 1024).as_bytes()).await.starts_with("HTTP/1.1 431 "));
+    assert!(said(&address, large(80 * 1024).as_bytes()).await.starts_with("HTTP/1.1 431 "));
     assert!(said(&address, b"this is no HTTP\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
     let many: String = (0..200).map(|ix| format!("x-{ix}: 1\r\n")).collect();
     let many = format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{many}\r\n");

@@ -74,10 +74,12 @@ pub(crate) fn openwop(run: RunId, record: &Record) -> Result<(&'static str, Vec<
 fn translated(kind: EventType, record: &Record, bytes: &[u8]) -> Result<Payload, String> {
     let masked = mask::payload(kind, bytes).map_err(|error| error.to_string())?;
     let event = Event::decode(record.type_code, record.version, record.node.as_ref(), &masked)?;
-    payload::of(event).or_else(|event| {
+    if !kind.canonical {
         let recorded: Json = serde_json::from_slice(&masked).map_err(|error| error.to_string())?;
-        Ok(payload::log(&event, recorded))
-    })
+        return Ok(payload::log(&event, recorded));
+    }
+    payload::of(event)
+        .ok_or_else(|| format!("{} is declared as OpenWOP's, but has no payload there", kind.name))
 }
 
 /// A record as the journal has it: its own type, and the text of the document. Masked like everything else.

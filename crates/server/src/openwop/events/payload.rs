@@ -299,18 +299,16 @@ impl From<Failure> for ErrorOf {
     }
 }
 
-/// What an event says, if OpenWOP has a name for it; `Err` gives the event back if not.
-pub(crate) fn of(event: Event) -> Result<Payload, Box<Event>> {
+/// What an event says; `None` if OpenWOP has no name for it.
+pub(crate) fn of(event: Event) -> Option<Payload> {
     match event {
-        Event::Run(event) => of_run(event).map_err(|event| Box::new(Event::Run(*event))),
-        Event::Node { node, event } => {
-            of_node(node.to_string(), event).map_err(|event| Box::new(Event::Node { node, event: *event }))
-        }
+        Event::Run(event) => of_run(event),
+        Event::Node { node, event } => of_node(node.to_string(), event),
     }
 }
 
-fn of_run(event: RunEvent) -> Result<Payload, Box<RunEvent>> {
-    Ok(match event {
+fn of_run(event: RunEvent) -> Option<Payload> {
+    Some(match event {
         RunEvent::Started(started) => Payload::RunStarted(run_started(*started)),
         RunEvent::Completed(Completed { duration_ms }) => Payload::RunCompleted(RunCompleted { duration_ms }),
         RunEvent::Failed(Failed { error, failed_node_id }) => {
@@ -330,17 +328,17 @@ fn of_run(event: RunEvent) -> Result<Payload, Box<RunEvent>> {
         RunEvent::LoopbackLimit(LoopbackLimit { node_id, iterations }) => {
             Payload::LoopbackLimitReached(LoopbackLimitReached { node_id, iterations })
         }
-        ours @ (RunEvent::Cancelling(_)
+        RunEvent::Cancelling(_)
         | RunEvent::Pausing(_)
         | RunEvent::Yielded(_)
         | RunEvent::ChildReported(_)
         | RunEvent::LoopRestarted(_)
-        | RunEvent::ChildRefused(_)) => return Err(Box::new(ours)),
+        | RunEvent::ChildRefused(_) => return None,
     })
 }
 
-fn of_node(node_id: String, event: NodeEvent) -> Result<Payload, Box<NodeEvent>> {
-    Ok(match event {
+fn of_node(node_id: String, event: NodeEvent) -> Option<Payload> {
+    Some(match event {
         NodeEvent::Started(started) => Payload::NodeHasStarted(node_started(node_id, started)),
         NodeEvent::Completed(NodeCompleted { outputs, .. }) => {
             Payload::NodeHasCompleted(NodeHasCompleted { node_id, outputs })
@@ -364,7 +362,7 @@ fn of_node(node_id: String, event: NodeEvent) -> Result<Payload, Box<NodeEvent>>
             let artifact_type = artifact_type.to_string();
             Payload::ArtifactWasCreated(ArtifactWasCreated { node_id, artifact_id, artifact_type })
         }
-        ours @ (NodeEvent::Due(_) | NodeEvent::Spawned(_)) => return Err(Box::new(ours)),
+        NodeEvent::Due(_) | NodeEvent::Spawned(_) => return None,
     })
 }
 
@@ -431,5 +429,22 @@ fn told(event: &Event) -> (Level, String) {
             (Level::Debug, format!("the next attempt at node '{node}' is due"))
         }
         other => (Level::Debug, format!("{} was recorded", other.event_type().name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use abide_core::event_types;
+
+    use super::*;
+
+    #[test]
+    fn every_type_that_is_openwops_has_a_schema_and_no_other() {
+        let shown: BTreeSet<&str> = SCHEMAS.iter().map(|(name, _)| *name).collect();
+        let canonical = event_types().iter().filter(|kind| kind.canonical).map(|kind| kind.name);
+        assert_eq!(shown, canonical.chain(["log.appended"]).collect::<BTreeSet<_>>());
+        assert_eq!(shown.len(), SCHEMAS.len());
     }
 }
