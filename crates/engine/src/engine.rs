@@ -8,7 +8,9 @@ use abide_core::{
     Cancellation, Command, Drain, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status,
     TenantId,
 };
-use abide_store::{ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WorkflowVersion};
+use abide_store::{
+    ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey, WorkflowVersion,
+};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -226,6 +228,15 @@ impl Engine {
             Erased::Already => Ok(0),
             Erased::Done { events } => Ok(events),
         }
+    }
+
+    /// Forgets a webhook and everything on its way to it. `false` if there is none.
+    pub async fn delete_webhook(&self, key: WebhookKey) -> Result<bool, Error> {
+        self.check_open()?;
+        // A caller that goes away does not leave half of it behind.
+        let store = self.shell.store.clone();
+        let deleting = self.shell.runtime.spawn(async move { store.webhooks().delete(key).await });
+        Ok(deleting.await.map_err(|_| Error::Draining)??)
     }
 
     /// Starts a run. When this returns, the run is on disk and went as far as it can by itself.

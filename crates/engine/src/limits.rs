@@ -108,6 +108,7 @@ pub const ARTIFACTS_PAGE_MAX: usize = 1_000;
 
 /// Events that are read at once to fold a run as it stood once.
 pub const PAST_EVENTS_MAX: usize = 256;
+
 /// How long one attempt at a delivery to a webhook may take (OpenWOP's own bound).
 pub const WEBHOOK_TIMEOUT_MS: u64 = 5000;
 
@@ -120,6 +121,10 @@ pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 4096;
 
 /// Deliveries under way to one webhook at once, each of another run. A slow receiver holds no more places than these.
 pub const WEBHOOK_IN_FLIGHT_MAX: usize = 8;
+
+/// Events of one run that are sent to a webhook before other runs have their turn. More would keep them waiting for
+/// longer; with fewer, a larger part of the time goes into finding out what is next.
+pub const WEBHOOK_TURN_MAX: usize = 16;
 
 /// Deliveries under way in all: each holds an event in memory.
 pub const WEBHOOKS_IN_FLIGHT_MAX: usize = 256;

@@ -3,15 +3,19 @@
 //! Deliveries lie on disk, made with the events that they carry. This looks at those of a webhook when the store tells
 //! of new ones, when some come due, and when one of its own ends; it polls nothing. Of a run, one event at a time is
 //! under way to a webhook, and the next one leaves when that is written down. Runs go side by side, a few for each
-//! webhook, so that a slow receiver keeps only its own waiting.
+//! webhook, so that a slow receiver keeps only its own waiting. A run keeps its place for a few events only.
 
-use std::collections::{BTreeMap, HashSet};
+mod lines;
+
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
 use abide_core::{Event, Gate, Millis, Payload, Record, RunEvent, RunId};
 use abide_store::{Attempted, Due, Outcome, Waiting, WebhookKey, WebhookRow};
+use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use self::lines::{Line, Lines};
 use crate::http::Post;
 use crate::shell::Shell;
 use crate::timers::rest;
@@ -69,25 +73,24 @@ impl Webhooks {
     }
 }
 
-/// A webhook that something is on its way to.
-#[derive(Default)]
-struct Line {
-    /// The runs whose events are under way.
-    under_way: HashSet<RunId>,
-    /// Something may have changed since the last look.
-    stale: bool,
-    /// When to look again in any case.
-    look_at: Option<Millis>,
-}
-
-impl Line {
-    fn is_idle(&self) -> bool {
-        self.under_way.is_empty() && !self.stale && self.look_at.is_none()
-    }
-}
-
 /// A run's events to one webhook are no longer under way.
-type Ended = (WebhookKey, RunId);
+struct Ended {
+    webhook: WebhookKey,
+    run: RunId,
+    how: End,
+    /// Free again once this is heard. So those that are not heard yet are no more than there are places, and whoever
+    /// hears of an end finds a place.
+    place: OwnedSemaphorePermit,
+}
+
+enum End {
+    /// Nothing follows at once.
+    Over,
+    /// More follows when others had their turn.
+    Rested,
+    /// It did not come to its end.
+    Broken,
+}
 
 /// Sends for as long as the engine lives. At a start there may be something left over.
 pub(crate) async fn run(shell: Arc<Shell>) {
@@ -100,12 +103,12 @@ pub(crate) async fn run(shell: Arc<Shell>) {
     loop {
         dispatcher.look_at_stale().await;
         let clock = dispatcher.shell.clock.clone();
-        let look_at = dispatcher.lines.values().filter_map(|line| line.look_at).min();
+        let look_at = dispatcher.lines.look_at();
         tokio::select! {
-            fresh = news.next() => fresh.into_iter().for_each(|key| dispatcher.mark(key)),
-            Some(ended) = dispatcher.ended.recv() => dispatcher.note_end(&ended),
+            fresh = news.next() => fresh.into_iter().for_each(|key| dispatcher.lines.mark(key)),
+            Some(ended) = dispatcher.ended.recv() => dispatcher.note_end(ended),
             () = clock.wait_until(look_at.unwrap_or_default()), if look_at.is_some() => {
-                dispatcher.mark_due(clock.now());
+                dispatcher.lines.mark_due(clock.now());
             }
         }
     }
@@ -113,9 +116,7 @@ pub(crate) async fn run(shell: Arc<Shell>) {
 
 struct Dispatcher {
     shell: Arc<Shell>,
-    lines: BTreeMap<WebhookKey, Line>,
-    /// The webhook that was looked at last. The next one is first when there is room again.
-    last: Option<WebhookKey>,
+    lines: Lines,
     ended: mpsc::Receiver<Ended>,
     end: mpsc::Sender<Ended>,
 }
@@ -123,13 +124,13 @@ struct Dispatcher {
 impl Dispatcher {
     fn new(shell: Arc<Shell>) -> Self {
         let (end, ended) = mpsc::channel(limits::WEBHOOKS_IN_FLIGHT_MAX);
-        Self { shell, lines: BTreeMap::new(), last: None, ended, end }
+        Self { shell, lines: Lines::default(), ended, end }
     }
 
     async fn begin(&mut self) {
         loop {
             match self.shell.store.webhooks().busy().await {
-                Ok(busy) => return busy.into_iter().for_each(|key| self.mark(key)),
+                Ok(busy) => return busy.into_iter().for_each(|key| self.lines.mark(key)),
                 Err(error) => {
                     tracing::error!(%error, "the webhooks can't be read; trying again");
                     rest().await;
@@ -138,35 +139,28 @@ impl Dispatcher {
         }
     }
 
-    fn mark(&mut self, key: WebhookKey) {
-        self.lines.entry(key).or_default().stale = true;
-    }
-
-    fn mark_due(&mut self, now: Millis) {
-        for line in self.lines.values_mut().filter(|line| line.look_at.is_some_and(|at| at <= now)) {
-            line.stale = true;
-        }
-    }
-
-    fn note_end(&mut self, (key, run): &Ended) {
-        if let Some(line) = self.lines.get_mut(key) {
-            line.under_way.remove(run);
-            line.stale = true;
-        }
-    }
-
-    /// Looks at every webhook that may have something to send, as long as there is room; those behind the last one come
-    /// first, so that each gets its turn.
-    async fn look_at_stale(&mut self) {
-        let stale: Vec<WebhookKey> =
-            self.lines.iter().filter(|(_, line)| line.stale).map(|(key, _)| key.clone()).collect();
-        let (before, behind): (Vec<_>, Vec<_>) =
-            stale.into_iter().partition(|key| self.last.as_ref().is_some_and(|last| key <= last));
-        for key in behind.into_iter().chain(before) {
-            if self.shell.webhooks.places.available_permits() == 0 {
+    fn note_end(&mut self, ended: Ended) {
+        let Ended { webhook, run, how, place } = ended;
+        drop(place);
+        let Some(line) = self.lines.get_mut(&webhook) else { return };
+        line.under_way.remove(&run);
+        match how {
+            End::Over => {}
+            End::Rested => line.rest(run),
+            // It would break again at once.
+            End::Broken => {
+                let later = self.shell.clock.now().saturating_add(limits::STORE_REST_MS as Millis);
+                line.look_at = Some(line.look_at.map_or(later, |at| at.min(later)));
                 return;
             }
-            self.last = Some(key.clone());
+        }
+        self.lines.mark(webhook);
+    }
+
+    /// Looks at the webhooks that may have something to send, each in its turn, as long as there is room.
+    async fn look_at_stale(&mut self) {
+        while self.shell.webhooks.places.available_permits() > 0 {
+            let Some(key) = self.lines.next() else { return };
             self.look(key).await;
         }
     }
@@ -174,25 +168,35 @@ impl Dispatcher {
     async fn look(&mut self, key: WebhookKey) {
         let Some(line) = self.lines.get_mut(&key) else { return };
         let now = self.shell.clock.now();
-        // Those under way are due as well, and are found before the others.
-        let limit = line.under_way.len() + limits::WEBHOOK_IN_FLIGHT_MAX;
-        line.stale = false;
-        match self.shell.store.webhooks().due(key.clone(), now, limit).await {
+        let found = self.shell.store.webhooks().due(key.clone(), now, line.reach()).await;
+        let all_sent = match found {
             Ok(Some(due)) => send_due(&self.shell, line, due, now, &self.end),
-            Ok(None) => line.look_at = None,
+            Ok(None) => {
+                line.look_at = None;
+                true
+            }
             Err(error) => {
                 tracing::error!(webhook = %key.id, %error, "deliveries can't be read; trying again");
                 line.look_at = Some(now.saturating_add(limits::STORE_REST_MS as Millis));
+                true
             }
-        }
-        if line.is_idle() {
-            self.lines.remove(&key);
+        };
+        if all_sent {
+            self.lines.forget_idle(&key);
+        } else {
+            self.lines.mark(key);
         }
     }
 }
 
-/// Begins what is due and may be sent.
-fn send_due(shell: &Arc<Shell>, line: &mut Line, due: Due, now: Millis, end: &mpsc::Sender<Ended>) {
+/// Begins what is due and may be sent. `false` if there were not enough places in all.
+fn send_due(
+    shell: &Arc<Shell>,
+    line: &mut Line,
+    mut due: Due,
+    now: Millis,
+    end: &mpsc::Sender<Ended>,
+) -> bool {
     let under_way = line.under_way.len();
     let (room, look_at) = match due.webhook.health.gate(now) {
         Gate::Closed => (limits::WEBHOOK_IN_FLIGHT_MAX.saturating_sub(under_way), due.next),
@@ -202,52 +206,80 @@ fn send_due(shell: &Arc<Shell>, line: &mut Line, due: Due, now: Millis, end: &mp
         Gate::Failed => (0, None),
     };
     line.look_at = look_at;
+    line.rank(&mut due.waiting);
     let (webhook, tenant): (Arc<WebhookRow>, Arc<str>) = (Arc::new(due.webhook), due.tenant.into());
     for delivery in due.waiting {
         if line.under_way.len() >= under_way + room {
-            return;
+            return true;
         }
         if line.under_way.contains(&delivery.run) {
             continue;
         }
-        let Ok(place) = shell.webhooks.places.clone().try_acquire_owned() else {
-            line.stale = true;
-            return;
-        };
-        line.under_way.insert(delivery.run);
-        let courier =
-            Courier { shell: shell.clone(), webhook: webhook.clone(), tenant: tenant.clone(), place };
-        shell.runtime.spawn(courier.carry(delivery, end.clone()));
+        let Ok(place) = shell.webhooks.places.clone().try_acquire_owned() else { return false };
+        line.leave(delivery.run);
+        let ended = Ended { webhook: webhook.key.clone(), run: delivery.run, how: End::Broken, place };
+        let trip = Trip { ended: Some(ended), end: end.clone() };
+        let courier = Courier { shell: shell.clone(), webhook: webhook.clone(), tenant: tenant.clone() };
+        shell.runtime.spawn(courier.carry(delivery, now, trip));
+    }
+    true
+}
+
+/// Tells that a courier's way has ended, however it did.
+struct Trip {
+    ended: Option<Ended>,
+    end: mpsc::Sender<Ended>,
+}
+
+impl Trip {
+    fn end(mut self, how: End) {
+        self.ended = self.ended.take().map(|ended| Ended { how, ..ended });
     }
 }
 
-/// Takes the events of one run to one webhook, one after the other, until one does not arrive.
+impl Drop for Trip {
+    fn drop(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            // There is room for as many as there are places. Nobody hears it when the engine is shutting down.
+            let _ = self.end.try_send(ended);
+        }
+    }
+}
+
+/// Takes the events of one run to one webhook, one after the other, until one does not arrive or its turn is over.
 struct Courier {
     shell: Arc<Shell>,
     webhook: Arc<WebhookRow>,
     tenant: Arc<str>,
-    place: OwnedSemaphorePermit,
 }
 
 impl Courier {
-    async fn carry(self, first: Waiting, end: mpsc::Sender<Ended>) {
-        let ended = (self.webhook.key.clone(), first.run);
+    async fn carry(self, first: Waiting, begun: Millis, trip: Trip) {
+        // One tries for all the others. When it arrived, they are as welcome as what follows it.
+        let most = match self.webhook.health.gate(begun) {
+            Gate::HalfOpen => 1,
+            _ => limits::WEBHOOK_TURN_MAX,
+        };
         let mut next = Some(first);
-        while let Some(delivery) = next.take() {
-            let Some(outcome) = self.attempt(&delivery).await else { break };
-            let arrived = outcome == Outcome::Arrived;
-            let attempt = Attempted {
-                webhook: self.webhook.key.clone(),
-                delivery,
-                at: self.shell.clock.now(),
-                outcome,
-            };
-            let Some(following) = self.settle(attempt).await else { break };
-            next = following.filter(|_| arrived && !self.shell.is_draining());
+        for _ in 0..most {
+            let Some(delivery) = next.take() else { break };
+            next = self.deliver(delivery).await;
         }
-        drop(self.place);
-        // Nobody hears it when the engine is shutting down.
-        let _ = end.send(ended).await;
+        trip.end(if next.is_some() { End::Rested } else { End::Over });
+    }
+
+    /// Tries once, and writes down how that ended. The answer is what follows at once.
+    async fn deliver(&self, delivery: Waiting) -> Option<Waiting> {
+        let attempt = AssertUnwindSafe(self.attempt(&delivery)).catch_unwind().await;
+        let outcome = attempt.unwrap_or_else(|_| {
+            let error = "this server failed at it; its log tells where, which is a bug to report".to_owned();
+            Some(Outcome::Unsendable { error })
+        })?;
+        let arrived = outcome == Outcome::Arrived;
+        let at = self.shell.clock.now();
+        let attempt = Attempted { webhook: self.webhook.key.clone(), delivery, at, outcome };
+        let following = self.settle(attempt).await?;
+        following.filter(|_| arrived && !self.shell.is_draining())
     }
 
     /// Tries once. `None` if the store failed, so that there is nothing to say.
@@ -265,18 +297,13 @@ impl Courier {
 
     /// Reads the event and puts it into its envelope, or says why it is not sent.
     async fn prepare(&self, delivery: &Waiting) -> Result<Result<Envelope, Outcome>, Error> {
-        let key = delivery.run.of(self.webhook.key.tenant);
-        let record = match self.shell.store.journal(key, delivery.sequence, 1).await {
-            Ok(records) => records.into_iter().next().filter(|record| record.sequence == delivery.sequence),
-            Err(abide_store::Error::Damaged { .. }) => None,
-            Err(error) => return Err(error.into()),
+        let Some(record) = self.read(delivery.run, delivery.sequence).await? else {
+            return Ok(Err(unreadable("the event")));
         };
-        let Some(record) = record else {
-            let error = "the event can't be read; run `abide verify`".to_owned();
-            return Ok(Err(Outcome::Unsendable { error }));
-        };
-        if !self.wants(delivery, &record).await? {
-            return Ok(Err(Outcome::Unwanted));
+        match self.wants(delivery, &record).await? {
+            None => return Ok(Err(unreadable("the first event of its run"))),
+            Some(false) => return Ok(Err(Outcome::Unwanted)),
+            Some(true) => {}
         }
         let enclosed = Enclosed {
             webhook: &self.webhook,
@@ -289,20 +316,27 @@ impl Courier {
         Ok(envelopes.seal(&enclosed).map_err(|error| Outcome::Failed { status: None, error }))
     }
 
-    /// Whether the run carries every tag that the webhook asks for. Of one that was erased nobody knows.
-    async fn wants(&self, delivery: &Waiting, record: &Record) -> Result<bool, Error> {
+    /// An event of a run. `None` if it can't be read, now or later.
+    async fn read(&self, run: RunId, sequence: u64) -> Result<Option<Record>, Error> {
+        match self.shell.store.journal(run.of(self.webhook.key.tenant), sequence, 1).await {
+            Ok(records) => Ok(records.into_iter().next().filter(|record| record.sequence == sequence)),
+            Err(abide_store::Error::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the run carries every tag that the webhook asks for. `None` if its first event, which has them, can't be
+    /// read.
+    async fn wants(&self, delivery: &Waiting, record: &Record) -> Result<Option<bool>, Error> {
         if self.webhook.tags.is_empty() {
-            return Ok(true);
+            return Ok(Some(true));
         }
         let first = match record.sequence {
             0 => Some(record.clone()),
-            _ => {
-                let key = delivery.run.of(self.webhook.key.tenant);
-                self.shell.store.journal(key, 0, 1).await?.into_iter().next()
-            }
+            _ => self.read(delivery.run, 0).await?,
         };
-        let tags = first.as_ref().and_then(tags_of).unwrap_or_default();
-        Ok(self.webhook.tags.iter().all(|tag| tags.contains(tag)))
+        let tags = first.as_ref().and_then(tags_of);
+        Ok(tags.map(|tags| self.webhook.tags.iter().all(|tag| tags.contains(tag))))
     }
 
     async fn send(&self, envelope: Envelope) -> Outcome {
@@ -349,9 +383,13 @@ impl Courier {
     }
 }
 
-/// The tags of the run that a first event began.
+fn unreadable(what: &str) -> Outcome {
+    Outcome::Unsendable { error: format!("{what} can't be read; run `abide verify`") }
+}
+
+/// The tags of the run that a first event began. Of one that was erased nobody knows any.
 fn tags_of(first: &Record) -> Option<Vec<String>> {
-    let Payload::Present(_) = &first.payload else { return None };
+    let Payload::Present(_) = &first.payload else { return Some(Vec::new()) };
     match first.event().ok()? {
         Event::Run(RunEvent::Started(started)) => Some(started.tags),
         _ => None,

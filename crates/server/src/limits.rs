@@ -121,8 +121,15 @@ pub const ROLES_MAX: usize = 64;
 /// Characters of a label, a display name or an address.
 pub const LABEL_CHARS_MAX: usize = 256;
 
-/// Keys of a tenant, revoked ones included. All keys are held in memory, about a kilobyte each.
+/// Keys of a tenant that are in force. All keys are held in memory, about a kilobyte each.
 pub const KEYS_MAX: usize = 10_000;
+
+/// How long a key that was revoked or has expired is remembered: whoever still uses it hears for so long that it is over,
+/// and nobody else may choose its text.
+pub const KEYS_KEPT_MS: i64 = 90 * 24 * 3_600_000;
+/// Keys of a tenant that are over and remembered; the oldest go first. Otherwise making and revoking would fill the
+/// memory.
+pub const KEYS_ENDED_MAX: usize = 10_000;
 
 /// How far in the future the end of a key may lie, and how long an old secret may overlap a new one: ten years.
 pub const KEY_LIFE_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
@@ -158,6 +165,10 @@ pub const JWKS_REST_MS: i64 = 30_000;
 
 /// How long the provider's keys are used at all before they are fetched again, so that one that was withdrawn goes.
 pub const JWKS_AGE_MS_MAX: i64 = 15 * 60_000;
+
+/// Requests that wait for the provider's keys. Nobody knows yet who sent them, so they get few of the places that there
+/// are for all.
+pub const JWKS_WAITERS_MAX: usize = REQUESTS_MAX / 16;
 
 /// How long a fetch of the provider's keys may take: somebody waits for it.
 pub const JWKS_TIMEOUT_MS: i64 = 10_000;
@@ -203,6 +214,15 @@ pub const ANNOUNCEMENTS_MAX: usize = 16;
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Files that are left to the store, to requests of nodes and to whoever is being refused.
 pub const FILES_RESERVED: usize = 512;
+/// Connections that the system keeps until they are accepted. One that comes on top is tried again a second later, by
+/// its own system; more than this is cut down to what the system allows, which is 4,096 as a rule.
+pub const BACKLOG_MAX: u32 = 4096;
+/// Connections whose first request is not answered yet: enough to keep every core busy, few enough that a crowd that
+/// comes at once needs no more memory than the same crowd one by one.
+pub const NEWCOMERS_MAX: usize = 128;
+/// How long a connection that asks for nothing counts as such, so that silent ones let more than a thousand others in
+/// each second.
+pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);
 /// Connections that are being told that there are too many. Beyond these, a connection is closed without a word.
 pub const REFUSALS_MAX: usize = 64;
 /// How long a connection that is refused may take to read why.

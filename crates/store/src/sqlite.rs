@@ -261,6 +261,10 @@ impl Store for Sqlite {
         self.write(move |transaction| access::revoke_api_key(transaction, &id, at))
     }
 
+    fn forget_api_keys(&self, ids: Vec<String>) -> Answer<'_, ()> {
+        self.write(move |transaction| access::forget_api_keys(transaction, &ids))
+    }
+
     fn put_person(&self, person: Person) -> Answer<'_, ()> {
         self.write(move |transaction| access::put_person(transaction, &person))
     }

@@ -170,6 +170,9 @@ pub trait Store: Send + Sync + 'static {
     /// Durably revokes an API key. `false` if there is none.
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool>;
 
+    /// Durably forgets API keys: all of them or none. Those that are not there are left out.
+    fn forget_api_keys(&self, ids: Vec<String>) -> Answer<'_, ()>;
+
     /// Webhooks, and what is on its way to them.
     fn webhooks(&self) -> &dyn Webhooks;
 

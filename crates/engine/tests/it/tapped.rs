@@ -26,6 +26,7 @@ pub(crate) struct Tapped {
     inner: Sqlite,
     fates: Mutex<VecDeque<Fate>>,
     held: Mutex<Vec<(Commit, Lane, Done)>>,
+    damaged: Mutex<Option<u64>>,
     /// The run that is erased right before its journal is read.
     doomed: Mutex<Option<Key>>,
     pub(crate) loads: AtomicU64,
@@ -38,6 +39,7 @@ impl Tapped {
             inner,
             fates: Mutex::default(),
             held: Mutex::default(),
+            damaged: Mutex::default(),
             doomed: Mutex::default(),
             loads: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
@@ -47,6 +49,11 @@ impl Tapped {
     /// Decides the fate of the next commits; those after them pass.
     pub(crate) fn next(&self, fates: &[Fate]) {
         self.fates.lock().unwrap().extend(fates);
+    }
+
+    /// From now on the events with this sequence can't be read, of any run.
+    pub(crate) fn damage(&self, sequence: u64) {
+        *self.damaged.lock().unwrap() = Some(sequence);
     }
 
     /// Erases a run right before its journal is read the next time.
@@ -93,6 +100,10 @@ impl Store for Tapped {
     }
 
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
+        if *self.damaged.lock().unwrap() == Some(from) {
+            let (reason, way_out) = ("the disk is bad".to_owned(), "buy another".to_owned());
+            return Box::pin(async { Err(Error::Damaged { file: "abide.db".into(), reason, way_out }) });
+        }
         let doomed = self.doomed.lock().unwrap().take_if(|doomed| *doomed == key);
         Box::pin(async move {
             if let Some(key) = doomed {
@@ -239,6 +250,10 @@ impl Store for Tapped {
 
     fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>> {
         self.inner.tenants()
+    }
+
+    fn forget_api_keys(&self, ids: Vec<String>) -> Answer<'_, ()> {
+        self.inner.forget_api_keys(ids)
     }
 
     fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()> {

@@ -281,6 +281,102 @@ async fn hold(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn runs_with_many_events_keep_others_waiting_for_a_bounded_number_of_them_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let office = Office::open(dir.path()).await;
+    let peer = Peer::saying(ok()).await;
+    let nodes: Vec<_> = (0..200)
+        .map(|n| {
+            serde_json::json!({ "id": format!("n{n}"), "typeId": "core.noop", "name": "n", "position": {},
+                "config": {}, "inputs": {} })
+        })
+        .collect();
+    let chatty = serde_json::json!({ "id": "chatty", "name": "chatty", "version": "1", "nodes": nodes, "edges": [],
+        "triggers": [], "variables": [], "metadata": {}, "settings": {} });
+    office.engine.push_workflow(TENANT, chatty.to_string().as_bytes(), None).await.unwrap();
+    let hook = office.add("hook", peer.url("/")).await;
+    for _ in 0..abide_engine::limits::WEBHOOK_IN_FLIGHT_MAX {
+        office.start("chatty").await;
+    }
+    let victim = office.start("noop").await;
+    let first = office.told_of(victim).await.remove(0);
+    office.until(&hook, |shown| shown.pending == 0 && shown.delivered > 0).await;
+    let place = bodies(&peer).iter().position(|body| *body == first).unwrap();
+    assert!(place < 1000, "it came as number {place} of {}", bodies(&peer).len());
+    office.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_one_that_tries_for_all_carries_one_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let office = Office::open(dir.path()).await;
+    let broken = Arc::new(AtomicBool::new(true));
+    let peer = moody(&broken).await;
+    let hook = office.add("hook", peer.url("/")).await;
+    for _ in 0..4 {
+        office.start("noop").await;
+    }
+    office.until(&hook, |shown| shown.webhook.health.failures == 4).await;
+    broken.store(false, Ordering::SeqCst);
+    office.clock.advance(60_000).await.unwrap();
+    office.until(&hook, |shown| shown.pending == 0).await;
+    let runs: Vec<String> =
+        bodies(&peer)[4..].iter().map(|body| body.split(' ').next().unwrap().to_owned()).collect();
+    assert_ne!(runs[0], runs[1], "the next place is another run's");
+    office.close().await;
+}
+
+/// Fails badly at the first event of each run.
+struct Clumsy;
+
+impl Envelopes for Clumsy {
+    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Envelope, String> {
+        assert_ne!(enclosed.record.sequence, 0, "a bug");
+        Plain.seal(enclosed)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_breaks_the_server_is_given_up_and_holds_up_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Tapped::new(Sqlite::open(&SqliteOptions::new(dir.path())).unwrap());
+    let clock = Arc::new(TestClock::open(store.clone(), START).await.unwrap());
+    let engine = engine_with(&store, &clock, Some(Arc::new(Clumsy)));
+    let office = Office { engine, store, clock };
+    let peer = Peer::saying(ok()).await;
+    let hook = office.add("hook", peer.url("/")).await;
+    let run = office.start("noop").await;
+    let shown = office.until(&hook, |shown| shown.pending == 0 && shown.delivered > 0).await;
+    assert_eq!((shown.dead, shown.webhook.health), (1, Health::default()), "the receiver is not to blame");
+    assert_eq!(bodies(&peer), office.told_of(run).await[1..]);
+    office.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_is_deleted_even_if_whoever_asked_goes_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let office = Office::open(dir.path()).await;
+    let hook = office.add("hook", format!("http://127.0.0.1:{}/", closed_port().await)).await;
+    office.start("noop").await;
+    let mut deleting = Box::pin(office.engine.delete_webhook(hook.clone()));
+    std::future::poll_fn(|cx| {
+        let _ = deleting.as_mut().poll(cx);
+        std::task::Poll::Ready(())
+    })
+    .await;
+    drop(deleting);
+    within("the end of it", async {
+        while office.store.webhooks().get(hook.clone()).await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(office.deliveries(&hook, false).await, []);
+    assert!(!office.engine.delete_webhook(hook).await.unwrap());
+    office.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_over_at_a_start_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let office = Office::open(dir.path()).await;
@@ -356,6 +452,22 @@ async fn only_runs_with_all_the_tags_are_told_of() {
     let both = start(&["big", "old", "blue"]).await;
     office.until(&hook, |shown| shown.delivered == 1 && shown.pending == 0).await;
     assert_eq!(bodies(&peer), [format!("{both} 0")]);
+    office.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_run_whose_first_event_cannot_be_read_nothing_is_sent_to_those_who_ask_for_tags() {
+    let dir = tempfile::tempdir().unwrap();
+    let office = Office::open(dir.path()).await;
+    office.store.damage(0);
+    let peer = Peer::saying(ok()).await;
+    let tagged = office.add_for("tagged", peer.url("/"), &["run.completed"], &["blue"]).await;
+    let plain = office.add_for("plain", peer.url("/"), &["run.completed"], &[]).await;
+    office.start("noop").await;
+    office.until(&tagged, |shown| shown.dead == 1 && shown.pending == 0).await;
+    let [dead] = office.deliveries(&tagged, true).await.try_into().unwrap();
+    assert!(dead.last_error.unwrap().contains("the first event of its run can't be read"));
+    office.until(&plain, |shown| shown.delivered == 1).await;
     office.close().await;
 }
 

@@ -303,7 +303,7 @@ pub(crate) async fn remove(
 ) -> Result<StatusCode> {
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     check_tenant(&app, &principal, query.tenant_id.as_deref()).await?;
-    match app.engine().store().webhooks().delete(key(&principal, &id)).await? {
+    match app.engine().delete_webhook(key(&principal, &id)).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(not_found()),
     }

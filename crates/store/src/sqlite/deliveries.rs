@@ -18,11 +18,27 @@ use crate::webhooks::{
 /// to hear cost no statement.
 #[derive(Default)]
 pub(super) struct Wanted {
-    types: RwLock<HashMap<TenantId, HashSet<u16>>>,
+    types: RwLock<HashMap<TenantId, Types>>,
     pub(super) news: Arc<WebhookNews>,
 }
 
+/// The event types that a tenant's webhooks want.
+enum Types {
+    These(HashSet<u16>),
+    /// They could not be read. The table decides, at the cost of a statement for each commit.
+    Unknown,
+}
+
 impl Wanted {
+    /// Reads anew what a tenant's webhooks want, after that was changed. The change is on disk whether or not it can be
+    /// read.
+    pub(super) fn refresh(&self, connection: &Connection, tenant: TenantId) {
+        if let Err(error) = self.read(connection, tenant) {
+            tracing::error!(tenant = tenant.0, %error, "what webhooks want can't be read; every commit will ask");
+            self.types.write().expect("no thread panics holding this").insert(tenant, Types::Unknown);
+        }
+    }
+
     /// Reads anew what a tenant's webhooks want.
     pub(super) fn read(&self, connection: &Connection, tenant: TenantId) -> rusqlite::Result<()> {
         let mut statement =
@@ -32,7 +48,7 @@ impl Wanted {
         let mut known = self.types.write().expect("no thread panics holding this");
         match types.is_empty() {
             true => known.remove(&tenant),
-            false => known.insert(tenant, types),
+            false => known.insert(tenant, Types::These(types)),
         };
         Ok(())
     }
@@ -40,8 +56,13 @@ impl Wanted {
     /// Whether anybody wants to hear of this.
     pub(super) fn wants(&self, commit: &Commit) -> bool {
         let known = self.types.read().expect("no thread panics holding this");
-        let Some(types) = known.get(&commit.key.tenant) else { return false };
-        commit.records.iter().any(|record| types.contains(&record.type_code))
+        match known.get(&commit.key.tenant) {
+            None => false,
+            Some(Types::These(types)) => {
+                commit.records.iter().any(|record| types.contains(&record.type_code))
+            }
+            Some(Types::Unknown) => true,
+        }
     }
 }
 
@@ -67,14 +88,14 @@ pub(super) fn due(
     let mut next: Option<Millis> = None;
     for (table, again) in [("deliveries", false), ("dead_letters", true)] {
         let sql = format!(
-            "SELECT run, seq FROM {table} WHERE tenant = $1 AND webhook = $2 AND due IS NOT NULL AND due <= $3 \
+            "SELECT run, seq, due FROM {table} WHERE tenant = $1 AND webhook = $2 AND due IS NOT NULL AND due <= $3 \
              ORDER BY due LIMIT $4"
         );
         let mut statement = connection.prepare_cached(&sql)?;
-        let rows = statement.query_map((key.tenant.0, &*key.id, now, limit as i64), |row| place(row, 0))?;
-        for row in rows {
-            let (run, sequence) = row?;
-            waiting.push(Waiting { run, sequence, again });
+        let named = (key.tenant.0, &*key.id, now, limit as i64);
+        for row in statement.query_map(named, |row| Ok((place(row, 0)?, row.get::<_, Millis>(2)?)))? {
+            let ((run, sequence), due) = row?;
+            waiting.push((due, Waiting { run, sequence, again }));
         }
         let sql = format!(
             "SELECT min(due) FROM {table} WHERE tenant = $1 AND webhook = $2 AND due IS NOT NULL AND due > $3"
@@ -83,6 +104,8 @@ pub(super) fn due(
             connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id, now), |row| row.get(0))?;
         next = next.into_iter().chain(later).min();
     }
+    waiting.sort_by_key(|(due, _)| *due);
+    let waiting = waiting.into_iter().map(|(_, delivery)| delivery).collect();
     Ok(Some(Due { webhook, tenant, waiting, next }))
 }
 
@@ -233,7 +256,8 @@ fn leave_dead(
     if attempt.delivery.again { Ok(None) } else { leave(transaction, attempt, webhook) }
 }
 
-/// Ends a delivery. The answer is the run's next event that the webhook wants, which takes its place.
+/// Ends a delivery. The answer is the run's next event that the webhook wants, which takes its place. It is due from now
+/// on and not since it happened: so other runs, which waited longer, come before it.
 fn leave(
     transaction: &Transaction<'_>,
     attempt: &Attempted,
@@ -244,7 +268,7 @@ fn leave(
         forget(transaction, attempt)?;
         return Ok(None);
     }
-    let Some((sequence, at)) = next_wanted(transaction, key, delivery, &codes(&webhook.types))? else {
+    let Some(sequence) = next_wanted(transaction, key, delivery, &codes(&webhook.types))? else {
         forget(transaction, attempt)?;
         return Ok(None);
     };
@@ -253,7 +277,7 @@ fn leave(
             "UPDATE deliveries SET seq = $1, due = $2, attempts = 0, last_at = NULL, last_status = NULL, \
              last_error = NULL WHERE tenant = $3 AND webhook = $4 AND run = $5",
         )?
-        .execute((sequence, at, key.tenant.0, &*key.id, delivery.run.as_bytes()))?;
+        .execute((sequence, attempt.at, key.tenant.0, &*key.id, delivery.run.as_bytes()))?;
     Ok(Some(Waiting { run: delivery.run, sequence, again: false }))
 }
 
@@ -262,15 +286,15 @@ fn next_wanted(
     key: &WebhookKey,
     delivery: &Waiting,
     types: &[u16],
-) -> rusqlite::Result<Option<(u64, Millis)>> {
+) -> rusqlite::Result<Option<u64>> {
     let mut statement = transaction.prepare_cached(
-        "SELECT seq, at, type FROM events WHERE tenant = $1 AND id = $2 AND seq > $3 ORDER BY seq",
+        "SELECT seq, type FROM events WHERE tenant = $1 AND id = $2 AND seq > $3 ORDER BY seq",
     )?;
     let named = (key.tenant.0, delivery.run.as_bytes(), delivery.sequence);
     let mut rows = statement.query(named)?;
     while let Some(row) = rows.next()? {
-        if types.contains(&row.get(2)?) {
-            return Ok(Some((row.get(0)?, row.get(1)?)));
+        if types.contains(&row.get(1)?) {
+            return row.get(0).map(Some);
         }
     }
     Ok(None)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use abide_core::{Hash, Head, Key, Millis, Payload, Record, RunId, Status, Summary, TenantId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::open::explain;
 use crate::rows::hash;
@@ -36,15 +36,25 @@ impl Readers {
         let readers = self.clone();
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
         let read = tokio::task::spawn_blocking(move || {
-            // The permit goes back with the connection, even if whoever asked is gone by then.
-            let _permit = permit;
             let connection = readers.idle.lock().expect("no thread panics holding this").pop();
-            let connection = connection.expect("there is a connection for every permit");
-            let result = job(&connection).map_err(|error| explain(&readers.file, &error));
-            readers.idle.lock().expect("no thread panics holding this").push(connection);
-            result
+            let lent = Lent { readers: &readers, connection, _permit: permit };
+            let connection = lent.connection.as_ref().expect("there is a connection for every permit");
+            job(connection).map_err(|error| explain(&readers.file, &error))
         });
         read.await.map_err(|error| Error::Failed(format!("a read was cut off: {error}")))?
+    }
+}
+
+/// A connection in use. It goes back and then the permit, even if whoever asked is gone by then, or the read panics.
+struct Lent<'a> {
+    readers: &'a Readers,
+    connection: Option<Connection>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.readers.idle.lock().expect("no thread panics holding this").extend(self.connection.take());
     }
 }
 
@@ -76,7 +86,7 @@ pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option
 }
 
 /// Makes the reads that follow see one moment, unless the connection is held at one already.
-fn one_moment(connection: &Connection) -> rusqlite::Result<Option<rusqlite::Transaction<'_>>> {
+pub(super) fn one_moment(connection: &Connection) -> rusqlite::Result<Option<rusqlite::Transaction<'_>>> {
     if connection.is_autocommit() { connection.unchecked_transaction().map(Some) } else { Ok(None) }
 }
 
@@ -331,4 +341,18 @@ pub(super) fn run_id(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
 /// A value that does not parse means a damaged file.
 pub(super) fn checked<T>(column: usize, value: Result<T, String>) -> rusqlite::Result<T> {
     value.map_err(|reason| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, reason.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_read_that_panics_gives_its_connection_back() {
+        let readers = Readers::new(vec![Connection::open_in_memory().unwrap()], PathBuf::new());
+        let broken: Result<(), Error> = readers.clone().run(|_| panic!("a bug")).await;
+        assert!(matches!(broken, Err(Error::Failed(_))));
+        let answer: i64 = readers.run(|db| db.query_row("SELECT 7", [], |row| row.get(0))).await.unwrap();
+        assert_eq!(answer, 7);
+    }
 }

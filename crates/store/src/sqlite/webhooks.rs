@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use super::Sqlite;
 use super::deliveries::{self, Wanted};
-use super::reader::{checked, run_id};
+use super::reader::{checked, one_moment, run_id};
 use super::receipts;
 use super::writer::in_transaction;
 use crate::Receipt;
@@ -42,7 +42,8 @@ impl Webhooks for Sqlite {
             }
             loop {
                 let page = key.clone();
-                if self.write(move |transaction| delete_page(transaction, &page)).await? {
+                let job = move |transaction: &Transaction<'_>| delete_page(transaction, &page);
+                if self.changing(key.clone(), job).await? {
                     return Ok(true);
                 }
             }
@@ -76,7 +77,7 @@ impl Webhooks for Sqlite {
         self.on_writer(move |connection| {
             let (settled, failed) =
                 in_transaction(connection, |transaction| deliveries::settle_all(transaction, &attempts))?;
-            failed.into_iter().try_for_each(|tenant| wanted.read(connection, tenant))?;
+            failed.into_iter().for_each(|tenant| wanted.refresh(connection, tenant));
             Ok(settled)
         })
     }
@@ -96,7 +97,7 @@ impl Sqlite {
         let wanted = self.wanted.clone();
         self.on_writer(move |connection| {
             let changed = in_transaction(connection, job)?;
-            wanted.read(connection, key.tenant)?;
+            wanted.refresh(connection, key.tenant);
             wanted.news.tell([key]);
             Ok(changed)
         })
@@ -166,20 +167,56 @@ pub(super) fn codes(types: &[String]) -> Vec<u16> {
     event_types().iter().filter(meant).map(|kind| kind.code).collect()
 }
 
-/// At a start, webhooks hear of the event types that this version knows and the one before did not.
+/// At a start, webhooks hear of the event types that this version knows and the one before did not. What is left of
+/// webhooks that are gone goes, too.
 pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Wanted> {
     let wanted = Wanted::default();
-    let keys = in_transaction(connection, |transaction| {
+    in_transaction(connection, |transaction| {
         let mut statement = transaction.prepare("SELECT tenant, id, types FROM webhooks WHERE failed = 0")?;
-        let rows = statement.query_map([], |row| Ok((key(row, 0)?, texts(row, 2)?)))?;
-        let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-        rows.iter().try_for_each(|(key, types)| listen(transaction, key, types))?;
-        Ok(rows)
+        let rows = statement.query_map([], |row| Ok((key(row, 0)?, texts(row, 2))))?;
+        for (key, types) in rows.collect::<rusqlite::Result<Vec<_>>>()? {
+            match types {
+                Ok(types) => listen(transaction, &key, &types)?,
+                // It is no reason to keep everything else from running.
+                Err(error) => {
+                    tracing::error!(webhook = %key.id, %error, "a webhook can't be read; remove it")
+                }
+            }
+        }
+        forget_orphans(transaction)
     })?;
-    let mut tenants: Vec<TenantId> = keys.into_iter().map(|(key, _)| key.tenant).collect();
-    tenants.dedup();
-    tenants.into_iter().try_for_each(|tenant| wanted.read(connection, tenant))?;
+    let mut statement = connection.prepare("SELECT DISTINCT tenant FROM webhook_types")?;
+    for tenant in statement.query_map([], |row| row.get(0).map(TenantId))? {
+        wanted.refresh(connection, tenant?);
+    }
+    drop(statement);
     Ok(wanted)
+}
+
+/// Deletes what was on its way to webhooks that are gone. It goes from one webhook to the next, and reads no more of what
+/// is on its way.
+fn forget_orphans(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    const ORPHANS: &str =
+        "NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.tenant = o.tenant AND w.id = o.webhook)";
+    transaction.execute(&format!("DELETE FROM webhook_types AS o WHERE {ORPHANS}"), [])?;
+    for table in ["deliveries", "dead_letters"] {
+        let mut next = transaction.prepare(&format!(
+            "SELECT tenant, webhook, {ORPHANS} FROM {table} o WHERE (tenant, webhook) > ($1, $2) \
+             ORDER BY tenant, webhook LIMIT 1"
+        ))?;
+        let mut delete =
+            transaction.prepare(&format!("DELETE FROM {table} WHERE tenant = $1 AND webhook = $2"))?;
+        let mut last = (-1, String::new());
+        while let Some((tenant, webhook, orphaned)) =
+            next.query_row((last.0, &last.1), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?
+        {
+            last = (tenant, webhook);
+            if orphaned {
+                delete.execute((last.0, &last.1))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Keeps a webhook from hearing anything more.
@@ -189,7 +226,8 @@ fn shut_out(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result
     Ok(transaction.execute("UPDATE webhooks SET failed = 1 WHERE tenant = $1 AND id = $2", named)? > 0)
 }
 
-/// Deletes some of what is on its way to a webhook that hears nothing more, and with the last of it the webhook.
+/// Deletes some of what is on its way to a webhook, and with the last of it the webhook. It may have been enabled since
+/// it was shut out: then it hears nothing more from here on.
 fn delete_page(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result<bool> {
     let named = (key.tenant.0, &*key.id, DELETE_PAGE as i64);
     let deleted = transaction.execute(
@@ -201,6 +239,7 @@ fn delete_page(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Res
         return Ok(false);
     }
     let named = (key.tenant.0, &*key.id);
+    deliveries::stop_listening(transaction, key)?;
     transaction.execute("DELETE FROM dead_letters WHERE tenant = $1 AND webhook = $2", named)?;
     transaction.execute("DELETE FROM webhooks WHERE tenant = $1 AND id = $2", named)?;
     Ok(true)
@@ -228,12 +267,14 @@ pub(super) fn row_of(connection: &Connection, key: &WebhookKey) -> rusqlite::Res
 }
 
 fn get(connection: &Connection, key: &WebhookKey) -> rusqlite::Result<Option<Shown>> {
+    let _moment = one_moment(connection)?;
     let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 AND id = $2");
     let found = connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), counted).optional()?;
     found.map(|shown| with_counts(connection, shown)).transpose()
 }
 
 fn list(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Vec<Shown>> {
+    let _moment = one_moment(connection)?;
     let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 ORDER BY id");
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([tenant.0], counted)?.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -246,9 +287,8 @@ fn with_counts(connection: &Connection, shown: Shown) -> rusqlite::Result<Shown>
         let sql = format!("SELECT count(*) FROM {rows} tenant = $1 AND webhook = $2");
         connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), |row| row.get::<_, u64>(0))
     };
-    let again = count("dead_letters WHERE due IS NOT NULL AND")?;
-    let pending = count("deliveries WHERE")? + again;
-    let dead = count("dead_letters WHERE")? - again;
+    let pending = count("deliveries WHERE")? + count("dead_letters WHERE due IS NOT NULL AND")?;
+    let dead = count("dead_letters WHERE due IS NULL AND")?;
     Ok(Shown { pending, dead, ..shown })
 }
 

@@ -341,6 +341,48 @@ async fn an_attempt_that_ends_after_its_webhook_went_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_enabled_while_it_is_deleted_leaves_nothing() {
+    for engine in engines() {
+        let store = engine.open();
+        let hook = add(&*store, "hook", &["*"]).await;
+        let mut deleting = store.webhooks().delete(hook.clone());
+        std::future::poll_fn(|cx| {
+            let _ = deleting.as_mut().poll(cx);
+            std::task::Poll::Ready(())
+        })
+        .await;
+        assert!(store.webhooks().enable(hook.clone(), BEGIN).await.unwrap());
+        assert!(deleting.await.unwrap());
+        instant_run(&*store, 1).await;
+        assert_eq!(listed(&*store, &hook, false).await, []);
+        assert_eq!(store.counts().matched, 0, "nobody wants to hear");
+        assert!(engine.dump()["webhook_types"].is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_served_waits_behind_those_that_were_not() {
+    for engine in engines() {
+        let store = engine.open();
+        let hook = add(&*store, "hook", &["*"]).await;
+        instant_run(&*store, 1).await;
+        instant_run(&*store, 2).await;
+        let runs = async |now| waiting_at(&*store, &hook, now).await.into_iter().map(|(run, _)| run);
+        assert!(runs(BEGIN).await.eq([1, 2].map(run_id)));
+        let first = due(&*store, &hook, BEGIN).await.waiting.swap_remove(0);
+        assert!(settle(&*store, &hook, first, BEGIN + 5, Outcome::Arrived).await.is_some());
+        assert!(runs(BEGIN + 5).await.eq([2, 1].map(run_id)));
+        let second = due(&*store, &hook, BEGIN + 5).await.waiting.swap_remove(0);
+        let unsendable = Outcome::Unsendable { error: "unreadable".to_owned() };
+        settle(&*store, &hook, second.clone(), BEGIN + 6, unsendable).await;
+        assert_eq!(store.webhooks().resend(hook.clone(), None, BEGIN + 4).await.unwrap(), 1);
+        let found = due(&*store, &hook, BEGIN + 6).await.waiting;
+        assert_eq!(found[0], Waiting { again: true, ..second }, "a dead letter has its turn as well");
+        assert_eq!(found.len(), 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_receipt_is_written_with_its_webhook_or_keeps_it_out() {
     for engine in engines() {
         let store = engine.open();
