@@ -52,7 +52,7 @@ pub(crate) struct LimitArgs {
     /// Requests being answered at once [default: 1024]
     #[arg(long, env = "ABIDE_MAX_REQUESTS", value_name = "COUNT")]
     pub(crate) max_requests: Option<usize>,
-    /// Polls and streams open at once [default: 10000]
+    /// Polls and streams open at once [default: most of the connections that open files allow, 15360 at most]
     #[arg(long, env = "ABIDE_MAX_WAITING", value_name = "COUNT")]
     pub(crate) max_waiting: Option<usize>,
 }
