@@ -42,6 +42,8 @@ impl Client {
                 "no API key: set ABIDE_API_KEY (`abide dev` prints one) or pass --api-key",
             )
         })?;
+        check_header(&key)?;
+        check_url(&args.url)?;
         let url = args.url.trim_end_matches('/').to_owned();
         Ok(Self { http: reqwest::Client::new(), url, key, now_ms: Arc::default() })
     }
@@ -203,6 +205,28 @@ impl Answer {
         let remedy = abide_core::ErrorCode::find(code).map_or("", |entry| entry.remedy);
         Failure::new(exit, format!("{} [{}]\n  {remedy}", legible(message), legible(code)))
     }
+}
+
+/// A key is not shown, whatever is wrong with it.
+fn check_header(key: &str) -> Result<(), Failure> {
+    if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(());
+    }
+    let message = "the API key is empty or holds something other than visible ASCII characters, so it is none; check \
+                   ABIDE_API_KEY or --api-key";
+    Err(Failure::new(Exit::Usage, message))
+}
+
+fn check_url(text: &str) -> Result<(), Failure> {
+    let is_web = |url: reqwest::Url| matches!(url.scheme(), "http" | "https");
+    if reqwest::Url::parse(text).is_ok_and(is_web) {
+        return Ok(());
+    }
+    let message = format!(
+        "'{}' is no URL of a server; write http://host:port or https://host (ABIDE_URL, --url)",
+        legible(text)
+    );
+    Err(Failure::new(Exit::Usage, message))
 }
 
 /// Text as one piece of a path or a query: whatever it holds, it can't become another request.

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use crate::output;
 
-/// What kind of failure it was, for scripts. 2 is a usage error and comes from the argument parser.
+/// What kind of failure it was, for scripts. Most wrong usage is found by the argument parser, which exits with 2 too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The request was refused, or the run that was waited for did not complete.
     Refused = 1,
+    /// A flag or a variable that can't be right.
+    Usage = 2,
     /// The server can't be reached.
     Unreachable = 3,
     /// There is no such run, workflow or key.

@@ -49,7 +49,7 @@ impl Place {
             return Ok(Self::Server(Client::new(&client)?));
         }
         let data = place.data.or_else(|| environment("ABIDE_DATA").map(PathBuf::from));
-        let data = data.unwrap_or_else(|| "abide-data".into());
+        let data = data.map_or_else(usual_data, Ok)?;
         let keyring = place.keyring.unwrap_or_else(|| Keyring::default_path(&data));
         Ok(Self::Folder { data, keyring })
     }
@@ -116,6 +116,15 @@ impl Place {
             }
         }
     }
+}
+
+/// Where the data is if nobody says. It is told, because somebody may have meant a server.
+fn usual_data() -> anyhow::Result<PathBuf> {
+    let data = PathBuf::from("abide-data");
+    let place = std::path::absolute(&data).context("the current directory can't be read")?;
+    let beside = "--data or ABIDE_DATA names another, --url or ABIDE_URL a server";
+    output::say(&format!("using the data directory {} ({beside})", place.display()));
+    Ok(data)
 }
 
 /// A data directory that is ours for now.

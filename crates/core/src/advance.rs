@@ -6,8 +6,8 @@ use crate::command::Turn;
 use crate::condition::Condition;
 use crate::event::{
     ArtifactCreated, Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted,
-    LoopbackLimit, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, RunEvent,
-    VariableChanged, Yielded,
+    LoopbackLimit, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted,
+    READING_OF_ARTIFACTS, RunEvent, VariableChanged, Yielded,
 };
 use crate::expression::Fuel;
 use crate::graph::{LoopIx, Work};
@@ -36,11 +36,12 @@ impl Run {
         while self.state.ending.is_none() && self.state.hold == Hold::None {
             let state = &self.state;
             let next = (
+                state.workers.front().copied(),
                 state.doomed.front().copied(),
                 state.restarts.front().copied(),
                 state.ready.front().copied(),
             );
-            if next == (None, None, None) {
+            if next == (None, None, None, None) {
                 break;
             }
             if budget == 0 || turn.bytes > limits::STRETCH_BYTES_MAX {
@@ -48,9 +49,10 @@ impl Run {
             }
             budget -= 1;
             match next {
-                (Some((ix, cause)), _, _) => self.skip(turn, ix, "trigger-rule", cause),
-                (_, Some((found, cause)), _) => self.start_over(turn, found, cause),
-                (_, _, Some((ix, cause))) => self.execute(turn, ix, cause),
+                (Some((ix, cause)), ..) => self.next_worker(turn, ix, Some(cause)),
+                (_, Some((ix, cause)), _, _) => self.skip(turn, ix, "trigger-rule", cause),
+                (_, _, Some((found, cause)), _) => self.start_over(turn, found, cause),
+                (_, _, _, Some((ix, cause))) => self.execute(turn, ix, cause),
                 _ => break,
             }
         }
@@ -247,7 +249,10 @@ impl Run {
     /// Gives what a node produced a name, if its definition says what it is.
     fn name_artifact(&mut self, turn: &mut Turn, ix: NodeIx) {
         let node = self.graph.at(ix);
-        let Some(kind) = &node.artifact_type else { return };
+        let Some(kind) = node.artifact_type.as_ref().filter(|_| self.state.reading >= READING_OF_ARTIFACTS)
+        else {
+            return;
+        };
         let created = ArtifactCreated::of(self.key.id, &node.id, self.node(ix).execution, kind);
         let cause = turn.last_sequence();
         self.emit_node(turn, ix, NodeEvent::ArtifactCreated(created), cause);
@@ -368,13 +373,14 @@ mod tests {
 
     use serde_json::json;
 
-    use crate::{Command, Graph, RunId, Start, TenantId, TimerId};
+    use crate::event::READING;
+    use crate::{Command, EventType, Graph, Lifecycle, RunId, Start, TenantId, TimerId};
 
     use super::*;
 
     /// A delay, and then a node of this kind, to which the edge carries a value.
     fn parked(kind: &str, config: &serde_json::Value) -> Run {
-        let node = |id: &str, kind: &str, config: &serde_json::Value| json!({ "id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {} });
+        let node = |id: &str, kind: &str, config: &serde_json::Value| json!({ "id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}, "artifactType": "report" });
         let definition = json!({
             "id": "old", "name": "Old", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
             "nodes": [node("wait", "core.delay", &json!({"ms": 5})), node("next", kind, config)],
@@ -405,5 +411,19 @@ mod tests {
         assert_eq!(refused.as_deref(), Some("capability_not_provided"), "it was no kind then");
         let failed = code_after(old(parked("core.fail", &fail)));
         assert_eq!(failed.as_deref(), Some("node_execution_failed"), "codes were not read then");
+    }
+
+    #[test]
+    fn a_run_of_a_release_that_made_no_artifacts_makes_none() {
+        let made = |reading: u32| {
+            let mut run = parked("core.identity", &json!({}));
+            run.state.reading = reading;
+            let timer = TimerId::Delay { node: "wait".into(), execution: 1 };
+            let step = run.decide(Command::Fire(timer), 5).unwrap();
+            assert_eq!(run.lifecycle(), Lifecycle::Completed);
+            let created = EventType::by_name("artifact.created").unwrap().code;
+            step.records.iter().filter(|record| record.type_code == created).count()
+        };
+        assert_eq!([0, 1, READING].map(made), [0, 0, 1]);
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::Turn;
 use crate::event::{Failure, NodeEvent, NodeSpawned};
-use crate::graph::{Dispatch, Mapping, SubWorkflow, Work};
+use crate::graph::{Mapping, SubWorkflow, Work};
 use crate::ports::Inputs;
 use crate::scope::Source;
 use crate::{Json, JsonMap, Lifecycle, Millis, NodeIx, NodePhase, Notice, Run, RunId, limits, sha256};
@@ -18,6 +18,16 @@ pub(crate) struct ChildEnd<'a> {
     pub(crate) outputs: &'a JsonMap,
     pub(crate) sensitive: &'a [String],
     pub(crate) error: Option<&'a Failure>,
+}
+
+/// A child that a node asks for.
+struct Child<'a> {
+    workflow_id: &'a str,
+    mapping: &'a Mapping,
+    /// It goes when its parent goes.
+    cascade: bool,
+    /// The event that let it start.
+    cause: Option<u64>,
 }
 
 impl<'a> ChildEnd<'a> {
@@ -72,7 +82,10 @@ impl Run {
                     );
                     self.give_up(turn, ix, Failure::new("fan_out_unsupported", message));
                 }
-                Ok(_) => self.next_worker(turn, ix, work),
+                Ok(_) => {
+                    let cause = turn.last_sequence();
+                    self.next_worker(turn, ix, cause);
+                }
                 Err(failure) => self.give_up(turn, ix, failure),
             },
             _ => {}
@@ -80,7 +93,9 @@ impl Run {
     }
 
     fn begin_sub_workflow(&mut self, turn: &mut Turn, ix: NodeIx, work: &SubWorkflow, inputs: Inputs) {
-        if self.spawn_child(turn, ix, &work.workflow_id, &work.mapping, inputs, work.cascade) && !work.wait {
+        let SubWorkflow { workflow_id, mapping, cascade, .. } = work;
+        let asked = Child { workflow_id, mapping, cascade: *cascade, cause: turn.last_sequence() };
+        if self.spawn_child(turn, ix, &asked, inputs) && !work.wait {
             let child = self.node(ix).child;
             let outputs = Json::of(&serde_json::json!({ "childRunId": child, "childStatus": "pending" }));
             self.complete(turn, ix, Some(outputs), false);
@@ -88,15 +103,7 @@ impl Run {
     }
 
     /// Asks for a child, or fails the node if there are too many above it.
-    fn spawn_child(
-        &mut self,
-        turn: &mut Turn,
-        ix: NodeIx,
-        workflow_id: &str,
-        mapping: &Mapping,
-        inputs: Inputs,
-        cascade: bool,
-    ) -> bool {
+    fn spawn_child(&mut self, turn: &mut Turn, ix: NodeIx, asked: &Child<'_>, inputs: Inputs) -> bool {
         if self.depth() >= limits::CHILD_DEPTH_MAX {
             let message = format!(
                 "node '{}' would start a child {} runs below the first; does a workflow call itself without end?",
@@ -109,7 +116,7 @@ impl Run {
         let mut sensitive: Vec<String> =
             if inputs.sensitive { inputs.values.keys().cloned().collect() } else { Vec::new() };
         let (mut values, mut unset) = (inputs.values, Vec::new());
-        for (theirs, ours) in &mapping.inputs {
+        for (theirs, ours) in &asked.mapping.inputs {
             match self.variables().get(ours) {
                 Some(value) => drop(values.insert(theirs.clone(), value.clone())),
                 None => unset.push(theirs.clone()),
@@ -120,15 +127,14 @@ impl Run {
         }
         let spawned = NodeSpawned {
             child: self.child_id(turn.now),
-            workflow_id: workflow_id.to_owned(),
+            workflow_id: asked.workflow_id.to_owned(),
             inputs: values,
             sensitive,
             unset,
-            harvest: mapping.outputs.values().cloned().collect(),
-            cascade,
+            harvest: asked.mapping.outputs.values().cloned().collect(),
+            cascade: asked.cascade,
         };
-        let cause = turn.last_sequence();
-        self.emit_node(turn, ix, NodeEvent::Spawned(spawned), cause);
+        self.emit_node(turn, ix, NodeEvent::Spawned(spawned), asked.cause);
         true
     }
 
@@ -156,10 +162,8 @@ impl Run {
                 {
                     return self.give_up(turn, ix, failure);
                 }
-                let more = matches!(self.workers(ix), Ok(Some(workers)) if workers.len() > self.node(ix).children as usize);
-                if more {
-                    self.next_worker(turn, ix, work);
-                } else {
+                // The next worker stands in line then, so that a run that is held does not start it.
+                if !self.has_more_workers(ix) {
                     self.complete(turn, ix, Some(child_outputs(end)), false);
                 }
             }
@@ -219,12 +223,23 @@ impl Run {
     }
 
     /// Starts the next worker of a dispatch.
-    fn next_worker(&mut self, turn: &mut Turn, ix: NodeIx, work: &Dispatch) {
+    pub(crate) fn next_worker(&mut self, turn: &mut Turn, ix: NodeIx, cause: Option<u64>) {
+        let graph = self.graph.clone();
+        let Work::Dispatch(work) = &graph.at(ix).work else { return };
         let at = self.node(ix).children as usize;
         let worker = self.workers(ix).ok().flatten().and_then(|workers| workers.get(at).cloned());
-        if let Some(worker) = worker {
-            self.spawn_child(turn, ix, &worker, &work.mapping, Inputs::default(), true);
-        }
+        // Nothing that a supervisor does comes between a worker's being due and its start. If it did, the dispatch
+        // would be over.
+        let Some(worker) = worker else { return self.complete(turn, ix, None, false) };
+        let child = Child { workflow_id: &worker, mapping: &work.mapping, cascade: true, cause };
+        self.spawn_child(turn, ix, &child, Inputs::default());
+    }
+
+    /// Whether a dispatch has workers that it has not started.
+    pub(crate) fn has_more_workers(&self, ix: NodeIx) -> bool {
+        let started = self.node(ix).children as usize;
+        matches!(self.graph.at(ix).work, Work::Dispatch(_))
+            && matches!(self.workers(ix), Ok(Some(workers)) if workers.len() > started)
     }
 
     /// The workflows that the supervisor before a dispatch chose; nothing if it is done.
@@ -265,7 +280,13 @@ impl Run {
     pub(crate) fn waiting_for(&self, node: &str, child: RunId) -> Option<NodeIx> {
         let ix = self.graph.node(node)?;
         let waiting = self.node(ix);
-        (waiting.phase == NodePhase::Waiting && waiting.child == Some(child)).then_some(ix)
+        let waits = waiting.phase == NodePhase::Waiting && !self.is_worker_due(ix);
+        (waits && waiting.child == Some(child)).then_some(ix)
+    }
+
+    /// Whether a dispatch has heard of the end of its last worker, and has yet to start the next.
+    pub(crate) fn is_worker_due(&self, ix: NodeIx) -> bool {
+        self.state.workers.iter().any(|(due, _)| *due == ix)
     }
 }
 
@@ -298,4 +319,64 @@ fn child_outputs(end: &ChildEnd<'_>) -> Json {
         _ => "failed",
     };
     Json::of(&serde_json::json!({ "childRunId": end.child, "childStatus": status }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use crate::command::Drain;
+    use crate::event::{ChildReported, RunEvent};
+    use crate::{Command, EventType, Graph, Start, TenantId};
+
+    use super::*;
+
+    /// A dispatch that has started the first of two workers.
+    fn dispatching() -> (Run, Vec<crate::Record>) {
+        let node = |id: &str, kind: &str, config: serde_json::Value| json!({ "id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {} });
+        let plan =
+            json!({ "mockDispatchPlan": [{ "kind": "next-worker", "nextWorkerIds": ["pick", "pack"] }] });
+        let nodes =
+            [node("lead", "core.orchestrator.supervisor", plan), node("work", "core.dispatch", json!({}))];
+        let definition = json!({
+            "id": "w", "name": "W", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
+            "nodes": nodes, "edges": [{ "id": "e", "sourceNodeId": "lead", "targetNodeId": "work" }],
+        });
+        let graph = Graph::admit(definition.to_string().as_bytes()).unwrap().with_mocks(true);
+        let key = RunId::from_bytes([1; 16]).of(TenantId(1));
+        let (run, step) = Run::start(Start::of(key, [2; 16], Arc::new(graph)), 0).unwrap();
+        (run, step.records)
+    }
+
+    #[test]
+    fn journals_fold_in_which_a_held_run_started_its_next_worker_at_once() {
+        let (mut run, mut journal) = dispatching();
+        let pause = Command::Pause { reason: None, by: None, drain: Drain::Immediate };
+        journal.extend(run.decide(pause, 1).unwrap().records);
+        let ix = run.graph.node("work").unwrap();
+        let report = ChildReported {
+            child: run.node(ix).child.unwrap(),
+            node: "work".to_owned(),
+            sequence: 3,
+            lifecycle: Lifecycle::Completed,
+            execution: Some(1),
+            outputs: JsonMap::new(),
+            sensitive: Vec::new(),
+            error: None,
+        };
+        let mut turn = Turn::new(run.head, 2);
+        turn.emit_run(&mut run, RunEvent::ChildReported(report), None);
+        assert!(run.is_worker_due(ix));
+        run.next_worker(&mut turn, ix, None);
+        journal.extend(turn.step.records);
+
+        let mut folded = Run::empty(run.key, run.salt, run.graph.clone());
+        journal.iter().for_each(|record| drop(folded.apply(record).unwrap()));
+        assert!(!folded.is_worker_due(ix) && folded.node(ix).children == 2);
+        let resumed = folded.decide(Command::Resume { reason: None, by: None }, 3).unwrap().records;
+        let names = resumed.iter().map(|record| EventType::by_code(record.type_code).unwrap().name);
+        assert_eq!(names.collect::<Vec<_>>(), ["run.resumed"]);
+    }
 }

@@ -17,11 +17,11 @@ pub use node::{
     ArtifactCreated, ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed,
     NodeRetried, NodeSkipped, NodeSpawned, NodeStarted,
 };
-pub(crate) use run::READING;
 pub use run::{
     Cancellation, CapBreached, Caps, ChildRefused, ChildReported, Completed, Failed, LoopRestarted,
     LoopbackLimit, Parent, Paused, Resumed, Started, VariableChanged, Yielded,
 };
+pub(crate) use run::{READING, READING_OF_ARTIFACTS};
 
 /// One event, before it has a place in a journal.
 #[derive(Clone, Debug, PartialEq)]

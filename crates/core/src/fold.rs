@@ -88,8 +88,14 @@ impl Run {
             RunEvent::Yielded(_) => self.arm(TimerId::Stretch, folding.at, folding),
             RunEvent::ChildReported(report) => {
                 folding.effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
+                if report.lifecycle.is_terminal() {
+                    self.line_up_worker(&report.node, report.child, folding);
+                }
             }
-            RunEvent::ChildRefused(refused) => folding.effects.push(Effect::Disown(refused.child)),
+            RunEvent::ChildRefused(refused) => {
+                folding.effects.push(Effect::Disown(refused.child));
+                self.line_up_worker(&refused.node, refused.child, folding);
+            }
             RunEvent::LoopbackLimit(_) => {}
             RunEvent::CapBreached(breach) => {
                 let error = breach.failure();
@@ -143,6 +149,7 @@ impl Run {
         state.ready.clear();
         state.doomed.clear();
         state.restarts.clear();
+        state.workers.clear();
         state.time_left = None;
         (state.pausing, state.paused_at) = (None, None);
         for (timer, due) in std::mem::take(&mut state.timers) {
@@ -318,6 +325,7 @@ impl Run {
         node.until = None;
         node.inputs = None;
         let execution = node.execution;
+        self.state.workers.retain(|(due, _)| *due != ix);
         self.state.unsettled -= 1;
         if was == NodePhase::Waiting {
             self.disarm(&TimerId::Delay { node: id.clone(), execution }, folding);
@@ -337,7 +345,16 @@ impl Run {
         }
     }
 
+    /// A child has ended, or never began: the worker after it may start. Whether it does at once is decided, not folded.
+    fn line_up_worker(&mut self, node: &str, child: crate::RunId, folding: &mut Folding<'_>) {
+        if let Some(ix) = self.waiting_for(node, child).filter(|&ix| self.has_more_workers(ix)) {
+            self.state.workers.push_back((ix, folding.sequence));
+        }
+    }
+
     fn spawn(&mut self, ix: NodeIx, spawned: &NodeSpawned, folding: &mut Folding<'_>) {
+        self.disarm(&TimerId::Stretch, folding);
+        self.state.workers.retain(|(due, _)| *due != ix);
         let node = &mut self.state.nodes[ix as usize];
         node.child = Some(spawned.child);
         node.children += 1;

@@ -22,9 +22,7 @@ use crate::schema::Schema;
 use crate::{Hash, Json, Rejection, hex, limits};
 
 pub(crate) use loops::Loop;
-pub(crate) use work::{
-    Branch, ChannelWrite, Dispatch, HttpBody, Mapping, SubWorkflow, Supervisor, Transform, Work,
-};
+pub(crate) use work::{Branch, ChannelWrite, HttpBody, Mapping, SubWorkflow, Supervisor, Transform, Work};
 
 /// A node's place in its graph.
 pub type NodeIx = u32;

@@ -43,6 +43,7 @@ impl NodePhase {
             (Waiting, NodeEvent::Due(_)) => Some(Pending),
             (Running | Waiting, NodeEvent::Spawned(_)) => Some(self),
             (Running, NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_)) => Some(Running),
+            // What it produced gets its name after the completion that holds it, and that changes nothing.
             (Completed, NodeEvent::ArtifactCreated(_)) => Some(Completed),
             // A running node is never cancelled under its executor: its outcome is recorded first.
             (Pending | Waiting, NodeEvent::Cancelled(_)) => Some(Cancelled),
@@ -50,7 +51,7 @@ impl NodePhase {
         }
     }
 
-    /// Whether nothing more can happen to this execution.
+    /// Whether nothing more can happen to this execution, but that what it produced gets a name.
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Skipped)
     }

@@ -60,6 +60,9 @@ pub(crate) struct State {
     /// Nodes that will never start, oldest first, with the event that settled it.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) doomed: VecDeque<(NodeIx, u64)>,
+    /// Dispatches whose next worker may start, with the event that let it.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) workers: VecDeque<(NodeIx, u64)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) loops: Vec<LoopState>,
     /// Loops that start over, with the event that settled it.
@@ -164,6 +167,7 @@ impl Run {
             nodes,
             ready: VecDeque::new(),
             doomed: VecDeque::new(),
+            workers: VecDeque::new(),
             loops,
             restarts: VecDeque::new(),
             deferred: BTreeMap::new(),

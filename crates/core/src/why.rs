@@ -108,6 +108,8 @@ impl Run {
             (NodePhase::Waiting, Some(_), _) => {
                 Reason::of("delay", format!("node '{id}' waits for a time"), "the node completes")
             }
+            // What keeps its next worker from starting is told of the run.
+            (NodePhase::Waiting, None, Some(_)) if self.is_worker_due(ix) => return None,
             (NodePhase::Waiting, None, Some(child)) => {
                 let workflow = match &self.graph().at(ix).work {
                     Work::SubWorkflow(work) => format!(" of workflow '{}'", work.workflow_id),

@@ -210,12 +210,23 @@ mod run_timeout {
 
     #[test]
     fn the_time_is_a_whole_number_in_range() {
-        for bad in [json!(0), json!("soon"), json!(null), json!(limits::RUN_TIMEOUT_MS_MAX + 1)] {
+        let large = json!(limits::RUN_TIMEOUT_MS_MAX + 1);
+        for bad in
+            [json!(0), json!(-1), json!(1.5), json!("soon"), json!("5"), json!(true), json!([5]), large]
+        {
             let opening = Story::of(&workflow([noop("only")])).configurable(&json!({ "runTimeoutMs": bad }));
             let field = "configurable.runTimeoutMs";
             let message = format!("'{field}' is a whole number from 1 to {}", limits::RUN_TIMEOUT_MS_MAX);
             assert_eq!(opening.refused(), invalid(field, &message));
         }
+    }
+
+    #[test]
+    fn a_null_counts_as_not_given() {
+        let options = json!({"runTimeoutMs": null, "recursionLimit": null, "maxLoopIterations": null});
+        let story = Story::of(&workflow([noop("only")])).configurable(&options).start();
+        assert_eq!(story.run().caps(), abide_core::event::Caps::default());
+        story.stands(Status::Completed);
     }
 }
 

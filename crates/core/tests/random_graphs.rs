@@ -15,7 +15,7 @@ mod play;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use abide_core::{Event, EventType, Lifecycle, Record, Run, RunEvent, event_types};
+use abide_core::{Event, EventType, Lifecycle, NodeEvent, Record, Run, RunEvent, event_types};
 use dice::Tape;
 use plan::{MARKER, Plan};
 use play::{Family, Member};
@@ -173,14 +173,26 @@ fn folds_again(member: &Member, at: usize) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Every event of a family, with the runs called by their places instead of their ids.
+/// Every event of a family, with the runs called by their places instead of their ids. An artifact's id holds a hash
+/// of its run's, so artifacts are told by the order in which they were made.
 fn told(family: &Family<'_>) -> Vec<String> {
-    let mut lines = Vec::new();
+    let (mut lines, mut made) = (Vec::new(), Vec::new());
     for member in &family.members {
         for record in &member.journal {
             let payload = String::from_utf8(record.event().expect("it can be read").encode());
             let line =
                 format!("{} {} {:?} {}", member.path, name(record), record.node, payload.expect("JSON"));
+            let line = match record.event() {
+                Ok(Event::Node { event: NodeEvent::ArtifactCreated(created), .. }) => {
+                    let id = created.artifact_id;
+                    let place = made.iter().position(|other| *other == id).unwrap_or_else(|| {
+                        made.push(id.clone());
+                        made.len() - 1
+                    });
+                    line.replace(&id, &format!("artifact {place}"))
+                }
+                _ => line,
+            };
             lines.push(placed(family, line));
         }
     }

@@ -197,12 +197,16 @@ fn nothing_happens_to_a_run_that_has_ended() {
 }
 
 #[test]
-fn nothing_happens_to_a_node_that_is_settled() {
+fn only_the_name_of_what_it_made_comes_to_a_node_that_is_settled() {
+    let named = |phase, event: &NodeEvent| {
+        phase == NodePhase::Completed && matches!(event, NodeEvent::ArtifactCreated(_))
+    };
     let settled = || NodePhase::ALL.into_iter().filter(|phase| phase.is_settled());
     assert_eq!(settled().count(), 4);
     for Sample { title, event } in node_samples() {
         for phase in settled() {
-            assert_eq!(phase.after(&event), None, "{title} in {phase:?}");
+            let expected = named(phase, &event).then_some(phase);
+            assert_eq!(phase.after(&event), expected, "{title} in {phase:?}");
         }
     }
 }

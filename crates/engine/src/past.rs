@@ -1,6 +1,6 @@
 //! A run as it stood before some event: for readers that begin in the middle of a journal.
 
-use abide_core::{Key, Run, Salt};
+use abide_core::{Key, Payload, Run, Salt};
 
 use crate::shell::Shell;
 use crate::{Error, limits};
@@ -19,6 +19,10 @@ impl Shell {
             let from = run.head().next;
             let page = self.store.journal(key, from, limits::PAST_EVENTS_MAX).await?;
             for record in page.iter().take_while(|record| record.sequence < end) {
+                // An erasure may have come between the two reads.
+                if let Payload::Erased(_) = record.payload {
+                    return Err(Error::Erased(key.id));
+                }
                 run.apply(record).map_err(|corrupt| Error::Damaged { run: key.id, corrupt })?;
             }
             if run.head().next == from {

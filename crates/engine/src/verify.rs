@@ -9,7 +9,7 @@ use abide_core::{
     Effect, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunId, Salt, Status, Summary,
     TaskId, TenantId,
 };
-use abide_store::{Beside, Listed, Loaded, Message, Note, Store, TimerRow, Totals};
+use abide_store::{Beside, Claim, Expected, Listed, Loaded, Message, Note, Store, TimerRow, Totals};
 
 use crate::Error;
 use crate::apart::Apart;
@@ -203,7 +203,7 @@ impl Verifier<'_> {
             let what = format!("the journal ends here, and not as its columns say ({} events)", counted.next);
             self.find(Some(key), Some(head.next), what);
         }
-        let found = self.store.beside(key, Vec::new()).await?;
+        let found = self.store.beside(key, Expected::default()).await?;
         self.count(&found);
         if !found.tasks.is_empty() {
             self.find(Some(key), None, format!("it was erased, but has tasks: {:?}", found.tasks));
@@ -244,7 +244,13 @@ impl Verifier<'_> {
             .iter()
             .map(|(timer, due)| TimerRow { due: *due, key, timer: timer.clone() })
             .collect();
-        let found = self.store.beside(key, timers.clone()).await?;
+        // It gives back what it has to itself when it ends.
+        let claim = (run.is_exclusive() && !run.status().is_terminal()).then(|| Claim {
+            workflow: run.summary().workflow_id,
+            scope: run.scope().unwrap_or_default().to_owned(),
+        });
+        let asked = Expected { timers: timers.clone(), claim: claim.clone() };
+        let found = self.store.beside(key, asked).await?;
         self.count(&found);
         let expected = Beside {
             timers,
@@ -256,6 +262,7 @@ impl Verifier<'_> {
                 .iter()
                 .map(|(child, (task, cascade))| (*child, task.clone(), *cascade))
                 .collect(),
+            claim,
         };
         let found = Beside { tasks: sorted(found.tasks), ..found };
         if found != expected {
@@ -276,6 +283,7 @@ impl Verifier<'_> {
         self.seen.heard += found.heard.len() as u64;
         self.seen.outbox += found.sent.len() as u64;
         self.seen.children += found.children.len() as u64;
+        self.seen.claims += u64::from(found.claim.is_some());
     }
 
     /// What is asked of children goes to those that the journal asked for, and a cascade comes from an end.

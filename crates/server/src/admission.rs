@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn connections_are_left_for_those_who_do_not_wait() {
-        assert_eq!(waiting_of(crate::limits::CONNECTIONS_MAX), crate::limits::CONNECTIONS_MAX - REQUESTS_MAX);
+        assert_eq!(waiting_of(crate::limits::CONNECTIONS_MAX), crate::limits::WAITING_MAX);
         assert_eq!((waiting_of(512), waiting_of(3), waiting_of(1)), (256, 2, 1));
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Principal {
     pub(crate) roles: Vec<String>,
     /// Whether they may speak for others.
     pub(crate) act_as: bool,
-    /// When the key ends by which they came in.
+    /// When the key or the token ends by which they came in.
     pub(crate) expires_at: Option<Millis>,
 }
 

@@ -12,8 +12,11 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::auth::Principal;
 use crate::keyring::{Keyring, random_hex};
-use crate::limits::{SECRET_KEY_CHARS_MAX, SECRET_KEY_CHARS_MIN};
+use crate::limits::{
+    KEYS_ENDED_MAX, KEYS_KEPT_MS, SECRET_KEY_CHARS_MAX, SECRET_KEY_CHARS_MIN, TOKEN_LEEWAY_MS,
+};
 use crate::names::{self, NameProblem, problem};
+use crate::oidc;
 use crate::scope::{Scope, Scopes};
 
 const PURPOSE: &str = "api-key";
@@ -223,6 +226,22 @@ impl Table {
         }
         self.by_id.insert(key.id.clone(), Arc::new(key));
     }
+
+    fn remove(&mut self, id: &str) {
+        let Some(key) = self.by_id.remove(id) else { return };
+        if key.whole {
+            self.by_mac.remove(&key.mac);
+        }
+    }
+}
+
+/// When a key ended, if it has by now.
+fn ended_at(key: &ApiKey, now: Millis) -> Option<Millis> {
+    key.expires_at
+        .into_iter()
+        .chain(key.revoked_at)
+        .min()
+        .filter(|_| KeyState::of(key, now) != KeyState::Active)
 }
 
 /// The keys of a running server. All of them are in memory, and a change is on disk before it is here.
@@ -309,10 +328,19 @@ impl Keys {
         self.find(&secret.text).is_some()
     }
 
-    /// Whether whoever came in with a key could still do so. One who came in otherwise is not asked again.
+    /// Whether whoever came in with a key or a token could still do so.
     pub(crate) fn still_holds(&self, principal: &Principal, now: Millis) -> bool {
+        if principal.key == oidc::DOOR {
+            return principal.expires_at.is_none_or(|end| now < end.saturating_add(TOKEN_LEEWAY_MS));
+        }
         let key = self.read(|table| table.by_id.get(&principal.key).cloned());
-        key.is_none_or(|key| KeyState::of(&key, now) == KeyState::Active)
+        key.is_some_and(|key| KeyState::of(&key, now) == KeyState::Active)
+    }
+
+    /// How many keys of a tenant are in force.
+    pub(crate) fn active(&self, tenant: TenantId, now: Millis) -> usize {
+        let counts = |key: &&Arc<ApiKey>| key.tenant == tenant && KeyState::of(key, now) == KeyState::Active;
+        self.read(|table| table.by_id.values().filter(counts).count())
     }
 
     /// A tenant's keys, oldest first.
@@ -342,6 +370,31 @@ impl Keys {
         self.store.put_api_keys(keys.clone()).await?;
         let mut table = self.table.write().expect("no thread panics holding this");
         keys.into_iter().for_each(|key| table.put(key));
+        Ok(())
+    }
+
+    /// Forgets keys of a tenant that ended long ago, and the oldest of them if there are too many.
+    pub(crate) async fn forget(
+        &self,
+        _: &MutexGuard<'_, ()>,
+        tenant: TenantId,
+        now: Millis,
+    ) -> Result<(), abide_store::Error> {
+        let mut ended: Vec<(Millis, String)> = self.read(|table| {
+            let of_tenant = table.by_id.values().filter(|key| key.tenant == tenant);
+            of_tenant.filter_map(|key| Some((ended_at(key, now)?, key.id.clone()))).collect()
+        });
+        ended.sort_unstable();
+        let spare = ended.len().saturating_sub(KEYS_ENDED_MAX);
+        let is_old = |at: Millis| at.saturating_add(KEYS_KEPT_MS) <= now;
+        let keys = ended.into_iter().enumerate().filter(|(ix, (at, _))| *ix < spare || is_old(*at));
+        let ids: Vec<String> = keys.map(|(_, (_, id))| id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.store.forget_api_keys(ids.clone()).await?;
+        let mut table = self.table.write().expect("no thread panics holding this");
+        ids.iter().for_each(|id| table.remove(id));
         Ok(())
     }
 

@@ -54,7 +54,8 @@ pub(crate) struct NewKey {
 pub(crate) struct Rotate {
     /// For how many milliseconds the old secret works beside the new one; a day, if that is not said.
     overlap_ms: Option<i64>,
-    /// In how many milliseconds the new one ends; when the old one would have, if that is not said.
+    /// In how many milliseconds the new one ends; if that is not said, when the old one would have, and not after the
+    /// key or the token that you came in with.
     expires_in_ms: Option<i64>,
     /// The text of the new key, if Abide is not to choose one.
     secret: Option<String>,
@@ -170,7 +171,8 @@ pub(crate) async fn create(
     let row = grant.row(&secret, app.keys().keyring(), now)?;
     check_granted(&principal, &row)?;
     let change = app.keys().change().await;
-    check_new(&app, &principal, &secret)?;
+    check_new(&app, &principal, &secret, now)?;
+    app.keys().forget(&change, principal.tenant, now).await?;
     app.keys().put(&change, vec![row.clone()]).await?;
     let text = new.secret.is_none().then(|| secret.text().to_owned());
     Ok((StatusCode::CREATED, Json(MadeKey::of(text, view(&app, &row), None))))
@@ -211,13 +213,16 @@ pub(crate) async fn rotate(
     let overlap = within("overlapMs", rotate.overlap_ms.unwrap_or(KEY_OVERLAP_MS_DEFAULT), 0)?;
     let secret = new_secret(rotate.secret.as_deref())?;
     let mut new = successor(&old, &secret, app.keys().keyring(), now);
-    if rotate.expires_in_ms.is_some() {
-        new.expires_at = expiry(rotate.expires_in_ms, principal.expires_at, now)?;
-    }
-    check_new(&app, &principal, &secret)?;
+    let own = expiry(rotate.expires_in_ms, principal.expires_at, now)?;
+    new.expires_at = match rotate.expires_in_ms {
+        Some(_) => own,
+        None => old.expires_at.into_iter().chain(own).min(),
+    };
+    check_new(&app, &principal, &secret, now)?;
     let end = now.saturating_add(overlap);
     let old =
         ApiKey { expires_at: Some(old.expires_at.map_or(end, |earlier| earlier.min(end))), ..(*old).clone() };
+    app.keys().forget(&change, principal.tenant, now).await?;
     app.keys().put(&change, vec![old.clone(), new.clone()]).await?;
     let text = rotate.secret.is_none().then(|| secret.text().to_owned());
     Ok((StatusCode::CREATED, Json(MadeKey::of(text, view(&app, &new), Some(view(&app, &old))))))
@@ -273,12 +278,16 @@ fn unknown_scope(name: &str) -> ApiError {
     ApiError::invalid("scopes", format!("'{name}' is no scope; there are {}", known.join(", ")))
 }
 
-/// When a new key ends: no later than that of whoever makes it.
+/// When a new key ends: no later than what its maker came in with.
 fn expiry(in_ms: Option<i64>, own: Option<Millis>, now: Millis) -> Result<Option<Millis>> {
+    if own.is_some_and(|own| own <= now) {
+        // A token is let in for a moment longer, but nothing begins with it any more.
+        return Err(ApiError::new("forbidden", "your token is over and makes no more keys; get a new one"));
+    }
     let Some(in_ms) = in_ms else { return Ok(own) };
     let end = now.saturating_add(within("expiresInMs", in_ms, 1)?);
     if own.is_some_and(|own| end > own) {
-        let message = "a key that expires makes no key that outlives it; choose an earlier end";
+        let message = "a key or a token that expires makes no key that outlives it; choose an earlier end";
         return Err(ApiError::new("forbidden", message));
     }
     Ok(Some(end))
@@ -312,9 +321,9 @@ fn check_granted(principal: &Principal, key: &ApiKey) -> Result<()> {
     Ok(())
 }
 
-fn check_new(app: &App, principal: &Principal, secret: &ApiSecret) -> Result<()> {
-    if app.keys().of(principal.tenant).len() >= KEYS_MAX {
-        let message = format!("your tenant has {KEYS_MAX} keys, revoked ones included, and takes no more");
+fn check_new(app: &App, principal: &Principal, secret: &ApiSecret, now: Millis) -> Result<()> {
+    if app.keys().active(principal.tenant, now) >= KEYS_MAX {
+        let message = format!("your tenant has {KEYS_MAX} keys in force and takes no more; revoke some");
         return Err(ApiError::new("too_many", message));
     }
     if app.keys().is_taken(secret) {

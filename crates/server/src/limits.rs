@@ -126,8 +126,15 @@ pub const ROLES_MAX: usize = 64;
 /// Characters of a label, a display name or an address.
 pub const LABEL_CHARS_MAX: usize = 256;
 
-/// Keys of a tenant, revoked ones included. All keys are held in memory, about a kilobyte each.
+/// Keys of a tenant that are in force. All keys are held in memory, about a kilobyte each.
 pub const KEYS_MAX: usize = 10_000;
+
+/// How long a key that was revoked or has expired is remembered: whoever still uses it hears for so long that it is over,
+/// and nobody else may choose its text.
+pub const KEYS_KEPT_MS: i64 = 90 * 24 * 3_600_000;
+/// Keys of a tenant that are over and remembered; the oldest go first. Otherwise making and revoking would fill the
+/// memory.
+pub const KEYS_ENDED_MAX: usize = 10_000;
 
 /// How far in the future the end of a key may lie, and how long an old secret may overlap a new one: ten years.
 pub const KEY_LIFE_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
@@ -147,7 +154,12 @@ pub const BUCKETS_MAX: usize = 100_000;
 /// So many connections, or half of them if there are few, are kept free of polls and streams.
 pub const REQUESTS_MAX: usize = 1024;
 
-/// Bytes of request bodies that are held at once, over all requests: several of the largest definitions.
+/// Polls and streams that are open at once, if there may be as many connections as that: fewer than those, so that others
+/// find one too. Where files are few, so are these.
+pub const WAITING_MAX: usize = CONNECTIONS_MAX - REQUESTS_MAX;
+
+/// Bytes of request bodies that are held at once, over all requests: several of the largest definitions. What has not
+/// arrived takes none of it.
 pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Bytes of a token of the identity provider: half of a request's head.
@@ -161,6 +173,10 @@ pub const JWKS_REST_MS: i64 = 30_000;
 
 /// How long the provider's keys are used at all before they are fetched again, so that one that was withdrawn goes.
 pub const JWKS_AGE_MS_MAX: i64 = 15 * 60_000;
+
+/// Requests that wait for the provider's keys. Nobody knows yet who sent them, so they get few of the places that there
+/// are for all.
+pub const JWKS_WAITERS_MAX: usize = REQUESTS_MAX / 16;
 
 /// How long a fetch of the provider's keys may take: somebody waits for it.
 pub const JWKS_TIMEOUT_MS: i64 = 10_000;

@@ -23,7 +23,7 @@ use crate::names;
 use crate::scope::{Scope, Scopes};
 
 /// What a principal's key is called who came in with a token.
-const DOOR: &str = "oidc";
+pub(crate) const DOOR: &str = "oidc";
 
 /// Which provider is trusted, and what its tokens mean here.
 #[derive(Clone, Debug)]
@@ -161,7 +161,7 @@ impl Oidc {
             scopes,
             roles,
             act_as: false,
-            expires_at: None,
+            expires_at: millis(&claims["exp"]),
         })
     }
 }

@@ -17,8 +17,9 @@ pub use access::{ApiKey, Person};
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
 pub use rows::{
-    Annotated, Annotations, Beside, ChildRow, Erased, Erasure, Listed, Loaded, Message, MessageRow,
-    NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, Beside, ChildRow, Claim, Erased, Erasure, Expected, Listed, Loaded, Message,
+    MessageRow, NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals,
+    WorkflowVersion,
 };
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};

@@ -132,6 +132,26 @@ pub struct Beside {
     pub sent: Vec<(RunId, Message)>,
     /// Its children by id: which execution of a node each stands for, and whether it goes when its parent goes.
     pub children: Vec<(RunId, TaskId, bool)>,
+    /// The expected claim, if it is there and this run's.
+    pub claim: Option<Claim>,
+}
+
+/// A workflow and a scope of it that one run has to itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Claim {
+    /// Which workflow.
+    pub workflow: Arc<str>,
+    /// What the run says it is about; empty if it says nothing.
+    pub scope: String,
+}
+
+/// What should lie beside a journal in tables that can't be asked by the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expected {
+    /// Its timers.
+    pub timers: Vec<TimerRow>,
+    /// What it has to itself.
+    pub claim: Option<Claim>,
 }
 
 /// How many rows the derived tables have.
@@ -149,6 +169,8 @@ pub struct Totals {
     pub events: u64,
     /// Children.
     pub children: u64,
+    /// Claims, without those that a run left behind when it ended: they keep nobody from anything.
+    pub claims: u64,
 }
 
 /// A workflow that is to become the latest version of its id.

@@ -32,9 +32,9 @@ pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
 use crate::{
-    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
-    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow,
-    TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
+    Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow,
+    TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 use erase::Progress;
 use queue::{Job, Queue};
@@ -197,7 +197,7 @@ impl Store for Sqlite {
         self.read(move |connection| audit::scan(connection, after, limit))
     }
 
-    fn beside(&self, key: Key, expected: Vec<TimerRow>) -> Answer<'_, Beside> {
+    fn beside(&self, key: Key, expected: Expected) -> Answer<'_, Beside> {
         self.read(move |connection| audit::beside(connection, key, expected))
     }
 
@@ -259,6 +259,10 @@ impl Store for Sqlite {
 
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool> {
         self.write(move |transaction| access::revoke_api_key(transaction, &id, at))
+    }
+
+    fn forget_api_keys(&self, ids: Vec<String>) -> Answer<'_, ()> {
+        self.write(move |transaction| access::forget_api_keys(transaction, &ids))
     }
 
     fn put_person(&self, person: Person) -> Answer<'_, ()> {

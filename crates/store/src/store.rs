@@ -8,9 +8,9 @@ use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
 use crate::webhooks::Webhooks;
 use crate::{
-    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Lane, Listed,
-    Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow, TaskRow,
-    TimerRow, Totals, WorkflowVersion,
+    Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
+    Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow,
+    TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// A store's answer, when it comes.
@@ -48,7 +48,7 @@ pub trait Store: Send + Sync + 'static {
     fn scan(&self, after: Option<Key>, limit: usize) -> Answer<'_, Vec<(Key, Result<Listed, String>)>>;
 
     /// Reads what lies beside an aggregate's journal. Of its timers, those that are `expected`.
-    fn beside(&self, key: Key, expected: Vec<TimerRow>) -> Answer<'_, Beside>;
+    fn beside(&self, key: Key, expected: Expected) -> Answer<'_, Beside>;
 
     /// Counts the rows of the tables that are derived from journals.
     fn totals(&self) -> Answer<'_, Totals>;
@@ -169,6 +169,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Durably revokes an API key. `false` if there is none.
     fn revoke_api_key(&self, id: String, at: Millis) -> Answer<'_, bool>;
+
+    /// Durably forgets API keys: all of them or none. Those that are not there are left out.
+    fn forget_api_keys(&self, ids: Vec<String>) -> Answer<'_, ()>;
 
     /// Webhooks, and what is on its way to them.
     fn webhooks(&self) -> &dyn Webhooks;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use abide_core::Rate;
 use abide_server::Scope;
+use abide_server::limits::{REQUESTS_MAX, WAITING_MAX};
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::ClientArgs;
@@ -49,11 +50,11 @@ pub(crate) struct LimitArgs {
     /// How often all keys of a tenant together may ask [default: no limit]
     #[arg(long, env = "ABIDE_RATE_TENANT", value_name = "RATE")]
     pub(crate) rate_tenant: Option<Rate>,
-    /// Requests being answered at once [default: 1024]
     #[arg(long, env = "ABIDE_MAX_REQUESTS", value_name = "COUNT")]
+    #[arg(help = format!("Requests being answered at once [default: {REQUESTS_MAX}]"))]
     pub(crate) max_requests: Option<usize>,
-    /// Polls and streams open at once [default: most of the connections that open files allow, 15360 at most]
     #[arg(long, env = "ABIDE_MAX_WAITING", value_name = "COUNT")]
+    #[arg(help = format!("Polls and streams open at once [default: {WAITING_MAX}, fewer if open files are few]"))]
     pub(crate) max_waiting: Option<usize>,
 }
 

@@ -6,10 +6,10 @@ mod tables;
 use std::process::Output;
 
 use abide_core::RunId;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Site, abide, chain, node, workflow};
+use crate::support::{Site, abide, answer, chain, node, workflow};
 
 /// An hour: how long the waiting runs wait.
 const HOUR_MS: i64 = 3_600_000;
@@ -22,7 +22,7 @@ struct Data {
     site: Site,
     /// Waits behind four events.
     waiting: String,
-    /// Waits behind a good many events and a snapshot.
+    /// Waits behind a good many events and a snapshot, and is the only one of its workflow that may.
     kept: String,
     /// Has completed.
     done: String,
@@ -54,7 +54,11 @@ impl Data {
         let server = site.start(&["--test-clock"]);
         let inputs = json!({ "v": "precious" });
         let waiting = server.start_run("waits", inputs.clone()).await;
-        let kept = server.start_run("keeps", inputs.clone()).await;
+        let alone = server.request(Method::POST, "/v1/runs").header("X-Dedup", "enforce");
+        let (status, body) =
+            answer(alone.json(&json!({ "workflowId": "keeps", "inputs": inputs }))).await.unwrap();
+        assert_eq!(status, StatusCode::CREATED, "{body}");
+        let kept = body["runId"].as_str().unwrap().to_owned();
         let done = server.start_run("done", inputs.clone()).await;
         let other = server.start_run("waits", inputs).await;
         assert!(server.stop().success());

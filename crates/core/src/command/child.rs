@@ -28,10 +28,9 @@ pub(super) fn hear(
         sensitive: notice.sensitive.clone(),
         error: notice.error.clone(),
     };
+    let waits = run.waiting_for(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
     turn.emit_run(run, RunEvent::ChildReported(report), None);
-    if notice.lifecycle.is_terminal()
-        && let Some(ix) = run.waiting_for(&notice.node, notice.from)
-    {
+    if let Some(ix) = waits {
         run.child_ended(turn, ix, &ChildEnd::of(notice));
         run.advance(turn);
     }
@@ -47,8 +46,9 @@ pub(super) fn refuse(
 ) -> Result<(), Rejection> {
     run.check_open()?;
     let refused = ChildRefused { child, node: node.to_owned(), error: error.clone() };
+    let waits = run.waiting_for(node, child);
     turn.emit_run(run, RunEvent::ChildRefused(refused), None);
-    if let Some(ix) = run.waiting_for(node, child) {
+    if let Some(ix) = waits {
         run.child_refused(turn, ix, child, error);
         run.advance(turn);
     }

@@ -39,7 +39,7 @@ pub struct Started {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sensitive: BTreeSet<String>,
     /// Which reading of definitions it follows: 0 is that of the first release, which knew four kinds of nodes and let
-    /// edges carry no values.
+    /// edges carry no values; 1 knows all of them, but reads over what a node's outputs are called.
     #[serde(default, skip_serializing_if = "is_first")]
     pub reading: u32,
     /// Variables that the parent passed on although it had no value: their defaults don't apply.
@@ -57,7 +57,10 @@ pub struct Started {
 }
 
 /// The reading of definitions that new runs follow.
-pub(crate) const READING: u32 = 1;
+pub(crate) const READING: u32 = 2;
+
+/// The first reading in which outputs become artifacts.
+pub(crate) const READING_OF_ARTIFACTS: u32 = 2;
 
 fn is_first(reading: &u32) -> bool {
     *reading == 0

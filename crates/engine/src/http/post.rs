@@ -47,15 +47,25 @@ impl HttpExecutor {
         }
     }
 
-    /// Why a URL is none that events can be sent to. A host that can't be looked up now may be there later.
+    /// Why a URL is none that events can be sent to. A host that can't be looked up now may be there later, but what is
+    /// not encrypted is taken only once its addresses are seen to be allowed.
     pub(crate) async fn check_url(&self, text: &str) -> Result<(), String> {
         let url = parse(text)?;
         let hop = self.hop(&url)?;
+        let plain = url.scheme() == "http";
         let Some(name) = url.domain() else { return Ok(()) };
+        if plain && self.policy.allow.is_empty() {
+            return Err(refused(&url));
+        }
         let Ok(name) = name.parse() else { return Err("its host is not a name".to_owned()) };
         let looking_up = HOP.scope(hop.clone(), self.resolver.resolve(name));
         match timeout(Duration::from_millis(limits::WEBHOOK_LOOKUP_MS), looking_up).await {
+            Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) if hop.was_refused() => Err(refused(&url)),
+            _ if plain => Err(format!(
+                "it is not encrypted, and '{}' can't be looked up to see whether it is allowed; use https, or try again",
+                target(&url).0
+            )),
             _ => Ok(()),
         }
     }

@@ -199,3 +199,14 @@ async fn settle() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_erased_while_its_past_is_read_is_told_to_be_erased_and_not_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let key = rig.start("noop").await;
+    assert_eq!(rig.engine.past(key, 2).await.unwrap().head().next, 2);
+    rig.store.erase_before_reading(key);
+    let told = rig.engine.past(key, 2).await;
+    assert!(matches!(told, Err(Error::Erased(run)) if run == key.id), "{told:?}");
+}

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use abide_store::{
     Annotated, Annotations, Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error,
-    Lane, ListQuery, Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person,
-    Receipt, SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Expected, Lane, ListQuery, Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note,
+    Person, Receipt, SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// What happens to a commit on its way to the store.
@@ -26,6 +26,8 @@ pub(crate) struct Tapped {
     inner: Sqlite,
     fates: Mutex<VecDeque<Fate>>,
     held: Mutex<Vec<(Commit, Lane, Done)>>,
+    /// The run that is erased right before its journal is read.
+    doomed: Mutex<Option<Key>>,
     pub(crate) loads: AtomicU64,
     pub(crate) submitted: AtomicU64,
 }
@@ -36,6 +38,7 @@ impl Tapped {
             inner,
             fates: Mutex::default(),
             held: Mutex::default(),
+            doomed: Mutex::default(),
             loads: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
         })
@@ -44,6 +47,11 @@ impl Tapped {
     /// Decides the fate of the next commits; those after them pass.
     pub(crate) fn next(&self, fates: &[Fate]) {
         self.fates.lock().unwrap().extend(fates);
+    }
+
+    /// Erases a run right before its journal is read the next time.
+    pub(crate) fn erase_before_reading(&self, key: Key) {
+        *self.doomed.lock().unwrap() = Some(key);
     }
 
     /// How many commits wait.
@@ -85,7 +93,15 @@ impl Store for Tapped {
     }
 
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
-        self.inner.journal(key, from, limit)
+        let doomed = self.doomed.lock().unwrap().take_if(|doomed| *doomed == key);
+        Box::pin(async move {
+            if let Some(key) = doomed {
+                let erasure = Erasure { at: 0, by: None, reason: None };
+                let erased = self.inner.erase(key, erasure).await?;
+                assert!(matches!(erased, Erased::Done { .. }), "{erased:?}");
+            }
+            self.inner.journal(key, from, limit).await
+        })
     }
 
     fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
@@ -100,7 +116,7 @@ impl Store for Tapped {
         self.inner.scan(after, limit)
     }
 
-    fn beside(&self, key: Key, expected: Vec<TimerRow>) -> Answer<'_, Beside> {
+    fn beside(&self, key: Key, expected: Expected) -> Answer<'_, Beside> {
         self.inner.beside(key, expected)
     }
 
@@ -223,6 +239,10 @@ impl Store for Tapped {
 
     fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>> {
         self.inner.tenants()
+    }
+
+    fn forget_api_keys(&self, ids: Vec<String>) -> Answer<'_, ()> {
+        self.inner.forget_api_keys(ids)
     }
 
     fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()> {

@@ -9,10 +9,10 @@ use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Semaphore, watch};
 
 use crate::error::{ApiError, Result};
-use crate::limits::{JWKS_AGE_MS_MAX, JWKS_BYTES_MAX, JWKS_REST_MS, JWKS_TIMEOUT_MS};
+use crate::limits::{JWKS_AGE_MS_MAX, JWKS_BYTES_MAX, JWKS_REST_MS, JWKS_TIMEOUT_MS, JWKS_WAITERS_MAX};
 
 /// Where the keys are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,19 +73,43 @@ impl Known {
 
 /// The keys of a provider.
 pub(super) struct Jwks {
+    known: Arc<RwLock<Known>>,
     /// Where to fetch them; `None` if they came from a file.
-    remote: Option<(String, HttpExecutor)>,
-    known: RwLock<Known>,
-    /// When somebody last tried to fetch them. One at a time does.
-    tried: Mutex<Option<Millis>>,
+    remote: Option<Remote>,
+}
+
+/// Where keys are fetched, by one at a time.
+struct Remote {
+    url: String,
+    http: Arc<HttpExecutor>,
+    fetching: Arc<watch::Sender<Fetching>>,
+    /// Places for those who wait for a fetch.
+    waiters: Semaphore,
+}
+
+#[derive(Default)]
+struct Fetching {
+    is_under_way: bool,
+    /// When the last fetch began.
+    began: Option<Millis>,
+}
+
+/// Says that a fetch is over, however it ended.
+struct Ends(Arc<watch::Sender<Fetching>>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.send_modify(|fetching| fetching.is_under_way = false);
+    }
 }
 
 impl Jwks {
     pub(super) fn open(source: &JwksSource, net: NetPolicy) -> std::result::Result<Self, String> {
         let (remote, known) = match source {
             JwksSource::Url(url) => {
-                let http = HttpExecutor::new(net).map_err(|error| error.to_string())?;
-                (Some((url.clone(), http)), Known::default())
+                let http = Arc::new(HttpExecutor::new(net).map_err(|error| error.to_string())?);
+                let (fetching, waiters) = (Arc::default(), Semaphore::new(JWKS_WAITERS_MAX));
+                (Some(Remote { url: url.clone(), http, fetching, waiters }), Known::default())
             }
             JwksSource::File(path) => {
                 let told =
@@ -95,46 +119,83 @@ impl Jwks {
                 (None, Known { keys: parse(&text).map_err(told)?, at: None })
             }
         };
-        Ok(Self { remote, known: RwLock::new(known), tried: Mutex::default() })
+        Ok(Self { known: Arc::new(RwLock::new(known)), remote })
     }
 
-    /// The key that made a signature, fetched if it is not known yet.
+    /// The key that made a signature. One that is known is used at once, and looked at again behind it if that was long
+    /// ago; for any other the provider is asked.
     pub(super) async fn find(
         &self,
         kid: Option<&str>,
         algorithm: Algorithm,
         now: Millis,
     ) -> Result<Option<Arc<DecodingKey>>> {
-        let look = || {
-            let known = self.known.read().expect("no thread panics holding this");
-            let is_fresh = known.at.is_none_or(|at| (at..at.saturating_add(JWKS_AGE_MS_MAX)).contains(&now));
-            (known.find(kid, algorithm), is_fresh)
-        };
-        let Some((url, http)) = &self.remote else { return Ok(look().0) };
-        if let (Some(key), true) = look() {
-            return Ok(Some(key));
+        let look = || self.read(|known| known.find(kid, algorithm));
+        let found = look();
+        let Some(remote) = &self.remote else { return Ok(found) };
+        let is_fresh =
+            |known: &Known| known.at.is_none_or(|at| (at..at.saturating_add(JWKS_AGE_MS_MAX)).contains(&now));
+        if found.is_some() {
+            if !self.read(is_fresh) {
+                remote.fetch(&self.known, now);
+            }
+            return Ok(found);
         }
-        let mut tried = self.tried.lock().await;
-        // Somebody else may have fetched it meanwhile.
-        if let (Some(key), true) = look() {
-            return Ok(Some(key));
+        remote.fetch(&self.known, now);
+        remote.wait().await?;
+        if self.read(|known| known.at.is_some()) { Ok(look()) } else { Err(away()) }
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Known) -> T) -> T {
+        look(&self.known.read().expect("no thread panics holding this"))
+    }
+}
+
+impl Remote {
+    /// Begins to fetch the keys, unless somebody does or did so a moment ago. Whoever asked may leave.
+    fn fetch(&self, known: &Arc<RwLock<Known>>, now: Millis) {
+        let begins = self.fetching.send_if_modified(|fetching| {
+            let rests = fetching.began.is_some_and(|at| (at..at.saturating_add(JWKS_REST_MS)).contains(&now));
+            let begins = !fetching.is_under_way && !rests;
+            if begins {
+                *fetching = Fetching { is_under_way: true, began: Some(now) };
+            }
+            begins
+        });
+        if !begins {
+            return;
         }
-        let rests = tried.is_some_and(|at| (at..at.saturating_add(JWKS_REST_MS)).contains(&now));
-        if !rests {
-            *tried = Some(now);
-            match fetch(http, url).await {
+        let ends = Ends(self.fetching.clone());
+        let (http, url, known) = (self.http.clone(), self.url.clone(), known.clone());
+        tokio::spawn(async move {
+            let _ends = ends;
+            match fetch(&http, &url).await {
                 Ok(keys) => {
-                    *self.known.write().expect("no thread panics holding this") =
-                        Known { keys, at: Some(now) }
+                    *known.write().expect("no thread panics holding this") = Known { keys, at: Some(now) };
                 }
                 Err(why) => {
                     tracing::warn!(%why, "the identity provider's keys can't be fetched; those known are kept");
                 }
             }
-        }
-        let is_known = self.known.read().expect("no thread panics holding this").at.is_some();
-        if is_known { Ok(look().0) } else { Err(away()) }
+        });
     }
+
+    /// Waits until the fetch that is under way, if one is, has ended. Few may: nobody knows yet who they are.
+    async fn wait(&self) -> Result<()> {
+        let mut fetching = self.fetching.subscribe();
+        if !fetching.borrow().is_under_way {
+            return Ok(());
+        }
+        let _place = self.waiters.try_acquire().map_err(|_| crowded())?;
+        let _ = fetching.wait_for(|fetching| !fetching.is_under_way).await;
+        Ok(())
+    }
+}
+
+fn crowded() -> ApiError {
+    let message = "the identity provider is being asked for its keys, and enough others wait for that; try again soon, or \
+                   use an API key";
+    ApiError::new("unavailable", message)
 }
 
 fn away() -> ApiError {

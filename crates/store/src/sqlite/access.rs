@@ -64,6 +64,11 @@ pub(super) fn revoke_api_key(transaction: &Transaction<'_>, id: &str, at: Millis
     Ok(transaction.execute(sql, (at, id))? > 0)
 }
 
+pub(super) fn forget_api_keys(transaction: &Transaction<'_>, ids: &[String]) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare_cached("DELETE FROM api_keys WHERE id = $1")?;
+    ids.iter().try_for_each(|id| statement.execute([id]).map(drop))
+}
+
 /// Sets a person's entry. One that was there keeps the time at which it was made.
 pub(super) fn put_person(transaction: &Transaction<'_>, person: &Person) -> rusqlite::Result<()> {
     transaction.execute(

@@ -1,10 +1,11 @@
 //! Reads for `abide verify`: everything there is, next to what should be there.
 
-use abide_core::{Key, TaskId};
+use abide_core::{Key, Status, TaskId};
 use rusqlite::{Connection, Row};
 
 use super::reader::{LISTED, key, listed, message, run_id};
-use crate::{Beside, Listed, TimerRow, Totals};
+use crate::sql::ENDED;
+use crate::{Beside, Expected, Listed, Totals};
 
 pub(super) fn scan(
     connection: &Connection,
@@ -20,12 +21,12 @@ pub(super) fn scan(
     statement.query_map((tenant, id, limit as i64), row)?.collect()
 }
 
-pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>) -> rusqlite::Result<Beside> {
+pub(super) fn beside(connection: &Connection, key: Key, expected: Expected) -> rusqlite::Result<Beside> {
     let named = (key.tenant.0, key.id.as_bytes());
     let mut timer = connection
         .prepare_cached("SELECT 1 FROM timers WHERE due = $1 AND tenant = $2 AND id = $3 AND timer = $4")?;
-    let mut timers = Vec::with_capacity(expected.len());
-    for row in expected {
+    let mut timers = Vec::with_capacity(expected.timers.len());
+    for row in expected.timers {
         if timer.exists((row.due, named.0, named.1, row.timer.to_string()))? {
             timers.push(row);
         }
@@ -52,7 +53,14 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Vec<TimerRow>)
         )?
         .query_map(named, |row| Ok((run_id(row, 0)?, task(row, 1)?, row.get(3)?)))?
         .collect::<Result<_, _>>()?;
-    Ok(Beside { timers, tasks, heard, sent, children })
+    let mut claim = connection.prepare_cached(
+        "SELECT 1 FROM claims WHERE tenant = $1 AND workflow = $2 AND scope = $3 AND run = $4",
+    )?;
+    let claim = match expected.claim {
+        Some(held) if claim.exists((named.0, &*held.workflow, &held.scope, named.1))? => Some(held),
+        _ => None,
+    };
+    Ok(Beside { timers, tasks, heard, sent, children, claim })
 }
 
 /// The columns node and execution, from `at` on.
@@ -71,5 +79,12 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
         outbox: count("outbox")?,
         events: count("events")?,
         children: count("children")?,
+        claims: claims(connection)?,
     })
+}
+
+fn claims(connection: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT count(*) FROM claims c WHERE NOT EXISTS (SELECT 1 FROM aggregates a \
+         WHERE a.tenant = c.tenant AND a.id = c.run AND a.status IN ($1, $2, $3))";
+    connection.query_row(sql, ENDED.map(Status::code), |row| row.get(0))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use abide_core::{Effect, Graph, Key, Run, RunId, TaskId};
-use abide_store::{ListQuery, Message, Store, TimerRow};
+use abide_store::{Claim, Expected, ListQuery, Message, Store, TimerRow};
 
 use crate::engine::{engines, submit};
 use crate::live::TENANT;
@@ -19,6 +19,7 @@ struct Derived {
     messages: BTreeMap<(Key, RunId, String), Message>,
     children: BTreeSet<(Key, RunId, Arc<str>, u32, bool)>,
     heard: BTreeMap<(RunId, RunId), u64>,
+    claims: BTreeSet<(Key, Claim)>,
 }
 
 impl Derived {
@@ -101,26 +102,36 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
             woken.apply(record).unwrap();
         }
         assert_eq!(woken.snapshot(), run.snapshot(), "waking it gives another run");
+        expected.claims.extend(claim(&run).map(|claim| (key, claim)));
         runs.insert(listed.id, run);
     }
-    let found = found(store, runs.keys()).await;
+    let found = found(store, &runs).await;
     assert_eq!(found, expected.settle(&runs));
     runs
 }
 
-async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId>) -> Derived {
+/// What a run has to itself while it is under way.
+fn claim(run: &Run) -> Option<Claim> {
+    let scope = run.scope().unwrap_or_default().to_owned();
+    let claim = Claim { workflow: run.summary().workflow_id, scope };
+    (run.is_exclusive() && !run.status().is_terminal()).then_some(claim)
+}
+
+async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
     let mut found = Derived::default();
     found.timers.extend(store.timers(None, i64::MAX, usize::MAX >> 1).await.unwrap());
     for row in store.outbox(None, usize::MAX >> 1).await.unwrap() {
         found.send(row.at.sender, row.at.receiver, row.message);
     }
-    for run in runs {
-        let key = run.of(TENANT);
-        let beside = store.beside(key, Vec::new()).await.unwrap();
+    for (id, run) in runs {
+        let key = id.of(TENANT);
+        let expected = Expected { timers: Vec::new(), claim: claim(run) };
+        let beside = store.beside(key, expected).await.unwrap();
+        found.claims.extend(beside.claim.map(|claim| (key, claim)));
         let tasks = beside.tasks.into_iter();
         found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
         let heard = beside.heard.into_iter();
-        found.heard.extend(heard.map(|(sender, sequence)| ((*run, sender), sequence)));
+        found.heard.extend(heard.map(|(sender, sequence)| ((*id, sender), sequence)));
         let children = beside.children.into_iter();
         found
             .children
@@ -131,6 +142,7 @@ async fn found(store: &dyn Store, runs: impl Iterator<Item = &RunId>) -> Derived
     let there = [totals.timers, totals.tasks, totals.outbox, totals.heard];
     assert_eq!(seen.map(|count| count as u64), there, "rows without a run");
     assert_eq!(found.children.len() as u64, totals.children, "a child without a parent");
+    assert_eq!(found.claims.len() as u64, totals.claims, "a claim without a run that needs it");
     found
 }
 
@@ -152,7 +164,7 @@ async fn everything_beside_the_journals_follows_from_them() {
         let kinds: BTreeSet<&str> = runs.values().map(|run| run.status().name()).collect();
         assert!(kinds.len() >= 3, "the lives are dull: {kinds:?}");
         let dump = engine.dump();
-        for table in ["timers", "outbox", "heard", "blobs"] {
+        for table in ["timers", "outbox", "heard", "blobs", "claims"] {
             assert!(!dump[table].is_empty(), "the lives leave nothing in {table}");
         }
     }

@@ -90,10 +90,14 @@ impl World {
             Parent::of(self.runs[parent].key().id, "child")
         });
         let text = format!("{:length$}", self.born);
+        // Nobody else has this scope, so no start is refused.
+        let exclusive = self.born.is_multiple_of(3);
         let start = Start {
             inputs: text_input(&text),
             parent,
             metadata: Some(Json::of(&BTreeMap::from([("born", self.born)]))),
+            scope: exclusive.then(|| self.born.to_string()),
+            exclusive,
             ..start(key(self.born), &self.graph)
         };
         let (live, commit) = Live::start_with(start, BEGIN);

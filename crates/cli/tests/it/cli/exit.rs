@@ -70,7 +70,23 @@ fn a_server_that_is_not_there_exits_with_3() {
     assert_eq!(code(&output), 3);
     let said = stderr(&output);
     assert!(said.contains("is the server running?") && said.contains("ABIDE_URL"), "{said}");
-    assert_eq!(code(&list_at("nonsense")), 3);
+}
+
+#[test]
+fn a_url_or_a_key_that_can_not_be_one_is_wrong_usage() {
+    for url in ["nonsense", "ftp://127.0.0.1:1", "127.0.0.1:8787", "localhost:8787", ""] {
+        let output = list_at(url);
+        assert_eq!(code(&output), 2, "{url}: {output:?}");
+        assert!(stderr(&output).contains("write http://host:port"), "{output:?}");
+    }
+    for key in ["line\nbreak", "schlüssel", "two words", ""] {
+        let mut command = abide();
+        command.args(["run", "list", "--url", "http://127.0.0.1:1"]).env("ABIDE_API_KEY", key);
+        let output = run(&mut command);
+        assert_eq!(code(&output), 2, "{key}: {output:?}");
+        let said = stderr(&output);
+        assert!(said.contains("ABIDE_API_KEY") && (key.is_empty() || !said.contains(key)), "{said}");
+    }
 }
 
 #[test]

@@ -151,12 +151,29 @@ fn a_key_that_is_not_there_exits_with_4() {
 #[test]
 fn a_directory_that_is_not_there_is_not_made_by_looking() {
     let site = site();
-    for args in [&["list"][..], &["revoke", "x"]] {
+    for args in [&["list"][..], &["revoke", "x"], &["rotate", "x"]] {
         let output = keys(&site, args);
         assert_eq!(code(&output), 1, "{output:?}");
         assert!(stderr(&output).contains("holds no Abide data"), "{output:?}");
         assert!(!site.data().exists());
     }
+}
+
+#[test]
+fn a_directory_that_nobody_named_is_told() {
+    let site = site();
+    std::fs::create_dir_all(site.path("here")).unwrap();
+    let here = |args: &[&str]| run(abide().arg("keys").args(args).current_dir(site.path("here")));
+    let told = format!("using the data directory {}", site.path("here").join("abide-data").display());
+    for args in [&["list"][..], &["revoke", "x"], &["rotate", "x"]] {
+        let output = here(args);
+        assert_eq!(code(&output), 1, "{output:?}");
+        assert!(stderr(&output).starts_with(&told), "{output:?}");
+        assert!(!site.path("here/abide-data").exists());
+    }
+    let output = here(&["create"]);
+    assert!(code(&output) == 0 && stderr(&output).starts_with(&told), "{output:?}");
+    assert!(stdout(&output).starts_with("abk_"), "{output:?}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ async fn there_are_four_kinds_and_a_fifth_is_refused() {
     assert_eq!(signals, four().map(|body| body["signal"].clone()), "they are told in their order");
 }
 
-/// OW-243 and OW-245: a run that waits goes on waiting, for the same thing.
+/// OW-243: a run that waits goes on waiting, for the same thing.
 #[tokio::test]
 async fn a_run_under_way_is_not_touched() {
     let site = site();

@@ -156,6 +156,85 @@ async fn a_rotated_key_ends_when_the_old_one_would_have() {
 }
 
 #[tokio::test]
+async fn a_rotated_key_does_not_outlive_the_key_of_who_rotated_it() {
+    let site = site();
+    assert!(site.start(&["--test-clock"]).stop().success());
+    let brief = site.key("default").scopes("keys:manage,runs:read").expires_in("1d").make();
+    let server = site.start(&["--test-clock"]);
+    let rotate = async |old: &Value, body: Value| {
+        let path = format!("/v1/keys/{}:rotate", text(old, "keyId"));
+        server.ask_as(&brief, Method::POST, &path, Some(&body)).await
+    };
+    let (endless, own) = (
+        create(&server, json!({ "scopes": ["runs:read"] })).await,
+        server.ask_as(&brief, Method::POST, "/v1/keys", Some(&json!({}))).await.1["expiresAt"].clone(),
+    );
+    assert!(endless.get("expiresAt").is_none() && own.is_string());
+    let before = site.rows();
+    refusal(rotate(&endless, json!({ "expiresInMs": DAY_MS + 1 })).await, "forbidden");
+    assert_eq!(site.rows(), before);
+    let (status, new) = rotate(&endless, json!({})).await;
+    assert_eq!((status, &new["expiresAt"]), (StatusCode::CREATED, &own), "{new}");
+    let (_, shorter) = rotate(&new, json!({ "expiresInMs": HOUR_MS })).await;
+    assert_eq!(millis(&shorter["expiresAt"]) - millis(&shorter["createdAt"]), HOUR_MS);
+    let (_, kept) = rotate(&shorter, json!({})).await;
+    assert_eq!(kept["expiresAt"], shorter["expiresAt"], "an earlier end stays");
+}
+
+#[tokio::test]
+async fn keys_that_ended_long_ago_are_forgotten() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let secret = "once-upon-a-time-there";
+    let revoked = create(&server, json!({ "secret": secret })).await;
+    let expired = create(&server, json!({ "expiresInMs": HOUR_MS })).await;
+    let path = format!("/v1/keys/{}", text(&revoked, "keyId"));
+    assert_eq!(server.ask_as(&server.key, Method::DELETE, &path, None).await.0, StatusCode::NO_CONTENT);
+    server.advance(90 * DAY_MS - 1).await;
+    refusal(server.post("/v1/keys", &json!({ "secret": secret })).await, "validation_error");
+    let kept = create(&server, json!({})).await;
+    assert_eq!(opens(&server, secret).await, "key_revoked");
+    assert_eq!(opens(&server, text(&expired, "key")).await, "key_expired");
+    server.advance(HOUR_MS + 1).await;
+    create(&server, json!({ "label": "makes room" })).await;
+    for key in [secret, text(&expired, "key")] {
+        assert_eq!(opens(&server, key).await, "unauthenticated");
+    }
+    assert_eq!(opens(&server, text(&kept, "key")).await, "yes");
+    let (_, page) = server.get("/v1/keys").await;
+    assert_eq!(page["keys"].as_array().unwrap().len(), 3, "{page}");
+    create(&server, json!({ "secret": secret })).await;
+    assert!(server.stop().success());
+    let server = site.start(&["--test-clock"]);
+    assert_eq!(opens(&server, secret).await, "yes", "its text is free again, on disk too");
+}
+
+#[tokio::test]
+async fn only_keys_in_force_count_against_the_limit() {
+    let site = site();
+    site.new_key("default");
+    let copies = |name: &str, count: u32, revoked_at: &str| {
+        let sql = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
+             INSERT INTO api_keys (id, tenant, principal, mac, created_at, revoked_at, roles, act_as, whole) \
+             SELECT '{name}' || i, tenant, principal, mac, created_at, {revoked_at}, roles, act_as, whole \
+             FROM n, (SELECT * FROM api_keys LIMIT 1)"
+        );
+        assert_eq!(site.database().execute(&sql, []).unwrap(), count as usize);
+    };
+    copies("over", 10_005, "created_at + i");
+    let server = site.start(&[]);
+    create(&server, json!({})).await;
+    assert_eq!(site.rows()["api_keys"], 10_000 + 3, "of those that are over, the newest are remembered");
+    assert!(server.stop().success());
+    copies("good", 9_997, "NULL");
+    let server = site.start(&[]);
+    let refused = server.post("/v1/keys", &json!({})).await;
+    assert!(text(&refused.1, "message").contains("10000 keys in force"), "{}", refused.1);
+    refusal(refused, "too_many");
+}
+
+#[tokio::test]
 async fn a_key_does_not_revoke_itself() {
     let site = site();
     let server = site.start(&[]);
@@ -283,7 +362,7 @@ async fn changes_at_the_same_time_are_all_made() {
 }
 
 /// Follows a run by a stream, up to its first event.
-async fn follow(server: &Server, key: &str, run: &str) -> reqwest::Response {
+pub(super) async fn follow(server: &Server, key: &str, run: &str) -> reqwest::Response {
     let path = format!("/v1/runs/{run}/events");
     let request = server.request_as(key, Method::GET, &path).header("accept", "text/event-stream");
     let mut stream = request.send().await.unwrap();

@@ -1,5 +1,6 @@
 //! Tokens of an identity provider: a real key set on loopback, keys made by the test, and every way to be no token.
 
+use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use aws_lc_rs::encoding::AsDer;
@@ -7,10 +8,13 @@ use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::header::WWW_AUTHENTICATE;
 
+use super::keys::follow;
 use super::outgoing::Peer;
 use super::*;
 
@@ -106,11 +110,37 @@ impl Provider {
 
     /// A server on a test clock that trusts this provider.
     fn server(&self, site: &Site, extra: &[&str]) -> Server {
-        let jwks = format!("{}/jwks", self.peer.url);
-        let flags = ["--oidc-issuer", ISSUER, "--oidc-audience", "abide", "--oidc-jwks", &jwks];
-        let near = ["--test-clock", "--allow-net", "127.0.0.1/32"];
-        site.start(&[&near[..], &flags, extra].concat())
+        trusting(site, &self.peer.url, extra)
     }
+}
+
+/// A server on a test clock that trusts the provider at a URL.
+fn trusting(site: &Site, url: &str, extra: &[&str]) -> Server {
+    let jwks = format!("{url}/jwks");
+    let flags = ["--oidc-issuer", ISSUER, "--oidc-audience", "abide", "--oidc-jwks", &jwks];
+    let near = ["--test-clock", "--allow-net", "127.0.0.1/32"];
+    site.start(&[&near[..], &flags, extra].concat())
+}
+
+/// A provider that answers the first so many requests, and never another.
+fn sluggish(keys: Value, answers: usize) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            if number < answers {
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+                let body = keys.to_string();
+                write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+            } else {
+                open.push(stream);
+            }
+        }
+    });
+    url
 }
 
 fn key_set(keys: &[&SigningKey]) -> Value {
@@ -298,8 +328,68 @@ async fn a_key_that_was_withdrawn_goes_even_if_nobody_brings_a_new_one() {
     assert_eq!(ask(&server, &bad.sign(&long)).await.0, StatusCode::OK);
     provider.publish(&[&good]);
     server.advance(15 * 60_000).await;
-    refusal(ask(&server, &bad.sign(&long)).await, "unauthenticated");
+    // What is known is used while the provider is asked behind it.
+    let mut answered = ask(&server, &bad.sign(&long)).await;
+    assert_eq!(answered.0, StatusCode::OK);
+    while answered.0 == StatusCode::OK {
+        answered = ask(&server, &bad.sign(&long)).await;
+    }
+    refusal(answered, "unauthenticated");
     assert_eq!(ask(&server, &good.sign(&long)).await.0, StatusCode::OK);
+    assert_eq!(provider.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_answer_holds_up_neither_keys_nor_known_tokens() {
+    let site = site();
+    let (known, stranger) = (SigningKey::ed("known"), SigningKey::ed("unknown"));
+    let server = trusting(&site, &sluggish(key_set(&[&known]), 1), &["--max-requests", "100"]);
+    let long = with(&claims(&server).await, "exp", json!(now(&server).await + 100_000));
+    assert_eq!(ask(&server, &known.sign(&long)).await.0, StatusCode::OK);
+    server.advance(HOUR_MS).await;
+    assert_eq!(
+        ask(&server, &known.sign(&long)).await.0,
+        StatusCode::OK,
+        "it is old, and good while nobody knows better"
+    );
+
+    let waiters = abide_server::limits::JWKS_WAITERS_MAX;
+    let token = stranger.sign(&long);
+    let mut asking: FuturesUnordered<_> = (0..waiters + 30).map(|_| ask(&server, &token)).collect();
+    for _ in 0..30 {
+        let refused = asking.next().await.unwrap();
+        assert!(refused.1["message"].as_str().unwrap().contains("enough others wait"), "{}", refused.1);
+        refusal(refused, "unavailable");
+    }
+    assert_eq!(ask(&server, &server.key).await.0, StatusCode::OK);
+    assert_eq!(ask(&server, &known.sign(&long)).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn nothing_that_a_token_begins_outlives_it() {
+    let site = site();
+    let signer = SigningKey::ed("1");
+    let provider = Provider::publishing(&[&signer]).await;
+    let server = provider.server(&site, &[]);
+    let (good, now) = (claims(&server).await, now(&server).await);
+    let token = signer.sign(&with(&good, "scope", json!("keys:manage runs:read")));
+    let make =
+        async |token: &str, body: Value| server.ask_as(token, Method::POST, "/v1/keys", Some(&body)).await;
+    let (status, made) = make(&token, json!({})).await;
+    assert_eq!(status, StatusCode::CREATED, "{made}");
+    assert_eq!(millis(&made["expiresAt"]), (now + 600) * 1000);
+    refusal(make(&token, json!({ "expiresInMs": HOUR_MS })).await, "forbidden");
+    let late = with(&with(&good, "scope", json!("keys:manage")), "exp", json!(now - 30));
+    refusal(make(&signer.sign(&late), json!({})).await, "forbidden");
+
+    let run = server.start_run("parked", json!({})).await;
+    let long = signer.sign(&with(&good, "exp", json!(now + 100_000)));
+    let streams = [&token, &long].map(|token| follow(&server, token, &run));
+    let streams = futures_util::future::join_all(streams).await;
+    server.advance(HOUR_MS).await;
+    let rests = futures_util::future::join_all(streams.into_iter().map(reqwest::Response::text)).await;
+    let told: Vec<bool> = rests.iter().map(|rest| rest.as_ref().unwrap().contains("run.completed")).collect();
+    assert_eq!(told, [false, true]);
 }
 
 #[tokio::test]

@@ -99,12 +99,16 @@ async fn every_event_of_a_run_is_sent_in_order_and_signed() {
 
 /// The page's own words for a receiver, told what came in.
 fn checked_in_python(post: &Post, secret: &str, now: i64) -> String {
+    let headers = ["X-openwop-Timestamp", "X-openwop-Signature"];
+    judged_in_python(&headers.map(|name| (name, post.header(name))), post, secret, now)
+}
+
+/// What the page's sample says of a body with these headers.
+fn judged_in_python(headers: &[(&str, &str)], post: &Post, secret: &str, now: i64) -> String {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/webhooks.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (sample, _) = page.split_once("```python\n").unwrap().1.split_once("```").unwrap();
-    let headers = ["X-openwop-Timestamp", "X-openwop-Signature"];
-    let headers: std::collections::BTreeMap<&str, &str> =
-        headers.iter().map(|name| (*name, post.header(name))).collect();
+    let headers: std::collections::BTreeMap<&str, &str> = headers.iter().copied().collect();
     let body = String::from_utf8(post.body.clone()).unwrap();
     let given = json!({ "secret": secret, "headers": headers, "body": body, "now": now }).to_string();
     let program = format!(
@@ -128,8 +132,38 @@ async fn the_page_shows_receivers_how_to_check_a_signature() {
     assert_eq!(checked_in_python(&post, secret, now), "True");
     assert_eq!(checked_in_python(&post, secret, now + 301), "False", "it may be a copy");
     assert_eq!(checked_in_python(&post, "another secret", now), "False");
+    let (time, signature) = (post.header("x-openwop-timestamp"), post.header("x-openwop-signature"));
+    let (name, other) = ("x-openwop-timestamp", "X-OPENWOP-SIGNATURE");
+    let judged = |headers: &[(&str, &str)]| judged_in_python(headers, &post, secret, now);
+    assert_eq!(judged(&[(name, time), (other, signature)]), "True", "however the names are written");
+    let odd = format!(" {time}");
+    for headers in [
+        &[][..],
+        &[(name, time)],
+        &[(other, signature)],
+        &[(name, ""), (other, signature)],
+        &[(name, "soon"), (other, signature)],
+        &[(name, "²"), (other, signature)],
+        &[(name, &odd), (other, signature)],
+        &[(name, time), (other, "sha256=é")],
+    ] {
+        assert_eq!(judged(headers), "False", "{headers:?}");
+    }
     post.body.push(b' ');
     assert_eq!(checked_in_python(&post, secret, now), "False", "it was changed");
+}
+
+#[tokio::test]
+async fn what_is_not_encrypted_is_taken_only_if_its_host_is_known_and_allowed() {
+    let site = site();
+    let server = on_test_clock(&site);
+    for url in ["http://no-such-host.invalid/", "http://1.1.1.1/"] {
+        let body = json!({ "url": url, "events": ["*"] });
+        refusal(server.post("/v1/webhooks", &body).await, "webhook_url_rejected");
+    }
+    assert_eq!(site.rows()["webhooks"], 0);
+    add(&server, json!({ "url": "http://localhost:9/", "events": ["*"] })).await;
+    add(&server, json!({ "url": "https://no-such-host.invalid/", "events": ["*"] })).await;
 }
 
 #[tokio::test]
@@ -151,9 +185,14 @@ async fn a_registration_says_what_is_wrong_with_it() {
         assert!(!refused.1.to_string().contains("1234567890"), "{}", refused.1);
         assert_eq!(refusal(refused, "validation_error")["field"], field, "{body}");
     }
-    for url in
-        ["http://1.1.1.1/", "https://127.0.0.1/", "https://10.0.0.1/", "https://localhost/", "nonsense"]
-    {
+    for url in [
+        "http://1.1.1.1/",
+        "http://no-such-host.invalid/",
+        "https://127.0.0.1/",
+        "https://10.0.0.1/",
+        "https://localhost/",
+        "nonsense",
+    ] {
         let body = json!({ "url": url, "events": ["*"] });
         assert_eq!(refusal(server.post("/v1/webhooks", &body).await, "webhook_url_rejected")["field"], "url");
     }

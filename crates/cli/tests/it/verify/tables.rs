@@ -38,6 +38,13 @@ const CHANGES: &[&str] = &[
     "INSERT INTO heard VALUES (2, ?1, randomblob(16), 3)",
     "INSERT INTO outbox VALUES (1, ?1, 21, randomblob(16), 1, 1, '{}')",
     "INSERT INTO outbox VALUES (1, randomblob(16), 21, ?1, 1, 1, '{}')",
+    "DELETE FROM claims WHERE run = ?1",
+    "UPDATE claims SET tenant = 2 WHERE run = ?1",
+    "UPDATE claims SET workflow = 'waits' WHERE run = ?1",
+    "UPDATE claims SET scope = 'other' WHERE run = ?1",
+    "UPDATE claims SET run = randomblob(16) WHERE run = ?1",
+    "INSERT INTO claims VALUES (1, 'keeps', 'other', ?1)",
+    "INSERT INTO claims VALUES (1, 'keeps', 'other', randomblob(16))",
 ];
 
 #[tokio::test]
@@ -58,6 +65,15 @@ async fn every_column_that_follows_from_a_journal_is_compared_with_it() {
     assert!(unnoticed.is_empty(), "{unnoticed:#?}");
     std::fs::write(&file, &clean).unwrap();
     assert_eq!(data.verify(), (0, json!([])), "and what was changed back is clean");
+}
+
+#[tokio::test]
+async fn a_claim_that_a_run_left_behind_when_it_ended_is_no_damage() {
+    let data = Data::new().await;
+    data.damage(&data.done, "INSERT INTO claims VALUES (1, 'done', '', ?1)");
+    assert_eq!(data.verify(), (0, json!([])));
+    data.damage(&data.other, "INSERT INTO claims VALUES (1, 'waits', '', ?1)");
+    assert_eq!(data.verify().0, 5, "this one is under way, and never asked for it");
 }
 
 #[tokio::test]

@@ -91,7 +91,10 @@ async fn api_keys_are_kept_replaced_and_revoked() {
         store.put_api_keys(vec![renewed.clone()]).await.unwrap();
         drop(store);
         let store = engine.open();
-        assert_eq!(store.api_keys().await.unwrap(), [revoked, renewed]);
+        assert_eq!(store.api_keys().await.unwrap(), [revoked, renewed.clone()]);
+        store.forget_api_keys(vec!["a".to_owned(), "nobody".to_owned()]).await.unwrap();
+        drop(store);
+        assert_eq!(engine.open().api_keys().await.unwrap(), [renewed]);
     }
 }
 

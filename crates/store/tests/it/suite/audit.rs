@@ -1,7 +1,7 @@
 //! Reads for `abide verify`: everything there is, next to what should be there.
 
 use abide_core::{Key, TaskId, TenantId, TimerId};
-use abide_store::{Beside, Listed, Message, Store, TimerRow, Totals};
+use abide_store::{Beside, Expected, Listed, Message, Store, TimerRow, Totals};
 
 use crate::engine::{commit, engines};
 use crate::live::{Live, ended_well, key, notice_of, run_id};
@@ -55,22 +55,24 @@ async fn what_lies_beside_a_journal_is_its_own() {
         let there = TimerRow { due, key: key(1), timer };
         let not_there = TimerRow { timer: TimerId::Stretch, ..there.clone() };
         let moved = TimerRow { due: due + 1, ..there.clone() };
-        let beside = store.beside(key(1), vec![there.clone(), not_there, moved]).await.unwrap();
+        let timers = vec![there.clone(), not_there, moved];
+        let expected = Expected { timers, ..Expected::default() };
+        let beside = store.beside(key(1), expected).await.unwrap();
         let expected = Beside { timers: vec![there], heard: vec![(run_id(3), 3)], ..Beside::default() };
         assert_eq!(beside, expected);
 
         let task = |node: &str| TaskId { node: node.into(), execution: 1 };
         let tasks = vec![task("left"), task("right")];
-        let beside = store.beside(key(2), Vec::new()).await.unwrap();
+        let beside = store.beside(key(2), Expected::default()).await.unwrap();
         assert_eq!(beside, Beside { tasks, ..Beside::default() });
 
-        assert_eq!(store.beside(key(3), Vec::new()).await.unwrap(), Beside::default());
-        let beside = store.beside(key(4), Vec::new()).await.unwrap();
+        assert_eq!(store.beside(key(3), Expected::default()).await.unwrap(), Beside::default());
+        let beside = store.beside(key(4), Expected::default()).await.unwrap();
         let sent = vec![(run_id(1), Message::Notice(ended_well(run_id(4), 3)))];
         assert_eq!(beside, Beside { sent, ..Beside::default() });
 
         let events = 4 + 3 + 3 + 4 + 4;
-        let totals = Totals { timers: 2, tasks: 4, heard: 1, outbox: 1, events, children: 0 };
+        let totals = Totals { timers: 2, tasks: 4, heard: 1, outbox: 1, events, children: 0, claims: 0 };
         assert_eq!(store.totals().await.unwrap(), totals);
     }
 }

@@ -1,7 +1,7 @@
 //! Children: filed with the message that starts them, and told when their parent ends before them.
 
 use abide_core::{Cascade, Effect, Key, Parent, RunId, Spawn, Status, Summary, TaskId, TenantId};
-use abide_store::{Beside, ChildRow, Commit, Message, MessageRef, MessageRow, Store};
+use abide_store::{Beside, ChildRow, Commit, Expected, Message, MessageRef, MessageRow, Store};
 
 use crate::engine::{commit, engines, word};
 use crate::live::{Live, TENANT, key, run_id, text_input};
@@ -81,7 +81,7 @@ async fn a_child_is_filed_with_the_message_that_starts_it() {
         assert_eq!(children, [row(11, false, None), row(12, true, None)]);
 
         let task = |execution| TaskId { node: "call".into(), execution };
-        let beside = store.beside(key(1), Vec::new()).await.unwrap();
+        let beside = store.beside(key(1), Expected::default()).await.unwrap();
         let sent = messages.map(|row| (row.at.receiver, row.message)).to_vec();
         let children = vec![(run_id(11), task(11), false), (run_id(12), task(12), true)];
         assert_eq!(beside, Beside { sent, children, ..Beside::default() });
