@@ -101,7 +101,8 @@ async fn a_client_follows_a_run_that_waits_through_any_number_of_restarts() {
     // More often than it comes back in vain. Nothing happens meanwhile.
     for _ in 0..9 {
         server.await_waiting(1).await;
-        server.kill();
+        // In an orderly way, so that each stream has begun for the client too.
+        assert!(server.stop().success());
         server = site.start(&["--test-clock"]);
         door.lead_to(&server);
     }
