@@ -22,6 +22,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often to come back in vain: long enough for a restart, some 13 seconds in all.
 const RETURNS_MAX: u32 = 7;
 
+/// How many of these a connection that was made leaves at the most, even if nothing came of it: a run that waits has
+/// nothing to tell, however often its server is restarted. Some stay, so that a server that hangs up at once is not asked
+/// all the time.
+const RETURNS_KEPT: u32 = 3;
+
 /// Bytes of one event. The server takes in far smaller ones.
 const EVENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -35,7 +40,7 @@ pub(crate) struct Follower {
     /// Whether there was ever one: a server that was never there is not waited for.
     connected: bool,
     reader: Reader,
-    /// How often it came back in vain since the last event.
+    /// How often it came back in vain.
     returns: u32,
     ended: bool,
 }
@@ -89,6 +94,7 @@ impl Follower {
                 self.reader = Reader::default();
                 let connection = self.connect().await?;
                 self.connected = true;
+                self.returns = self.returns.min(RETURNS_KEPT);
                 connection
             }
         };
@@ -99,7 +105,10 @@ impl Follower {
             }
             let chunk = tokio::time::timeout(SILENCE_MAX, connection.chunk()).await;
             match chunk {
-                Ok(Ok(Some(bytes))) => self.reader.feed(&bytes).map_err(Lost::Refused)?,
+                Ok(Ok(Some(bytes))) => {
+                    self.returns = 0;
+                    self.reader.feed(&bytes).map_err(Lost::Refused)?;
+                }
                 Ok(Ok(None)) => return Ok(None),
                 Ok(Err(error)) => return Err(Lost::Broken(self.client.unreachable(&error).into())),
                 Err(_) => return Err(Lost::Broken(silent())),
@@ -129,7 +138,6 @@ impl Follower {
             Failure::new(Exit::Refused, "the server sent an event without a sequence; is the URL right?")
         })?;
         self.last = Some(sequence);
-        self.returns = 0;
         let kind = event["type"].as_str().unwrap_or_default();
         self.ended = matches!(kind, "run.completed" | "run.failed" | "run.cancelled");
         Ok(event)

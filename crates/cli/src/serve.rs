@@ -64,6 +64,7 @@ impl Signals {
 }
 
 pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
+    raise_file_limit();
     let config = Config::resolve(args.server, args.config.as_deref(), "abide-data")?;
     start_logging(&config)?;
     let store = open_store(&config, None)?;
@@ -79,6 +80,7 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
+    raise_file_limit();
     let config = Config::resolve(args.server, None, ".abide/dev")?;
     start_logging(&config)?;
     let failpoints =
@@ -160,7 +162,6 @@ async fn dev_key(config: &Config, store: &dyn Store) -> anyhow::Result<String> {
 }
 
 async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> anyhow::Result<Server> {
-    raise_file_limit();
     let test_clock = match dev.test_clock {
         true => Some(Arc::new(TestClock::open(store.clone(), SystemClock.now()).await?)),
         false => None,
@@ -305,7 +306,8 @@ async fn run_example(url: String, key: String, workflow: String) {
     output::say("\nthe server goes on; Ctrl-C stops it");
 }
 
-/// Connections are files; the usual soft limit of 1024 is none of a server's business.
+/// Connections are files; the usual soft limit of 1024 is none of a server's business. How much is taken on depends on
+/// it, so this comes before the configuration.
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

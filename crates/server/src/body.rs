@@ -4,14 +4,20 @@ use std::fmt;
 use std::time::Duration;
 
 use abide_core::{Problem, json_from_yaml};
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use tokio::time::Instant;
 
+use crate::admission::Held;
 use crate::error::{ApiError, Result};
 use crate::limits;
+
+/// How long a body may take in all.
+const PATIENCE: Duration = Duration::from_secs(limits::BODY_SECONDS_MAX);
 
 /// A JSON body. An empty one stands for `{}`.
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -20,13 +26,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
-        parse(&read_json(request.into_body()).await?).map(Self)
+        let (parts, body) = request.into_parts();
+        parse(&read_json(&parts, body).await?).map(Self)
     }
 }
 
 /// The bytes of a JSON body. An empty one stands for `{}`.
-pub(crate) async fn read_json(body: Body) -> Result<Vec<u8>> {
-    let bytes = read(body, limits::BODY_BYTES_MAX).await?;
+pub(crate) async fn read_json(parts: &Parts, body: Body) -> Result<Vec<u8>> {
+    let bytes = read(parts, body, limits::BODY_BYTES_MAX).await?;
     Ok(if bytes.is_empty() { b"{}".to_vec() } else { bytes })
 }
 
@@ -62,8 +69,9 @@ impl<S: Send + Sync> FromRequest<S> for DefinitionBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
-        let is_yaml = is_yaml(request.headers());
-        let bytes = read(request.into_body(), limits::DEFINITION_BYTES_MAX).await?;
+        let (parts, body) = request.into_parts();
+        let is_yaml = is_yaml(&parts.headers);
+        let bytes = read(&parts, body, limits::DEFINITION_BYTES_MAX).await?;
         Ok(Self { bytes, is_yaml })
     }
 }
@@ -76,41 +84,73 @@ fn is_yaml(headers: &HeaderMap) -> bool {
         .any(|yaml| kind.eq_ignore_ascii_case(yaml))
 }
 
-async fn read(body: Body, bytes_max: usize) -> Result<Vec<u8>> {
-    let too_large = || {
-        let message = format!("the body is larger than {bytes_max} bytes; send less");
-        ApiError::new("payload_too_large", message).with("maxBytes", bytes_max)
-    };
-    let patience = Duration::from_secs(limits::BODY_SECONDS_MAX);
+/// Reads a body, and takes room for it as it arrives.
+async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     let said = body.size_hint().lower();
+    let mut incoming = Incoming { chunks: body.into_data_stream(), until: Instant::now() + PATIENCE };
     if said > bytes_max as u64 {
-        // Nothing is kept of it. Most clients send all they have before they listen, so a little too much is let pass.
-        if said <= limits::DISCARD_BYTES_MAX {
-            let _ = tokio::time::timeout(patience, discard(body)).await;
+        // Nothing is kept of it. Whoever asks first whether to send it hears no; most clients send all they have before
+        // they listen, so a little too much is let pass.
+        if said <= limits::DISCARD_BYTES_MAX && !parts.headers.contains_key(header::EXPECT) {
+            incoming.discard().await;
         }
-        return Err(too_large());
+        return Err(too_large(bytes_max));
     }
-    match tokio::time::timeout(patience, axum::body::to_bytes(body, bytes_max)).await {
-        Ok(Ok(bytes)) => Ok(bytes.into()),
-        Ok(Err(error)) if is_length_limit(&error) => Err(too_large()),
-        Ok(Err(error)) => {
-            Err(ApiError::new("validation_error", format!("the body could not be read: {error}")))
+    let held = parts.extensions.get::<Held>();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = incoming.next().await? {
+        if bytes.len() + chunk.len() > bytes_max {
+            return Err(too_large(bytes_max));
         }
-        Err(_) => {
-            let message =
-                format!("the body did not come within {} seconds; send it at once", patience.as_secs());
-            Err(ApiError::new("request_timeout", message))
+        if let Some(Err(busy)) = held.map(|held| held.room().take(chunk.len())) {
+            drop(bytes);
+            incoming.discard().await;
+            return Err(busy);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// A body on its way in.
+struct Incoming {
+    chunks: BodyDataStream,
+    until: Instant,
+}
+
+impl Incoming {
+    /// The next piece; it has to come soon, and the last one in time.
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let until = self.until.min(Instant::now() + limits::BODY_PAUSE_MAX);
+        match tokio::time::timeout_at(until, self.chunks.next()).await {
+            Ok(chunk) => chunk.transpose().map_err(|error| {
+                ApiError::new("validation_error", format!("the body could not be read: {error}"))
+            }),
+            Err(_) => {
+                let (pause, all) = (limits::BODY_PAUSE_MAX.as_secs(), PATIENCE.as_secs());
+                let message = format!(
+                    "the body paused for {pause} seconds or did not come within {all}; send it at once"
+                );
+                Err(ApiError::new("request_timeout", message))
+            }
+        }
+    }
+
+    /// Throws the rest away, as much as may be, so that its sender gets to the answer.
+    async fn discard(&mut self) {
+        let mut bytes = 0;
+        while let Ok(Some(chunk)) = self.next().await {
+            bytes += chunk.len() as u64;
+            if bytes > limits::DISCARD_BYTES_MAX {
+                break;
+            }
         }
     }
 }
 
-async fn discard(body: Body) {
-    let mut chunks = body.into_data_stream();
-    while let Some(Ok(_)) = chunks.next().await {}
-}
-
-fn is_length_limit(error: &axum::Error) -> bool {
-    error.to_string().contains("length limit")
+fn too_large(bytes_max: usize) -> ApiError {
+    let message = format!("the body is larger than {bytes_max} bytes; send less");
+    ApiError::new("payload_too_large", message).with("maxBytes", bytes_max)
 }
 
 /// Reads a body, or says where it is wrong.
@@ -230,5 +270,26 @@ mod tests {
     async fn a_body_that_never_comes_is_not_waited_for() {
         let never = stream::pending::<std::io::Result<Vec<u8>>>();
         assert_eq!(refusal(Body::from_stream(never)).await["error"], "request_timeout");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_pauses_is_given_up_before_its_time_and_a_slow_one_is_not() {
+        let began = Instant::now();
+        let one = stream::once(async { Ok::<_, std::io::Error>(b"{".to_vec()) });
+        let body = Body::from_stream(one.chain(stream::pending()));
+        assert_eq!(refusal(body).await["error"], "request_timeout");
+        assert!(began.elapsed() < PATIENCE / 2);
+        let slow = stream::iter([&b"{"[..], b"\"a\"", b":1}"]).then(|piece| async move {
+            tokio::time::sleep(limits::BODY_PAUSE_MAX * 9 / 10).await;
+            Ok::<_, std::io::Error>(piece)
+        });
+        let read =
+            JsonBody::<serde_json::Value>::from_request(Request::new(Body::from_stream(slow)), &()).await;
+        assert_eq!(read.map(|body| body.0).ok(), Some(serde_json::json!({ "a": 1 })));
+        let drip = stream::repeat(b" ").then(|piece| async move {
+            tokio::time::sleep(limits::BODY_PAUSE_MAX * 9 / 10).await;
+            Ok::<_, std::io::Error>(&piece[..])
+        });
+        assert_eq!(refusal(Body::from_stream(drip)).await["error"], "request_timeout");
     }
 }

@@ -1,4 +1,4 @@
-//! What stands before every handler: is there room, who is it, do they ask too often, and may they?
+//! What stands before every handler: is there a place, who is it, do they ask too often, and may they?
 //!
 //! In that order, and all of it before anything of the body is read.
 
@@ -9,12 +9,12 @@ use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::admission::{self, Held, Place};
+use crate::admission::{Held, Place};
 use crate::app::App;
 use crate::auth::{self, Principal};
 use crate::error::{ApiError, Result};
-use crate::limits;
 use crate::operation::{Access, Operation};
+use crate::outgoing;
 use crate::scope::Scope;
 use crate::trace::{self, Visit};
 
@@ -25,8 +25,6 @@ pub(crate) struct Gate {
     pub(crate) access: Access,
     /// Whether its answer may take as long as somebody waits for it.
     pub(crate) waits: bool,
-    /// Bytes that its body may have.
-    pub(crate) body_bytes_max: usize,
     /// Its path, as the table has it.
     pub(crate) route: &'static str,
 }
@@ -34,11 +32,8 @@ pub(crate) struct Gate {
 impl Gate {
     /// The gate of an operation.
     pub(crate) fn of(app: &Arc<App>, operation: &Operation) -> Self {
-        let is_definition = operation.path.starts_with("/v1/workflows");
-        let body_bytes_max =
-            if is_definition { limits::DEFINITION_BYTES_MAX } else { limits::BODY_BYTES_MAX };
         let (access, waits, route) = (operation.access, operation.waits, operation.path);
-        Self { app: app.clone(), access, waits, body_bytes_max, route }
+        Self { app: app.clone(), access, waits, route }
     }
 }
 
@@ -51,31 +46,27 @@ pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: N
         return next.run(request).await;
     }
     match gate.admit(request.headers(), &visit).await {
-        Ok(Admitted { principal, place, room }) => {
+        Ok((principal, place)) => {
             if let Some(principal) = &principal {
                 request.extensions_mut().insert(principal.clone());
             }
+            // Only handlers that want a body read one, so whatever else is sent takes no room.
+            let room = gate.app.admission().room(principal.as_ref().map(|principal| principal.tenant));
             let held = Held::new(place, room);
             request.extensions_mut().insert(held.clone());
             let response = next.run(request).await;
             let place = held.without_room();
             let may_hear = move || principal.as_ref().is_none_or(|principal| gate.is_still_let_in(principal));
-            admission::hold(place, response, may_hear)
+            outgoing::hold(place, response, may_hear)
         }
         Err(refused) => refused.into_response(),
     }
 }
 
-/// Who was let in, and what they take up.
-struct Admitted {
-    principal: Option<Principal>,
-    place: Place,
-    room: Option<Place>,
-}
-
 impl Gate {
-    async fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<Admitted> {
-        let place = self.app.admission().enter(self.waits)?;
+    /// Who is let in, and the place they have.
+    async fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(Option<Principal>, Place)> {
+        let mut place = self.app.admission().enter(self.waits)?;
         let principal = match self.access {
             Access::Public => None,
             Access::AnyKey => Some(self.authenticate(headers, visit).await?),
@@ -85,8 +76,10 @@ impl Gate {
                 Some(principal)
             }
         };
-        let room = self.app.admission().make_room(headers, self.body_bytes_max)?;
-        Ok(Admitted { principal, place, room })
+        if let Some(principal) = &principal {
+            place.belong_to(principal.tenant)?;
+        }
+        Ok((principal, place))
     }
 
     fn is_still_let_in(&self, principal: &Principal) -> bool {

@@ -53,7 +53,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Repeatable<T> {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         let (parts, body) = request.into_parts();
         let key = key_of(&parts.headers)?;
-        let bytes = body::read_json(body).await?;
+        let bytes = body::read_json(&parts, body).await?;
         let parsed = body::parse(&bytes)?;
         let marks = key.map(|key| {
             let keyring = app.keys().keyring();

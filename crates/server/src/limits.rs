@@ -8,6 +8,9 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Seconds in which a body has to come. A connection that says nothing holds a task and what was read so far.
 pub const BODY_SECONDS_MAX: u64 = 60;
 
+/// How long a body may pause between two pieces: what has arrived of it takes room that others could have.
+pub const BODY_PAUSE_MAX: Duration = Duration::from_secs(10);
+
 /// Bytes of a body that is too large and is read all the same, to be thrown away. A client that is still sending would
 /// not see the answer; one that has more to send is cut off.
 pub const DISCARD_BYTES_MAX: u64 = 4 * DEFINITION_BYTES_MAX as u64;
@@ -32,6 +35,8 @@ pub const BODY_DEPTH_MAX: usize = 100;
 
 /// Events in one answer to a poll; a reader that is behind asks again at once.
 pub const POLL_EVENTS_MAX: usize = 1000;
+/// Bytes of events after which an answer to a poll ends, so that large events make small pages.
+pub const POLL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Seconds that a poll may wait (OpenWOP's own bounds).
 pub const POLL_SECONDS_MAX: u64 = 60;
@@ -146,12 +151,15 @@ pub const LIST_PAGE_DEFAULT: usize = 100;
 pub const BUCKETS_MAX: usize = 100_000;
 
 /// Requests that are being answered at once. Each may hold a body and its parsed form; more only wait for each other.
+/// So many connections, or half of them if there are few, are kept free of polls and streams.
 pub const REQUESTS_MAX: usize = 1024;
 
-/// Polls and streams that are open at once: fewer than connections, so that others find one too.
+/// Polls and streams that are open at once, if there may be as many connections as that: fewer than those, so that others
+/// find one too. Where files are few, so are these.
 pub const WAITING_MAX: usize = CONNECTIONS_MAX - REQUESTS_MAX;
 
-/// Bytes of request bodies that are held at once, over all requests: several of the largest definitions.
+/// Bytes of request bodies that are held at once, over all requests: several of the largest definitions. What has not
+/// arrived takes none of it.
 pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Bytes of a token of the identity provider: half of a request's head.
@@ -236,6 +244,11 @@ pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 pub const HEAD_BYTES_MAX: usize = 2 * TOKEN_BYTES_MAX;
 /// How long a connection may take to send a request's headers, or rest between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a connection may take nothing of what is written to it. Its answer is in memory meanwhile; a subscriber that
+/// is cut off comes back and goes on where it was.
+pub const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of an answer that are given to the HTTP library at once, which keeps them until they are written.
+pub const PIECE_BYTES_MAX: usize = 32 * 1024;
 /// How long a connection may be silent before the other side is asked whether it is still there, and how long between
 /// the questions; after this many without an answer it is gone.
 pub const TCP_KEEPALIVE_IDLE: Duration = Duration::from_secs(60);

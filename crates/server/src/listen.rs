@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::limits;
+use crate::stall::Impatient;
 use crate::verbs::Verbs;
 
 /// Listens at an address. Many may come at once, as after a restart, when every subscriber comes back.
@@ -68,7 +69,7 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
 }
 
 /// How many connections there may be: each is an open file.
-fn connections_max() -> usize {
+pub(crate) fn connections_max() -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
     files.saturating_sub(limits::FILES_RESERVED).clamp(1, limits::CONNECTIONS_MAX)
@@ -128,6 +129,7 @@ impl Doors {
     fn attend(&self, stream: TcpStream, place: OwnedSemaphorePermit, newcomer: Newcomer) {
         // A socket that is closed already is found out soon enough.
         let _ = tune(&stream);
+        let stream = Impatient::new(stream, limits::WRITE_PATIENCE);
         let service = greeting(self.service.clone(), newcomer.clone());
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let stopped = stopped(self.app.stopping());

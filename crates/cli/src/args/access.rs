@@ -54,7 +54,7 @@ pub(crate) struct LimitArgs {
     #[arg(help = format!("Requests being answered at once [default: {REQUESTS_MAX}]"))]
     pub(crate) max_requests: Option<usize>,
     #[arg(long, env = "ABIDE_MAX_WAITING", value_name = "COUNT")]
-    #[arg(help = format!("Polls and streams open at once [default: {WAITING_MAX}]"))]
+    #[arg(help = format!("Polls and streams open at once [default: {WAITING_MAX}, fewer if open files are few]"))]
     pub(crate) max_waiting: Option<usize>,
 }
 

@@ -349,6 +349,19 @@ impl Server {
         self.anonymous(method, path).bearer_auth(&self.key)
     }
 
+    /// Waits until so many polls and streams are open.
+    pub(crate) async fn await_waiting(&self, count: usize) {
+        let line = format!("\nabide_http_waiting {count}\n");
+        let began = std::time::Instant::now();
+        loop {
+            let metrics = self.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+            if metrics.contains(&line) {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{line} in {metrics}");
+        }
+    }
+
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
         answer(self.request(Method::GET, path)).await.unwrap()
     }

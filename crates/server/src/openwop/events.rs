@@ -138,12 +138,12 @@ async fn next_events(app: &App, key: Key, mut from: u64) -> Result<(Vec<Frame>, 
             let what = format!("the journal of {} ends at {from}, but {counted} events are counted", key.id);
             return Err(ApiError::internal(&what));
         }
-        from = records.last().map_or(from, |last| last.sequence + 1);
+        let (frames, seen) = renderer.render(app.engine(), &records, limits::POLL_BYTES_MAX).await?;
+        from = records[..seen].last().map_or(from, |last| last.sequence + 1);
         // Read after the events: an end that is among them is always seen.
         let head = app.engine().head(key).await?;
         counted = head.next;
         let complete = head.summary.status.is_terminal() && from >= head.next;
-        let frames = renderer.render(app.engine(), &records).await?;
         if !frames.is_empty() || complete {
             return Ok((frames, complete));
         }

@@ -1,4 +1,5 @@
-//! All that is there as one JSON array, page by page: however long the journal, no more than a page is in memory.
+//! All that is there as one JSON array, page by page: however long the journal, no more than a page is in memory, and of
+//! large states no more than one.
 
 use std::io;
 
@@ -73,9 +74,9 @@ impl Array {
             let what = format!("the journal of {} ends at {at}, but {end} events are counted", self.key.id);
             return Err(ApiError::internal(&what));
         }
-        let frames = self.renderer.render(&self.engine, &records).await?;
+        let (frames, seen) = self.renderer.render(&self.engine, &records, limits::PORTION_BYTES_MAX).await?;
         self.write(text, &frames);
-        self.at = records.last().map_or(self.at, |last| last.sequence + 1);
+        self.at = records[..seen].last().map_or(self.at, |last| last.sequence + 1);
         if self.at >= self.end {
             text.extend(b"]}");
             self.done = true;

@@ -38,8 +38,18 @@ pub(crate) struct Counts {
     pub(crate) reads: AtomicU64,
     /// Frames that were made for all readers of a feed.
     pub(crate) frames: AtomicU64,
+    /// Bytes of the frames that were made at once for all readers of a feed, at the most.
+    pub(crate) bytes_at_once: AtomicU64,
     /// Reads of the store for a single reader that was behind.
     pub(crate) lone_reads: AtomicU64,
+}
+
+impl Counts {
+    fn made(&self, frames: &[Frame]) {
+        self.frames.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        let bytes: usize = frames.iter().map(Frame::len).sum();
+        self.bytes_at_once.fetch_max(bytes as u64, Ordering::Relaxed);
+    }
 }
 
 struct Feed {
@@ -181,12 +191,13 @@ impl Feed {
         };
         let records = page(engine, self.key, next, known).await?;
         self.counts.reads.fetch_add(1, Ordering::Relaxed);
-        let frames = renderer.render(engine, &records).await?;
-        self.counts.frames.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        let (frames, seen) = renderer.render(engine, &records, limits::RING_BYTES_MAX).await?;
+        self.counts.made(&frames);
         // A reading that was given up half-way leaves no renderer that has seen more than the ring.
         *reading = Some(renderer);
-        let ended = records.last().map(ends).transpose()?.unwrap_or(false);
-        let next = records.last().map_or(next, |last| last.sequence + 1);
+        let last = records[..seen].last();
+        let ended = last.map(ends).transpose()?.unwrap_or(false);
+        let next = last.map_or(next, |last| last.sequence + 1);
         lock(&self.ring).append(frames, next, ended);
         Ok(())
     }
@@ -232,21 +243,14 @@ impl Seat {
         self.feed.counts.lone_reads.fetch_add(1, Ordering::Relaxed);
         let mut records = engine.events(self.feed.key, self.at, limits::STREAM_EVENTS_MAX).await?;
         records.retain(|record| record.sequence < ring_next);
-        let (mut frames, mut next) = (Vec::new(), self.at);
-        for record in &records {
-            frames.extend(renderer.render(engine, std::slice::from_ref(record)).await?);
-            next = record.sequence + 1;
-            let bytes: usize = frames.iter().map(Frame::len).sum();
-            if frames.len() >= limits::PORTION_FRAMES_MAX || bytes >= limits::PORTION_BYTES_MAX {
-                break;
-            }
-        }
-        if next == self.at {
-            let what = format!("event {next} of {} is gone", self.feed.key.id);
+        records.truncate(limits::PORTION_FRAMES_MAX);
+        let (frames, seen) = renderer.render(engine, &records, limits::PORTION_BYTES_MAX).await?;
+        let Some(last) = records[..seen].last() else {
+            let what = format!("event {} of {} is gone", self.at, self.feed.key.id);
             return Err(ApiError::internal(&what));
-        }
+        };
         self.alone = Some(renderer);
-        Ok(self.take(frames, next))
+        Ok(self.take(frames, last.sequence + 1))
     }
 
     fn take(&mut self, mut frames: Vec<Frame>, next: u64) -> Pulled {

@@ -6,11 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use abide_core::{Graph, JsonMap, Key, TenantId};
 use abide_engine::{Engine, EngineOptions, NewRun, SystemClock};
 use abide_store::{Sqlite, SqliteOptions};
+use futures_util::StreamExt;
 use serde_json::json;
 
+use super::array::Array;
 use super::feed::{Counts, Feeds, Pulled, Seat};
 use super::frame::Frame;
 use super::view::View;
+use crate::limits;
 use crate::openwop::events::Modes;
 
 const TENANT: TenantId = TenantId(1);
@@ -56,7 +59,7 @@ fn graph(id: &str, kind: &str, nodes: usize) -> Graph {
     let edge = |ix: usize| json!({ "id": format!("e{ix}"), "sourceNodeId": format!("n{ix}"), "targetNodeId": format!("n{}", ix + 1) });
     let definition = json!({
         "id": id, "name": id, "version": "1", "nodes": (0..nodes).map(node).collect::<Vec<_>>(),
-        "edges": (0..nodes - 1).map(edge).collect::<Vec<_>>(), "triggers": [], "variables": [], "metadata": {},
+        "edges": (0..nodes - 1).map(edge).collect::<Vec<_>>(), "triggers": [], "variables": [{ "name": "large", "type": "string" }], "metadata": {},
         "settings": {},
     });
     Graph::admit(definition.to_string().as_bytes()).unwrap()
@@ -78,6 +81,10 @@ async fn follow(engine: &Engine, mut seat: Seat, key: Key) -> Vec<Frame> {
             Pulled::Ended => return frames,
         }
     }
+}
+
+fn values() -> View {
+    View::Modes(Modes::parse(Some("values")).unwrap())
 }
 
 fn sequences(frames: &[Frame]) -> Vec<u64> {
@@ -115,7 +122,7 @@ async fn an_event_is_read_and_serialised_once_however_many_listen() {
 async fn a_reader_that_fell_behind_catches_up_by_itself_and_misses_nothing() {
     let world = World::new(160);
     let key = world.start("chain").await;
-    for view in [View::Journal, debug(), View::Modes(Modes::parse(Some("values")).unwrap())] {
+    for view in [View::Journal, debug(), values()] {
         let (slow, _) = world.join(key, view, 0).await;
         let (quick, _) = world.join(key, view, 0).await;
         let quick = sequences(&follow(&world.engine, quick, key).await);
@@ -125,6 +132,36 @@ async fn a_reader_that_fell_behind_catches_up_by_itself_and_misses_nothing() {
         assert_eq!(slow, quick, "{view:?}");
         assert!(quick.len() >= 320, "{view:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_large_states_no_more_than_one_is_made_at_a_time() {
+    const LARGE: usize = 300_000;
+    let world = World::new(20);
+    let inputs = json!({ "large": "x".repeat(LARGE) });
+    let inputs = serde_json::from_value(inputs).unwrap();
+    let new = NewRun { inputs, ..NewRun::of(TENANT, "chain") };
+    let key = world.engine.start_run(new).await.unwrap().0.of(TENANT);
+    let (seat, _) = world.join(key, values(), 0).await;
+    let shown = follow(&world.engine, seat, key).await;
+    let end = world.engine.head(key).await.unwrap().next;
+    assert_eq!(sequences(&shown), (0..end).collect::<Vec<_>>());
+    let largest = shown.iter().map(Frame::len).max().unwrap();
+    let smallest = shown.iter().map(Frame::len).min().unwrap();
+    assert!(smallest > LARGE && largest < 2 * smallest, "{smallest} {largest}");
+    assert_eq!(world.counts().bytes_at_once.load(Relaxed), largest as u64);
+    let document = Array::open(&world.engine, key, values(), 0..end, None).await.unwrap();
+    let mut text = Vec::new();
+    let mut pages = document.into_data_stream();
+    while let Some(page) = pages.next().await {
+        let page = page.unwrap();
+        assert!(page.len() < limits::PORTION_BYTES_MAX + largest, "{}", page.len());
+        text.extend(page);
+    }
+    let document: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let told: Vec<_> =
+        document["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_u64()).collect();
+    assert_eq!(told, (0..end).map(Some).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -74,16 +74,28 @@ impl Renderer {
         }
     }
 
-    /// The frames of some records. They are the ones that come next.
-    pub(crate) async fn render(&mut self, engine: &Engine, records: &[Record]) -> Result<Vec<Frame>> {
-        let mut frames = Vec::new();
-        for record in records {
+    /// The frames of the first of some records, which are the ones that come next, and of how many. It stops at so many
+    /// bytes, but not before the first frame: a state is as large as its run.
+    pub(crate) async fn render(
+        &mut self,
+        engine: &Engine,
+        records: &[Record],
+        bytes_max: usize,
+    ) -> Result<(Vec<Frame>, usize)> {
+        let (mut frames, mut bytes) = (Vec::new(), 0);
+        for (ix, record) in records.iter().enumerate() {
+            if bytes >= bytes_max {
+                return Ok((frames, ix));
+            }
             self.fold(engine, record).await?;
-            if self.view.shows(record)? {
-                frames.extend(self.frame(engine, record).await?);
+            if self.view.shows(record)?
+                && let Some(frame) = self.frame(engine, record).await?
+            {
+                bytes += frame.len();
+                frames.push(frame);
             }
         }
-        Ok(frames)
+        Ok((frames, records.len()))
     }
 
     async fn fold(&mut self, engine: &Engine, record: &Record) -> Result<()> {

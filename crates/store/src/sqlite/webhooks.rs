@@ -179,7 +179,7 @@ pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Wanted> {
                 Ok(types) => listen(transaction, &key, &types)?,
                 // It is no reason to keep everything else from running.
                 Err(error) => {
-                    tracing::error!(webhook = %key.id, %error, "a webhook can't be read; remove it")
+                    tracing::error!(webhook = %key.id, %error, "a webhook can't be read; remove it");
                 }
             }
         }

@@ -200,6 +200,10 @@ async fn a_body_that_says_it_is_too_large_is_refused_before_it_is_sent() {
     let said = said_to(&server, &head);
     assert!(said.starts_with("HTTP/1.1 413 "), "{said}");
     assert!(said.contains(r#""error":"payload_too_large""#), "{said}");
+    // One that is a little too large and asks first hears no, and not that it may be sent.
+    let asks = head.replace("99999999999\r\n", "2000000\r\nExpect: 100-continue\r\n");
+    let said = said_to(&server, &asks);
+    assert!(said.starts_with("HTTP/1.1 413 "), "{said}");
     assert_eq!(site.rows(), before);
 }
 

@@ -1,6 +1,8 @@
 //! How often somebody may ask, and how much is taken on at once.
 
 use reqwest::header::RETRY_AFTER;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::*;
 
@@ -125,4 +127,105 @@ async fn a_server_without_a_place_says_so_before_it_reads_anything_and_still_liv
     }
     assert_eq!(site.rows(), before);
     assert_eq!(server.anonymous(Method::GET, "/readyz").send().await.unwrap().status(), StatusCode::OK);
+}
+
+/// Sends the head of a request with a body of so many bytes that has not come yet.
+async fn announce(server: &Server, key: &str, request: &str, bytes: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let head = format!("{request} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n");
+    let body = format!("content-length: {bytes}\r\nexpect: 100-continue\r\n\r\n");
+    stream.write_all((head + &body).as_bytes()).await.unwrap();
+    stream
+}
+
+/// Announces a body, and waits until the server wants it.
+async fn begin(server: &Server, key: &str, request: &str, bytes: usize) -> TcpStream {
+    let mut stream = announce(server, key, request, bytes).await;
+    let wanted = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut said = vec![0; wanted.len()];
+    stream.read_exact(&mut said).await.unwrap();
+    assert_eq!(said, wanted);
+    stream
+}
+
+const DEFINITION_BYTES_MAX: usize = abide_server::limits::DEFINITION_BYTES_MAX;
+
+#[tokio::test]
+async fn what_is_only_announced_takes_no_room() {
+    let site = site();
+    let stranger = site.new_key("other");
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    let mut open = Vec::new();
+    for _ in 0..abide_server::limits::BODIES_BYTES_MAX / DEFINITION_BYTES_MAX {
+        let mut begun = begin(&server, &server.key, "PUT /v1/workflows/x", DEFINITION_BYTES_MAX).await;
+        begun.write_all(b"{").await.unwrap();
+        open.push(begun);
+    }
+    const POLLS: usize = 140;
+    let poll = format!("GET /v1/runs/{run}/events/poll?timeout=60&lastSequence=1");
+    for _ in 0..POLLS {
+        open.push(announce(&server, &server.key, &poll, abide_server::limits::BODY_BYTES_MAX).await);
+    }
+    server.await_waiting(POLLS).await;
+    let inputs = json!({ "large": "x".repeat(900_000) });
+    let body = json!({ "workflowId": "noop", "inputs": inputs });
+    for key in [&server.key, &stranger] {
+        let (status, answer) = server.ask_as(key, Method::POST, "/v1/runs", Some(&body)).await;
+        assert_ne!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
+    }
+    server.start_run("noop", json!({})).await;
+}
+
+#[tokio::test]
+async fn a_tenant_that_fills_its_places_leaves_the_others_theirs() {
+    let site = site();
+    let stranger = site.new_key("other");
+    let server = site.start(&["--max-requests", "4"]);
+    let begun = [
+        begin(&server, &server.key, "POST /v1/runs", 10).await,
+        begin(&server, &server.key, "POST /v1/runs", 10).await,
+    ];
+    let busy = server.get("/v1/runs").await;
+    assert!(
+        refusal(busy.clone(), "unavailable").is_null()
+            && busy.1["message"].as_str().unwrap().contains("tenant")
+    );
+    let _others = begin(&server, &stranger, "POST /v1/runs", 10).await;
+    assert_eq!(server.ask_as(&stranger, Method::GET, "/v1/runs", None).await.0, StatusCode::OK);
+    drop(begun);
+    // The places are free again as soon as the server has noticed.
+    while server.get("/v1/runs").await.0 != StatusCode::OK {}
+}
+
+#[tokio::test]
+async fn a_tenant_that_fills_its_room_leaves_the_others_theirs() {
+    let site = site();
+    let stranger = site.new_key("other");
+    let server = site.start(&[]);
+    let half = abide_server::limits::BODIES_BYTES_MAX / 2;
+    let almost = vec![b' '; DEFINITION_BYTES_MAX - 1];
+    let mut begun = Vec::new();
+    for _ in 0..half / DEFINITION_BYTES_MAX {
+        let mut sending = begin(&server, &server.key, "PUT /v1/workflows/x", DEFINITION_BYTES_MAX).await;
+        sending.write_all(&almost).await.unwrap();
+        begun.push(sending);
+    }
+    let body = json!({ "workflowId": "no-such" });
+    let began = std::time::Instant::now();
+    // The last bytes may still be on their way.
+    let busy = loop {
+        let answered = server.ask_as(&server.key, Method::POST, "/v1/runs", Some(&body)).await;
+        if answered.0 == StatusCode::SERVICE_UNAVAILABLE {
+            break answered;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{answered:?}");
+    };
+    refusal(busy, "unavailable");
+    assert_eq!(server.get("/v1/runs").await.0, StatusCode::OK, "what has no body needs no room");
+    refusal(server.ask_as(&stranger, Method::POST, "/v1/runs", Some(&body)).await, "workflow_not_found");
+    drop(begun);
+    while server.ask_as(&server.key, Method::POST, "/v1/runs", Some(&body)).await.0
+        == StatusCode::SERVICE_UNAVAILABLE
+    {}
 }

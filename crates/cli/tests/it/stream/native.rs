@@ -84,3 +84,31 @@ async fn a_client_that_follows_survives_a_restart_and_prints_each_event_once() {
     assert!(following.wait().unwrap().success());
     assert!(lines.next().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_follows_a_run_that_waits_through_any_number_of_restarts() {
+    let site = site();
+    let mut server = site.start(&["--test-clock"]);
+    let door = Door::open(&server).await;
+    let run = server.start_run("parked", json!({})).await;
+    let mut following = crate::support::abide();
+    following
+        .args(["run", "events", "--follow", "--json", &run])
+        .env("ABIDE_URL", &door.url)
+        .env("ABIDE_API_KEY", &server.key)
+        .stdout(std::process::Stdio::piped());
+    let following = following.spawn().unwrap();
+    // More often than it comes back in vain. Nothing happens meanwhile.
+    for _ in 0..9 {
+        server.await_waiting(1).await;
+        // In an orderly way, so that each stream has begun for the client too.
+        assert!(server.stop().success());
+        server = site.start(&["--test-clock"]);
+        door.lead_to(&server);
+    }
+    server.await_waiting(1).await;
+    server.advance(HOUR_MS).await;
+    let output = following.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 4);
+}
