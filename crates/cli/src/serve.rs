@@ -182,7 +182,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
     }
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
     let signals = Signals::listen()?;
-    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+    let listener = abide_server::bind(config.listen).map_err(|error| {
         anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
     })?;
     let url = format!("http://{}", listener.local_addr()?);

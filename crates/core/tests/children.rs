@@ -12,7 +12,7 @@ use abide_core::{
 };
 use serde_json::{Value, json};
 use story::{Story, hours, json as as_json, key, notice, run_id};
-use workflow::{Sketch, Workflow, child, delay, fixed, identity, noop, of_kind, task, variable, workflow};
+use workflow::{Sketch, Workflow, child, delay, fixed, noop, task, workflow};
 
 /// A parent whose node `ship` runs the workflow `shipment`, with `next` after it.
 fn parent(ship: Sketch) -> Workflow {

@@ -66,7 +66,7 @@ pub use app::{App, AppOptions};
 pub use keyring::Keyring;
 pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
 pub use keys_api::{KeyPage, KeyView, MadeKey};
-pub use listen::serve;
+pub use listen::{bind, serve};
 pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
 pub use otlp::Otlp;

@@ -214,6 +214,15 @@ pub const ANNOUNCEMENTS_MAX: usize = 16;
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Files that are left to the store, to requests of nodes and to whoever is being refused.
 pub const FILES_RESERVED: usize = 512;
+/// Connections that the system keeps until they are accepted. One that comes on top is tried again a second later, by
+/// its own system; more than this is cut down to what the system allows, which is 4,096 as a rule.
+pub const BACKLOG_MAX: u32 = 4096;
+/// Connections whose first request is not answered yet: enough to keep every core busy, few enough that a crowd that
+/// comes at once needs no more memory than the same crowd one by one.
+pub const NEWCOMERS_MAX: usize = 128;
+/// How long a connection that asks for nothing counts as such, so that silent ones let more than a thousand others in
+/// each second.
+pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);
 /// Connections that are being told that there are too many. Beyond these, a connection is closed without a word.
 pub const REFUSALS_MAX: usize = 64;
 /// How long a connection that is refused may take to read why.

@@ -3,21 +3,36 @@
 //! What comes before there is a request is told by the HTTP library alone: a head that is too large is answered with
 //! 431, one that can't be read with 400, both without a body; one that takes too long is closed.
 
+use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
+use axum::http::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::limits;
 use crate::verbs::Verbs;
+
+/// Listens at an address. Many may come at once, as after a restart, when every subscriber comes back.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // An address that connections of an earlier server still linger at can be used again.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(limits::BACKLOG_MAX)
+}
 
 /// Serves until [`App::stop`] is called, then lets requests under way end.
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
@@ -28,12 +43,13 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
         service: TowerToHyperService::new(app.service()),
         free: Arc::new(Semaphore::new(places)),
         refusals: Arc::new(Semaphore::new(limits::REFUSALS_MAX)),
+        threshold: Arc::new(Semaphore::new(limits::NEWCOMERS_MAX)),
     };
     let mut stopped = std::pin::pin!(stopped(app.stopping()));
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => doors.admit(stream),
+            accepted = doors.next(&listener) => match accepted {
+                Ok((stream, newcomer)) => doors.admit(stream, newcomer),
                 Err(error) => pause_after(&error).await,
             },
             () = stopped.as_mut() => break,
@@ -75,32 +91,54 @@ async fn pause_after(error: &io::Error) {
     }
 }
 
+/// What answers requests.
+type Requests = TowerToHyperService<Verbs<axum::Router>>;
+
 /// Where connections come in.
 struct Doors {
     http: http1::Builder,
     app: Arc<App>,
-    service: TowerToHyperService<Verbs<axum::Router>>,
+    service: Requests,
     free: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
+    threshold: Arc<Semaphore>,
 }
 
+/// Held by a connection until its first request is answered, or for a moment if it asks for nothing.
+type Newcomer = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
+
 impl Doors {
-    fn admit(&self, stream: TcpStream) {
+    /// The next connection, once there are not too many newcomers. The others wait where they cost nothing: whoever
+    /// is being answered for the first time takes many times as much memory as whoever only listens, and what a crowd
+    /// once took is not given back.
+    async fn next(&self, listener: &TcpListener) -> io::Result<(TcpStream, Newcomer)> {
+        let turn = self.threshold.clone().acquire_owned().await.ok();
+        let (stream, _) = listener.accept().await?;
+        Ok((stream, Arc::new(Mutex::new(turn))))
+    }
+
+    fn admit(&self, stream: TcpStream, newcomer: Newcomer) {
         match self.free.clone().try_acquire_owned() {
-            Ok(place) => self.attend(stream, place),
+            Ok(place) => self.attend(stream, place, newcomer),
             Err(_) => self.refuse(stream),
         }
     }
 
     /// Lets a connection have its requests answered, in a place of its own.
-    fn attend(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
+    fn attend(&self, stream: TcpStream, place: OwnedSemaphorePermit, newcomer: Newcomer) {
         // A socket that is closed already is found out soon enough.
         let _ = tune(&stream);
-        let connection = self.http.serve_connection(TokioIo::new(stream), self.service.clone());
+        let service = greeting(self.service.clone(), newcomer.clone());
+        let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let stopped = stopped(self.app.stopping());
         let open = self.app.metrics().connected();
         tokio::spawn(async move {
             let mut connection = std::pin::pin!(connection);
+            let greeted = tokio::time::timeout(limits::NEWCOMER_PATIENCE, connection.as_mut()).await;
+            greet(&newcomer);
+            if greeted.is_ok() {
+                return;
+            }
             tokio::select! {
                 // How a connection ends is its client's affair.
                 _ = connection.as_mut() => {}
@@ -122,6 +160,25 @@ impl Doors {
             });
         }
     }
+}
+
+/// Answers requests, and ends the connection's time as a newcomer with the first.
+fn greeting(
+    service: Requests,
+    newcomer: Newcomer,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send {
+    service_fn(move |request| {
+        let (answering, newcomer) = (service.call(request), newcomer.clone());
+        async move {
+            let answer = answering.await;
+            greet(&newcomer);
+            answer
+        }
+    })
+}
+
+fn greet(newcomer: &Newcomer) {
+    newcomer.lock().expect("no thread panics holding this").take();
 }
 
 /// Answers are small and wanted at once, and whoever vanished without a word is found out.

@@ -224,7 +224,7 @@ async fn a_task_is_gone() {
     let mut server = data.site.start(&["--test-clock", "--failpoint", "effect-report=1"]);
     let start = json!({ "workflowId": "work" });
     // The answer may be lost: the server dies once the task is performed, before its outcome is recorded.
-    let _ = crate::support::answer(server.request(reqwest::Method::POST, "/v1/runs").json(&start)).await;
+    let _ = answer(server.request(Method::POST, "/v1/runs").json(&start)).await;
     assert!(server.exit_within(PATIENCE).await.is_some(), "the failpoint fires");
     assert_eq!(data.verify(), (0, json!([])), "a task left undone is no damage");
     let id: [u8; 16] = data.site.database().query_row("SELECT id FROM tasks", [], |row| row.get(0)).unwrap();
@@ -383,7 +383,7 @@ async fn bytes_that_are_no_text_hold_up_no_other_timer_or_task() {
     drop(database);
     let mut server = site.start(&["--test-clock", "--failpoint", "effect-report=1"]);
     let body = json!({ "workflowId": "steps" });
-    let _ = crate::support::answer(server.request(reqwest::Method::POST, "/v1/runs").json(&body)).await;
+    let _ = answer(server.request(Method::POST, "/v1/runs").json(&body)).await;
     assert!(server.exit_within(std::time::Duration::from_secs(30)).await.is_some());
     let server = site.start(&["--test-clock"]);
     server.advance(10_000).await;
