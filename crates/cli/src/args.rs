@@ -102,7 +102,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, otlp-endpoint, log;
-    /// [limits] and [oidc] hold the rest
+    /// the tables limits and oidc hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

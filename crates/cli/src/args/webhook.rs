@@ -14,7 +14,7 @@ pub(crate) struct WebhookArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum WebhookVerb {
-    /// Have events sent to a URL: abide webhook add https://example.com/hook --event run.completed
+    /// Have events sent to a URL: abide webhook add URL --event run.completed
     #[command(
         after_help = "The secret that signs the deliveries is printed once. Keep it with the receiver."
     )]
