@@ -27,6 +27,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for the last spans to leave.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
 
+/// What a development server logs: not every request, because its log stands between what else it prints.
+const DEV_LOG: &str = "info,abide_server::trace=warn";
+
 /// What only a development server may have.
 #[derive(Default)]
 struct DevOptions {
@@ -79,8 +82,9 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     run_until_signal(server).await
 }
 
-pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
+pub(crate) async fn dev(mut args: DevArgs) -> anyhow::Result<()> {
     raise_file_limit();
+    args.server.log.get_or_insert_with(|| DEV_LOG.to_owned());
     let config = Config::resolve(args.server, None, ".abide/dev")?;
     start_logging(&config)?;
     let failpoints =
