@@ -58,10 +58,10 @@ pub const WEBHOOKS_MAX: usize = 100;
 pub const WEBHOOK_TYPES_MAX: usize = 200;
 
 /// Tags that a run must carry to be told of; a run has no more.
-pub const WEBHOOK_TAGS_MAX: usize = 100;
+pub const WEBHOOK_TAGS_MAX: usize = abide_core::limits::TAGS_MAX;
 
 /// Characters of a tag, as a run has them.
-pub const WEBHOOK_TAG_CHARS_MAX: usize = 256;
+pub const WEBHOOK_TAG_CHARS_MAX: usize = abide_core::limits::TAG_CHARS_MAX;
 
 /// Characters of a secret that signs, if the caller brings one. A shorter one could be guessed from a delivery.
 pub const WEBHOOK_SECRET_CHARS_MIN: usize = 16;
