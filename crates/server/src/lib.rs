@@ -11,7 +11,9 @@
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | streams of events, shared by all who listen | `stream.rs` and `stream/` |
 //! | a run's own journal | `journal.rs` |
-//! | connections | `listen.rs` |
+//! | connections, and those that read nothing | `listen.rs`, `verbs.rs`, `stall.rs`, `outgoing.rs` |
+//! | schemas of what goes in and out | `schemas.rs`, `shape.rs`, `openapi.rs` |
+//! | what is not there, or has not changed | `nowhere.rs`, `conditional.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | requests that may be repeated | `idempotency.rs` |
 //! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |

@@ -18,7 +18,7 @@ use super::runs::RunPath;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
-use crate::idempotency::{Repeatable, keep, once};
+use crate::idempotency::{Repeatable, Ticket, keep, once};
 use crate::{limits, shape, time};
 
 const NOT_PAUSABLE: &str = "run_not_pausable";
@@ -137,16 +137,7 @@ pub(crate) async fn pause(
         DrainPolicy::DrainCurrentNode => Drain::CurrentNode,
     };
     let command = Command::Pause { reason: body.reason, by: Some(principal.name), drain };
-    let endpoint = format!("pauseRun {}", key.id);
-    let work = {
-        let app = app.clone();
-        move |blank| async move {
-            let reply = Reply::new(blank, |run: &Run| encoded(&paused(run)));
-            let asked = app.engine().ask_for(key, &command, reply).await;
-            held(&app, key, NOT_PAUSABLE, asked).await
-        }
-    };
-    once(&app, principal.tenant, endpoint, ticket, StatusCode::ACCEPTED, work).await
+    change_hold(&app, key, command, ticket, ("pauseRun", NOT_PAUSABLE), |run| encoded(&paused(run))).await
 }
 
 fn paused(run: &Run) -> Paused {
@@ -181,21 +172,33 @@ pub(crate) async fn resume(
 ) -> Result<Response> {
     let key = run.of(&principal)?;
     let command = Command::Resume { reason: body.reason, by: Some(principal.name) };
-    let endpoint = format!("resumeRun {}", key.id);
-    let work = {
-        let app = app.clone();
-        move |blank| async move {
-            let reply = Reply::new(blank, |run: &Run| encoded(&resumed(run)));
-            let asked = app.engine().ask_for(key, &command, reply).await;
-            held(&app, key, NOT_PAUSED, asked).await
-        }
-    };
-    once(&app, principal.tenant, endpoint, ticket, StatusCode::ACCEPTED, work).await
+    change_hold(&app, key, command, ticket, ("resumeRun", NOT_PAUSED), |run| encoded(&resumed(run))).await
 }
 
 fn resumed(run: &Run) -> Resumed {
     let resumed_at = time::rfc3339(run.head().at);
     Resumed { run_id: run.key().id, status: Status::Running.name(), resumed_at }
+}
+
+/// Pauses a run or lets it go on, once for each key. `told` are the operation's id and the code of its refusal.
+async fn change_hold(
+    app: &Arc<App>,
+    key: Key,
+    command: Command,
+    ticket: Ticket,
+    told: (&'static str, &'static str),
+    show: fn(&Run) -> Vec<u8>,
+) -> Result<Response> {
+    let (operation, refusal) = told;
+    let work = {
+        let app = app.clone();
+        move |blank| async move {
+            let asked = app.engine().ask_for(key, &command, Reply::new(blank, show)).await;
+            held(&app, key, refusal, asked).await
+        }
+    };
+    let endpoint = format!("{operation} {}", key.id);
+    once(app, key.tenant, endpoint, ticket, StatusCode::ACCEPTED, work).await
 }
 
 /// What became of a pause or a resume; a refusal tells how the run stands.
