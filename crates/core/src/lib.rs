@@ -41,6 +41,7 @@ mod fold;
 mod graph;
 mod http;
 mod id;
+mod interrupt;
 mod invocation;
 mod journal;
 mod json;
@@ -83,6 +84,7 @@ pub use http::{
     HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
 };
 pub use id::{EventId, Key, RunId, TenantId};
+pub use interrupt::{InterruptId, InterruptKind, Waiting};
 pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
