@@ -3,10 +3,17 @@
 //! There is one machine for all kinds; a kind only says what is shown, what an answer looks like, and what a run that
 //! waits for it is called.
 
+mod context;
+mod stub;
+pub use stub::*;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use context::{Answered, Call};
+pub use context::{NodeContext, Open, Stop};
 
 use crate::journal::Salt;
 use crate::{hex, sha256};
