@@ -47,6 +47,7 @@ mod journal;
 mod json;
 mod lifecycle;
 pub mod limits;
+mod moment;
 mod node;
 mod object;
 mod perform;
@@ -84,7 +85,10 @@ pub use http::{
     HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
 };
 pub use id::{EventId, Key, RunId, TenantId};
-pub use interrupt::{InterruptId, InterruptKind, Waiting};
+pub use interrupt::{
+    Action, Answerer, Ask, Checked, Decision, InterruptId, InterruptKind, Occurrence, Refused, Unbuilt,
+    Waiting, check_answer, correlates, scheduled_time,
+};
 pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
