@@ -99,7 +99,8 @@ fn with_actions(data: &Json, actions: &[String]) -> Option<Json> {
 pub(super) fn unbuilt(data: &Json) -> Option<Unbuilt> {
     let data: JsonMap = data.parse().unwrap_or_default();
     let given = |key: &str| data.get(key).filter(|value| value.type_name() != "null");
-    if given("requiredApprovals").is_some_and(|count| count.parse::<i64>().is_ok_and(|count| count > 1)) {
+    // Whatever is not surely one approval must not be closed by one.
+    if given("requiredApprovals").is_some_and(|count| count.parse::<i64>().ok() != Some(1)) {
         return Some(Unbuilt {
             what: "data.requiredApprovals",
             capability: "openwop-interrupt-quorum",
@@ -171,13 +172,14 @@ pub(super) fn check(data: &Json, value: &Json, by: &Answerer, now: Millis) -> Re
     }
     check_parts(action, &sent)?;
     let submitted = submitted(value, action, legacy, &sent);
+    let structured = value.parse::<JsonMap>().is_ok_and(|value| value.contains_key("refineFeedback"));
     let decision = decision(action, sent, by, now);
     let mut answer = Answer::of(decision.value());
     if legacy.is_some() {
-        answer.moved = vec![
-            ("/action".to_owned(), "/decision".to_owned()),
-            ("/refineFeedback/text".to_owned(), "/feedback".to_owned()),
-        ];
+        answer.moved.push(("/action".to_owned(), "/decision".to_owned()));
+    }
+    if legacy.is_some() && !structured {
+        answer.moved.push(("/refineFeedback/text".to_owned(), "/feedback".to_owned()));
     }
     answer.submitted = Some(submitted);
     answer.by =

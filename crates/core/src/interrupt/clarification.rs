@@ -95,11 +95,14 @@ pub(super) fn check(data: &Json, value: &Json) -> Result<Answer, Refused> {
     for Given { id, answer, place, id_place } in given.unwrap_or_default() {
         if !questions.iter().any(|question| question.id == id) {
             faults.add(&id_place, &format!("there is no question '{}'", excerpt(&id)));
-        } else if answers.contains_key(&id) {
-            faults.add(&id_place, &format!("'{id}' is answered twice; remove one"));
-        } else {
-            moved.push((pointer(&["answers", &id]), place));
-            answers.insert(id, answer);
+            continue;
+        }
+        moved.push((pointer(&["answers", &id]), place));
+        if let Some(twice) = answers.insert(id, answer) {
+            faults.add(
+                &id_place,
+                &format!("it is answered twice, first with {}; remove one", excerpt(twice.text())),
+            );
         }
     }
     faults.none().map_err(Refused::Invalid)?;

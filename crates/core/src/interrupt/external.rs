@@ -6,7 +6,7 @@ use super::answer::{Answer, Refused, refused};
 use super::equal::{EXACT_MAX, equal};
 use super::form::{Faults, pointer, text};
 use crate::fields::Fields;
-use crate::limits::ASK_NAME_CHARS_MAX;
+use crate::limits::{ASK_NAME_CHARS_MAX, CORRELATION_BYTES_MAX};
 use crate::moment::moment;
 use crate::{Json, JsonMap, Millis};
 
@@ -21,6 +21,12 @@ pub(super) fn read_data(mut fields: Fields<'_>) {
         fields.findings().problem(place, message);
     }
     let correlation = fields.map("correlation");
+    let bytes: usize = correlation.iter().map(|(key, value)| key.len() + value.text().len()).sum();
+    if bytes > CORRELATION_BYTES_MAX {
+        let place = fields.place("correlation");
+        let message = format!("at most {CORRELATION_BYTES_MAX} bytes are compared; leave out what is no key");
+        fields.findings().problem(place, message);
+    }
     for (key, value) in &correlation {
         if value.parse::<Value>().is_ok_and(|value| has_rounded_number(&value)) {
             let place = fields.place(&format!("correlation.{key}"));

@@ -139,39 +139,43 @@ const WHOLE: &str = "interrupt";
 
 fn read(payload: &Json, names: &Names, findings: &mut Findings) -> Option<Ask> {
     let mut fields = Fields::of(payload, ROOT, findings)?;
-    let kind =
-        one_of(&mut fields, names.kind, |fields, key| fields.optional_text(key), |one, other| one == other);
-    let key_chars = 1..=INTERRUPT_KEY_CHARS_MAX;
-    let key = one_of(
-        &mut fields,
-        names.key,
-        |fields, key| optional_text(fields, key, key_chars.clone()),
-        |one, other| one == other,
-    );
-    let resume_schema =
-        one_of(&mut fields, names.resume_schema, |fields, key| Some(schema(fields, key)?.0), same);
+    let kind = one_of(&mut fields, names.kind, read_kind, String::eq);
+    let key = one_of(&mut fields, names.key, read_key, String::eq);
+    let resume_schema = one_of(&mut fields, names.resume_schema, read_schema, same);
     let timeout_ms = fields.optional_whole("timeoutMs", 0..=INTERRUPT_TIMEOUT_MS_MAX).filter(|ms| *ms > 0);
     let data = fields.any("data");
     fields.finish();
     if kind.is_none() && !is_told(findings, names.kind) {
         findings.problem("kind", format!("'kind' is missing; add one of {}", kinds().join(", ")));
     }
-    let kind = known_kind(&kind?, findings);
-    let Some(data) = data else {
+    if data.is_none() {
         findings.problem("data", "'data' is missing; add what belongs to the kind");
-        return None;
-    };
-    let data = read_data(kind?, &data, findings)?;
-    Some(Ask { kind: kind?, key, resume_schema, timeout_ms, data })
+    }
+    let kind = kind.and_then(|(name, place)| known_kind(&name, place, findings))?;
+    let data = read_data(kind, &data?, findings)?;
+    let (key, resume_schema) = (key.map(|(key, _)| key), resume_schema.map(|(schema, _)| schema));
+    Some(Ask { kind, key, resume_schema, timeout_ms, data })
 }
 
-/// The value under any of these names. Two of them have to say the same.
+fn read_kind(fields: &mut Fields<'_>, name: &'static str) -> Option<String> {
+    fields.optional_text(name)
+}
+
+fn read_key(fields: &mut Fields<'_>, name: &'static str) -> Option<String> {
+    optional_text(fields, name, 1..=INTERRUPT_KEY_CHARS_MAX)
+}
+
+fn read_schema(fields: &mut Fields<'_>, name: &'static str) -> Option<Json> {
+    schema(fields, name).map(|(json, _)| json)
+}
+
+/// The value under any of these names, and that name. Two of them have to say the same.
 fn one_of<T>(
     fields: &mut Fields<'_>,
     names: &[&'static str],
     mut read: impl FnMut(&mut Fields<'_>, &'static str) -> Option<T>,
     same: impl Fn(&T, &T) -> bool,
-) -> Option<T> {
+) -> Option<(T, &'static str)> {
     let mut found: Option<(T, &'static str)> = None;
     for name in names {
         match (read(fields, name), &found) {
@@ -185,7 +189,7 @@ fn one_of<T>(
             _ => {}
         }
     }
-    found.map(|(value, _)| value)
+    found
 }
 
 /// Whether something is wrong with one of these keys already.
@@ -197,8 +201,8 @@ fn kinds() -> [&'static str; 8] {
     InterruptKind::ALL.map(InterruptKind::name)
 }
 
-fn known_kind(name: &str, findings: &mut Findings) -> Option<InterruptKind> {
-    known_word(name, &kinds(), "kind".to_owned(), findings);
+fn known_kind(name: &str, place: &str, findings: &mut Findings) -> Option<InterruptKind> {
+    known_word(name, &kinds(), place.to_owned(), findings);
     InterruptKind::by_name(name)
 }
 
