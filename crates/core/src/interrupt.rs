@@ -6,6 +6,7 @@
 mod answer;
 mod approval;
 mod clarification;
+mod context;
 mod equal;
 mod external;
 mod form;
@@ -18,6 +19,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use answer::{Action, Answerer, Checked, Decision, Refused, check_answer};
+pub(crate) use context::{Answered, Call};
+pub use context::{NodeContext, Open, Stop};
 pub use external::{Occurrence, correlates, scheduled_time};
 pub use payload::{Ask, Unbuilt};
 

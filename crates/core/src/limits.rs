@@ -43,6 +43,15 @@ pub const ARTIFACT_TYPE_CHARS_MAX: usize = 256;
 /// Characters of a reason given with a command; it is stored in the journal for good.
 pub const REASON_CHARS_MAX: usize = 4_096;
 
+/// Interrupts of one run that wait for an answer at once. Each is in every snapshot of the run.
+pub const INTERRUPTS_OPEN_MAX: usize = 1_000;
+
+/// Bytes of a run's open questions and of the answers that may be asked for again: they are in every snapshot.
+pub const INTERRUPTS_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long a token may be good for: nobody wants one that outlives those who know what it was for.
+pub const TOKEN_MS_MAX: i64 = 366 * 24 * 3_600_000;
+
 /// Bytes of what an annotation says should have come out instead.
 pub const CORRECTION_BYTES_MAX: usize = 16 * 1024;
 
