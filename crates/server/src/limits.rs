@@ -161,6 +161,8 @@ pub const WAITING_MAX: usize = CONNECTIONS_MAX - REQUESTS_MAX;
 /// Bytes of request bodies that are held at once, over all requests: several of the largest definitions. What has not
 /// arrived takes none of it.
 pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// The least that an operator may allow: half of it is a tenant's, which has to hold the largest definition.
+pub const BODIES_BYTES_MIN: usize = 2 * DEFINITION_BYTES_MAX;
 
 /// Bytes of a token of the identity provider: half of a request's head.
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
