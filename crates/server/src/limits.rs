@@ -233,6 +233,9 @@ pub const NEWCOMERS_MAX: usize = 128;
 /// How long a connection that asks for nothing counts as such, so that silent ones let more than a thousand others in
 /// each second.
 pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);
+/// How long one that is being answered counts as such. A busy server takes a while for a whole crowd, and takes in more
+/// of it only as it gets on; this is for an answer that hangs.
+pub const NEWCOMER_ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Connections that are being told that there are too many. Beyond these, a connection is closed without a word.
 pub const REFUSALS_MAX: usize = 64;
 /// How long a connection that is refused may take to read why.
