@@ -44,6 +44,7 @@ pub mod limits;
 mod listen;
 mod metrics;
 mod names;
+mod newcomer;
 mod nowhere;
 mod oidc;
 mod openapi;
