@@ -4,6 +4,7 @@ mod compact;
 mod exit;
 mod feedback;
 mod help;
+mod keyring;
 mod keys;
 mod people;
 mod pipes;
@@ -18,7 +19,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 
-use crate::support::{Server, Site, abide, chain, node, workflow};
+use crate::support::{PATIENCE, Server, Site, abide, chain, node, workflow};
 
 /// A site with a workflow that greets and waits, one that is done at once, and one that fails.
 fn site() -> Site {
