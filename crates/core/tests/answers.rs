@@ -1,7 +1,5 @@
 //! What holds for any question and any answer, however they are written.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-
 use abide_core::{
     Answerer, Ask, InterruptKind, Json, Refused, check_answer, correlates, limits, scheduled_time,
 };
