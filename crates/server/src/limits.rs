@@ -258,3 +258,13 @@ pub const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 pub const TCP_KEEPALIVE_PROBES: u32 = 4;
 /// How long to wait before accepting again after the system had no room for a connection.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Characters of a token that answers an interrupt. The longest node id, all of it escaped, and the longest principal
+/// fit; a longer text is refused unread.
+pub const INTERRUPT_TOKEN_CHARS_MAX: usize = 4096;
+
+/// How long a token lives that a read of the API gives out: long enough to decide, and the next read gives a new one.
+pub const READ_TOKEN_MS: i64 = 30 * 60 * 1000;
+
+/// How long a token in a notification lives if the interrupt has no deadline: nobody sends a second notification soon.
+pub const NOTICE_TOKEN_MS: i64 = 7 * 24 * 3_600_000;
