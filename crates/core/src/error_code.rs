@@ -203,6 +203,24 @@ table! {
     "run_timeout" 0
         "The run lasted longer than it may. The time for which it was paused does not count."
         "Raise `configurable.runTimeoutMs` or the definition's `settings.timeout`, whichever is less.";
+    "approval_rejected" 0
+        "Somebody decided against what an approval gate asked for, and no edge routes that."
+        "Read `details` for who and why. To go on after a rejection, add an edge whose condition asks for it: output.action == 'reject'.";
+    "approval_timeout" 0
+        "Nobody decided in the time that an approval gate gives, which counts as a rejection."
+        "Raise the gate's `timeoutMs`, or route the failure with an edge under any_failed.";
+    "interrupt_timeout" 0
+        "Nobody answered in the time that the node gives (InterruptTimeoutError)."
+        "Raise `timeoutMs`, or route the failure with an edge under any_failed.";
+    "interrupt_key_conflict" 0
+        "Two questions of one run have the same key, but another kind or another resumeSchema."
+        "Give each question its own `key`, or none.";
+    "interrupt_limit" 0
+        "The run has as many open interrupts as one may have, or its questions and answers are too large together."
+        "Ask for less at once, and keep large artifacts elsewhere with a reference to them.";
+    "invalid_interrupt" 0
+        "What a node asks for is not what its kind of interrupt takes. Nothing was asked."
+        "Read the message: it names each place and what it should be.";
     "loop_limit_exceeded" 0
         "A loop went back as often as it may."
         "Raise the loop's `maxIterations` or `configurable.maxLoopIterations`, or let a condition end the loop.";

@@ -43,6 +43,7 @@ pub mod limits;
 mod listen;
 mod metrics;
 mod names;
+mod newcomer;
 mod nowhere;
 mod oidc;
 mod openapi;
