@@ -1,6 +1,7 @@
 //! Every command and flag, declared once; help and completions come from here.
 
 mod access;
+mod inbox;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ pub(crate) use access::{
     CreateKeyArgs, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs, PeopleVerb, RotateKeyArgs,
     SetPersonArgs,
 };
+pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
 /// A durable runtime for agent workflows that wait for people.
@@ -40,6 +42,12 @@ pub(crate) enum Verb {
     Workflow(WorkflowArgs),
     /// Start, list, show, explain, follow, annotate, cancel and erase runs on a server
     Run(RunArgs),
+    /// List what waits for an answer, oldest first
+    Inbox(InboxArgs),
+    /// Answer what a run asks: shows it, asks, checks, and tells what was recorded
+    Answer(AnswerArgs),
+    /// Tell runs that something happened elsewhere
+    Event(EventArgs),
     /// Keep the secrets that workflows name, on a server
     Secrets(SecretsArgs),
     /// Have events sent to other systems, and see what became of them
