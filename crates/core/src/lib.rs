@@ -48,6 +48,7 @@ mod journal;
 mod json;
 mod lifecycle;
 pub mod limits;
+mod moment;
 mod node;
 mod object;
 mod perform;
@@ -87,7 +88,8 @@ pub use http::{
 };
 pub use id::{EventId, Key, RunId, TenantId};
 pub use interrupt::{
-    Action, Answerer, Ask, InterruptId, InterruptKind, NodeContext, Open, Stop, Unbuilt, Waiting,
+    Action, Answerer, Ask, Checked, Decision, InterruptId, InterruptKind, NodeContext, Occurrence, Open,
+    Refused, Stop, Unbuilt, Waiting, check_answer, correlates, scheduled_time,
 };
 pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
