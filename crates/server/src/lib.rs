@@ -17,6 +17,7 @@
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | requests that may be repeated | `idempotency.rs` |
 //! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
+//! | signed links that answer an interrupt | `token.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
@@ -42,6 +43,7 @@ pub mod limits;
 mod listen;
 mod metrics;
 mod names;
+mod newcomer;
 mod nowhere;
 mod oidc;
 mod openapi;
@@ -61,6 +63,7 @@ mod shape;
 mod stall;
 mod stream;
 mod time;
+pub mod token;
 mod trace;
 mod verbs;
 mod webhooks;
