@@ -53,8 +53,9 @@ fn given(args: &AnswerArgs, question: Option<&Question>) -> anyhow::Result<Optio
     let mut read = Map::new();
     for (id, text) in answers {
         let schema = question.and_then(|question| question.schema_of(id));
-        let value = typed::read(text, schema.as_ref())
-            .map_err(|problems| refused(&problems.iter().map(|problem| format!("{id}: {problem}")).collect::<Vec<_>>()))?;
+        let value = typed::read(text, schema.as_ref()).map_err(|problems| {
+            refused(&problems.iter().map(|problem| format!("{id}: {problem}")).collect::<Vec<_>>())
+        })?;
         read.insert(id.clone(), value);
     }
     Ok(Some(json!({ "answers": read })))
@@ -67,7 +68,11 @@ fn is_given(given: &GivenArgs) -> bool {
 /// Whether a flag makes sense for what is asked, as far as that is known.
 fn check_form(question: Option<&Question>, wanted: &str, flags: &str) -> anyhow::Result<()> {
     let Some(question) = question.filter(|question| question.kind.name() != wanted) else { return Ok(()) };
-    let message = format!("{flags} answer an {wanted}, and this is of the kind {}: {}", question.kind, question.flags());
+    let message = format!(
+        "{flags} answer an {wanted}, and this is of the kind {}: {}",
+        question.kind,
+        question.flags()
+    );
     Err(Failure::new(Exit::Refused, message.replace("an clarification", "a clarification")).into())
 }
 
@@ -120,7 +125,9 @@ fn told(answer: Answer, place: &Place) -> anyhow::Error {
     let more: String = problems.iter().map(|(place, message)| format!("\n  {place}: {message}")).collect();
     let look = match answer.status().as_u16() {
         403 => "\n  `abide inbox` shows who may answer what".to_owned(),
-        404 | 409 | 410 | 422 => format!("\n  `abide run show {}` tells how the run stands", encoded(&place.run)),
+        404 | 409 | 410 | 422 => {
+            format!("\n  `abide run show {}` tells how the run stands", encoded(&place.run))
+        }
         _ => String::new(),
     };
     match answer.json() {

@@ -213,7 +213,12 @@ impl Answer {
         let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
         let problems = body["details"]["problems"].as_array().map_or(&[][..], Vec::as_slice);
         let word = |problem: &Value, key: &str| legible(problem[key].as_str().unwrap_or_default());
-        problems.iter().map(|problem| (word(problem, "place"), word(problem, "message"))).collect()
+        let place = |problem: &Value| match problem["place"].as_str() {
+            Some(_) => word(problem, "place"),
+            // Of an answer to an interrupt, the places are pointers into what was sent.
+            None => word(problem, "path"),
+        };
+        problems.iter().map(|problem| (place(problem), word(problem, "message"))).collect()
     }
 
     fn unreadable(&self, error: &serde_json::Error) -> Failure {
@@ -312,6 +317,9 @@ mod tests {
             json!({ "error": "validation_error", "message": "m", "details": { "problems": [problem] } });
         let found = answer(400, body.to_string()).problems();
         assert_eq!(found, [("nodes[0].id".to_owned(), "is missing\u{fffd}".to_owned())]);
+        let body = json!({ "details": { "problems": [{ "path": "/answers/q", "message": "m" }] } });
+        let found = answer(400, body.to_string()).problems();
+        assert_eq!(found, [("/answers/q".to_owned(), "m".to_owned())]);
         assert!(answer(400, "<html>").problems().is_empty());
     }
 }

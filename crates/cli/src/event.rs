@@ -16,7 +16,13 @@ pub(crate) async fn dispatch(args: EventArgs) -> anyhow::Result<()> {
 }
 
 /// The id makes it safe to send it again if nobody knows whether it arrived.
-async fn send(client: &Client, args: &ClientArgs, event: &str, id: &str, payload: &Value) -> anyhow::Result<()> {
+async fn send(
+    client: &Client,
+    args: &ClientArgs,
+    event: &str,
+    id: &str,
+    payload: &Value,
+) -> anyhow::Result<()> {
     let body = json!({ "eventId": id, "eventType": event, "eventPayload": payload });
     let answer = client.post_surely("/v1/external-events", &body, &[]).await?.json()?;
     if args.json {
@@ -24,7 +30,8 @@ async fn send(client: &Client, args: &ClientArgs, event: &str, id: &str, payload
     }
     let delivered = answer["delivered"].as_array().map_or(&[][..], Vec::as_slice);
     if !delivered.is_empty() {
-        let row = |waiter: &Value| ["runId", "nodeId", "interruptId"].map(|name| cell(&waiter[name])).to_vec();
+        let row =
+            |waiter: &Value| ["runId", "nodeId", "interruptId"].map(|name| cell(&waiter[name])).to_vec();
         output::line(&output::table(&["RUN", "NODE", "INTERRUPT"], delivered.iter().map(row).collect()))?;
     }
     output::say(told(&answer, delivered.len()));

@@ -68,10 +68,7 @@ pub(crate) fn table(rows: &[Value], now: Timestamp) -> String {
         let deadline = when::told(&deadline, now).unwrap_or(deadline);
         vec![age, cell(&entry["kind"]), title, cell(&entry["runId"]), cell(&entry["nodeId"]), deadline]
     };
-    output::table(
-        &["AGE", "KIND", "TITLE", "RUN", "NODE", "DEADLINE"],
-        rows.iter().map(row).collect(),
-    )
+    output::table(&["AGE", "KIND", "TITLE", "RUN", "NODE", "DEADLINE"], rows.iter().map(row).collect())
 }
 
 /// How many wait in all, and of which kinds.

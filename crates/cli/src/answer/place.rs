@@ -25,7 +25,11 @@ pub(super) struct Place {
 
 impl Place {
     /// What the words on the command line mean.
-    pub(super) async fn find(client: &Client, target: Option<&str>, node: Option<&str>) -> anyhow::Result<Self> {
+    pub(super) async fn find(
+        client: &Client,
+        target: Option<&str>,
+        node: Option<&str>,
+    ) -> anyhow::Result<Self> {
         match (target, node) {
             (None, _) => only_one(client).await,
             (Some(id), None) if id.starts_with(INTERRUPT) => by_id(client, id).await,
@@ -64,7 +68,8 @@ impl Place {
 
     /// Whether an open interrupt of the run may be the one.
     fn means(&self, entry: &Value) -> bool {
-        let fits = |wanted: &Option<String>, key: &str| wanted.as_deref().is_none_or(|wanted| entry[key] == wanted);
+        let fits =
+            |wanted: &Option<String>, key: &str| wanted.as_deref().is_none_or(|wanted| entry[key] == wanted);
         fits(&self.node, "nodeId") && fits(&self.interrupt, "interruptId")
     }
 
@@ -131,7 +136,8 @@ fn several(open: &[&Value]) -> anyhow::Error {
         vec![cell(&entry["interruptId"]), cell(&entry["nodeId"]), cell(&entry["kind"]), title]
     };
     output::say(&output::table(&["INTERRUPT", "NODE", "KIND", "TITLE"], open.iter().map(row).collect()));
-    let message = "the run asks several things; say which: abide answer RUN NODE, or abide answer RUN INTERRUPT";
+    let message =
+        "the run asks several things; say which: abide answer RUN NODE, or abide answer RUN INTERRUPT";
     Failure::new(Exit::Refused, message).into()
 }
 

@@ -24,7 +24,8 @@ impl Question {
     pub(super) fn read(run: &str, entry: &Value) -> anyhow::Result<Self> {
         let kind = entry["kind"].as_str().unwrap_or_default();
         let kind = InterruptKind::by_name(kind).ok_or_else(|| {
-            let message = format!("this version of abide knows no kind '{}'; take a newer one", legible(kind));
+            let message =
+                format!("this version of abide knows no kind '{}'; take a newer one", legible(kind));
             Failure::new(Exit::Refused, message)
         })?;
         Ok(Self {
@@ -58,7 +59,8 @@ impl Question {
     pub(super) fn check(&self, value: &Value) -> Result<(), Vec<String>> {
         let by = Answerer { principal: "somebody".to_owned(), may_act_for_others: true };
         let schema = self.resume_schema.as_ref().map(|schema| Json::of(schema));
-        let checked = check_answer(self.kind, &Json::of(&self.data), schema.as_ref(), &Json::of(value), &by, 0);
+        let checked =
+            check_answer(self.kind, &Json::of(&self.data), schema.as_ref(), &Json::of(value), &by, 0);
         checked.map(drop).map_err(|refused| {
             let (Refused::Invalid(problems) | Refused::Mismatch(problems)) = refused;
             problems.iter().map(SchemaError::to_string).collect()
@@ -70,8 +72,11 @@ impl Question {
         match self.kind {
             InterruptKind::Approval => "add --accept or --reject".to_owned(),
             InterruptKind::Clarification => {
-                let ids: Vec<String> =
-                    self.questions().iter().map(|(id, ..)| format!("--answer {}=VALUE", legible(id))).collect();
+                let ids: Vec<String> = self
+                    .questions()
+                    .iter()
+                    .map(|(id, ..)| format!("--answer {}=VALUE", legible(id)))
+                    .collect();
                 format!("add {}", ids.join(" "))
             }
             _ => "add --value JSON".to_owned(),

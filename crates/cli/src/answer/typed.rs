@@ -21,7 +21,9 @@ pub(super) fn ask(question: &Question) -> anyhow::Result<Value> {
         let value = match question.kind {
             InterruptKind::Approval => ask_decision(question)?,
             InterruptKind::Clarification => ask_questions(question)?,
-            InterruptKind::ExternalEvent => json!({ "eventPayload": json_or_text(&line("what happened (JSON)? ")?) }),
+            InterruptKind::ExternalEvent => {
+                json!({ "eventPayload": json_or_text(&line("what happened (JSON)? ")?) })
+            }
             _ => ask_value(question)?,
         };
         match question.check(&value) {
@@ -35,7 +37,10 @@ fn ask_decision(question: &Question) -> anyhow::Result<Value> {
     let offered: Vec<&str> =
         question.data["actions"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let action = loop {
-        let said = line(&format!("{}? ", offered.iter().map(|action| legible(action)).collect::<Vec<_>>().join(" or ")))?;
+        let said = line(&format!(
+            "{}? ",
+            offered.iter().map(|action| legible(action)).collect::<Vec<_>>().join(" or ")
+        ))?;
         let meant = offered.iter().find(|action| !said.is_empty() && action.starts_with(said.as_str()));
         match meant {
             Some(action) => break *action,

@@ -111,12 +111,14 @@ fn parse_answer(text: &str) -> Result<(String, String), String> {
 
 /// JSON, from the command line or from a file.
 fn parse_json(text: &str) -> Result<Value, String> {
-    let read = |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"));
+    let read =
+        |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"));
     let text = match text.strip_prefix('@') {
         Some(path) => read(path)?,
         None => text.to_owned(),
     };
-    serde_json::from_str(&text).map_err(|error| format!("it is not JSON: {error}; text needs quotes: '\"text\"'"))
+    serde_json::from_str(&text)
+        .map_err(|error| format!("it is not JSON: {error}; text needs quotes: '\"text\"'"))
 }
 
 #[cfg(test)]
