@@ -15,6 +15,7 @@ mod event;
 mod exit;
 mod follow;
 mod inbox;
+mod keyring;
 mod keys;
 mod output;
 mod people;
@@ -58,6 +59,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Webhook(webhook) => webhook::dispatch(webhook).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
+        Verb::Keyring(keyring) => keyring::dispatch(keyring).await,
         Verb::People(people) => people::dispatch(people).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Compact(args) => compact::compact(args).await,

@@ -6,6 +6,7 @@ mod exit;
 mod feedback;
 mod help;
 mod inbox;
+mod keyring;
 mod keys;
 mod people;
 mod pipes;
