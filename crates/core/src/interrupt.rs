@@ -7,6 +7,7 @@ mod answer;
 mod approval;
 mod clarification;
 mod context;
+mod sought;
 mod equal;
 mod external;
 mod form;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use answer::{Action, Answerer, Checked, Decision, Refused, check_answer};
 pub(crate) use context::{Answered, Call};
 pub use context::{NodeContext, Open, Stop};
+pub use sought::Sought;
 pub use external::{Occurrence, correlates, scheduled_time};
 pub use payload::{Ask, Unbuilt};
 
