@@ -30,7 +30,7 @@ pub(crate) async fn answer(args: AnswerArgs) -> anyhow::Result<()> {
     if let Some(question) = &question {
         question.check(&value).map_err(|problems| refused(&problems))?;
     }
-    let answer = send(&client, &place, &value).await?;
+    let answer = send(&client, &place, question.as_ref(), &value).await?;
     if args.client.json {
         return output::json(&answer.to_string());
     }
@@ -100,19 +100,24 @@ fn refused(problems: &[String]) -> Failure {
 }
 
 /// Sends an answer under a key of its own: sent twice, it counts once.
-async fn send(client: &Client, place: &Place, value: &Value) -> anyhow::Result<Value> {
+async fn send(
+    client: &Client,
+    place: &Place,
+    question: Option<&Question>,
+    value: &Value,
+) -> anyhow::Result<Value> {
     let key = format!("answer-{}", uuid::Uuid::new_v4().simple());
     let body = json!({ "resumeValue": value });
     let answer = client.post_surely(&place.path(), &body, &[("Idempotency-Key", &key)]).await?;
-    if answer.status().is_success() { answer.json() } else { Err(told(answer, place)) }
+    if answer.status().is_success() { answer.json() } else { Err(told(answer, place, question)) }
 }
 
 /// The server's words, with what else helps.
-fn told(answer: Answer, place: &Place) -> anyhow::Error {
+fn told(answer: Answer, place: &Place, question: Option<&Question>) -> anyhow::Error {
     let problems = answer.problems();
     let more: String = problems.iter().map(|(place, message)| format!("\n  {place}: {message}")).collect();
     let look = match answer.status().as_u16() {
-        403 => "\n  `abide inbox` shows who may answer what".to_owned(),
+        403 => question.and_then(Question::deciders).map_or(String::new(), |who| format!("\n  {who}")),
         404 | 409 | 410 | 422 => {
             format!("\n  `abide run show {}` tells how the run stands", encoded(&place.run))
         }
