@@ -29,6 +29,9 @@ pub const SECRET_CHARS_MIN: usize = abide_engine::limits::HTTP_SECRET_CHARS_MIN;
 /// Children that are shown with a run; a run may have any number.
 pub const CHILD_RUNS_MAX: usize = 100;
 
+/// Runs below a run that are looked at to tell whether it waits for an answer. Beyond that it is shown as running.
+pub const MIRRORED_RUNS_MAX: usize = 100;
+
 /// Levels of nesting in a request body. What is let in is shown inside other objects, and common JSON
 /// readers stop at 128.
 pub const BODY_DEPTH_MAX: usize = 100;
@@ -47,6 +50,11 @@ pub const POLL_SECONDS_DEFAULT: u64 = 30;
 pub const LIST_RUNS_MAX: usize = 500;
 /// Runs in a page that does not say.
 pub const LIST_RUNS_DEFAULT: usize = 50;
+
+/// Open interrupts in one page of the inbox.
+pub const LIST_INTERRUPTS_MAX: usize = 500;
+/// Open interrupts in a page that does not say.
+pub const LIST_INTERRUPTS_DEFAULT: usize = 50;
 
 /// How long a single step of the test clock may be: ten years.
 pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;

@@ -5,9 +5,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use abide_core::{InterruptKind, Millis};
 use abide_engine::{Engine, Stats};
+use abide_store::Standing;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -49,11 +52,24 @@ struct Asked {
     route: &'static str,
 }
 
+/// Seconds up to which answers are counted: from a machine's to what took a month.
+const ANSWER_SECONDS: [f64; 12] =
+    [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0, 2_592_000.0];
+
+/// Which interrupts are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: &'static str,
+}
+
 /// The counters of one server.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
     seconds: Family<Asked, Histogram, fn() -> Histogram>,
+    answers: Family<OfKind, Histogram, fn() -> Histogram>,
+    open: Family<OfKind, Gauge>,
+    oldest: Family<OfKind, Gauge<f64, AtomicU64>>,
     under_way: Gauge,
     rate_limited: Counter,
     connections: Gauge,
@@ -88,6 +104,21 @@ impl Metrics {
         let histogram: fn() -> Histogram = || Histogram::new(SECONDS);
         let seconds: Family<Asked, Histogram, fn() -> Histogram> = Family::new_with_constructor(histogram);
         registry.register("http_request_seconds", "How long answers took to begin", seconds.clone());
+        let histogram: fn() -> Histogram = || Histogram::new(ANSWER_SECONDS);
+        let answers: Family<OfKind, Histogram, fn() -> Histogram> = Family::new_with_constructor(histogram);
+        registry.register(
+            "interrupt_resolve_seconds",
+            "How long interrupts were open that somebody answered",
+            answers.clone(),
+        );
+        let open: Family<OfKind, Gauge> = Family::default();
+        registry.register("interrupts_open", "Interrupts that wait for an answer", open.clone());
+        let oldest: Family<OfKind, Gauge<f64, AtomicU64>> = Family::default();
+        registry.register(
+            "interrupts_oldest_seconds",
+            "How long the oldest of them has waited",
+            oldest.clone(),
+        );
         let under_way = Gauge::default();
         registry.register("http_requests_under_way", "Requests that are not answered yet", under_way.clone());
         let rate_limited = Counter::default();
@@ -99,7 +130,19 @@ impl Metrics {
         registry.register("http_body_bytes", "Bytes of request bodies that are held", body_bytes.clone());
         let (engine, otlp) = (options.engine.clone(), options.otlp.clone());
         registry.register_collector(Box::new(Below { engine, otlp }));
-        Self { registry, requests, seconds, under_way, rate_limited, connections, waiting, body_bytes }
+        Self {
+            registry,
+            requests,
+            seconds,
+            answers,
+            open,
+            oldest,
+            under_way,
+            rate_limited,
+            connections,
+            waiting,
+            body_bytes,
+        }
     }
 
     /// A request has come.
@@ -110,6 +153,25 @@ impl Metrics {
     /// A connection was made.
     pub(crate) fn connected(&self) -> UnderWay {
         UnderWay::of(&self.connections)
+    }
+
+    /// Somebody answered an interrupt that was open for so long.
+    pub(crate) fn interrupt_resolved(&self, kind: InterruptKind, ms: Millis) {
+        let seconds = ms.max(0) as f64 / 1000.0;
+        self.answers.get_or_create(&OfKind { kind: kind.name() }).observe(seconds);
+    }
+
+    /// Notes how many interrupts wait, and for how long. The store keeps the count: this looks through nothing.
+    fn standing(&self, standing: &[Standing], now: Millis) {
+        for kind in InterruptKind::ALL {
+            let of_kind = || standing.iter().filter(|one| one.kind == kind);
+            let open: u64 = of_kind().map(|one| one.open).sum();
+            let oldest = of_kind().filter_map(|one| one.oldest).min();
+            let waited = oldest.map_or(0, |oldest| now.saturating_sub(oldest).max(0));
+            let label = OfKind { kind: kind.name() };
+            self.open.get_or_create(&label).set(i64::try_from(open).unwrap_or(i64::MAX));
+            self.oldest.get_or_create(&label).set(waited as f64 / 1000.0);
+        }
     }
 
     /// A request was answered.
@@ -134,6 +196,8 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoRespons
     let (metrics, admission) = (app.metrics(), app.admission());
     metrics.waiting.set(i64::try_from(admission.waiting()).unwrap_or(i64::MAX));
     metrics.body_bytes.set(i64::try_from(admission.body_bytes()).unwrap_or(i64::MAX));
+    let standing = app.engine().store().inbox().standing().await?;
+    metrics.standing(&standing, app.engine().clock().now());
     encode(&mut text, &metrics.registry).map_err(|error| ApiError::internal(&error))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
 }
