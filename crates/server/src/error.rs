@@ -105,9 +105,11 @@ impl ApiError {
 }
 
 /// Something that is wrong with an answer.
-#[derive(Serialize)]
-struct BadPart<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct BadPart<'a> {
+    /// Where: a JSON pointer into the answer.
     path: &'a str,
+    /// What, and what to change.
     message: &'a str,
 }
 

@@ -136,7 +136,7 @@ impl Track {
         let mut server = self.server.take().unwrap();
         match death {
             Death::Failpoint(..) => {
-                server.exit_within(PATIENCE).await.expect("the failpoint fires");
+                server.exit().await;
             }
             _ => server.kill(),
         }
