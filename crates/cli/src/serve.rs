@@ -8,7 +8,9 @@ use std::time::Duration;
 use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, Otlp, SecretStore, Signer, TenantOf};
+use abide_server::{
+    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, SecretStore, Signer, TenantOf,
+};
 use abide_store::{Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -179,7 +181,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
     let oidc = open_oidc(config, &*store, &net).await?;
     let keys = Keys::load(store.clone(), keyring.clone()).await?;
     let secrets = Arc::new(SecretStore::new(store.clone(), keyring.clone()));
-    let signer = Arc::new(Signer::new(keyring));
+    let signer = Arc::new(Signer::new(keyring.clone()));
     if oidc.is_none() && keys.is_empty(clock.now()) {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
@@ -199,6 +201,8 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         secrets: secrets.clone(),
         net,
         webhooks: Some(signer.clone()),
+        minter: Some(Arc::new(CallbackMinter::new(keyring, &url))),
+        event_retention_ms: abide_engine::limits::EVENT_KEPT_MS,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,

@@ -30,6 +30,7 @@ mod admission;
 mod app;
 mod auth;
 mod body;
+mod callback;
 mod conditional;
 mod dev;
 mod error;
@@ -72,6 +73,7 @@ mod webhooks;
 
 pub use admission::Capacity;
 pub use app::{App, AppOptions};
+pub use callback::CallbackMinter;
 pub use keyring::{Kept, Keyring, KeyringFile};
 pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
 pub use keys_api::{KeyPage, KeyView, MadeKey};

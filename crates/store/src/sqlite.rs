@@ -60,6 +60,8 @@ pub struct Sqlite {
     uncut: Arc<AtomicBool>,
     /// What webhooks want to hear of.
     wanted: Arc<deliveries::Wanted>,
+    /// Which events may be kept for somebody.
+    kept: external::KeptTypes,
     /// Held for as long as the directory is ours.
     _lock: Option<std::fs::File>,
 }

@@ -80,8 +80,7 @@ async fn what_lies_beside_a_journal_is_its_own() {
             events,
             children: 0,
             claims: 0,
-            interrupts: 0,
-            miscounted: 0,
+            ..Totals::default()
         };
         assert_eq!(store.totals().await.unwrap(), totals);
     }
