@@ -89,6 +89,7 @@ mod tests {
             ("/v1/runs:bulk-cancel", None),
             ("/v1/people/a:pause", None),
             ("/v1/runs/run-1/~pause", Some("/v1/runs/run-1/%7Epause")),
+            ("/v1/runs/~:pause", Some("/v1/runs/%7E/~pause")),
         ];
         for (path, expected) in cases {
             assert_eq!(verbs.rewritten(path).as_deref(), expected, "{path}");
