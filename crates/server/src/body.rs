@@ -85,7 +85,7 @@ fn is_yaml(headers: &HeaderMap) -> bool {
 }
 
 /// Reads a body, and takes room for it as it arrives.
-async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Vec<u8>> {
+pub(crate) async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     let said = body.size_hint().lower();
     let mut incoming = Incoming { chunks: body.into_data_stream(), until: Instant::now() + PATIENCE };
     if said > bytes_max as u64 {
