@@ -49,9 +49,11 @@ impl Run {
     ) -> Result<(), String> {
         let mut folding = Folding { sequence, at, effects };
         match event {
-            Event::Run(event) => self.fold_run(event, &mut folding),
-            Event::Node { node, event } => self.fold_node(node, event, &mut folding),
+            Event::Run(event) => self.fold_run(event, &mut folding)?,
+            Event::Node { node, event } => self.fold_node(node, event, &mut folding)?,
         }
+        self.settle_clock(&mut folding);
+        Ok(())
     }
 
     fn fold_run(&mut self, event: &RunEvent, folding: &mut Folding<'_>) -> Result<(), String> {
@@ -128,6 +130,7 @@ impl Run {
         state.trace = started.trace.clone();
         state.reading = started.reading;
         (state.scope, state.exclusive) = (started.scope.clone(), started.exclusive);
+        state.callback_url = started.callback_url.clone();
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
         }
@@ -150,6 +153,7 @@ impl Run {
         state.doomed.clear();
         state.restarts.clear();
         state.workers.clear();
+        state.answered.clear();
         state.time_left = None;
         (state.pausing, state.paused_at) = (None, None);
         for (timer, due) in std::mem::take(&mut state.timers) {
@@ -188,13 +192,17 @@ impl Run {
     /// Human time is not machine time: a paused run's own time stands still.
     fn stop_clock(&mut self, folding: &mut Folding<'_>) {
         self.disarm(&TimerId::Stretch, folding);
+        self.stop_run_clock(folding);
+    }
+
+    pub(crate) fn stop_run_clock(&mut self, folding: &mut Folding<'_>) {
         if let Some(due) = self.state.timers.get(&TimerId::RunTimeout).copied() {
             self.state.time_left = Some(due.saturating_sub(folding.at));
             self.disarm(&TimerId::RunTimeout, folding);
         }
     }
 
-    fn start_clock(&mut self, folding: &mut Folding<'_>) {
+    pub(crate) fn start_clock(&mut self, folding: &mut Folding<'_>) {
         if let Some(left) = self.state.time_left.take() {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(left), folding);
         }
@@ -243,7 +251,15 @@ impl Run {
             }
             NodeEvent::Spawned(spawned) => self.spawn(ix, spawned, folding),
             NodeEvent::ChannelWritten(written) => self.write_channel(written, folding.at)?,
-            NodeEvent::Decided(_) | NodeEvent::ArtifactCreated(_) => {}
+            NodeEvent::InterruptRequested(requested) => self.fold_requested(ix, requested, folding)?,
+            NodeEvent::Suspended(suspended) => self.fold_suspended(ix, suspended)?,
+            NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding)?,
+            NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
+            NodeEvent::Decided(_)
+            | NodeEvent::ArtifactCreated(_)
+            | NodeEvent::ClarificationRequested(_)
+            | NodeEvent::ApprovalReceived(_)
+            | NodeEvent::ClarificationResolved(_) => {}
         }
         Ok(())
     }
@@ -268,7 +284,7 @@ impl Run {
             node.execution = started.execution;
             node.started_at = Some(folding.at);
             node.ended_at = None;
-            (node.attempt, node.error, node.child, node.children) = (0, None, None, 0);
+            (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             self.state.executions += 1;
@@ -331,6 +347,7 @@ impl Run {
             self.disarm(&TimerId::Delay { node: id.clone(), execution }, folding);
             self.disarm(&TimerId::Retry { node: id, execution }, folding);
         }
+        self.forget_keyless(ix);
         self.leave_executor(ix, folding);
     }
 

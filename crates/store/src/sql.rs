@@ -246,6 +246,7 @@ fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<Statemen
         Effect::Spawn(spawn) => return plan.extend(adopt(commit, spawn)),
         Effect::Disown(child) => (DISOWN, vec![tenant, id, blob(child.as_bytes())], Otherwise::Fine),
         Effect::Cascade(cascade) => return plan.push(cascade_to_children(commit, cascade)),
+        Effect::OpenInterrupt(_) | Effect::CloseInterrupt { .. } => return,
         Effect::Hear { from, sequence } => {
             (HEAR, vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)], Otherwise::Fine)
         }

@@ -105,6 +105,7 @@ impl Story {
             trace: None,
             scope: None,
             exclusive: false,
+            callback_url: None,
         })
     }
 }
@@ -494,6 +495,8 @@ fn describe(effect: &Effect) -> String {
             format!("spawn {workflow_id} for {}", parent.node)
         }
         Effect::Disown(child) => format!("disown {child}"),
+        Effect::OpenInterrupt(open) => format!("open {} {}", open.kind, open.node),
+        Effect::CloseInterrupt { kind, .. } => format!("close {kind}"),
         Effect::Cascade(Cascade { reason, .. }) => format!("cascade {reason}"),
     }
 }

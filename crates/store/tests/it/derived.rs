@@ -48,6 +48,7 @@ impl Derived {
             // Who gets it depends on who had ended by then, which no single journal tells. None of these runs has
             // children, so nobody does.
             Effect::Cascade(_) => (true, None),
+            Effect::OpenInterrupt(_) | Effect::CloseInterrupt { .. } => (true, None),
         };
         assert!(new, "an effect repeats itself");
         if let Some((to, message)) = message {

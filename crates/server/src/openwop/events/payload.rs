@@ -362,6 +362,13 @@ fn of_node(node_id: String, event: NodeEvent) -> Option<Payload> {
             let artifact_type = artifact_type.to_string();
             Payload::ArtifactWasCreated(ArtifactWasCreated { node_id, artifact_id, artifact_type })
         }
+        NodeEvent::InterruptRequested(_)
+        | NodeEvent::ClarificationRequested(_)
+        | NodeEvent::Suspended(_)
+        | NodeEvent::ApprovalReceived(_)
+        | NodeEvent::ClarificationResolved(_)
+        | NodeEvent::InterruptResolved(_)
+        | NodeEvent::Resumed(_) => return None,
         NodeEvent::Due(_) | NodeEvent::Spawned(_) => return None,
     })
 }
