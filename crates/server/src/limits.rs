@@ -280,3 +280,6 @@ pub const CHOICES_SHOWN_MAX: usize = 6;
 
 /// Choices of a question that are offered at all. Longer lists are written by hand, as JSON.
 pub const CHOICES_MAX: usize = 200;
+
+/// Events that are looked through for how an interrupt was closed. Most are closed within a few.
+pub const CLOSING_EVENTS_MAX: usize = 10_000;

@@ -221,7 +221,8 @@ impl<'a> Open<'a> {
             InterruptKind::Custom => data.get("payload"),
             _ => Some(data),
         };
-        subject.filter(|subject| !subject.is_null()).map(Excerpt::of)
+        let may_see = !(self.asked.is_sensitive && self.is_for_others);
+        subject.filter(|subject| may_see && !subject.is_null()).map(Excerpt::of)
     }
 
     fn schema(&self) -> Option<Excerpt> {

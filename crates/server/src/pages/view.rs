@@ -48,6 +48,8 @@ pub(super) struct Asked {
     pub(super) node: String,
     pub(super) kind: InterruptKind,
     pub(super) data: Value,
+    /// Whether the data is only for those who may answer.
+    pub(super) is_sensitive: bool,
     pub(super) resume_schema: Option<Value>,
     pub(super) requested_at: Millis,
     pub(super) deadline: Option<Millis>,
@@ -60,8 +62,9 @@ pub(super) struct Asked {
 pub(super) struct Closing {
     pub(super) outcome: String,
     pub(super) reason: Option<String>,
-    pub(super) by: String,
-    pub(super) at: Millis,
+    /// Who and when, if that is known.
+    pub(super) by: Option<String>,
+    pub(super) at: Option<Millis>,
     /// The answer, if there was one and it may be shown.
     pub(super) value: Option<Value>,
 }
