@@ -254,6 +254,9 @@ pub const QUESTIONS_MAX: usize = 100;
 /// together whenever one is asked or answered.
 pub const QUESTION_SCHEMAS_SIZE_MAX: usize = SCHEMA_SIZE_MAX;
 
+/// Bytes of what an external event is found by: it is held against every event of its type.
+pub const CORRELATION_BYTES_MAX: usize = 16 * 1024;
+
 /// Principals, groups or roles in one list of a gate. More belong into a group.
 pub const APPROVERS_MAX: usize = 1_000;
 

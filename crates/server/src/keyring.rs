@@ -134,6 +134,17 @@ impl Keyring {
         Some(plain.to_vec())
     }
 
+    /// The newest secret's id, and the secret derived from it for `purpose` within `scope`, to sign with.
+    pub(crate) fn newest_secret(&self, purpose: &str, scope: &[u8]) -> (u32, Vec<u8>) {
+        let newest = self.keys.last().expect("a keyring has at least one key");
+        (newest.kid, sign(newest, purpose, scope))
+    }
+
+    /// The secret derived for `purpose` within `scope` from the one with this id. `None` if that is not in the ring.
+    pub(crate) fn secret(&self, kid: u32, purpose: &str, scope: &[u8]) -> Option<Vec<u8>> {
+        self.keys.iter().find(|key| key.kid == kid).map(|key| sign(key, purpose, scope))
+    }
+
     /// A secret that is the same whenever it is asked for, known to whoever has the keyring.
     pub fn derive(&self, purpose: &str) -> String {
         let first = self.keys.first().expect("a keyring has at least one key");

@@ -17,6 +17,7 @@
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | requests that may be repeated | `idempotency.rs` |
 //! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
+//! | signed links that answer an interrupt | `token.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | the inbox and the answer page in a browser | `pages.rs` and `pages/` |
@@ -43,6 +44,7 @@ pub mod limits;
 mod listen;
 mod metrics;
 mod names;
+mod newcomer;
 mod nowhere;
 mod oidc;
 mod openapi;
@@ -63,6 +65,7 @@ mod shape;
 mod stall;
 mod stream;
 mod time;
+pub mod token;
 mod trace;
 mod verbs;
 mod webhooks;

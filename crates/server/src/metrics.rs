@@ -58,6 +58,7 @@ pub(crate) struct Metrics {
     rate_limited: Counter,
     connections: Gauge,
     waiting: Gauge,
+    body_bytes: Gauge,
 }
 
 /// A request or a connection; it is over when this is dropped, however it ends.
@@ -94,9 +95,11 @@ impl Metrics {
         let (connections, waiting) = (Gauge::default(), Gauge::default());
         registry.register("http_connections", "Connections that are open", connections.clone());
         registry.register("http_waiting", "Polls and streams that are open", waiting.clone());
+        let body_bytes = Gauge::default();
+        registry.register("http_body_bytes", "Bytes of request bodies that are held", body_bytes.clone());
         let (engine, otlp) = (options.engine.clone(), options.otlp.clone());
         registry.register_collector(Box::new(Below { engine, otlp }));
-        Self { registry, requests, seconds, under_way, rate_limited, connections, waiting }
+        Self { registry, requests, seconds, under_way, rate_limited, connections, waiting, body_bytes }
     }
 
     /// A request has come.
@@ -128,8 +131,10 @@ impl Metrics {
 /// The metrics, for whoever collects them.
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoResponse> {
     let mut text = String::new();
-    app.metrics().waiting.set(i64::try_from(app.admission().waiting()).unwrap_or(i64::MAX));
-    encode(&mut text, &app.metrics().registry).map_err(|error| ApiError::internal(&error))?;
+    let (metrics, admission) = (app.metrics(), app.admission());
+    metrics.waiting.set(i64::try_from(admission.waiting()).unwrap_or(i64::MAX));
+    metrics.body_bytes.set(i64::try_from(admission.body_bytes()).unwrap_or(i64::MAX));
+    encode(&mut text, &metrics.registry).map_err(|error| ApiError::internal(&error))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
 }
 

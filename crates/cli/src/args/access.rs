@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use abide_core::Rate;
 use abide_server::Scope;
-use abide_server::limits::{REQUESTS_MAX, WAITING_MAX};
+use abide_server::limits::{BODIES_BYTES_MAX, REQUESTS_MAX, WAITING_MAX};
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::ClientArgs;
@@ -56,6 +56,9 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "ABIDE_MAX_WAITING", value_name = "COUNT")]
     #[arg(help = format!("Polls and streams open at once [default: {WAITING_MAX}, fewer if open files are few]"))]
     pub(crate) max_waiting: Option<usize>,
+    #[arg(long, env = "ABIDE_MAX_BODY_MIB", value_name = "MIB")]
+    #[arg(help = format!("MiB of request bodies held at once, over all requests [default: {}]", BODIES_BYTES_MAX >> 20))]
+    pub(crate) max_body_mib: Option<u32>,
 }
 
 /// Where the keys are: in a data directory that no server uses, or on a server.

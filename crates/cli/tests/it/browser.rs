@@ -23,14 +23,20 @@ fn site() -> Site {
     let site = Site::new();
     site.workflow(&asking("approval", approval(&json!({}))))
         .workflow(&asking("clarification", clarification()))
-        .workflow(&asking("event", json!({
-            "kind": "external-event",
-            "data": { "eventType": "stripe.checkout.completed", "correlation": { "order": 17 } },
-        })))
-        .workflow(&asking("custom", json!({
-            "kind": "custom",
-            "data": { "customKind": "acme.moon-phase", "payload": { "phase": ["new", "full"] } },
-        })));
+        .workflow(&asking(
+            "event",
+            json!({
+                "kind": "external-event",
+                "data": { "eventType": "stripe.checkout.completed", "correlation": { "order": 17 } },
+            }),
+        ))
+        .workflow(&asking(
+            "custom",
+            json!({
+                "kind": "custom",
+                "data": { "customKind": "acme.moon-phase", "payload": { "phase": ["new", "full"] } },
+            }),
+        ));
     site
 }
 
@@ -52,7 +58,8 @@ fn approval(changes: &Value) -> Value {
 
 /// Questions of every sort.
 fn clarification() -> Value {
-    let question = |id: &str, text: &str, schema: Value| json!({ "id": id, "question": text, "schema": schema });
+    let question =
+        |id: &str, text: &str, schema: Value| json!({ "id": id, "question": text, "schema": schema });
     json!({ "kind": "clarification", "data": { "questions": [
         question("region", "Which region?", json!({ "enum": ["eu", "us"] })),
         question("size", "How many seats?", json!({ "type": "integer", "minimum": 1, "maximum": 500 })),

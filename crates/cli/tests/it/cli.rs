@@ -18,7 +18,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 
-use crate::support::{Server, Site, abide, chain, node, workflow};
+use crate::support::{PATIENCE, Server, Site, abide, chain, node, workflow};
 
 /// A site with a workflow that greets and waits, one that is done at once, and one that fails.
 fn site() -> Site {

@@ -185,3 +185,79 @@ pub(super) fn refused(path: &str, message: &str) -> Refused {
 pub(super) fn recorded(principal: &str) -> String {
     if principal.is_empty() { "system:unnamed".to_owned() } else { principal.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(
+        kind: InterruptKind,
+        data: &Value,
+        schema: Option<&Value>,
+        value: &Value,
+    ) -> Result<Checked, Refused> {
+        let by = Answerer { principal: "ann".to_owned(), may_act_for_others: false };
+        let schema = schema.map(|schema| Json::of(&schema));
+        check_answer(kind, &Json::of(data), schema.as_ref(), &Json::of(value), &by, 0)
+    }
+
+    /// Kinds whose answers are whatever the question's schema allows.
+    const OPEN: [InterruptKind; 5] = [
+        InterruptKind::Custom,
+        InterruptKind::LowConfidence,
+        InterruptKind::ConversationStart,
+        InterruptKind::ConversationExchange,
+        InterruptKind::ConversationClose,
+    ];
+
+    #[test]
+    fn an_answer_to_a_question_of_ones_own_is_any_json() {
+        for kind in OPEN {
+            for value in
+                [json!(null), json!(1.5), json!([1, "x"]), json!({ "a": {} }), json!("x"), json!(false)]
+            {
+                let checked = check(kind, &json!({ "customKind": "x" }), None, &value).unwrap();
+                assert_eq!((checked.value, checked.by.as_str()), (Json::of(&value), "ann"));
+                assert_eq!((checked.decision, checked.answers), (None, None));
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_the_schema_is_refused_with_its_places() {
+        let schema = json!({ "properties": { "a/b": { "items": { "type": "number" } } }, "required": ["c"] });
+        for kind in OPEN {
+            let refused = check(kind, &json!({}), Some(&schema), &json!({ "a/b": [1, "x"] })).unwrap_err();
+            let Refused::Invalid(errors) = refused else { panic!("{refused:?}") };
+            assert_eq!(errors.iter().map(|error| error.path.as_str()).collect::<Vec<_>>(), ["", "/a~1b/1"]);
+            check(kind, &json!({}), Some(&schema), &json!({ "a/b": [1], "c": null })).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_turn_of_a_conversation_fits_its_outcome_as_well() {
+        let data = json!({ "conversationId": "c", "prompt": "P", "outcomeSchema": { "type": "string" } });
+        let kind = InterruptKind::ConversationExchange;
+        check(kind, &data, None, &json!("yes")).unwrap();
+        check(kind, &data, None, &json!(1)).unwrap_err();
+        check(kind, &data, Some(&json!({ "minLength": 4 })), &json!("yes")).unwrap_err();
+    }
+
+    #[test]
+    fn every_action_has_one_name() {
+        for action in Action::ALL {
+            assert_eq!(serde_json::to_value(action).unwrap(), action.name());
+        }
+    }
+
+    #[test]
+    fn a_part_that_was_moved_is_shown_where_it_stood() {
+        let mut answer = Answer::of(Json::of("x"));
+        answer.moved.push(("/answers/q1".to_owned(), "/answers/0/answer".to_owned()));
+        assert_eq!(answer.place("/answers/q1"), "/answers/0/answer");
+        assert_eq!(answer.place("/answers/q1/x"), "/answers/0/answer/x");
+        assert_eq!(answer.place("/answers/q10"), "/answers/q10");
+    }
+}

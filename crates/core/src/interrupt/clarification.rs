@@ -95,11 +95,14 @@ pub(super) fn check(data: &Json, value: &Json) -> Result<Answer, Refused> {
     for Given { id, answer, place, id_place } in given.unwrap_or_default() {
         if !questions.iter().any(|question| question.id == id) {
             faults.add(&id_place, &format!("there is no question '{}'", excerpt(&id)));
-        } else if answers.contains_key(&id) {
-            faults.add(&id_place, &format!("'{id}' is answered twice; remove one"));
-        } else {
-            moved.push((pointer(&["answers", &id]), place));
-            answers.insert(id, answer);
+            continue;
+        }
+        moved.push((pointer(&["answers", &id]), place));
+        if let Some(twice) = answers.insert(id, answer) {
+            faults.add(
+                &id_place,
+                &format!("it is answered twice, first with {}; remove one", excerpt(twice.text())),
+            );
         }
     }
     faults.none().map_err(Refused::Invalid)?;
@@ -180,4 +183,170 @@ fn by_id(Entries(answers): Entries) -> Vec<Given> {
         Given { id, answer, id_place: place.clone(), place }
     };
     answers.into_iter().take(QUESTIONS_MAX + 1).map(given).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::{Answerer, Ask, Checked, InterruptKind, check_answer};
+    use super::*;
+
+    fn told(data: &Value) -> String {
+        let payload = Json::of(&json!({ "kind": "clarification", "data": data }));
+        let problems = Ask::read(&payload).expect_err("the questions are refused");
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    fn answer(data: &Value, schema: Option<&Value>, value: &Value) -> Result<Checked, Refused> {
+        let by = Answerer { principal: "ann".to_owned(), may_act_for_others: true };
+        let schema = schema.map(|schema| Json::of(&schema));
+        let kind = InterruptKind::Clarification;
+        check_answer(kind, &Json::of(data), schema.as_ref(), &Json::of(value), &by, 0)
+    }
+
+    #[track_caller]
+    fn paths(data: &Value, schema: Option<&Value>, value: &Value) -> Vec<String> {
+        match answer(data, schema, value) {
+            Err(Refused::Invalid(errors)) => errors.into_iter().map(|error| error.path).collect(),
+            other => panic!("{value} gives {other:?}"),
+        }
+    }
+
+    fn two_questions() -> Value {
+        json!({ "questions": [
+            { "id": "q1", "question": "Which?", "schema": { "enum": ["red", "blue"] } },
+            { "id": "a/b", "question": "How many?" },
+        ] })
+    }
+
+    #[test]
+    fn there_is_a_question_and_each_has_an_id_and_a_text() {
+        for (data, part) in [
+            (json!({}), "data.questions: a list of 1 to 100 questions"),
+            (json!({ "questions": [] }), "data.questions: a list of 1 to 100 questions"),
+            (json!({ "questions": {} }), "data.questions: a list of 1 to 100 questions"),
+            (json!({ "questions": [1] }), "data.questions[0]: an object is expected here"),
+            (json!({ "questions": [{ "question": "Q" }] }), "data.questions[0]: 'id' is missing"),
+            (json!({ "questions": [{ "id": "q" }] }), "data.questions[0]: 'question' is missing"),
+            (
+                json!({ "questions": [{ "id": "", "question": "Q" }] }),
+                "data.questions[0].id: 'id' has 1 to 256",
+            ),
+            (
+                json!({ "questions": [{ "id": "q", "question": "Q", "schem": {} }] }),
+                "data.questions[0].schem: there is no 'schem' here; did you mean 'schema'?",
+            ),
+            (
+                json!({ "questions": [{ "id": "q", "question": "Q" }, { "id": "q", "question": "R" }] }),
+                "data.questions[1].id: there is another question 'q'",
+            ),
+        ] {
+            assert!(told(&data).contains(part), "{part:?} is not in {:?}", told(&data));
+        }
+        let many: Vec<Value> = (0..101).map(|ix| json!({ "id": ix.to_string(), "question": "Q" })).collect();
+        assert!(told(&json!({ "questions": many })).contains("a list of 1 to 100"));
+    }
+
+    #[test]
+    fn the_schema_of_a_question_is_usable_and_all_of_them_are_bounded() {
+        let with = |schema: Value| json!({ "questions": [{ "id": "q", "question": "Q", "schema": schema }] });
+        assert!(
+            told(&with(json!({ "type": "colour" })))
+                .contains("data.questions[0].schema: the schema is not valid")
+        );
+        assert!(told(&with(json!({ "$ref": "https://example.com/s" }))).contains("leads out of the schema"));
+        let large = json!({ "enum": (0..4_000).collect::<Vec<_>>() });
+        let questions: Vec<Value> =
+            (0..4).map(|ix| json!({ "id": ix.to_string(), "question": "Q", "schema": large })).collect();
+        assert!(
+            told(&json!({ "questions": questions })).contains("data.questions[2].schema: the schemas of the")
+        );
+    }
+
+    #[test]
+    fn a_context_type_is_kept() {
+        let data = json!({ "questions": [{ "id": "q", "question": "Q" }], "contextType": "order" });
+        let ask = Ask::read(&Json::of(&json!({ "kind": "clarification", "data": data }))).unwrap();
+        assert_eq!(ask.data, Json::of(&data));
+        assert!(
+            told(&json!({ "questions": [{ "id": "q", "question": "Q" }], "contextType": 1 }))
+                .contains("contextType")
+        );
+    }
+
+    #[test]
+    fn answers_in_a_list_reach_the_node_by_id() {
+        let value = json!({ "answers": [{ "id": "a/b", "answer": { "n": [null] } }, { "id": "q1", "answer": "red" }] });
+        let checked = answer(&two_questions(), None, &value).unwrap();
+        assert_eq!(checked.value, Json::of(&json!({ "answers": { "a/b": { "n": [null] }, "q1": "red" } })));
+        assert_eq!(checked.by, "ann");
+    }
+
+    #[test]
+    fn answers_by_id_are_as_good_as_a_list() {
+        let listed = json!({ "answers": [{ "id": "q1", "answer": "red" }, { "id": "a/b", "answer": null }] });
+        let by_id = json!({ "answers": { "q1": "red", "a/b": null } });
+        let (listed, by_id) =
+            (answer(&two_questions(), None, &listed), answer(&two_questions(), None, &by_id));
+        assert_eq!(listed, by_id);
+        let answers = by_id.unwrap().answers.unwrap();
+        assert_eq!(answers.keys().collect::<Vec<_>>(), ["a/b", "q1"]);
+    }
+
+    #[test]
+    fn an_answer_that_its_question_does_not_allow_is_refused_where_it_stands() {
+        let listed = json!({ "answers": [{ "id": "a/b", "answer": 1 }, { "id": "q1", "answer": "green" }] });
+        assert_eq!(paths(&two_questions(), None, &listed), ["/answers/1/answer"]);
+        let by_id = json!({ "answers": { "q1": "green", "a/b": 1 } });
+        assert_eq!(paths(&two_questions(), None, &by_id), ["/answers/q1"]);
+    }
+
+    #[test]
+    fn each_question_has_one_answer_and_there_are_no_others() {
+        for (value, expected) in [
+            (json!({ "answers": [{ "id": "q1", "answer": "red" }] }), vec!["/answers"]),
+            (json!({ "answers": { "a/b": 1 } }), vec!["/answers"]),
+            (json!({ "answers": {} }), vec!["/answers", "/answers"]),
+            (json!({ "answers": { "q1": "red", "a/b": 1, "c/d": 1 } }), vec!["/answers/c~1d"]),
+            (
+                json!({ "answers": [{ "id": "q1", "answer": "red" }, { "id": "x", "answer": 1 }] }),
+                vec!["/answers/1/id"],
+            ),
+            (
+                json!({ "answers": [{ "id": "q1", "answer": "red" }, { "id": "q1", "answer": "blue" }] }),
+                vec!["/answers/1/id"],
+            ),
+            (json!({ "answers": [{ "id": "q1" }] }), vec!["/answers/0"]),
+            (json!({ "answers": [{ "id": "q1", "answer": "red", "colour": 1 }] }), vec!["/answers/0/colour"]),
+            (json!({ "answers": ["red", 1] }), vec!["/answers/0", "/answers/1"]),
+            (json!({ "answers": "red" }), vec!["/answers"]),
+            (json!({ "answers": null }), vec!["/answers"]),
+            (json!({ "q1": "red" }), vec!["", "/q1"]),
+            (json!(["red"]), vec![""]),
+            (json!(null), vec![""]),
+        ] {
+            assert_eq!(paths(&two_questions(), None, &value), expected, "{value}");
+        }
+        let twice: Json = serde_json::from_str(r#"{"answers":{"q1":"red","a/b":1,"q1":"blue"}}"#).unwrap();
+        let by = Answerer { principal: "ann".to_owned(), may_act_for_others: true };
+        let data = Json::of(&two_questions());
+        let refused = check_answer(InterruptKind::Clarification, &data, None, &twice, &by, 0).unwrap_err();
+        let Refused::Invalid(errors) = refused else { panic!("{refused:?}") };
+        assert_eq!(
+            errors[0].to_string(),
+            "/answers/q1: it is answered twice, first with \"red\"; remove one"
+        );
+    }
+
+    #[test]
+    fn the_schema_of_the_whole_is_about_the_answers_by_id() {
+        let number = json!({ "properties": { "a/b": { "type": "number" } } });
+        let schema = json!({ "properties": { "answers": number } });
+        let listed = json!({ "answers": [{ "id": "q1", "answer": "red" }, { "id": "a/b", "answer": "1" }] });
+        assert_eq!(paths(&two_questions(), Some(&schema), &listed), ["/answers/1/answer"]);
+        let by_id = json!({ "answers": { "q1": "red", "a/b": "1" } });
+        assert_eq!(paths(&two_questions(), Some(&schema), &by_id), ["/answers/a~1b"]);
+        answer(&two_questions(), Some(&schema), &json!({ "answers": { "q1": "red", "a/b": 1 } })).unwrap();
+    }
 }

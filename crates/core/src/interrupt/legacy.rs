@@ -43,7 +43,7 @@ impl Legacy {
 
     /// The reason that is recorded, with the one that was given.
     pub(super) fn reason(self, given: Option<String>) -> Option<String> {
-        match (self, given) {
+        match (self, given.filter(|given| !given.trim().is_empty())) {
             (Self::Cancelled, None) => Some("cancelled".to_owned()),
             (Self::Cancelled, Some(given)) => Some(format!("cancelled: {given}")),
             (_, given) => given,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{InterruptKind, Millis};
+use abide_core::InterruptKind;
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -12,14 +12,13 @@ use serde_json::{Map, Value, json};
 use super::form::{Fields, OwnForm};
 use super::gate::Visitor;
 use super::html::{self, Frame};
-use super::questions::{self, Asks, Question};
+use super::questions::{self, Asks, Field, Question};
 use super::refusal::Result;
-use super::view::{Asked, Closing, Excerpt};
+use super::view::{Asked, Closing, Excerpt, Fact};
 use super::{source, words};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::limits;
-use crate::time::rfc3339;
 
 /// The field of JSON that is written by hand.
 const JSON: &str = "json";
@@ -91,7 +90,7 @@ fn answers(questions: &[Question], fields: &Fields) -> std::result::Result<Value
 struct Open<'a> {
     frame: Frame,
     asked: &'a Asked,
-    now: Millis,
+    facts: Vec<Fact>,
     answering: Answering,
     /// Whether somebody else has to decide.
     is_for_others: bool,
@@ -108,9 +107,8 @@ struct Open<'a> {
 #[template(path = "closed.html")]
 struct Closed<'a> {
     frame: Frame,
-    asked: &'a Asked,
     closing: &'a Closing,
-    now: Millis,
+    facts: Vec<Fact>,
     /// What to say first, if somebody tried to answer it.
     late: bool,
 }
@@ -173,9 +171,14 @@ fn reasons(refused: ApiError) -> Vec<String> {
     if problems.is_empty() { vec![refused.into_words().1] } else { problems }
 }
 
-fn closed(app: &App, visitor: &Visitor, status: StatusCode, (asked, closing): (&Asked, &Closing)) -> Response {
-    let (frame, now) = (visitor.frame(app, asked.title()), app.engine().clock().now());
-    html::page(status, &Closed { frame, asked, closing, now, late: !status.is_success() })
+fn closed(
+    app: &App,
+    visitor: &Visitor,
+    status: StatusCode,
+    (asked, closing): (&Asked, &Closing),
+) -> Response {
+    let (frame, facts) = (visitor.frame(app, asked.title()), asked.facts(app.engine().clock().now()));
+    html::page(status, &Closed { frame, closing, facts, late: !status.is_success() })
 }
 
 impl<'a> Open<'a> {
@@ -185,7 +188,7 @@ impl<'a> Open<'a> {
         Self {
             frame: visitor.frame(app, asked.title()),
             asked,
-            now: app.engine().clock().now(),
+            facts: asked.facts(app.engine().clock().now()),
             answering: Answering::of(asked),
             is_for_others,
             fields: None,
@@ -194,12 +197,26 @@ impl<'a> Open<'a> {
         }
     }
 
+    fn feedback(&self) -> String {
+        self.field("feedback")
+    }
+
     fn field(&self, name: &str) -> String {
         self.fields.and_then(|fields| fields.get(name)).unwrap_or_default().to_owned()
     }
 
+    fn json_problem(&self) -> Option<&str> {
+        self.problem(JSON)
+    }
+
     fn problem(&self, name: &str) -> Option<&str> {
         self.problems.iter().find(|(field, _)| field == name).map(|(_, problem)| problem.as_str())
+    }
+
+    /// The questions, each with its field.
+    fn form(&self) -> Vec<Field<'_>> {
+        let Answering::Questions(questions) = &self.answering else { return Vec::new() };
+        questions.iter().map(|question| question.field(self.fields, self.problem(&question.name))).collect()
     }
 
     /// What the field for JSON shows: what was written, or what an event has to have.
@@ -225,6 +242,24 @@ impl<'a> Open<'a> {
         subject.filter(|subject| may_see && !subject.is_null()).map(Excerpt::of)
     }
 
+    fn is_event(&self) -> bool {
+        matches!(self.answering, Answering::Event)
+    }
+
+    /// What its artifact is called, if it is about one.
+    fn artifact(&self) -> Option<(&str, &str)> {
+        let id = self.asked.text("artifactId")?;
+        Some((self.asked.text("artifactType").unwrap_or("Artifact"), id))
+    }
+
+    fn description(&self) -> Option<&str> {
+        self.asked.text("description")
+    }
+
+    fn context(&self) -> Option<&str> {
+        self.asked.text("contextType")
+    }
+
     fn schema(&self) -> Option<Excerpt> {
         self.asked.resume_schema.as_ref().map(Excerpt::of)
     }
@@ -236,12 +271,18 @@ impl Closed<'_> {
         let action = self.closing.value.as_ref().and_then(|value| value["action"].as_str());
         match (self.closing.outcome.as_str(), action) {
             (_, Some("accept")) => "Accepted",
-            ("rejected", Some("timeout") | None) if self.closing.reason.as_deref() == Some("timeout") => "Timed out",
+            ("rejected", Some("timeout") | None) if self.closing.reason.as_deref() == Some("timeout") => {
+                "Timed out"
+            }
             ("rejected", _) => "Rejected",
             ("timeout", _) => "Timed out",
             ("cancelled", _) => "Cancelled",
             _ => "Answered",
         }
+    }
+
+    fn at(&self) -> Option<String> {
+        self.closing.at.map(words::moment)
     }
 
     fn value(&self) -> Option<Excerpt> {

@@ -89,7 +89,8 @@ impl FromRequest<Arc<App>> for OwnForm {
 }
 
 fn stray() -> Refusal {
-    let message = "This form was not sent from a page of this session. Open the page again, and send it from there.";
+    let message =
+        "This form was not sent from a page of this session. Open the page again, and send it from there.";
     ApiError::new("forbidden", message).into()
 }
 

@@ -31,11 +31,20 @@ pub(super) enum Asks {
     One(Vec<Choice>),
     /// Any of these.
     Several(Vec<Choice>),
-    Number { step: &'static str, min: Option<String>, max: Option<String> },
+    Number {
+        step: &'static str,
+        min: Option<String>,
+        max: Option<String>,
+    },
     /// A line of text, and the type of its field.
-    Line { kind: &'static str, required: bool },
+    Line {
+        kind: &'static str,
+        required: bool,
+    },
     /// Text of any length.
-    Text { required: bool },
+    Text {
+        required: bool,
+    },
     /// What no field fits.
     Json,
 }
@@ -43,7 +52,7 @@ pub(super) enum Asks {
 /// Something to choose.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Choice {
-    pub(super) label: String,
+    label: String,
     value: Value,
 }
 
@@ -91,9 +100,9 @@ impl Asks {
         let number = |name: &str| schema.get(name).filter(|bound| bound.is_number()).map(Value::to_string);
         let size = |name: &str| schema.get(name).and_then(Value::as_u64);
         match kind {
-            "boolean" if !nullable => {
-                Self::One([("Yes", true), ("No", false)].map(|(label, value)| Choice::new(label, value)).into())
-            }
+            "boolean" if !nullable => Self::One(
+                [("Yes", true), ("No", false)].map(|(label, value)| Choice::new(label, value)).into(),
+            ),
             "integer" | "number" => {
                 let step = if kind == "integer" { "1" } else { "any" };
                 Self::Number { step, min: number("minimum"), max: number("maximum") }
@@ -106,7 +115,9 @@ impl Asks {
                     Some("date") => Self::Line { kind: "date", required },
                     Some("uri") => Self::Line { kind: "url", required },
                     Some(_) => Self::Line { kind: "text", required },
-                    None if schema.contains_key("pattern") || size("maxLength").is_some_and(|most| most <= 120) => {
+                    None if schema.contains_key("pattern")
+                        || size("maxLength").is_some_and(|most| most <= 120) =>
+                    {
                         Self::Line { kind: "text", required }
                     }
                     None => Self::Text { required },
@@ -118,11 +129,6 @@ impl Asks {
             }
             _ => Self::Json,
         }
-    }
-
-    /// Whether there are so many choices that they are in a list that opens.
-    pub(super) fn is_long(choices: &[Choice]) -> bool {
-        choices.len() > CHOICES_SHOWN_MAX
     }
 }
 
@@ -178,15 +184,31 @@ impl Question {
                     fields.all(&self.name).map(|index| chosen(choices, index)).collect();
                 all.map(Value::Array).ok_or_else(|| "Choose among these.".to_owned())
             }
-            Asks::Number { .. } => number(text).ok_or_else(|| "Write a number, such as 12 or 0.5.".to_owned()),
+            Asks::Number { .. } => {
+                number(text).ok_or_else(|| "Write a number, such as 12 or 0.5.".to_owned())
+            }
             Asks::Line { .. } => Ok(text.trim().into()),
             Asks::Text { .. } => Ok(text.replace("\r\n", "\n").into()),
             Asks::Json => json(text),
         }
     }
 
-    /// What a field for text shows: what was written into it, or what is proposed.
-    pub(super) fn written(&self, fields: Option<&Fields>) -> String {
+    /// The field as the form shows it: with what was written into it, or what is proposed.
+    pub(super) fn field(&self, fields: Option<&Fields>, problem: Option<&str>) -> Field<'_> {
+        let choices = match &self.asks {
+            Asks::One(choices) | Asks::Several(choices) => choices.as_slice(),
+            _ => &[],
+        };
+        let shown = |(ix, choice): (usize, &Choice)| {
+            let is_chosen = self.is_chosen(choice, ix, fields);
+            ShownChoice { label: choice.label.clone(), is_chosen }
+        };
+        let choices = choices.iter().enumerate().map(shown).collect();
+        let (written, problem) = (self.written(fields), problem.map(str::to_owned));
+        Field { question: self, written, choices, problem }
+    }
+
+    fn written(&self, fields: Option<&Fields>) -> String {
         match (fields, &self.default) {
             (Some(fields), _) => fields.get(&self.name).unwrap_or_default().to_owned(),
             (None, Some(Value::String(text))) if self.asks != Asks::Json => text.clone(),
@@ -195,12 +217,50 @@ impl Question {
         }
     }
 
-    /// Whether a choice is chosen, or proposed.
-    pub(super) fn is_chosen(&self, choice: &Choice, index: usize, fields: Option<&Fields>) -> bool {
+    fn is_chosen(&self, choice: &Choice, index: usize, fields: Option<&Fields>) -> bool {
         match (fields, &self.default) {
             (Some(fields), _) => fields.all(&self.name).any(|given| given == index.to_string()),
             (None, Some(Value::Array(all))) => all.contains(&choice.value),
             (None, default) => default.as_ref() == Some(&choice.value),
+        }
+    }
+}
+
+/// A question with what its field shows.
+pub(super) struct Field<'a> {
+    pub(super) question: &'a Question,
+    pub(super) written: String,
+    pub(super) choices: Vec<ShownChoice>,
+    pub(super) problem: Option<String>,
+}
+
+/// Something to choose, and whether it is chosen.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ShownChoice {
+    pub(super) label: String,
+    pub(super) is_chosen: bool,
+}
+
+impl Field<'_> {
+    /// Whether it is several fields, one below the other. Too many to choose one from are in a list that opens.
+    pub(super) fn is_group(&self) -> bool {
+        match &self.question.asks {
+            Asks::One(choices) => choices.len() <= CHOICES_SHOWN_MAX,
+            asks => matches!(asks, Asks::Several(_)),
+        }
+    }
+
+    /// The type of each field of a group.
+    pub(super) fn kind(&self) -> &'static str {
+        if matches!(self.question.asks, Asks::One(_)) { "radio" } else { "checkbox" }
+    }
+
+    /// Whether the browser lets nobody pass without it.
+    pub(super) fn is_required(&self) -> bool {
+        match &self.question.asks {
+            Asks::One(_) | Asks::Json => true,
+            Asks::Line { required, .. } | Asks::Text { required } => *required,
+            Asks::Several(_) | Asks::Number { .. } => false,
         }
     }
 }
@@ -267,7 +327,10 @@ mod tests {
                 json!({ "type": "array", "items": { "enum": ["a"] } }),
                 Asks::Several(vec![Choice::new("a", "a")]),
             ),
-            (json!({ "type": "boolean" }), Asks::One(vec![Choice::new("Yes", true), Choice::new("No", false)])),
+            (
+                json!({ "type": "boolean" }),
+                Asks::One(vec![Choice::new("Yes", true), Choice::new("No", false)]),
+            ),
             (json!({ "type": "object" }), Asks::Json),
             (json!({ "type": ["string", "number"] }), Asks::Json),
             (json!({ "enum": [{ "a": 1 }] }), Asks::Json),
@@ -292,7 +355,11 @@ mod tests {
             (json!(null), "q0=12", json!("12")),
             (json!({ "type": ["integer", "null"] }), "q0=", json!(null)),
             (json!({ "type": ["null", "string"] }), "q0=x", json!("x")),
-            (json!({ "type": "array", "items": { "enum": ["a", "b", "c"] } }), "q0=0&q0=2", json!(["a", "c"])),
+            (
+                json!({ "type": "array", "items": { "enum": ["a", "b", "c"] } }),
+                "q0=0&q0=2",
+                json!(["a", "c"]),
+            ),
             (json!({ "type": "array", "items": { "enum": ["a"] } }), "", json!([])),
             (json!({ "type": "object" }), "q0=%7B%22a%22%3A1%7D", json!({ "a": 1 })),
         ];
@@ -324,11 +391,13 @@ mod tests {
     fn a_form_that_comes_back_has_what_was_written_and_a_new_one_what_is_proposed() {
         let number = question(json!({ "type": "number", "default": 3 }));
         let fields = Fields::read(b"q0=much").ok().unwrap();
-        assert_eq!((number.written(None), number.written(Some(&fields))), ("3".to_owned(), "much".to_owned()));
+        assert_eq!(
+            (number.written(None), number.written(Some(&fields))),
+            ("3".to_owned(), "much".to_owned())
+        );
         let choice = question(json!({ "enum": ["a", "b"], "default": "b" }));
-        let Asks::One(choices) = &choice.asks else { panic!("{choice:?}") };
         let chosen = |fields: Option<&Fields>| -> Vec<bool> {
-            choices.iter().enumerate().map(|(ix, one)| choice.is_chosen(one, ix, fields)).collect()
+            choice.field(fields, None).choices.iter().map(|choice| choice.is_chosen).collect()
         };
         assert_eq!(chosen(None), [false, true]);
         assert_eq!(chosen(Some(&Fields::read(b"q0=0").ok().unwrap())), [true, false]);

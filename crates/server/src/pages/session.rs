@@ -38,7 +38,12 @@ impl Session {
     }
 
     /// The session that a request belongs to, and who is in it.
-    pub(super) fn of(headers: &HeaderMap, keys: &Keys, secure: bool, now: Millis) -> Option<(Self, Principal)> {
+    pub(super) fn of(
+        headers: &HeaderMap,
+        keys: &Keys,
+        secure: bool,
+        now: Millis,
+    ) -> Option<(Self, Principal)> {
         let text = cookie(headers, name(secure))?;
         let (tenant, key) = opened(text, keys.keyring(), now)?;
         let principal = keys.holder(tenant, key, now)?;
@@ -97,9 +102,8 @@ fn opened<'a>(text: &'a str, keyring: &Keyring, now: Millis) -> Option<(TenantId
 
 /// Whether a MAC in hex is one of these.
 fn is_one_of(text: &str, macs: &[Vec<u8>]) -> bool {
-    let is = |mac: &Vec<u8>| {
-        constant_time::verify_slices_are_equal(hex(mac).as_bytes(), text.as_bytes()).is_ok()
-    };
+    let is =
+        |mac: &Vec<u8>| constant_time::verify_slices_are_equal(hex(mac).as_bytes(), text.as_bytes()).is_ok();
     // All of them are compared, so that the time tells nothing about which it was.
     macs.iter().filter(|mac| is(mac)).count() > 0
 }

@@ -50,7 +50,11 @@ pub(super) async fn enter(State(app): State<Arc<App>>, Form(fields): Form) -> Re
 }
 
 /// Ends the session. Whoever has none is where they want to be.
-pub(super) async fn leave(State(app): State<Arc<App>>, headers: HeaderMap, form: Result<OwnForm>) -> Result<Response> {
+pub(super) async fn leave(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    form: Result<OwnForm>,
+) -> Result<Response> {
     if Visitor::of(&app, &headers).is_some() {
         form?;
     }
@@ -105,8 +109,19 @@ mod tests {
             assert_eq!(local(path), Some(path));
         }
         for path in [
-            "", "/", "//evil.example", "https://evil.example/inbox", "/inboxes", "/inbox\\..", "inbox", "/sign-in",
-            "/inbox/\r\nSet-Cookie: a", "/inbox/../v1", "/\\evil", "/inbox@evil", "/inbox/ä",
+            "",
+            "/",
+            "//evil.example",
+            "https://evil.example/inbox",
+            "/inboxes",
+            "/inbox\\..",
+            "inbox",
+            "/sign-in",
+            "/inbox/\r\nSet-Cookie: a",
+            "/inbox/../v1",
+            "/\\evil",
+            "/inbox@evil",
+            "/inbox/ä",
         ] {
             assert_eq!(local(path), None, "{path}");
         }

@@ -1,7 +1,7 @@
 //! Where pages get what they show, and where answers go.
 
 use abide_core::{
-    Event, InterruptId, InterruptKind, InterruptRequested, Json, Key, Millis, NodeEvent, Rejection, Run, RunId,
+    Event, InterruptId, InterruptKind, Json, Key, Millis, NodeEvent, Rejection, Run, RunId, event,
 };
 use abide_engine::Error as EngineError;
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(super) async fn find(app: &App, who: &Principal, run: &str, id: &str) -> Res
 }
 
 fn nothing() -> ApiError {
-    ApiError::new("not_found", "There is no such question. Check the link that you followed.")
+    ApiError::new("interrupt_not_found", "There is no such question. Check the link that you followed.")
 }
 
 /// An open interrupt; or the workflow, and why it is not open.
@@ -59,7 +59,7 @@ fn open(run: &Run, id: InterruptId) -> std::result::Result<Asked, (String, Rejec
 }
 
 /// What was asked. Its workflow is not known here.
-fn asked(key: Key, node: &str, requested: &InterruptRequested, at: Millis) -> Asked {
+fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis) -> Asked {
     let value = |json: &Json| json.parse::<Value>().unwrap_or_default();
     Asked {
         run: key.id.to_string(),

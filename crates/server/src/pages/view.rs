@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::words;
 use crate::limits;
+use crate::time::rfc3339;
 
 /// An open interrupt, as the list has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,10 @@ impl InboxRow {
 
     pub(super) fn kind(&self) -> &'static str {
         words::kind(self.kind)
+    }
+
+    pub(super) fn asked_at(&self) -> String {
+        rfc3339(self.requested_at)
     }
 }
 
@@ -57,6 +62,14 @@ pub(super) struct Asked {
     pub(super) closing: Option<Closing>,
 }
 
+/// A line of what is known about an interrupt.
+pub(super) struct Fact {
+    pub(super) name: &'static str,
+    pub(super) text: String,
+    /// The moment that it is about, for machines.
+    pub(super) time: Option<String>,
+}
+
 /// How an interrupt ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Closing {
@@ -85,6 +98,18 @@ impl Asked {
         let first_question = || self.data["questions"][0]["question"].as_str();
         let named = ["title", "eventType", "customKind", "prompt"].iter().find_map(|name| self.text(name));
         named.or_else(first_question).unwrap_or_else(|| words::kind(self.kind)).to_owned()
+    }
+
+    /// What is known about it, line by line.
+    pub(super) fn facts(&self, now: Millis) -> Vec<Fact> {
+        let plain = |name, text: &str| Fact { name, text: text.to_owned(), time: None };
+        let timed = |name, text, at| Fact { name, text, time: Some(rfc3339(at)) };
+        let due = |at| timed("Due", format!("{} ({})", words::due(at, now), words::moment(at)), at);
+        let asked = timed("Asked", words::ago(self.requested_at, now), self.requested_at);
+        let mut facts = vec![plain("Kind", words::kind(self.kind)), asked];
+        facts.extend(self.deadline.filter(|_| self.closing.is_none()).map(due));
+        facts.extend([plain("Workflow", &self.workflow), plain("Node", &self.node), plain("Run", &self.run)]);
+        facts
     }
 
     /// Who may decide; nobody named means everybody who may answer.

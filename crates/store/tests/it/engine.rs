@@ -181,7 +181,7 @@ impl Drop for Stalled<'_> {
 }
 
 /// How long a test waits for something that should have happened long ago before it calls it a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// An answer that may not have come yet.
 pub(crate) struct Pending(oneshot::Receiver<Result<(), Error>>);

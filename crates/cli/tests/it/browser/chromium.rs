@@ -41,7 +41,13 @@ impl Chromium {
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 0</dev/null 1>&2", "sh"])
             .arg(binary())
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+            ])
             .args(["--no-first-run", "--disable-background-networking", "--disable-component-update"])
             .args(["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-pipe"])
             .arg(format!("--user-data-dir={}", profile.path().join("profile").display()))
@@ -63,8 +69,15 @@ impl Chromium {
                 text.clear();
             }
         });
-        let mut browser =
-            Self { child, input, messages, session: None, last: 0, complaints: Vec::new(), _profile: profile };
+        let mut browser = Self {
+            child,
+            input,
+            messages,
+            session: None,
+            last: 0,
+            complaints: Vec::new(),
+            _profile: profile,
+        };
         browser.set_up(window);
         browser
     }
@@ -77,7 +90,8 @@ impl Chromium {
             self.ask(&format!("{domain}.enable"), json!({}));
         }
         let Window { width, height, scripts, dark } = *window;
-        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.ask("Emulation.setDeviceMetricsOverride", metrics);
         self.ask("Emulation.setScriptExecutionDisabled", json!({ "value": !scripts }));
         let scheme = if dark { "dark" } else { "light" };

@@ -31,7 +31,10 @@ async fn accept(window: &Window) {
     let html = browser.html();
     assert!(html.contains("<strong>Accepted</strong> by <strong>dev</strong>"), "{html}");
     let resolved = answer_of(&server, &run).await;
-    assert_eq!((&resolved["outcome"], &resolved["resumeValue"]["feedback"]), (&json!("resolved"), &json!("Well done")));
+    assert_eq!(
+        (&resolved["outcome"], &resolved["resumeValue"]["feedback"]),
+        (&json!("resolved"), &json!("Well done"))
+    );
     browser.follow("header button");
     browser.go(&format!("{url}/inbox"));
     assert_eq!(browser.path(), "/sign-in", "the browser has forgotten who it was");
@@ -122,6 +125,10 @@ async fn the_docs_have_pictures_of_the_pages() {
     }
     for name in ["inbox.png", "answer.png"] {
         let picture = std::fs::read(images.join(name)).unwrap_or_default();
-        assert!(picture.starts_with(b"\x89PNG") && picture.len() < 100_000, "{name}: {} bytes", picture.len());
+        assert!(
+            picture.starts_with(b"\x89PNG") && picture.len() < 100_000,
+            "{name}: {} bytes",
+            picture.len()
+        );
     }
 }

@@ -80,13 +80,21 @@ async fn an_approval_is_shown_decided_and_shown_again() {
         ] {
             assert!(page.says(text), "{text}: {}", page.html);
         }
-        let page = person.fill_in(&path, &[("action", action), ("feedback", "As <agreed>\r\nyesterday")]).await;
+        let page =
+            person.fill_in(&path, &[("action", action), ("feedback", "As <agreed>\r\nyesterday")]).await;
         assert_eq!(page.leads_to(), path);
         let resolved = answer_of(&server, &run).await;
-        assert_eq!((&resolved["outcome"], &resolved["resolvedBy"]), (&json!(outcome), &json!("ada@example.com")));
+        assert_eq!(
+            (&resolved["outcome"], &resolved["resolvedBy"]),
+            (&json!(outcome), &json!("ada@example.com"))
+        );
         assert_eq!(resolved["resumeValue"]["feedback"], "As <agreed>\nyesterday");
         let page = person.get(&path).await;
-        assert!(page.says(&format!("<strong>{word}</strong> by <strong>ada@example.com</strong>")), "{}", page.html);
+        assert!(
+            page.says(&format!("<strong>{word}</strong> by <strong>ada@example.com</strong>")),
+            "{}",
+            page.html
+        );
         assert!(page.says("As &#60;agreed&#62;") && !page.says("<form class=\"answer\""), "{}", page.html);
     }
 }
@@ -127,7 +135,11 @@ async fn only_those_who_are_named_may_decide() {
     let path = format!("/inbox/{run}/{id}");
     let bob = Person::with_key(&server, &keys[1]).await;
     let page = bob.get(&path).await;
-    assert!(page.says("You are not among those who may decide this.") && !page.says("Accept"), "{}", page.html);
+    assert!(
+        page.says("You are not among those who may decide this.") && !page.says("Accept"),
+        "{}",
+        page.html
+    );
     let page = bob.post(&path, &[("form-token", page.token()), ("action", "accept")]).await;
     assert_eq!(page.status, StatusCode::FORBIDDEN, "{}", page.html);
     let ada = Person::with_key(&server, &keys[0]).await;
@@ -187,7 +199,11 @@ async fn what_an_event_said_can_be_given_by_hand() {
     let (run, id) = asked(&server, "event").await;
     let (path, person) = (format!("/inbox/{run}/{id}"), Person::with_key(&server, &server.key).await);
     let page = person.get(&path).await;
-    assert!(page.says("<h1>stripe.checkout.completed</h1>") && page.says("&#34;order&#34;: 17"), "{}", page.html);
+    assert!(
+        page.says("<h1>stripe.checkout.completed</h1>") && page.says("&#34;order&#34;: 17"),
+        "{}",
+        page.html
+    );
     let page = person.fill_in(&path, &[("json", "{\"order\": 18}")]).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "another order's event");
     assert!(page.says("\n{&#34;order&#34;: 18}</textarea>"), "{}", page.html);
@@ -226,7 +242,8 @@ async fn nothing_that_a_workflow_says_becomes_part_of_the_page() {
         "id": marker, "question": marker,
         "schema": { "description": marker, "oneOf": [{ "const": marker, "title": marker }], "default": marker },
     });
-    let payload = json!({ "kind": "clarification", "data": { "questions": [question], "contextType": marker } });
+    let payload =
+        json!({ "kind": "clarification", "data": { "questions": [question], "contextType": marker } });
     site.workflow(&asking("clarification", payload));
     let custom = json!({ "customKind": marker, "payload": marker });
     site.workflow(&asking("custom", json!({ "kind": "custom", "data": custom })));
@@ -235,10 +252,15 @@ async fn nothing_that_a_workflow_says_becomes_part_of_the_page() {
     for workflow in ["approval", "clarification", "custom"] {
         let (run, id) = asked(&server, workflow).await;
         let path = format!("/inbox/{run}/{id}");
-        let written = person.fill_in(&path, &[("json", marker), ("feedback", marker), ("action", marker)]).await;
+        let written =
+            person.fill_in(&path, &[("json", marker), ("feedback", marker), ("action", marker)]).await;
         assert!(written.status.is_client_error(), "{written:?}");
         for page in [person.get("/inbox").await, person.get(&path).await, written] {
-            assert!(page.says("alert(1)") && !page.says("<script") && !page.says("<b onclick"), "{}", page.html);
+            assert!(
+                page.says("alert(1)") && !page.says("<script") && !page.says("<b onclick"),
+                "{}",
+                page.html
+            );
         }
     }
     let filtered = person.get("/inbox?title=%22%3E%3Cscript%3E").await;
@@ -268,5 +290,8 @@ async fn an_answer_needs_the_session_that_its_form_was_made_for() {
     let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(snapshot["status"], "waiting-approval");
     let bearer = nobody.request(Method::GET, &path).bearer_auth(&server.key);
-    assert!(nobody.send(bearer).await.leads_to().starts_with("/sign-in"), "pages know people by their cookie alone");
+    assert!(
+        nobody.send(bearer).await.leads_to().starts_with("/sign-in"),
+        "pages know people by their cookie alone"
+    );
 }

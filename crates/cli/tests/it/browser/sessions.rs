@@ -53,8 +53,9 @@ async fn only_a_key_that_holds_and_may_answer_signs_in() {
 #[tokio::test]
 async fn a_session_ends_with_its_key_and_after_a_working_day() {
     let site = Site::new();
-    let [revoked, brief, lasting] = [site.key("default"), site.key("default").expires_in("1h"), site.key("default")]
-        .map(|key| key.scopes("approvals:respond").make());
+    let [revoked, brief, lasting] =
+        [site.key("default"), site.key("default").expires_in("1h"), site.key("default")]
+            .map(|key| key.scopes("approvals:respond").make());
     let server = site.start(&["--test-clock"]);
     let is_in = async |person: &Person<'_>| match person.get("/inbox").await {
         page if page.status == StatusCode::OK => true,
@@ -140,7 +141,8 @@ async fn a_form_counts_only_from_a_page_of_ours() {
         assert_eq!(page.status, StatusCode::FORBIDDEN, "{page:?}");
         assert!(!page.headers.contains_key(SET_COOKIE) && page.says("was not sent from a page"), "{page:?}");
     }
-    let json = person.request(Method::POST, "/sign-in").header(ORIGIN, ours).json(&json!({ "key": server.key }));
+    let json =
+        person.request(Method::POST, "/sign-in").header(ORIGIN, ours).json(&json!({ "key": server.key }));
     assert_eq!(person.send(json).await.status, StatusCode::BAD_REQUEST);
     for request in [form().header(ORIGIN, ours), form().header("sec-fetch-site", "same-origin")] {
         assert_eq!(person.send(request).await.leads_to(), "/inbox");

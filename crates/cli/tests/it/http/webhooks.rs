@@ -38,7 +38,7 @@ async fn until(server: &Server, id: &str, stands: impl Fn(&Value) -> bool) -> Va
         if stands(&shown) {
             return shown;
         }
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{shown}");
+        assert!(began.elapsed() < PATIENCE, "{shown}");
         tokio::task::yield_now().await;
     }
 }

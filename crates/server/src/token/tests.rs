@@ -1,0 +1,1 @@
+//! Tokens: what they say, and what is refused.
