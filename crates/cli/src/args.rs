@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::scaffold;
 
 pub(crate) use access::{
-    CreateKeyArgs, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs, PeopleVerb, RotateKeyArgs,
-    SetPersonArgs,
+    CreateKeyArgs, KeyringArgs, KeyringVerb, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs,
+    PeopleVerb, RotateKeyArgs, SetPersonArgs,
 };
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
@@ -46,6 +46,8 @@ pub(crate) enum Verb {
     Webhook(WebhookArgs),
     /// Make, list, rotate and revoke API keys, in a data directory or on a server
     Keys(KeysArgs),
+    /// Rotate, list and retire the secrets that sign and encrypt
+    Keyring(KeyringArgs),
     /// Keep the directory of people on a server: their roles, groups and addresses
     People(PeopleArgs),
     /// Check a data directory: fold every journal, compare everything derived from it

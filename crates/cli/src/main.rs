@@ -12,6 +12,7 @@ mod definition_file;
 mod draw;
 mod exit;
 mod follow;
+mod keyring;
 mod keys;
 mod output;
 mod people;
@@ -52,6 +53,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Webhook(webhook) => webhook::dispatch(webhook).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
+        Verb::Keyring(keyring) => keyring::dispatch(keyring).await,
         Verb::People(people) => people::dispatch(people).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Compact(args) => compact::compact(args).await,

@@ -52,7 +52,7 @@ impl Run {
             Form::Clarification => clarify(&payload(gate.form, config, defaults), context),
             Form::Interrupt => interrupt(&config, context),
             Form::ApprovalRequest => request_approval(&payload(gate.form, config, defaults), context),
-            Form::FormRequest => request_form(&payload(gate.form, config, defaults), context),
+            Form::Fields => request_form(&payload(gate.form, config, defaults), context),
             Form::AskUser => ask_user(&payload(gate.form, config, defaults), context),
         }
     }
@@ -112,7 +112,7 @@ fn payload(form: Form, mut config: JsonMap, defaults: Defaults<'_>) -> Json {
     let timeout = config.remove("timeoutMs").or_else(|| seconds.as_ref().map(milliseconds));
     asked.extend(timeout.map(|value| ("timeoutMs".to_owned(), value)));
     let data = match form {
-        Form::FormRequest => form_questions(&mut config),
+        Form::Fields => form_questions(&mut config),
         Form::AskUser => one_question(&mut config),
         Form::Clarification | Form::Interrupt => config,
         Form::Approval | Form::ApprovalRequest => approval_data(config, defaults),

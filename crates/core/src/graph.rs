@@ -247,7 +247,7 @@ impl Kind {
             Self::ClarificationGate => Some(Form::Clarification),
             Self::Interrupt => Some(Form::Interrupt),
             Self::ApprovalRequest => Some(Form::ApprovalRequest),
-            Self::FormRequest => Some(Form::FormRequest),
+            Self::FormRequest => Some(Form::Fields),
             Self::AskUser => Some(Form::AskUser),
             _ => None,
         }

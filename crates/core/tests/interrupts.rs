@@ -407,7 +407,7 @@ mod context {
     use super::*;
 
     fn call(run: &Run, payload: &Value) -> Result<Json, Stop> {
-        run.context("gate").unwrap().interrupt(&Json::of(payload))
+        run.context("gate").expect("there is such a node").interrupt(&Json::of(payload))
     }
 
     #[test]

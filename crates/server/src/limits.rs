@@ -274,6 +274,9 @@ pub const READ_TOKEN_MS: i64 = 30 * 60 * 1000;
 /// How long a token in a notification lives if the interrupt has no deadline: nobody sends a second notification soon.
 pub const NOTICE_TOKEN_MS: i64 = 7 * 24 * 3_600_000;
 
+/// Secrets in a keyring. Each is tried for a key whose text somebody chose, and whoever rotates so often retires as well.
+pub const KEYRING_SECRETS_MAX: usize = 32;
+
 /// How long somebody who signed in at the inbox stays so: a working day.
 pub const SESSION_MS_MAX: i64 = 8 * 3_600_000;
 

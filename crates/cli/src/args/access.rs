@@ -154,6 +154,43 @@ pub(crate) struct RotateKeyArgs {
 }
 
 #[derive(ClapArgs)]
+pub(crate) struct KeyringArgs {
+    /// Data directory that the keyring belongs to
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", global = true, default_value = "abide-data")]
+    pub(crate) data: PathBuf,
+    /// Keyring file; by default beside the data directory, as DIR.keyring
+    #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE", global = true)]
+    pub(crate) keyring: Option<PathBuf>,
+    /// Print JSON instead of text for people
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) verb: KeyringVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeyringVerb {
+    /// Add a secret that signs and encrypts from now on; what was made with the old ones still works
+    #[command(after_help = "A running server takes the new secret up by itself.")]
+    Rotate,
+    /// List the secrets by their ids, never what they are
+    List,
+    /// Drop an old secret; links that were signed with it stop working
+    #[command(
+        after_help = "No server may be running on the data directory. Secrets of users and of webhooks are encrypted \
+                      anew first. API keys can't be: as long as one in force was made under the old secret, it is kept, \
+                      unless --force is given."
+    )]
+    Retire {
+        /// The secret's id, as `abide keyring list` shows it
+        kid: u32,
+        /// Retire it even if API keys stop working
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(ClapArgs)]
 pub(crate) struct PeopleArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,

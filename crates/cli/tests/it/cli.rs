@@ -4,6 +4,7 @@ mod compact;
 mod exit;
 mod feedback;
 mod help;
+mod keyring;
 mod keys;
 mod people;
 mod pipes;

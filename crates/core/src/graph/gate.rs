@@ -25,7 +25,7 @@ pub(crate) enum Form {
     /// `core.hitl.approval-request`.
     ApprovalRequest,
     /// `core.hitl.form-request`.
-    FormRequest,
+    Fields,
     /// `core.hitl.ask-user`.
     AskUser,
 }
@@ -68,14 +68,14 @@ impl Form {
                 "key",
                 "resumeSchema",
             ],
-            Self::FormRequest => &["formSchema", "contextType", "key", "resumeSchema", "deadlineSeconds"],
+            Self::Fields => &["formSchema", "contextType", "key", "resumeSchema", "deadlineSeconds"],
             Self::AskUser => &["question", "schema", "contextType", "key", "resumeSchema", "deadlineSeconds"],
         }
     }
 
     /// Whether it asks by the second name of the primitive.
     pub(crate) fn uses_alias(self) -> bool {
-        matches!(self, Self::ApprovalRequest | Self::FormRequest | Self::AskUser)
+        matches!(self, Self::ApprovalRequest | Self::Fields | Self::AskUser)
     }
 }
 

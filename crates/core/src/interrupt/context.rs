@@ -85,17 +85,21 @@ impl<'a> NodeContext<'a> {
 
     /// Asks, and stops until there is an answer.
     pub fn interrupt(&mut self, payload: &Json) -> Result<Json, Stop> {
-        self.ask(Ask::read(payload).map_err(refused)?)
+        self.ask(Ask::read(payload).map_err(|problems| refused(&problems))?)
     }
 
     /// [`Self::interrupt`] under its second name, which also knows the second names of the fields.
     pub fn suspend(&mut self, payload: &Json) -> Result<Json, Stop> {
-        self.ask(Ask::read_alias(payload).map_err(refused)?)
+        self.ask(Ask::read_alias(payload).map_err(|problems| refused(&problems))?)
     }
 
     /// Asks for several things at once, and stops until there is an answer to each.
     pub fn all(&mut self, payloads: &[Json]) -> Result<Vec<Json>, Stop> {
-        let asks: Vec<Ask> = payloads.iter().map(Ask::read).collect::<Result<_, _>>().map_err(refused)?;
+        let asks: Vec<Ask> = payloads
+            .iter()
+            .map(Ask::read)
+            .collect::<Result<_, _>>()
+            .map_err(|problems| refused(&problems))?;
         let answers: Vec<Result<Json, Stop>> = asks.into_iter().map(|ask| self.ask(ask)).collect();
         // What makes no sense is told before anything is waited for.
         if let Some(failed) = answers.iter().find_map(|answer| match answer {
@@ -200,7 +204,7 @@ fn check_same(ask: &Ask, key: &str, kind: InterruptKind, schema: Option<&Json>) 
     Err(Stop::Failed(Failure::new("interrupt_key_conflict", message)))
 }
 
-fn refused(problems: Vec<Problem>) -> Stop {
+fn refused(problems: &[Problem]) -> Stop {
     let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
     Stop::Failed(Failure::new("invalid_interrupt", told.join("; ")))
 }

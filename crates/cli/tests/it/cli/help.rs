@@ -37,6 +37,7 @@ fn every_command_has_its_help() {
         "webhook add",
         "keys revoke",
         "keys rotate",
+        "keyring retire",
         "people import",
         "verify",
         "compact",

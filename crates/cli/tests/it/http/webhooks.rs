@@ -54,7 +54,7 @@ fn hmac(secret: &[u8], message: &[u8]) -> String {
     hex(&sha256(&[&key.map(|byte| byte ^ 0x5c)[..], &inner].concat()))
 }
 
-fn check_signature(post: &Post, secret: &str) {
+pub(super) fn check_signature(post: &Post, secret: &str) {
     let timestamp = post.header("x-openwop-timestamp");
     let message = [timestamp.as_bytes(), b".", &post.body].concat();
     let expected = format!("sha256={}", hmac(secret.as_bytes(), &message));
