@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Failure, Parent};
-use crate::{InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Trace};
+use crate::{InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Sought, Trace};
 
 /// One thing to do. The store writes it in the transaction that holds its event.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +81,10 @@ pub struct OpenInterrupt {
     pub title: String,
     /// The event that resolves it, if one does.
     pub event_type: Option<String>,
+    /// What such an event is found by.
+    pub sought: Option<Sought>,
+    /// What a custom one is called by those who agreed on it.
+    pub custom_kind: Option<String>,
     /// Who may answer; everybody if it is empty.
     pub approvers: Vec<String>,
     /// When it was asked for.

@@ -12,6 +12,7 @@ mod external;
 mod form;
 mod legacy;
 mod payload;
+mod sought;
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,6 +24,7 @@ pub(crate) use context::{Answered, Call};
 pub use context::{NodeContext, Open, Stop};
 pub use external::{Occurrence, correlates, scheduled_time};
 pub use payload::{Ask, Unbuilt};
+pub use sought::Sought;
 
 use crate::journal::Salt;
 use crate::{hex, sha256};

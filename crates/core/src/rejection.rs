@@ -57,7 +57,7 @@ pub enum Rejection {
     #[error("the event is not the one that is waited for: {}", listed(.0))]
     Mismatch(Vec<SchemaError>),
     /// What waits for an answer can't be paused.
-    #[error("the run waits for an answer; it can't be paused")]
+    #[error("the run waits for an answer")]
     Waiting(Waiting),
     /// Something the caller gave is wrong.
     #[error("{message}")]

@@ -11,7 +11,9 @@ use crate::gate::Bodied;
 use crate::interrupt::{Action, Answered, Ask, Call, Checked, NodeContext, Open, Stop, scheduled_time};
 use crate::ports::Inputs;
 use crate::run::Ending;
-use crate::{Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Waiting};
+use crate::{
+    Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Sought, Waiting,
+};
 
 /// Who closes what nobody answered.
 pub(crate) const BY_TIMEOUT: &str = "system:timeout";
@@ -319,13 +321,18 @@ impl Run {
             data: asked.data.clone(),
         };
         let data: JsonMap = asked.data.parse().unwrap_or_default();
+        let text = |key: &str| data.get(key).and_then(|text| text.parse::<String>().ok());
+        let is_event = asked.kind == InterruptKind::ExternalEvent;
+        let is_custom = asked.kind == InterruptKind::Custom && !asked.sensitive;
         let texts = |key: &str| data.get(key).and_then(|list| list.parse::<Vec<String>>().ok());
         OpenInterrupt {
             id: asked.interrupt_id,
             node: node.id.clone(),
             kind: asked.kind,
             title: if asked.sensitive { node.id.to_string() } else { ask.title() },
-            event_type: data.get("eventType").and_then(|text| text.parse().ok()),
+            event_type: is_event.then(|| text("eventType")).flatten(),
+            sought: is_event.then(|| Sought::of(&asked.data)).flatten(),
+            custom_kind: is_custom.then(|| text("customKind")).flatten(),
             approvers: texts("approversList").unwrap_or_default(),
             requested_at: open.at,
             deadline: open.deadline(),

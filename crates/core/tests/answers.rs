@@ -1,6 +1,5 @@
 //! What holds for any question and any answer, however they are written.
 
-
 use abide_core::{
     Answerer, Ask, InterruptKind, Json, Refused, check_answer, correlates, limits, scheduled_time,
 };

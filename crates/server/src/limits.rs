@@ -29,6 +29,9 @@ pub const SECRET_CHARS_MIN: usize = abide_engine::limits::HTTP_SECRET_CHARS_MIN;
 /// Children that are shown with a run; a run may have any number.
 pub const CHILD_RUNS_MAX: usize = 100;
 
+/// Runs below a run that are looked at to tell whether it waits for an answer. Beyond that it is shown as running.
+pub const MIRRORED_RUNS_MAX: usize = 100;
+
 /// Levels of nesting in a request body. What is let in is shown inside other objects, and common JSON
 /// readers stop at 128.
 pub const BODY_DEPTH_MAX: usize = 100;

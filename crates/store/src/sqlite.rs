@@ -9,6 +9,8 @@ mod annotations;
 mod audit;
 mod deliveries;
 mod erase;
+mod external;
+mod inbox;
 mod migrate;
 mod open;
 mod queue;
@@ -29,6 +31,8 @@ use tokio::sync::oneshot;
 
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
+use crate::external::{Callbacks, ExternalEvents};
+use crate::inbox::Inbox;
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
 use crate::{
@@ -370,6 +374,18 @@ impl Store for Sqlite {
     }
 
     fn webhooks(&self) -> &dyn Webhooks {
+        self
+    }
+
+    fn inbox(&self) -> &dyn Inbox {
+        self
+    }
+
+    fn external_events(&self) -> &dyn ExternalEvents {
+        self
+    }
+
+    fn callbacks(&self) -> &dyn Callbacks {
         self
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
+use crate::external::{Callbacks, ExternalEvents};
+use crate::inbox::Inbox;
 use crate::webhooks::Webhooks;
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
@@ -175,6 +177,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Webhooks, and what is on its way to them.
     fn webhooks(&self) -> &dyn Webhooks;
+
+    /// Interrupts that wait for an answer.
+    fn inbox(&self) -> &dyn Inbox;
+
+    /// Events that others tell of.
+    fn external_events(&self) -> &dyn ExternalEvents;
+
+    /// Who is to be told that an interrupt is open.
+    fn callbacks(&self) -> &dyn Callbacks;
 
     /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
     fn put_person(&self, person: Person) -> Answer<'_, ()>;

@@ -156,19 +156,32 @@ pub(super) async fn give(
     if status.is_server_error() {
         return Err(refused.into());
     }
-    page.refused = reasons(refused);
+    (page.problems, page.refused) = reasons(refused);
     Ok(html::page(status, &page))
 }
 
-/// Why an answer was not taken: all that is known of it.
-fn reasons(refused: ApiError) -> Vec<String> {
-    let told = |problem: &Value| {
-        let (place, message) = (problem["place"].as_str(), problem["message"].as_str()?);
-        Some(place.map_or_else(|| message.to_owned(), |place| format!("{place}: {message}")))
-    };
-    let listed = refused.detail("problems").and_then(Value::as_array);
-    let problems: Vec<String> = listed.into_iter().flatten().filter_map(told).collect();
-    if problems.is_empty() { vec![refused.into_words().1] } else { problems }
+/// Why an answer was not taken: what is wrong with which field, and the rest.
+fn reasons(refused: ApiError) -> (Vec<(String, String)>, Vec<String>) {
+    let listed = refused.detail("problems").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let (mut fields, mut others) = (Vec::new(), Vec::new());
+    for problem in listed {
+        let text = |name: &str| problem[name].as_str().unwrap_or_default();
+        match (field_at(text("path")), text("path")) {
+            (Some(field), _) => fields.push((field, text("message").to_owned())),
+            (None, "") => others.push(text("message").to_owned()),
+            (None, path) => others.push(format!("{path}: {}", text("message"))),
+        }
+    }
+    if fields.is_empty() && others.is_empty() {
+        others.push(refused.into_words().1);
+    }
+    (fields, others)
+}
+
+/// The field whose answer stands at this place: answers are sent in the order of the questions.
+fn field_at(path: &str) -> Option<String> {
+    let index = path.strip_prefix("/answers/")?.split('/').next()?;
+    index.parse::<usize>().ok().map(questions::field_name)
 }
 
 fn closed(

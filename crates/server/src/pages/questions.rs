@@ -66,7 +66,7 @@ pub(super) fn of(data: &Value) -> Vec<Question> {
         let (asks, nullable) = Asks::of(schema.unwrap_or(&none));
         Question {
             id: asked["id"].as_str().unwrap_or_default().to_owned(),
-            name: format!("q{ix}"),
+            name: field_name(ix),
             text: asked["question"].as_str().unwrap_or_default().to_owned(),
             hint: text("description").or_else(|| text("title")),
             asks,
@@ -75,6 +75,11 @@ pub(super) fn of(data: &Value) -> Vec<Question> {
         }
     };
     asked.iter().enumerate().map(question).collect()
+}
+
+/// What the field of a question is called.
+pub(super) fn field_name(index: usize) -> String {
+    format!("q{index}")
 }
 
 impl Asks {

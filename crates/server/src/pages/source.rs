@@ -1,16 +1,18 @@
 //! Where pages get what they show, and where answers go.
 
 use abide_core::{
-    Event, InterruptId, InterruptKind, Json, Key, Millis, NodeEvent, Rejection, Run, RunId, event,
+    Answerer, Event, InterruptId, InterruptKind, Json, Key, Millis, NodeEvent, Rejection, Run, RunId, event,
 };
 use abide_engine::Error as EngineError;
+use abide_store::{InboxQuery, InterruptRow};
 use serde_json::Value;
 
-use super::view::{Asked, Closing, InboxPage};
+use super::view::{Asked, Closing, InboxPage, InboxRow};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::limits;
+use crate::openwop::interrupts::{self, Given, Way};
 
 /// Which part of the list is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +22,38 @@ pub(super) struct Filter {
     pub(super) cursor: Option<String>,
 }
 
-/// What waits in a tenant.
-pub(super) async fn inbox(_app: &App, _who: &Principal, _filter: &Filter) -> Result<InboxPage> {
-    Ok(InboxPage::default())
+/// What waits in a tenant, oldest first.
+pub(super) async fn inbox(app: &App, who: &Principal, filter: &Filter) -> Result<InboxPage> {
+    let wrong = |_| ApiError::invalid("cursor", "This page of the inbox is no more. Begin with the first.");
+    let query = InboxQuery {
+        kind: filter.kind,
+        title: filter.title.clone(),
+        after: filter.cursor.as_deref().map(str::parse).transpose().map_err(wrong)?,
+        ..InboxQuery::of(who.tenant, limits::INBOX_PAGE_MAX)
+    };
+    let inbox = app.engine().store().inbox();
+    let page = inbox.list(query).await?;
+    let by_kind = inbox.counts(who.tenant).await?;
+    Ok(InboxPage {
+        rows: page.rows.into_iter().map(row).collect(),
+        next: page.next.map(|next| next.to_string()),
+        total: by_kind.iter().map(|(_, open)| open).sum(),
+        by_kind,
+    })
+}
+
+fn row(row: InterruptRow) -> InboxRow {
+    let open = row.open;
+    InboxRow {
+        run: row.run.to_string(),
+        id: open.id.to_string(),
+        workflow: row.workflow.to_string(),
+        node: open.node.to_string(),
+        kind: open.kind,
+        title: open.title,
+        requested_at: open.requested_at,
+        deadline: open.deadline,
+    }
 }
 
 /// An interrupt of a run, open or not.
@@ -113,7 +144,10 @@ async fn past(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
     found.map(|found| Asked { closing: Some(unknown), ..found }).ok_or_else(nothing)
 }
 
-/// Answers an interrupt.
-pub(super) async fn resolve(_app: &App, _who: &Principal, _asked: &Asked, _value: Value) -> Result<()> {
-    Ok(())
+/// Answers an interrupt, as every way of answering does.
+pub(super) async fn resolve(app: &App, who: &Principal, asked: &Asked, value: Value) -> Result<()> {
+    let (Ok(run), Ok(id)) = (asked.run.parse::<RunId>(), asked.id.parse()) else { return Err(nothing()) };
+    let by = Answerer { principal: who.name.clone(), may_act_for_others: who.act_as };
+    let given = Given { key: run.of(who.tenant), id, value: Json::of(&value), by, way: Way::Key };
+    interrupts::resolve(app, given, None).await.map(|_| ())
 }

@@ -3,6 +3,7 @@
 use abide_core::{Key, Status, TaskId};
 use rusqlite::{Connection, Row};
 
+use super::inbox;
 use super::reader::{LISTED, key, listed, message, run_id};
 use crate::sql::ENDED;
 use crate::{Beside, Expected, Listed, Totals};
@@ -60,7 +61,8 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Expected) -> r
         Some(held) if claim.exists((named.0, &*held.workflow, &held.scope, named.1))? => Some(held),
         _ => None,
     };
-    Ok(Beside { timers, tasks, heard, sent, children, claim })
+    let interrupts = inbox::of_run(connection, key)?;
+    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts })
 }
 
 /// The columns node and execution, from `at` on.
@@ -80,7 +82,19 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
         events: count("events")?,
         children: count("children")?,
         claims: claims(connection)?,
+        interrupts: count("interrupts")?,
+        miscounted: miscounted(connection)?,
     })
+}
+
+/// How many kinds of interrupts of a tenant are not as many as is said.
+fn miscounted(connection: &Connection) -> rusqlite::Result<u64> {
+    const SAID: &str = "SELECT tenant, kind, open FROM interrupt_counts WHERE open <> 0";
+    const THERE: &str = "SELECT tenant, kind, count(*) FROM interrupts GROUP BY tenant, kind";
+    let sql = format!(
+        "SELECT (SELECT count(*) FROM ({SAID} EXCEPT {THERE})) + (SELECT count(*) FROM ({THERE} EXCEPT {SAID}))"
+    );
+    connection.query_row(&sql, [], |row| row.get(0))
 }
 
 fn claims(connection: &Connection) -> rusqlite::Result<u64> {

@@ -321,7 +321,7 @@ pub(super) fn readable<T>(
     Ok(read)
 }
 
-fn is_conversion(error: &rusqlite::Error) -> bool {
+pub(super) fn is_conversion(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(
         error,
