@@ -1,9 +1,11 @@
 //! The command line, as people and scripts see it: what it prints, where, and how it exits.
 
+mod bench;
 mod compact;
 mod exit;
 mod feedback;
 mod help;
+mod inbox;
 mod keyring;
 mod keys;
 mod people;

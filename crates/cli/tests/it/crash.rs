@@ -4,10 +4,12 @@
 //! `ABIDE_CRASH_SEED` repeats the choices of a run, though not its timing. `ABIDE_CRASH_ROUNDS` sets the
 //! number of kills, for a big run by hand.
 
+mod answers;
 mod dice;
 mod families;
 mod journals;
 mod load;
+mod replay;
 mod webhooks;
 mod workflows;
 

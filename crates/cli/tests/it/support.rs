@@ -435,6 +435,10 @@ impl Server {
             let rests = |reason: &Value| match reason["kind"].as_str().unwrap() {
                 // The times are all written alike, so the later one is the greater text.
                 "delay" | "retry" | "timeout" => reason["until"].as_str() > clock["now"].as_str(),
+                // Nobody answers but the test.
+                "approval" | "input" | "event" => {
+                    reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()
+                }
                 "child" => open.contains(&&reason["childRunId"]),
                 kind => kind == "hold",
             };
