@@ -217,6 +217,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         signer,
         test_clock,
         otlp: otlp.clone(),
+        public_url: config.public_url.clone(),
     });
     Ok(Server { app, engine, listener, url, signals, otlp })
 }

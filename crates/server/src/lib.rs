@@ -21,6 +21,7 @@
 //! | signed links that answer an interrupt | `token.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
+//! | the inbox and the answer page in a browser | `pages.rs` and `pages/` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
@@ -54,6 +55,7 @@ mod operation;
 mod otlp;
 mod outgoing;
 mod page;
+mod pages;
 mod people_api;
 mod rates;
 mod reseal;
