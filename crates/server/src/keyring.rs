@@ -134,6 +134,11 @@ impl Keyring {
         Some(plain.to_vec())
     }
 
+    /// Whether it has the secret with this id.
+    pub fn holds(&self, kid: u32) -> bool {
+        self.keys.iter().any(|key| key.kid == kid)
+    }
+
     /// A secret that is the same whenever it is asked for, known to whoever has the keyring.
     pub fn derive(&self, purpose: &str) -> String {
         let first = self.keys.first().expect("a keyring has at least one key");

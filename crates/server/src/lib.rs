@@ -19,6 +19,7 @@
 //! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
+//! | what runs keep secret, on the disk | `sealing.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
@@ -55,6 +56,7 @@ mod rates;
 mod routes;
 mod schemas;
 mod scope;
+mod sealing;
 mod secrets;
 mod secrets_api;
 mod shape;
@@ -76,6 +78,7 @@ pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
 pub use otlp::Otlp;
 pub use rates::Rates;
 pub use scope::{Scope, Scopes};
+pub use sealing::RunSealer;
 pub use secrets::SecretStore;
 pub use time::rfc3339;
 pub use webhooks::Signer;

@@ -8,6 +8,7 @@ mod access;
 mod commit;
 mod error;
 mod rows;
+mod sealing;
 mod sql;
 mod sqlite;
 mod store;
@@ -21,6 +22,7 @@ pub use rows::{
     MessageRow, NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals,
     WorkflowVersion,
 };
+pub use sealing::{Sealer, Sealing};
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};

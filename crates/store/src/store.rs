@@ -138,6 +138,10 @@ pub trait Store: Send + Sync + 'static {
     /// in proportion to the data, and commits wait meanwhile: for after an erasure, not for every day.
     fn compact(&self) -> Answer<'_, ()>;
 
+    /// The numbers of the keys under which anything here is sealed, in order: of runs, secrets and webhooks. It goes
+    /// through everything there is.
+    fn sealed_kids(&self) -> Answer<'_, Vec<u32>>;
+
     /// What was noted about an aggregate, oldest first.
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>>;
 
