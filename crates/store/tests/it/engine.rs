@@ -264,6 +264,7 @@ pub(crate) fn word<T>(answer: &Result<T, Error>) -> &'static str {
         Err(Error::Damaged { .. }) => "damaged",
         Err(Error::Refused(_)) => "refused",
         Err(Error::Failed(_)) => "failed",
+        Err(Error::Sealed(_)) => "sealed",
         Err(Error::Closed) => "closed",
     }
 }

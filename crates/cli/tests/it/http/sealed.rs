@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use super::outgoing::{ALLOWED, Peer};
+use super::outgoing::Peer;
 use super::*;
 use crate::receiver::Receiver;
 use crate::support::verify;
 
 /// What nobody may find.
 const MARK: &str = "hunter2-marker-4711";
+
+/// A server that says more than it usually does.
+const FLAGS: [&str; 5] = ["--test-clock", "--allow-net", "127.0.0.1/32", "--log", "debug"];
 
 fn step(id: &str, kind: &str, config: Value) -> Value {
     node(id, kind, config, json!({}), json!({}))
@@ -85,7 +88,7 @@ async fn start(server: &Server) -> (String, String) {
     let (status, started) = answer(request).await.unwrap();
     assert_eq!(status, StatusCode::CREATED, "{started}");
     let run = started["runId"].as_str().unwrap().to_owned();
-    super::outgoing::await_events(server, &run, "node.started", 4).await;
+    outgoing::await_events(server, &run, "node.started", 4).await;
     loop {
         let children = shown(server, &run).await["childRuns"].clone();
         if children[0]["status"] == "running" {
@@ -134,7 +137,7 @@ async fn what_is_sensitive_stands_in_no_file_log_stream_or_webhook_and_still_wor
     let (peer, receiver) = (Peer::start(|_, _| (200, MARK.to_owned())).await, Receiver::start().await);
     let site = Site::new();
     site.workflow(&keeper(&peer)).workflow(&helper());
-    let server = site.start(&ALLOWED);
+    let server = site.start(&FLAGS);
     let (status, added) = server.post("/v1/webhooks", &json!({ "url": receiver.url, "events": ["*"] })).await;
     assert_eq!(status, StatusCode::CREATED, "{added}");
     let (run, child) = start(&server).await;
@@ -143,7 +146,7 @@ async fn what_is_sensitive_stands_in_no_file_log_stream_or_webhook_and_still_wor
     demand_unmarked(&site);
     // From here on another key seals, and what the first one sealed still opens.
     rotate(&site.path("data.keyring"));
-    let server = site.start(&ALLOWED);
+    let server = site.start(&FLAGS);
     demand_unmarked(&site);
     server.advance(HOUR_MS).await;
     server.events(&run).await;
@@ -169,7 +172,7 @@ async fn a_keyring_that_is_not_at_hand_is_named_and_takes_no_other_run_down() {
     let peer = Peer::start(|_, _| (200, MARK.to_owned())).await;
     let site = Site::new();
     site.workflow(&keeper(&peer)).workflow(&helper());
-    let server = site.start(&ALLOWED);
+    let server = site.start(&FLAGS);
     let (run, _) = start(&server).await;
     let open = server.start_run("helper", json!({ "given": "nothing special" })).await;
     assert!(server.stop().success());
@@ -189,7 +192,7 @@ async fn a_keyring_that_is_not_at_hand_is_named_and_takes_no_other_run_down() {
     std::fs::copy(&kept, &keyring).unwrap();
     std::fs::write(&keyring, json!({ "version": 1, "keys": [{ "kid": 1, "secret": "5e".repeat(32) }] }).to_string())
         .unwrap();
-    let server = site.start(&ALLOWED);
+    let server = site.start(&FLAGS);
     let (status, refused) = server.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{refused}");
     server.advance(HOUR_MS).await;
@@ -199,7 +202,7 @@ async fn a_keyring_that_is_not_at_hand_is_named_and_takes_no_other_run_down() {
     assert!(server.stop().success());
     // With its own keyring again, the run goes on as if nothing had been.
     std::fs::rename(&kept, &keyring).unwrap();
-    let server = site.start(&ALLOWED);
+    let server = site.start(&FLAGS);
     server.advance(HOUR_MS).await;
     server.events(&run).await;
     assert_eq!(shown(&server, &run).await["nodeStates"]["check"]["outputs"], json!({ "same": true }));
