@@ -79,6 +79,7 @@ async fn a_run_that_hides_nothing_is_kept_as_it_is() {
     assert!(is_marked(&dir), "whoever has the file can read it");
     assert_eq!(store.sealed_kids().await.unwrap(), Vec::<u32>::new());
     store.close().await.unwrap();
+    drop(store);
     let clear = Sqlite::open(&SqliteOptions::new(dir.place())).unwrap();
     assert!(clear.load(key(1)).await.unwrap().is_some(), "no key is needed");
 }
@@ -135,7 +136,11 @@ async fn without_the_keys_a_sealed_run_is_refused_and_no_other() {
 async fn a_sealed_run_is_erased_and_its_chain_still_binds() {
     let dir = DataDir::empty();
     let store = Sqlite::open(&dir.options()).unwrap();
-    let live = live_on(&store, told(1, MARK, &["text"])).await;
+    let (live, mut created) = told(1, MARK, &["text"]);
+    // What the child is told belongs to the child, and stays until it has heard it.
+    created.effects.pop();
+    let live = live_on(&store, (live, created)).await;
+    assert_eq!(store.sealed_kids().await.unwrap(), [7]);
     let erasure = Erasure { at: BEGIN, by: None, reason: None };
     assert!(matches!(store.erase(key(1), erasure).await.unwrap(), Erased::Done { .. }));
     let mut head = Head::new(key(1));
