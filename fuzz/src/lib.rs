@@ -6,8 +6,9 @@
 use std::sync::{Arc, LazyLock};
 
 use abide_core::{
-    Command, Expression, Failure, Graph, Json, JsonMap, Performance, Product, Reached, Report, Run, RunId,
-    Scope, Start, TaskFailure, TaskId, TenantId, TimerId, json_from_yaml, limits,
+    Answerer, Ask, Command, Expression, Failure, Graph, InterruptKind, Json, JsonMap, Performance, Product,
+    Reached, Refused, Report, Run, RunId, Scope, Start, TaskFailure, TaskId, TenantId, TimerId, check_answer,
+    correlates, json_from_yaml, limits, scheduled_time,
 };
 use serde_json::{Value, json};
 
@@ -53,6 +54,47 @@ impl Scope for Values {
 
     fn knows(&self, root: &str) -> bool {
         self.0.contains_key(root)
+    }
+}
+
+/// A question on the first line, and an answer to it on the lines behind: each is read or refused, and what is refused
+/// is told in bounds. An answer that fits gives the node a value that it can read.
+pub fn answer(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (question, answer) = text.split_once('\n').unwrap_or((text, "null"));
+    let Ok(answer) = serde_json::from_str::<Json>(answer) else { return };
+    if let Ok(question) = serde_json::from_str::<Json>(question) {
+        drop(Ask::read_alias(&question));
+        match Ask::read(&question) {
+            Ok(ask) => {
+                assert!(ask.title().chars().count() <= limits::INBOX_TITLE_CHARS_MAX);
+                assert!(ask.same_question(ask.kind, ask.resume_schema.as_ref()), "a question is itself");
+                assert_eq!(Ask::read_alias(&question).ok().as_ref(), Some(&ask), "`suspend` reads the same");
+                drop((ask.unbuilt(), scheduled_time(&ask.data), correlates(&ask.data, &answer)));
+                answered(ask.kind, &ask.data, ask.resume_schema.as_ref(), &answer);
+            }
+            Err(problems) => assert!((1..=limits::PROBLEMS_MAX + 1).contains(&problems.len())),
+        }
+        // What is kept is trusted, but a reader of it never breaks.
+        for kind in InterruptKind::ALL {
+            answered(kind, &question, None, &answer);
+        }
+    }
+}
+
+fn answered(kind: InterruptKind, data: &Json, schema: Option<&Json>, answer: &Json) {
+    let by = Answerer { principal: "somebody".to_owned(), may_act_for_others: true };
+    match check_answer(kind, data, schema, answer, &by, 1) {
+        Ok(checked) => {
+            assert!(checked.value.parse::<Value>().is_ok(), "the node can't read {:?}", checked.value);
+            assert!(!checked.by.is_empty(), "nobody is recorded");
+            assert_eq!(checked.decision.is_some(), kind == InterruptKind::Approval);
+            assert_eq!(checked.answers.is_some(), kind == InterruptKind::Clarification);
+        }
+        Err(Refused::Invalid(errors) | Refused::Mismatch(errors)) => {
+            assert!((1..=limits::SCHEMA_ERRORS_MAX).contains(&errors.len()));
+            assert!(errors.iter().all(|error| error.path.len() + error.message.len() < 1_000));
+        }
     }
 }
 

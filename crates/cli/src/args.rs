@@ -1,6 +1,8 @@
 //! Every command and flag, declared once; help and completions come from here.
 
 mod access;
+mod bench;
+mod inbox;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -13,9 +15,11 @@ use serde_json::Value;
 use crate::scaffold;
 
 pub(crate) use access::{
-    CreateKeyArgs, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs, PeopleVerb, RotateKeyArgs,
-    SetPersonArgs,
+    CreateKeyArgs, KeyringArgs, KeyringVerb, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs,
+    PeopleVerb, RotateKeyArgs, SetPersonArgs,
 };
+pub(crate) use bench::{BenchArgs, BenchVerb};
+pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
 /// A durable runtime for agent workflows that wait for people.
@@ -40,19 +44,27 @@ pub(crate) enum Verb {
     Workflow(WorkflowArgs),
     /// Start, list, show, explain, follow, annotate, cancel and erase runs on a server
     Run(RunArgs),
+    /// List what waits for an answer, oldest first
+    Inbox(InboxArgs),
+    /// Answer what a run asks: shows it, asks, checks, and tells what was recorded
+    Answer(AnswerArgs),
+    /// Tell runs that something happened elsewhere
+    Event(EventArgs),
     /// Keep the secrets that workflows name, on a server
     Secrets(SecretsArgs),
     /// Have events sent to other systems, and see what became of them
     Webhook(WebhookArgs),
     /// Make, list, rotate and revoke API keys, in a data directory or on a server
     Keys(KeysArgs),
+    /// Rotate, list and retire the secrets that sign and encrypt
+    Keyring(KeyringArgs),
     /// Keep the directory of people on a server: their roles, groups and addresses
     People(PeopleArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)
     Compact(CompactArgs),
-    /// Measure this machine: durable steps, runs, parked runs, each beside bare SQLite
+    /// Measure this machine: durable steps, runs, roundtrips with an answer, parked runs
     Bench(BenchArgs),
     /// Print a completion script for your shell
     Completions {
@@ -462,64 +474,6 @@ pub(crate) struct CompactArgs {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct BenchArgs {
-    /// Where to put the scratch data; it is removed afterwards
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(crate) dir: Option<PathBuf>,
-    /// Print JSON instead of text
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    #[command(subcommand)]
-    pub(crate) verb: BenchVerb,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum BenchVerb {
-    /// Durable steps: each on disk before the next begins; then pure stretches, apart
-    Steps {
-        /// Runs at once
-        #[arg(long, default_value_t = 256)]
-        concurrency: usize,
-        /// Steps in each run
-        #[arg(long, default_value_t = 100)]
-        steps: usize,
-        /// Runs in all
-        #[arg(long, default_value_t = 1024)]
-        runs: usize,
-    },
-    /// Whole runs of one step: start to acknowledged end
-    Runs {
-        /// Runs at once; 256 unless told, and over HTTP 64 and 256, one after the other
-        #[arg(long)]
-        concurrency: Option<usize>,
-        /// Runs in all
-        #[arg(long, default_value_t = 50_000)]
-        runs: usize,
-        /// Over HTTP, asking a server in a process of its own, beside the engine alone
-        #[arg(long)]
-        http: bool,
-    },
-    /// Large graphs and deep families: what a node and a child cost as there are more of them
-    Graphs {
-        /// Nodes of the largest graph
-        #[arg(long, default_value_t = 10_000)]
-        nodes: usize,
-        /// Runs in the deepest chain of children
-        #[arg(long, default_value_t = 1_000)]
-        depth: usize,
-    },
-    /// Parked runs: memory, disk, waking one, and starting after a kill
-    Parked {
-        /// Runs to park
-        #[arg(long, default_value_t = 100_000)]
-        runs: usize,
-        /// Bytes of input in each
-        #[arg(long, default_value_t = 0)]
-        payload: usize,
-    },
 }
 
 /// `name=value`, where the value is JSON if it can be read as such, and text otherwise.

@@ -8,8 +8,11 @@ mod graphs;
 mod http;
 mod parked;
 mod rig;
+mod roundtrip;
 mod runs;
+mod server;
 mod steps;
+mod wire;
 
 use std::time::Duration;
 
@@ -35,6 +38,10 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
             runs::bench(dir.path(), concurrency.unwrap_or(256), runs).await?
         }
         BenchVerb::Graphs { nodes, depth } => graphs::bench(dir.path(), nodes, depth).await?,
+        BenchVerb::Roundtrip { concurrency, roundtrips, parked, payload } => {
+            let size = roundtrip::Size { concurrency: concurrency.max(1), roundtrips, parked, payload };
+            roundtrip::bench(dir.path(), &size).await?
+        }
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };
     report.print(args.json)

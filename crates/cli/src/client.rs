@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -11,9 +12,13 @@ use serde_json::Value;
 use crate::args::ClientArgs;
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 /// The server's time in milliseconds, as every answer carries it.
 const NOW: &str = "abide-now";
+
+/// How long after a connection was lost it is tried again: a server that restarts is back by then.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A server and a key.
 #[derive(Clone)]
@@ -90,6 +95,27 @@ impl Client {
         body: &Value,
         headers: &[(&str, &str)],
     ) -> anyhow::Result<Value> {
+        self.send(self.posting(path, body, headers)?).await?.json()
+    }
+
+    /// Posts what counts once however often it is sent: if the connection is lost, it is sent once more. A refusal is an
+    /// answer like any other here.
+    pub(crate) async fn post_surely(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> anyhow::Result<Answer> {
+        let lost = match self.send(self.posting(path, body, headers)?).await {
+            Ok(answer) => return Ok(answer),
+            Err(lost) => lost,
+        };
+        output::say(&format!("{lost:#}\nsending it once more; it counts once"));
+        tokio::time::sleep(AGAIN_AFTER).await;
+        self.send(self.posting(path, body, headers)?).await
+    }
+
+    fn posting(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> anyhow::Result<RequestBuilder> {
         let mut request = self.request(Method::POST, path).json(body);
         for (name, value) in headers {
             let value = HeaderValue::from_str(value).map_err(|_| {
@@ -97,7 +123,7 @@ impl Client {
             })?;
             request = request.header(*name, value);
         }
-        self.send(request).await?.json()
+        Ok(request)
     }
 
     pub(crate) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
@@ -158,6 +184,11 @@ impl Answer {
         &self.text
     }
 
+    /// How the server answered.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// A header, if it is there and is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -182,7 +213,12 @@ impl Answer {
         let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
         let problems = body["details"]["problems"].as_array().map_or(&[][..], Vec::as_slice);
         let word = |problem: &Value, key: &str| legible(problem[key].as_str().unwrap_or_default());
-        problems.iter().map(|problem| (word(problem, "place"), word(problem, "message"))).collect()
+        let place = |problem: &Value| match problem["place"].as_str() {
+            Some(_) => word(problem, "place"),
+            // Of an answer to an interrupt, the places are pointers into what was sent.
+            None => word(problem, "path"),
+        };
+        problems.iter().map(|problem| (place(problem), word(problem, "message"))).collect()
     }
 
     fn unreadable(&self, error: &serde_json::Error) -> Failure {
@@ -281,6 +317,9 @@ mod tests {
             json!({ "error": "validation_error", "message": "m", "details": { "problems": [problem] } });
         let found = answer(400, body.to_string()).problems();
         assert_eq!(found, [("nodes[0].id".to_owned(), "is missing\u{fffd}".to_owned())]);
+        let body = json!({ "details": { "problems": [{ "path": "/answers/q", "message": "m" }] } });
+        let found = answer(400, body.to_string()).problems();
+        assert_eq!(found, [("/answers/q".to_owned(), "m".to_owned())]);
         assert!(answer(400, "<html>").problems().is_empty());
     }
 }

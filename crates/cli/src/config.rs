@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use abide_core::Rate;
+use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
 use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
 use anyhow::Context;
 use serde::Deserialize;
@@ -38,6 +39,7 @@ struct FileLimits {
     rate_tenant: Option<String>,
     max_requests: Option<usize>,
     max_waiting: Option<usize>,
+    max_body_mib: Option<u32>,
 }
 
 /// `[oidc]`: which identity provider's tokens a server takes.
@@ -91,7 +93,7 @@ impl Config {
             log: args.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
             log_json: args.log_json,
             rates: rates(&args.limits, &file.limits)?,
-            capacity: capacity(&args.limits, &file.limits),
+            capacity: capacity(&args.limits, &file.limits)?,
             oidc: oidc(args.oidc, file.oidc)?,
         })
     }
@@ -110,13 +112,26 @@ fn rates(args: &LimitArgs, file: &FileLimits) -> anyhow::Result<Rates> {
     })
 }
 
-fn capacity(args: &LimitArgs, file: &FileLimits) -> Capacity {
+fn capacity(args: &LimitArgs, file: &FileLimits) -> anyhow::Result<Capacity> {
     let usual = Capacity::default();
-    Capacity {
+    let body_bytes = args.max_body_mib.or(file.max_body_mib).map(body_bytes).transpose()?;
+    Ok(Capacity {
         requests: args.max_requests.or(file.max_requests).unwrap_or(usual.requests),
         waiting: args.max_waiting.or(file.max_waiting).unwrap_or(usual.waiting),
-        ..usual
-    }
+        body_bytes: body_bytes.unwrap_or(usual.body_bytes),
+    })
+}
+
+fn body_bytes(mib: u32) -> anyhow::Result<usize> {
+    let bytes = (mib as usize).saturating_mul(1 << 20);
+    anyhow::ensure!(
+        bytes >= BODIES_BYTES_MIN,
+        "--max-body-mib {mib} is too little: a tenant has half of it, which has to hold a workflow definition of {} MiB; \
+         give {} or more",
+        DEFINITION_BYTES_MAX >> 20,
+        BODIES_BYTES_MIN >> 20
+    );
+    Ok(bytes)
 }
 
 /// The identity provider, if there is one: then its issuer, its audience and its keys have to be told.
@@ -219,13 +234,19 @@ mod tests {
 
     #[test]
     fn rates_and_places_are_settings_like_others() {
-        let config = resolved("[limits]\nrate-key = '50/s'\nmax-waiting = 7\n").unwrap();
+        let config = resolved("[limits]\nrate-key = '50/s'\nmax-waiting = 7\nmax-body-mib = 64\n").unwrap();
         assert_eq!(config.rates.key.unwrap().to_string(), "50/s:50");
         assert_eq!((config.rates.tenant, config.capacity.waiting), (None, 7));
-        assert_eq!(config.capacity.requests, Capacity::default().requests);
+        assert_eq!(
+            (config.capacity.requests, config.capacity.body_bytes),
+            (Capacity::default().requests, 64 << 20)
+        );
         assert!(
             resolved("[limits]\nrate-key = 'often'\n").unwrap_err().to_string().contains("50/s or 600/m")
         );
+        assert_eq!(resolved("[limits]\nmax-body-mib = 32\n").unwrap().capacity.body_bytes, BODIES_BYTES_MIN);
+        let told = resolved("[limits]\nmax-body-mib = 31\n").unwrap_err().to_string();
+        assert!(told.contains("a workflow definition of 16 MiB; give 32 or more"), "{told}");
     }
 
     #[test]

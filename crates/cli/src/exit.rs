@@ -31,6 +31,12 @@ impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
+
+    /// With something more to say.
+    pub(crate) fn with(mut self, more: &str) -> Self {
+        self.message += more;
+        self
+    }
 }
 
 impl fmt::Display for Failure {

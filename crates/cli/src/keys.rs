@@ -207,7 +207,7 @@ impl Folder {
 }
 
 /// The time of a data directory: its test clock's, if it runs on one.
-async fn now(store: &dyn Store) -> anyhow::Result<Millis> {
+pub(crate) async fn now(store: &dyn Store) -> anyhow::Result<Millis> {
     Ok(store.test_clock().await?.unwrap_or_else(|| SystemClock.now()))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Results go to standard output, talk goes to standard error, and exit codes are stable (see `exit.rs`).
 
+mod answer;
 mod args;
 mod bench;
 mod client;
@@ -10,8 +11,11 @@ mod config;
 mod definition_diff;
 mod definition_file;
 mod draw;
+mod event;
 mod exit;
 mod follow;
+mod inbox;
+mod keyring;
 mod keys;
 mod output;
 mod people;
@@ -49,9 +53,13 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Serve(serve) => serve::serve(serve).await,
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
+        Verb::Inbox(inbox) => inbox::list(inbox).await,
+        Verb::Answer(answer) => answer::answer(answer).await,
+        Verb::Event(event) => event::dispatch(event).await,
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Webhook(webhook) => webhook::dispatch(webhook).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
+        Verb::Keyring(keyring) => keyring::dispatch(keyring).await,
         Verb::People(people) => people::dispatch(people).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Compact(args) => compact::compact(args).await,

@@ -42,10 +42,15 @@ pub(crate) fn rows() -> usize {
 
 /// Asks a question that is answered by yes or no.
 pub(crate) fn confirm(question: &str) -> anyhow::Result<bool> {
-    write!(std::io::stderr(), "{question} [y/N] ")?;
+    prompt(&format!("{question} [y/N] "))?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Writes a question, and stays on its line.
+pub(crate) fn prompt(question: &str) -> std::io::Result<()> {
+    write!(std::io::stderr(), "{question}")
 }
 
 /// Asks for a line on the terminal that standard input is, and does not show what is typed. It is shown again

@@ -7,7 +7,7 @@ use crate::condition::Condition;
 use crate::event::{
     ArtifactCreated, Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted,
     LoopbackLimit, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted,
-    READING_OF_ARTIFACTS, RunEvent, VariableChanged, Yielded,
+    READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, RunEvent, VariableChanged, Yielded,
 };
 use crate::expression::Fuel;
 use crate::graph::{LoopIx, Work};
@@ -27,6 +27,8 @@ enum Course {
     Dispatch,
     /// It starts children.
     Children,
+    /// It asks.
+    Converse,
 }
 
 impl Run {
@@ -36,12 +38,13 @@ impl Run {
         while self.state.ending.is_none() && self.state.hold == Hold::None {
             let state = &self.state;
             let next = (
+                state.answered.front().copied(),
                 state.workers.front().copied(),
                 state.doomed.front().copied(),
                 state.restarts.front().copied(),
                 state.ready.front().copied(),
             );
-            if next == (None, None, None, None) {
+            if next == (None, None, None, None, None) {
                 break;
             }
             if budget == 0 || turn.bytes > limits::STRETCH_BYTES_MAX {
@@ -49,10 +52,11 @@ impl Run {
             }
             budget -= 1;
             match next {
-                (Some((ix, cause)), ..) => self.next_worker(turn, ix, Some(cause)),
-                (_, Some((ix, cause)), _, _) => self.skip(turn, ix, "trigger-rule", cause),
-                (_, _, Some((found, cause)), _) => self.start_over(turn, found, cause),
-                (_, _, _, Some((ix, cause))) => self.execute(turn, ix, cause),
+                (Some((ix, cause)), ..) => self.go_on(turn, ix, cause),
+                (_, Some((ix, cause)), ..) => self.next_worker(turn, ix, Some(cause)),
+                (_, _, Some((ix, cause)), ..) => self.skip(turn, ix, "trigger-rule", cause),
+                (_, _, _, Some((found, cause)), _) => self.start_over(turn, found, cause),
+                (.., Some((ix, cause))) => self.execute(turn, ix, cause),
                 _ => break,
             }
         }
@@ -148,8 +152,8 @@ impl Run {
         started.sensitive = inputs.sensitive;
         match &course {
             Course::Wait(until) => started.until = Some(*until),
-            Course::Dispatch => {
-                started.dispatched = true;
+            Course::Dispatch | Course::Converse => {
+                started.dispatched = matches!(course, Course::Dispatch);
                 // Empty inputs are recorded too: an optional port may have a value by the time it is executed.
                 started.inputs = (!self.graph.at(ix).inputs.is_empty()).then(|| inputs.values.clone());
             }
@@ -161,6 +165,7 @@ impl Run {
             Course::Done(Ok(product)) => self.finish(turn, ix, product),
             Course::Done(Err(error)) => self.give_up(turn, ix, error),
             Course::Children => self.begin_children(turn, ix, inputs),
+            Course::Converse => self.converse(turn, ix, &inputs),
             Course::Wait(_) | Course::Dispatch => {}
         }
     }
@@ -168,6 +173,9 @@ impl Run {
     fn course(&self, ix: NodeIx, inputs: &Inputs, now: Millis, execution: u32) -> Course {
         let node = self.graph.at(ix);
         if self.state.reading == 0 && !node.kind.is_of_first_release() {
+            return Course::Done(Err(unknown_kind(&node.id, &node.type_id)));
+        }
+        if self.state.reading < READING_OF_INTERRUPTS && node.kind.form().is_some() {
             return Course::Done(Err(unknown_kind(&node.id, &node.type_id)));
         }
         match &node.work {
@@ -178,6 +186,7 @@ impl Run {
             Work::Unknown => Course::Done(Err(unknown_kind(&node.id, &node.type_id))),
             Work::Unfit(reason) => Course::Done(Err(Failure::new("invalid_config", reason.clone()))),
             Work::SubWorkflow(_) | Work::Dispatch(_) => Course::Children,
+            Work::Gate(_) => Course::Converse,
             _ if self.is_dispatched(ix) => Course::Dispatch,
             _ => Course::Done(self.perform(ix, inputs, execution)),
         }
@@ -237,10 +246,27 @@ impl Run {
             Ok(untaken) => (untaken, None),
             Err(fault) => (Vec::new(), Some(fault)),
         };
+        self.record_completion(turn, ix, NodeCompleted { outputs, untaken, masked, fault });
+    }
+
+    /// Completes a node along all ways but some.
+    pub(crate) fn complete_along(
+        &mut self,
+        turn: &mut Turn,
+        ix: NodeIx,
+        outputs: Json,
+        untaken: Vec<String>,
+        sensitive: bool,
+    ) {
+        let masked = self.mask(ix, Some(&outputs), sensitive);
+        let completed = NodeCompleted { outputs: Some(outputs), untaken, masked, fault: None };
+        self.record_completion(turn, ix, completed);
+    }
+
+    fn record_completion(&mut self, turn: &mut Turn, ix: NodeIx, completed: NodeCompleted) {
         let cause = turn.last_sequence();
-        let made = outputs.is_some();
-        let event = NodeEvent::Completed(NodeCompleted { outputs, untaken, masked, fault });
-        self.emit_node(turn, ix, event, cause);
+        let made = completed.outputs.is_some();
+        self.emit_node(turn, ix, NodeEvent::Completed(completed), cause);
         if made {
             self.name_artifact(turn, ix);
         }
@@ -274,7 +300,7 @@ impl Run {
         let node = self.graph.at(ix);
         let reason = match self.node(ix).sensitive {
             true => "something sensitive went into it",
-            false if node.output_sensitivity.values().any(|&hidden| hidden) => "what it produces is sensitive",
+            false if node.hides_answers() => "what it produces is sensitive",
             false => return error,
         };
         let message = format!("node '{}' failed; why is withheld, because {reason}", node.id);
@@ -304,6 +330,20 @@ impl Run {
         Ok(untaken)
     }
 
+    /// The edges that are not followed if those are whose conditions ask for these outputs; `None` if none does.
+    pub(crate) fn declined_ways(&self, ix: NodeIx, outputs: &Json) -> Option<Vec<String>> {
+        let source = Source { ix, outputs: Some(outputs), error: None, hidden: self.node(ix).sensitive };
+        let scope = RunScope::edge(self, source);
+        let mut fuel = Fuel::for_node();
+        let edges = self.graph.at(ix).out.iter().map(|&edge| self.graph.edge(edge));
+        let (taken, untaken): (Vec<_>, Vec<_>) = edges.partition(|edge| {
+            let asked = edge.condition.is_some();
+            asked && holds(edge.condition.as_ref(), &scope, &mut fuel, &edge.id).unwrap_or(false)
+        });
+        let untaken = untaken.iter().map(|edge| edge.id.to_string()).collect();
+        (!taken.is_empty()).then_some(untaken)
+    }
+
     /// Every edge out of a node that has a condition.
     fn conditional(&self, ix: NodeIx) -> Vec<String> {
         let edges = self.graph.at(ix).out.iter().map(|&edge| self.graph.edge(edge));
@@ -317,7 +357,8 @@ impl Run {
 
     /// Ends the run if nothing is left to do, or if it must end and no outcome is unknown.
     pub(crate) fn conclude(&mut self, turn: &mut Turn, ending: Option<Ending>) {
-        if ending.is_some() {
+        if let Some(ending) = &ending {
+            self.close_interrupts(turn, ending);
             self.cancel_waiting(turn);
         }
         if self.state.in_flight > 0 {
@@ -342,7 +383,8 @@ impl Run {
     fn cancel_waiting(&mut self, turn: &mut Turn) {
         let due = |node: &crate::Node| node.phase == NodePhase::Pending && node.queued && node.attempt > 0;
         let nodes = self.state.nodes.iter().enumerate();
-        let waiting = nodes.filter(|(_, node)| node.phase == NodePhase::Waiting || due(node));
+        let parked = |node: &crate::Node| matches!(node.phase, NodePhase::Waiting | NodePhase::Suspended);
+        let waiting = nodes.filter(|(_, node)| parked(node) || due(node));
         let waiting: Vec<NodeIx> = waiting.map(|(ix, _)| ix as NodeIx).collect();
         for ix in waiting {
             self.emit_node(turn, ix, NodeEvent::Cancelled(NodeCancelled {}), None);
@@ -425,6 +467,6 @@ mod tests {
             let created = EventType::by_name("artifact.created").unwrap().code;
             step.records.iter().filter(|record| record.type_code == created).count()
         };
-        assert_eq!([0, 1, READING].map(made), [0, 0, 1]);
+        assert_eq!([0, 1, 2, READING].map(made), [0, 0, 1, 1]);
     }
 }

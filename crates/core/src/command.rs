@@ -7,9 +7,11 @@ mod cancel;
 mod child;
 mod hold;
 mod report;
+mod resolve;
 mod start;
 mod timer;
 
+pub use resolve::Resolve;
 pub use start::Start;
 
 use crate::effect::{Effect, Notice, TaskId, TimerId};
@@ -44,6 +46,8 @@ pub enum Command {
     Fire(TimerId),
     /// An executor tells how a task ended.
     Report(Report),
+    /// Somebody answers an interrupt.
+    Resolve(Resolve),
     /// Another run tells how it stands.
     Hear {
         /// What it says.
@@ -106,6 +110,7 @@ impl Run {
             Command::Resume { reason, by } => hold::resume(self, &mut turn, Resumed { reason, by })?,
             Command::Fire(timer) => timer::decide(self, &mut turn, &timer)?,
             Command::Report(report) => report::decide(self, &mut turn, report)?,
+            Command::Resolve(resolve) => resolve::decide(self, &mut turn, &resolve)?,
             Command::Hear { notice, heard } => child::hear(self, &mut turn, &notice, heard)?,
             Command::RefuseChild { child, node, error } => {
                 child::refuse(self, &mut turn, child, &node, &error)?;

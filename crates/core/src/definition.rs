@@ -76,6 +76,10 @@ pub(crate) struct AbideSettings {
     pub(crate) retry: Option<RetryPolicy>,
     /// The node closes a loop, which may go back so many times.
     pub(crate) loop_max: Option<u32>,
+    /// What people answer is never shown.
+    pub(crate) sensitive: bool,
+    /// How long the tokens of the node's interrupts are good for.
+    pub(crate) token_ms: Option<i64>,
 }
 
 /// Where a node's input comes from: `kind` says which of the other keys belong to it.
@@ -304,6 +308,8 @@ impl AbideSettings {
         let idempotent = fields.optional_flag("idempotent");
         let retry = fields.optional("retry");
         let looping = fields.optional("loop");
+        let sensitive = fields.optional_flag("sensitive").unwrap_or(false);
+        let token_ms = fields.optional_whole("tokenMs", 1..=limits::TOKEN_MS_MAX);
         let place = fields.place("retry");
         let retry = retry.and_then(|json| RetryPolicy::read(&json, &place, fields.findings()));
         let place = fields.place("loop");
@@ -314,7 +320,7 @@ impl AbideSettings {
             Some(most.and_then(|most| u32::try_from(most).ok()).unwrap_or(DEFAULT_LOOP_MAX))
         });
         fields.finish();
-        Self { durable, idempotent, retry, loop_max }
+        Self { durable, idempotent, retry, loop_max, sensitive, token_ms }
     }
 }
 

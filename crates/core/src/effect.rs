@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Failure, Parent};
-use crate::{JsonMap, Lifecycle, Millis, RunId, Trace};
+use crate::{InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Sought, Trace};
 
 /// One thing to do. The store writes it in the transaction that holds its event.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,15 @@ pub enum Effect {
     Disown(RunId),
     /// Cancel the run's children that have not ended and go with it: one message to each.
     Cascade(Cascade),
+    /// Put an interrupt among those that wait for an answer, and tell whoever wants to be told.
+    OpenInterrupt(Box<OpenInterrupt>),
+    /// Take an interrupt from among those that wait for an answer.
+    CloseInterrupt {
+        /// Which interrupt.
+        id: InterruptId,
+        /// What it was about.
+        kind: InterruptKind,
+    },
     /// Remember how far a sender has been heard, so that repeats are known.
     Hear {
         /// The sender.
@@ -57,6 +66,33 @@ pub enum Effect {
         /// The sender's sequence that was heard.
         sequence: u64,
     },
+}
+
+/// An interrupt that waits for an answer, as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenInterrupt {
+    /// Which interrupt.
+    pub id: InterruptId,
+    /// The node that asked.
+    pub node: std::sync::Arc<str>,
+    /// What it is about.
+    pub kind: InterruptKind,
+    /// One line of it, with nothing that is not for everybody.
+    pub title: String,
+    /// The event that resolves it, if one does.
+    pub event_type: Option<String>,
+    /// What such an event is found by.
+    pub sought: Option<Sought>,
+    /// What a custom one is called by those who agreed on it.
+    pub custom_kind: Option<String>,
+    /// Who may answer; everybody if it is empty.
+    pub approvers: Vec<String>,
+    /// When it was asked for.
+    pub requested_at: Millis,
+    /// When it is given up.
+    pub deadline: Option<Millis>,
+    /// Who is told of it.
+    pub callback_url: Option<String>,
 }
 
 /// One execution of a node, as a unit of work with a lease.
@@ -85,6 +121,10 @@ pub enum TimerId {
         /// Which execution of it.
         execution: u32,
     },
+    /// Nobody has answered in time.
+    Interrupt(InterruptId),
+    /// The time has come that an interrupt waits for.
+    Occasion(InterruptId),
     /// The run has lasted as long as it may.
     RunTimeout,
     /// A long stretch of pure nodes goes on after it yielded.
@@ -96,6 +136,8 @@ impl fmt::Display for TimerId {
         match self {
             Self::Delay { node, execution } => write!(f, "delay/{execution}/{node}"),
             Self::Retry { node, execution } => write!(f, "retry/{execution}/{node}"),
+            Self::Interrupt(id) => write!(f, "interrupt/{id}"),
+            Self::Occasion(id) => write!(f, "occasion/{id}"),
             Self::RunTimeout => f.write_str("run-timeout"),
             Self::Stretch => f.write_str("stretch"),
         }
@@ -119,6 +161,8 @@ impl FromStr for TimerId {
             (_, Some(("retry", rest))) => {
                 node_timer(rest).map(|(node, execution)| Self::Retry { node, execution })
             }
+            (_, Some(("interrupt", rest))) => rest.parse().ok().map(Self::Interrupt),
+            (_, Some(("occasion", rest))) => rest.parse().ok().map(Self::Occasion),
             _ => None,
         };
         parsed.ok_or_else(|| format!("'{text}' is no timer of this version"))
@@ -217,7 +261,9 @@ mod tests {
     fn timer_ids_survive_a_round_trip_through_text() {
         let delay = TimerId::Delay { node: "a/b".into(), execution: 3 };
         let retry = TimerId::Retry { node: "a/b".into(), execution: 3 };
-        for timer in [delay, retry, TimerId::RunTimeout, TimerId::Stretch] {
+        let id = InterruptId::from_bytes([9; InterruptId::BYTES]);
+        let waits = [TimerId::Interrupt(id), TimerId::Occasion(id)];
+        for timer in [delay, retry, TimerId::RunTimeout, TimerId::Stretch].into_iter().chain(waits) {
             assert_eq!(timer.to_string().parse::<TimerId>(), Ok(timer));
         }
         assert!("alarm".parse::<TimerId>().is_err());

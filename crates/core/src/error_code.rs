@@ -86,6 +86,9 @@ table! {
     "person_not_found" 404
         "Your tenant's directory has nobody with this principal."
         "Check the principal with `abide people list`.";
+    "interrupt_not_found" 404
+        "Your tenant has no such interrupt at this node, or the token is not one of this server's, whole and unchanged."
+        "Look at the run's open interrupts. A link has to be used as it was sent, to its last character; ask for a new one if it does not work.";
     "method_not_allowed" 405
         "The path exists, but not with this method."
         "Check the method against the guide.";
@@ -95,12 +98,21 @@ table! {
     "run_not_ended" 409
         "The run has not ended, and only a run that has ended can be erased."
         "Cancel the run or wait for its end, and erase it then.";
+    "interrupt_already_resolved" 409
+        "Somebody was faster, or the run has ended: the interrupt is closed. Nothing was changed."
+        "Look at the run: it shows how the interrupt was answered and how the run went on.";
     "annotations_full" 409
         "The run has as many annotations as one may have."
         "Keep further remarks elsewhere, or annotate another run.";
     "run_erased" 410
         "What the run read and wrote was erased, so there is nothing left to look at or to remark on."
         "Nothing brings it back. `abide run show RUN` tells what is left of it.";
+    "interrupt_expired" 410
+        "The token is genuine, but its time is over. The interrupt may still be open. Nothing was changed."
+        "Read the run again, which gives a new token, or ask whoever sent the link for a new one.";
+    "interrupt_gone" 410
+        "The interrupt went away with the run that the asking run belonged to. Nothing was changed."
+        "Nothing is left to answer. Look at the parent run for why it ended.";
     "key_in_use" 409
         "A key can't revoke itself, so that whoever manages keys is not locked out."
         "Revoke it with another key, or rotate it with `--overlap 0s`.";
@@ -131,6 +143,9 @@ table! {
     "capability_required" 422
         "The workflow uses a node kind behind a capability that this server does not offer."
         "Remove the node that `details` names, or use a server that advertises the capability.";
+    "interrupt_cancelled" 422
+        "The run was cancelled, and the interrupt with it. Nothing was changed."
+        "Nothing is left to answer. Start the run again if its work is still needed.";
     "rate_limited" 429
         "The key, or its tenant, asks more often than it may. Nothing was changed."
         "Wait as long as `Retry-After` says. The operator sets the rates with --rate-key and --rate-tenant.";
@@ -188,6 +203,24 @@ table! {
     "run_timeout" 0
         "The run lasted longer than it may. The time for which it was paused does not count."
         "Raise `configurable.runTimeoutMs` or the definition's `settings.timeout`, whichever is less.";
+    "approval_rejected" 0
+        "Somebody decided against what an approval gate asked for, and no edge routes that."
+        "Read `details` for who and why. To go on after a rejection, add an edge whose condition asks for it: output.action == 'reject'.";
+    "approval_timeout" 0
+        "Nobody decided in the time that an approval gate gives, which counts as a rejection."
+        "Raise the gate's `timeoutMs`, or route the failure with an edge under any_failed.";
+    "interrupt_timeout" 0
+        "Nobody answered in the time that the node gives (InterruptTimeoutError)."
+        "Raise `timeoutMs`, or route the failure with an edge under any_failed.";
+    "interrupt_key_conflict" 0
+        "Two questions of one run have the same key, but another kind or another resumeSchema."
+        "Give each question its own `key`, or none.";
+    "interrupt_limit" 0
+        "The run has as many open interrupts as one may have, or its questions and answers are too large together."
+        "Ask for less at once, and keep large artifacts elsewhere with a reference to them.";
+    "invalid_interrupt" 0
+        "What a node asks for is not what its kind of interrupt takes. Nothing was asked."
+        "Read the message: it names each place and what it should be.";
     "loop_limit_exceeded" 0
         "A loop went back as often as it may."
         "Raise the loop's `maxIterations` or `configurable.maxLoopIterations`, or let a condition end the loop.";

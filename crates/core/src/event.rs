@@ -3,6 +3,7 @@
 //! An event type is declared once, in [`event_types`]: its number on disk, its name, its version, and
 //! whether OpenWOP knows it. Payloads are JSON objects; users' values inside them are carried as they are.
 
+mod interrupt;
 mod node;
 mod run;
 
@@ -13,6 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Json;
 
+pub use interrupt::{
+    ApprovalReceived, ClarificationRequested, ClarificationResolved, InterruptRequested, InterruptResolved,
+    NodeResumed, NodeSuspended, Resolution,
+};
 pub use node::{
     ArtifactCreated, ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed,
     NodeRetried, NodeSkipped, NodeSpawned, NodeStarted,
@@ -21,7 +26,7 @@ pub use run::{
     Cancellation, CapBreached, Caps, ChildRefused, ChildReported, Completed, Failed, LoopRestarted,
     LoopbackLimit, Parent, Paused, Resumed, Started, VariableChanged, Yielded,
 };
-pub(crate) use run::{READING, READING_OF_ARTIFACTS};
+pub(crate) use run::{READING, READING_OF_ARTIFACTS, READING_OF_INTERRUPTS};
 
 /// One event, before it has a place in a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +102,20 @@ pub enum NodeEvent {
     Decided(Decided),
     /// Accepted by a completed node: what it produced has a name now.
     ArtifactCreated(ArtifactCreated),
+    /// Accepted by a running node, and by one that asks for more than one thing.
+    InterruptRequested(Box<InterruptRequested>),
+    /// Accepted by a node that has just asked.
+    ClarificationRequested(ClarificationRequested),
+    /// Accepted by a node that has asked, or that joins what another one asked.
+    Suspended(NodeSuspended),
+    /// Accepted by a suspended node.
+    ApprovalReceived(Box<ApprovalReceived>),
+    /// Accepted by a suspended node.
+    ClarificationResolved(ClarificationResolved),
+    /// Accepted by a suspended node.
+    InterruptResolved(Box<InterruptResolved>),
+    /// Accepted by a suspended node whose interrupts are all closed.
+    Resumed(NodeResumed),
 }
 
 /// Why a node or a run failed: a stable code and a sentence for people.
@@ -141,7 +160,7 @@ macro_rules! declare {
 }
 
 declare! {
-    RUN_STARTED = 1 "run.started" v 3 true;
+    RUN_STARTED = 1 "run.started" v 4 true;
     RUN_COMPLETED = 2 "run.completed" v 1 true;
     RUN_FAILED = 3 "run.failed" v 1 true;
     RUN_CANCELLING = 4 "run.cancelling" v 2 false;
@@ -167,6 +186,13 @@ declare! {
     CHANNEL_WRITTEN = 108 "channel.written" v 1 true;
     ORCHESTRATOR_DECIDED = 109 "runOrchestrator.decided" v 1 true;
     ARTIFACT_CREATED = 110 "artifact.created" v 1 true;
+    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 1 true;
+    CLARIFICATION_REQUESTED = 112 "clarification.requested" v 1 true;
+    NODE_SUSPENDED = 113 "node.suspended" v 1 true;
+    APPROVAL_RECEIVED = 114 "approval.received" v 1 true;
+    CLARIFICATION_RESOLVED = 115 "clarification.resolved" v 1 true;
+    INTERRUPT_RESOLVED = 116 "interrupt.resolved" v 1 true;
+    NODE_RESUMED = 117 "node.resumed" v 1 true;
 }
 
 /// Types from this number on are about one node; those below are about the run.
@@ -342,6 +368,13 @@ impl NodeEvent {
             Self::ChannelWritten(_) => CHANNEL_WRITTEN,
             Self::Decided(_) => ORCHESTRATOR_DECIDED,
             Self::ArtifactCreated(_) => ARTIFACT_CREATED,
+            Self::InterruptRequested(_) => INTERRUPT_REQUESTED,
+            Self::ClarificationRequested(_) => CLARIFICATION_REQUESTED,
+            Self::Suspended(_) => NODE_SUSPENDED,
+            Self::ApprovalReceived(_) => APPROVAL_RECEIVED,
+            Self::ClarificationResolved(_) => CLARIFICATION_RESOLVED,
+            Self::InterruptResolved(_) => INTERRUPT_RESOLVED,
+            Self::Resumed(_) => NODE_RESUMED,
         }
     }
 
@@ -353,7 +386,14 @@ impl NodeEvent {
             Self::Completed(done) => done.masked != Mask::Nothing,
             Self::Spawned(spawned) => !spawned.sensitive.is_empty(),
             Self::ChannelWritten(written) => written.sensitive,
-            Self::Failed(_)
+            Self::InterruptRequested(requested) => requested.sensitive,
+            Self::ClarificationRequested(asked) => asked.sensitive,
+            Self::ApprovalReceived(received) => received.sensitive,
+            Self::ClarificationResolved(resolved) => resolved.sensitive,
+            Self::InterruptResolved(resolved) => resolved.sensitive,
+            Self::Suspended(_)
+            | Self::Resumed(_)
+            | Self::Failed(_)
             | Self::Cancelled(_)
             | Self::Skipped(_)
             | Self::Retried(_)
@@ -376,6 +416,13 @@ impl NodeEvent {
             Self::ChannelWritten(payload) => serde_json::to_vec(payload),
             Self::Decided(payload) => serde_json::to_vec(payload),
             Self::ArtifactCreated(payload) => serde_json::to_vec(payload),
+            Self::InterruptRequested(payload) => serde_json::to_vec(payload),
+            Self::ClarificationRequested(payload) => serde_json::to_vec(payload),
+            Self::Suspended(payload) => serde_json::to_vec(payload),
+            Self::ApprovalReceived(payload) => serde_json::to_vec(payload),
+            Self::ClarificationResolved(payload) => serde_json::to_vec(payload),
+            Self::InterruptResolved(payload) => serde_json::to_vec(payload),
+            Self::Resumed(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -392,6 +439,13 @@ impl NodeEvent {
             CHANNEL_WRITTEN => read(kind, payload).map(Self::ChannelWritten),
             ORCHESTRATOR_DECIDED => read(kind, payload).map(Self::Decided),
             ARTIFACT_CREATED => read(kind, payload).map(Self::ArtifactCreated),
+            INTERRUPT_REQUESTED => read(kind, payload).map(Self::InterruptRequested),
+            CLARIFICATION_REQUESTED => read(kind, payload).map(Self::ClarificationRequested),
+            NODE_SUSPENDED => read(kind, payload).map(Self::Suspended),
+            APPROVAL_RECEIVED => read(kind, payload).map(Self::ApprovalReceived),
+            CLARIFICATION_RESOLVED => read(kind, payload).map(Self::ClarificationResolved),
+            INTERRUPT_RESOLVED => read(kind, payload).map(Self::InterruptResolved),
+            NODE_RESUMED => read(kind, payload).map(Self::Resumed),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }
@@ -415,8 +469,8 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused_by_name() {
-        let error = Event::decode(1, 4, None, b"{}").unwrap_err();
-        assert!(error.contains("run.started has version 4"), "{error}");
+        let error = Event::decode(1, 5, None, b"{}").unwrap_err();
+        assert!(error.contains("run.started has version 5"), "{error}");
         let error = Event::decode(999, 1, None, b"{}").unwrap_err();
         assert!(error.contains("999"), "{error}");
     }

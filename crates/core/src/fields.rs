@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use crate::definition::Problem;
 use crate::{Json, JsonMap, limits};
 
-/// What is wrong with a definition.
+/// What is wrong with a definition, or with another closed object.
 ///
 /// A *problem* makes it unreadable. An *objection* keeps it from being admitted, but a run that is already pinned
 /// to it goes on: rules that a later version adds are always objections.
@@ -15,9 +15,21 @@ use crate::{Json, JsonMap, limits};
 pub(crate) struct Findings {
     pub(crate) problems: Vec<Problem>,
     pub(crate) objections: Vec<Problem>,
+    /// How the outermost object is called, if it is no definition.
+    whole: Option<&'static str>,
 }
 
 impl Findings {
+    /// Findings about something that is no definition, but is called `whole`.
+    pub(crate) fn about(whole: &'static str) -> Self {
+        Self { whole: Some(whole), ..Self::default() }
+    }
+
+    /// A place as it is told.
+    fn shown(&self, place: &str) -> String {
+        if place == ROOT { self.whole.unwrap_or("definition").to_owned() } else { place.to_owned() }
+    }
+
     /// The definition can't be read.
     pub(crate) fn problem(&mut self, place: impl Into<String>, message: impl Into<String>) {
         note(&mut self.problems, place.into(), message.into());
@@ -34,7 +46,7 @@ impl Findings {
         if self.problems.len() > limits::PROBLEMS_MAX {
             self.problems.truncate(limits::PROBLEMS_MAX);
             let message = format!("there are more than {} problems; mend these first", limits::PROBLEMS_MAX);
-            self.problems.push(Problem { place: "definition".into(), message });
+            self.problems.push(Problem { place: self.shown(ROOT), message });
         }
         self.problems
     }
@@ -60,13 +72,13 @@ impl<'a> Fields<'a> {
         let place = place.into();
         if json.type_name() != "object" {
             let message = format!("an object is expected here, not {}", article(json.type_name()));
-            findings.problem(shown(&place), message);
+            findings.problem(findings.shown(&place), message);
             return None;
         }
         match json.parse::<Entries>() {
             Ok(Entries(entries)) => Some(Self { place, entries, known: Vec::new(), findings }),
             Err(error) => {
-                findings.problem(shown(&place), format!("it can't be read: {error}"));
+                findings.problem(findings.shown(&place), format!("it can't be read: {error}"));
                 None
             }
         }
@@ -109,7 +121,8 @@ impl<'a> Fields<'a> {
     pub(crate) fn required(&mut self, key: &'static str) -> Option<Json> {
         let value = self.any(key);
         if value.is_none() {
-            self.findings.problem(shown(&self.place), format!("'{key}' is missing; add it"));
+            let place = self.findings.shown(&self.place);
+            self.findings.problem(place, format!("'{key}' is missing; add it"));
         }
         value
     }
@@ -221,12 +234,7 @@ impl<'a> Fields<'a> {
 /// The place of the definition itself.
 pub(crate) const ROOT: &str = "";
 
-/// A place as it is told.
-fn shown(place: &str) -> &str {
-    if place == ROOT { "definition" } else { place }
-}
-
-fn article(type_name: &str) -> String {
+pub(crate) fn article(type_name: &str) -> String {
     match type_name {
         "null" => "null".to_owned(),
         "object" | "array" => format!("an {type_name}"),

@@ -50,16 +50,19 @@ impl Run {
         let mut folding = Folding { sequence, at, effects };
         self.state.hides |= event.hides();
         match event {
-            Event::Run(event) => self.fold_run(event, &mut folding),
-            Event::Node { node, event } => self.fold_node(node, event, &mut folding),
+            Event::Run(event) => self.fold_run(event, &mut folding)?,
+            Event::Node { node, event } => self.fold_node(node, event, &mut folding)?,
         }
+        self.settle_clock(&mut folding);
+        Ok(())
     }
 
     fn fold_run(&mut self, event: &RunEvent, folding: &mut Folding<'_>) -> Result<(), String> {
         let state = &mut self.state;
         // The event's name and not its words, which may be sensitive.
         let name = event.event_type().name;
-        let illegal = || format!("{name} is illegal for a run that is {:?}, {:?}", state.lifecycle, state.hold);
+        let illegal =
+            || format!("{name} is illegal for a run that is {:?}, {:?}", state.lifecycle, state.hold);
         let lifecycle = state.lifecycle.after(event).ok_or_else(illegal)?;
         let hold = state.hold.after(event).ok_or_else(illegal)?;
         (state.lifecycle, state.hold) = (lifecycle, hold);
@@ -130,6 +133,7 @@ impl Run {
         state.trace = started.trace.clone();
         state.reading = started.reading;
         (state.scope, state.exclusive) = (started.scope.clone(), started.exclusive);
+        state.callback_url = started.callback_url.clone();
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
         }
@@ -152,6 +156,7 @@ impl Run {
         state.doomed.clear();
         state.restarts.clear();
         state.workers.clear();
+        state.answered.clear();
         state.time_left = None;
         (state.pausing, state.paused_at) = (None, None);
         for (timer, due) in std::mem::take(&mut state.timers) {
@@ -190,13 +195,17 @@ impl Run {
     /// Human time is not machine time: a paused run's own time stands still.
     fn stop_clock(&mut self, folding: &mut Folding<'_>) {
         self.disarm(&TimerId::Stretch, folding);
+        self.stop_run_clock(folding);
+    }
+
+    pub(crate) fn stop_run_clock(&mut self, folding: &mut Folding<'_>) {
         if let Some(due) = self.state.timers.get(&TimerId::RunTimeout).copied() {
             self.state.time_left = Some(due.saturating_sub(folding.at));
             self.disarm(&TimerId::RunTimeout, folding);
         }
     }
 
-    fn start_clock(&mut self, folding: &mut Folding<'_>) {
+    pub(crate) fn start_clock(&mut self, folding: &mut Folding<'_>) {
         if let Some(left) = self.state.time_left.take() {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(left), folding);
         }
@@ -223,7 +232,8 @@ impl Run {
         let node = &mut self.state.nodes[ix as usize];
         let was = node.phase;
         let name = event.event_type().name;
-        node.phase = was.after(event).ok_or_else(|| format!("{name} is illegal for a node that is {was:?}"))?;
+        node.phase =
+            was.after(event).ok_or_else(|| format!("{name} is illegal for a node that is {was:?}"))?;
         match event {
             NodeEvent::Started(started) => self.start_node(ix, started, folding)?,
             NodeEvent::Completed(done) => self.complete_node(ix, was, done, folding),
@@ -245,7 +255,15 @@ impl Run {
             }
             NodeEvent::Spawned(spawned) => self.spawn(ix, spawned, folding),
             NodeEvent::ChannelWritten(written) => self.write_channel(written, folding.at)?,
-            NodeEvent::Decided(_) | NodeEvent::ArtifactCreated(_) => {}
+            NodeEvent::InterruptRequested(requested) => self.fold_requested(ix, requested, folding)?,
+            NodeEvent::Suspended(suspended) => self.fold_suspended(ix, suspended)?,
+            NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding)?,
+            NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
+            NodeEvent::Decided(_)
+            | NodeEvent::ArtifactCreated(_)
+            | NodeEvent::ClarificationRequested(_)
+            | NodeEvent::ApprovalReceived(_)
+            | NodeEvent::ClarificationResolved(_) => {}
         }
         Ok(())
     }
@@ -270,7 +288,7 @@ impl Run {
             node.execution = started.execution;
             node.started_at = Some(folding.at);
             node.ended_at = None;
-            (node.attempt, node.error, node.child, node.children) = (0, None, None, 0);
+            (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             self.state.executions += 1;
@@ -333,6 +351,7 @@ impl Run {
             self.disarm(&TimerId::Delay { node: id.clone(), execution }, folding);
             self.disarm(&TimerId::Retry { node: id, execution }, folding);
         }
+        self.forget_keyless(ix);
         self.leave_executor(ix, folding);
     }
 

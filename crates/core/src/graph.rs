@@ -4,6 +4,7 @@
 //! are refused, never ignored. Building lies in `graph/build.rs`.
 
 mod build;
+mod gate;
 mod loops;
 mod reads;
 mod work;
@@ -21,6 +22,7 @@ use crate::rule::Rule;
 use crate::schema::Schema;
 use crate::{Hash, Json, Rejection, hex, limits};
 
+pub(crate) use gate::{Form, Gate};
 pub(crate) use loops::Loop;
 pub(crate) use work::{Branch, ChannelWrite, HttpBody, Mapping, SubWorkflow, Supervisor, Transform, Work};
 
@@ -78,6 +80,10 @@ pub(crate) struct GraphNode {
     pub(crate) output_sensitivity: BTreeMap<String, bool>,
     /// What its outputs are called when they are an artifact.
     pub(crate) artifact_type: Option<Arc<str>>,
+    /// What people answer is never shown.
+    pub(crate) sensitive: bool,
+    /// How long the tokens of its interrupts are good for.
+    pub(crate) token_ms: Option<crate::Millis>,
     /// The edges that lead away.
     pub(crate) out: Vec<EdgeIx>,
     /// The rules of the edges that lead here, each with their number. Edges that close a loop don't count.
@@ -129,6 +135,18 @@ pub enum Kind {
     Supervisor,
     /// Runs the workflows that a supervisor chose.
     Dispatch,
+    /// Asks for a decision.
+    ApprovalGate,
+    /// Asks questions.
+    ClarificationGate,
+    /// Asks for anything.
+    Interrupt,
+    /// Asks for a decision, by the second name of the primitive.
+    ApprovalRequest,
+    /// Asks for the fields of a form.
+    FormRequest,
+    /// Asks one question.
+    AskUser,
     /// Something no executor here provides.
     Unknown,
 }
@@ -177,6 +195,12 @@ const KINDS: &[(&str, Kind)] = &[
     ("core.branch", Kind::Branch),
     ("core.orchestrator.supervisor", Kind::Supervisor),
     ("core.dispatch", Kind::Dispatch),
+    ("core.approvalGate", Kind::ApprovalGate),
+    ("core.clarificationGate", Kind::ClarificationGate),
+    ("core.interrupt", Kind::Interrupt),
+    ("core.hitl.approval-request", Kind::ApprovalRequest),
+    ("core.hitl.form-request", Kind::FormRequest),
+    ("core.hitl.ask-user", Kind::AskUser),
 ];
 
 /// Kinds that OpenWOP puts behind a capability. The last two are offered with the mocks of its public fixtures.
@@ -197,6 +221,9 @@ const GATES: &[&str] = &[
     "core.approvalGate",
     "core.clarificationGate",
     "core.interrupt",
+    "core.hitl.approval-request",
+    "core.hitl.form-request",
+    "core.hitl.ask-user",
     "core.conversationGate",
     "core.chat.approvalGate",
     "core.openwop.governance.approvalGate",
@@ -213,6 +240,19 @@ impl Kind {
         matches!(self, Self::Noop | Self::Identity | Self::Delay | Self::Fail)
     }
 
+    /// How it asks, if it is a gate.
+    pub(crate) fn form(self) -> Option<Form> {
+        match self {
+            Self::ApprovalGate => Some(Form::Approval),
+            Self::ClarificationGate => Some(Form::Clarification),
+            Self::Interrupt => Some(Form::Interrupt),
+            Self::ApprovalRequest => Some(Form::ApprovalRequest),
+            Self::FormRequest => Some(Form::Fields),
+            Self::AskUser => Some(Form::AskUser),
+            _ => None,
+        }
+    }
+
     /// Whether unknown keys in its config are refused.
     fn has_closed_config(self) -> bool {
         !matches!(
@@ -222,7 +262,19 @@ impl Kind {
     }
 }
 
+impl GraphNode {
+    /// Whether what people answer to it is never shown.
+    pub(crate) fn hides_answers(&self) -> bool {
+        self.sensitive || self.output_sensitivity.values().any(|hidden| *hidden)
+    }
+}
+
 impl Graph {
+    /// How long the tokens of a node's interrupts are good for, if it says.
+    pub fn token_ms(&self, node: &str) -> Option<crate::Millis> {
+        self.at(self.node(node)?).token_ms
+    }
+
     /// Reads and checks a definition that is new here.
     pub fn admit(source: &[u8]) -> Result<Self, Vec<Problem>> {
         let mut findings = Findings::default();
@@ -330,6 +382,12 @@ impl Graph {
             if let Some((_, capability, _)) = gate {
                 let (node, type_id) = (node.id.to_string(), node.type_id.to_string());
                 return Err(Rejection::CapabilityRequired { node, type_id, capability });
+            }
+            if let Work::Gate(gate) = &node.work
+                && let Some(unbuilt) = gate.unbuilt()
+            {
+                let (node, type_id) = (node.id.to_string(), node.type_id.to_string());
+                return Err(Rejection::CapabilityRequired { node, type_id, capability: unbuilt.capability });
             }
         }
         Ok(())

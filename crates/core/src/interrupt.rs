@@ -3,10 +3,28 @@
 //! There is one machine for all kinds; a kind only says what is shown, what an answer looks like, and what a run that
 //! waits for it is called.
 
+mod answer;
+mod approval;
+mod clarification;
+mod context;
+mod equal;
+mod external;
+mod form;
+mod legacy;
+mod payload;
+mod sought;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use answer::{Action, Answerer, Checked, Decision, Refused, check_answer};
+pub(crate) use context::{Answered, Call};
+pub use context::{NodeContext, Open, Stop};
+pub use external::{Occurrence, correlates, scheduled_time};
+pub use payload::{Ask, Unbuilt};
+pub use sought::Sought;
 
 use crate::journal::Salt;
 use crate::{hex, sha256};

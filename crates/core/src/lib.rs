@@ -38,6 +38,7 @@ mod excerpt;
 mod expression;
 mod fields;
 mod fold;
+mod gate;
 mod graph;
 mod http;
 mod id;
@@ -47,6 +48,7 @@ mod journal;
 mod json;
 mod lifecycle;
 pub mod limits;
+mod moment;
 mod node;
 mod object;
 mod perform;
@@ -62,6 +64,7 @@ mod scope;
 mod secret_shape;
 mod snapshot;
 mod summary;
+mod suspend;
 mod template;
 mod trace;
 mod why;
@@ -69,10 +72,10 @@ mod yaml;
 
 pub use annotation::{Annotation, Signal, SignalKind, Target};
 pub use channel::{Channel, Reducer, WriteRefused};
-pub use command::{Command, Drain, Report, Start, Step};
+pub use command::{Command, Drain, Report, Resolve, Start, Step};
 pub use definition::Problem;
 pub use delivery::{Gate, Health, retry_after};
-pub use effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
+pub use effect::{Cascade, Effect, Notice, OpenInterrupt, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
     Cancellation, Caps, ChildReported, Event, EventType, Failure, Mask, NodeEvent, Parent, RunEvent,
@@ -84,7 +87,10 @@ pub use http::{
     HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
 };
 pub use id::{EventId, Key, RunId, TenantId};
-pub use interrupt::{InterruptId, InterruptKind, Waiting};
+pub use interrupt::{
+    Action, Answerer, Ask, Checked, Decision, InterruptId, InterruptKind, NodeContext, Occurrence, Open,
+    Refused, Sought, Stop, Unbuilt, Waiting, check_answer, correlates, scheduled_time,
+};
 pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};

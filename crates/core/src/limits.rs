@@ -43,6 +43,15 @@ pub const ARTIFACT_TYPE_CHARS_MAX: usize = 256;
 /// Characters of a reason given with a command; it is stored in the journal for good.
 pub const REASON_CHARS_MAX: usize = 4_096;
 
+/// Interrupts of one run that wait for an answer at once. Each is in every snapshot of the run.
+pub const INTERRUPTS_OPEN_MAX: usize = 1_000;
+
+/// Bytes of a run's open questions and of the answers that may be asked for again: they are in every snapshot.
+pub const INTERRUPTS_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long a token may be good for: nobody wants one that outlives those who know what it was for.
+pub const TOKEN_MS_MAX: i64 = 366 * 24 * 3_600_000;
+
 /// Bytes of what an annotation says should have come out instead.
 pub const CORRECTION_BYTES_MAX: usize = 16 * 1024;
 
@@ -209,3 +218,56 @@ pub const RATE_COUNT_MAX: u32 = 1_000_000;
 
 /// Events of a rate that may come at once. More is no limit.
 pub const RATE_BURST_MAX: u32 = 1_000_000;
+
+/// Bytes of what a node asks for: it stands in an event, in the inbox and in what everybody who may answer reads.
+pub const ASK_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of one answer: it becomes a node's outputs, as the response of another system.
+pub const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
+/// Levels of lists and objects in a question or an answer. JSON is read back to 127 levels, and both will stand inside
+/// of other values.
+pub const ASK_DEPTH_MAX: usize = 100;
+
+/// Characters of the key of an interrupt (OpenWOP's own limit).
+pub const INTERRUPT_KEY_CHARS_MAX: usize = 256;
+
+/// The longest that an interrupt may wait before it is given up: ten years, as a delay.
+pub const INTERRUPT_TIMEOUT_MS_MAX: i64 = DELAY_MS_MAX;
+
+/// Characters of an id, a type or a name in a question: they are columns of the inbox, or keys of an answer.
+pub const ASK_NAME_CHARS_MAX: usize = 256;
+
+/// Characters of a title. The inbox shows the first of them; more belongs into the description.
+pub const ASK_TITLE_CHARS_MAX: usize = 1_000;
+
+/// Characters of what is to be read before answering: a description, a question, a prompt.
+pub const ASK_TEXT_CHARS_MAX: usize = 64 * 1024;
+
+/// Characters of the line that the inbox shows: more does not fit onto a screen.
+pub const INBOX_TITLE_CHARS_MAX: usize = 200;
+
+/// Questions of one clarification. Nobody fills in a longer form at once.
+pub const QUESTIONS_MAX: usize = 100;
+
+/// Values in the schemas of all questions of one clarification, with their `$ref`s written out. They are compiled
+/// together whenever one is asked or answered.
+pub const QUESTION_SCHEMAS_SIZE_MAX: usize = SCHEMA_SIZE_MAX;
+
+/// Bytes of what an external event is found by: it is held against every event of its type.
+pub const CORRELATION_BYTES_MAX: usize = 16 * 1024;
+
+/// Principals, groups or roles in one list of a gate. More belong into a group.
+pub const APPROVERS_MAX: usize = 1_000;
+
+/// Characters of a principal.
+pub const PRINCIPAL_CHARS_MAX: usize = 256;
+
+/// Approvals that one gate may ask for. A larger vote is not a gate.
+pub const APPROVALS_MAX: i64 = 1_000;
+
+/// Characters of what somebody says about a decision. People paste whole reviews.
+pub const FEEDBACK_CHARS_MAX: usize = 64 * 1024;
+
+/// Tags, or ids of items, in the feedback of one refinement.
+pub const FEEDBACK_ITEMS_MAX: usize = 1_000;

@@ -1,10 +1,12 @@
 //! Where a node of a run stands.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Failure, Mask, NodeEvent};
 use crate::rule::Tally;
-use crate::{Json, JsonMap, Millis, RunId};
+use crate::{InterruptId, Json, JsonMap, Millis, RunId};
 
 /// Where one execution of a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -16,6 +18,8 @@ pub enum NodePhase {
     Running,
     /// Parked: on a durable timer, or until a child ends.
     Waiting,
+    /// Stopped until somebody outside says how it goes on.
+    Suspended,
     /// Done, with outputs.
     Completed,
     /// Done for, with an error.
@@ -46,7 +50,19 @@ impl NodePhase {
             // What it produced gets its name after the completion that holds it, and that changes nothing.
             (Completed, NodeEvent::ArtifactCreated(_)) => Some(Completed),
             // A running node is never cancelled under its executor: its outcome is recorded first.
-            (Pending | Waiting, NodeEvent::Cancelled(_)) => Some(Cancelled),
+            (Pending | Waiting | Suspended, NodeEvent::Cancelled(_)) => Some(Cancelled),
+            (Running, NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_)) => {
+                Some(Running)
+            }
+            (Suspended, NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_)) => {
+                Some(Suspended)
+            }
+            (Running | Suspended, NodeEvent::Suspended(_)) => Some(Suspended),
+            (Suspended, NodeEvent::ApprovalReceived(_) | NodeEvent::ClarificationResolved(_)) => {
+                Some(Suspended)
+            }
+            (Suspended, NodeEvent::InterruptResolved(_)) => Some(Suspended),
+            (Suspended, NodeEvent::Resumed(_)) => Some(Running),
             _ => None,
         }
     }
@@ -57,10 +73,11 @@ impl NodePhase {
     }
 
     /// Every phase, for tables and tests.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Pending,
         Self::Running,
         Self::Waiting,
+        Self::Suspended,
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
@@ -73,6 +90,7 @@ impl NodePhase {
             Self::Pending => "pending",
             Self::Running => "running",
             Self::Waiting => "waiting",
+            Self::Suspended => "suspended",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -121,6 +139,15 @@ pub struct Node {
     /// When a waiting node goes on. Kept so that its timer can be named and dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
+    /// How often this execution has asked for something from outside.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub asked: u32,
+    /// What it is stopped for.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub stopped_for: BTreeSet<InterruptId>,
+    /// The interrupt that it was stopped for last, by any of its executions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_interrupt: Option<InterruptId>,
     /// When the execution began and ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,
@@ -152,6 +179,9 @@ impl Node {
             children: 0,
             dispatched: false,
             until: None,
+            asked: 0,
+            stopped_for: BTreeSet::new(),
+            last_interrupt: None,
             started_at: None,
             ended_at: None,
             outputs: None,

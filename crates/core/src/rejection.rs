@@ -1,6 +1,6 @@
 //! Why a command was refused. A refused command changes nothing.
 
-use crate::{Lifecycle, Millis};
+use crate::{InterruptId, Lifecycle, Millis, SchemaError, Waiting};
 
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,30 @@ pub enum Rejection {
     /// The sender has been heard at this sequence or a later one.
     #[error("this notice was heard before")]
     HeardBefore,
+    /// The run never asked for this.
+    #[error("there is no such interrupt")]
+    NoSuchInterrupt,
+    /// Somebody was faster, or it was given up.
+    #[error("the interrupt has already been resolved")]
+    AlreadyResolved,
+    /// The run was cancelled before anybody answered.
+    #[error("the run was cancelled before the interrupt was resolved")]
+    InterruptCancelled,
+    /// The run was cancelled with its parent before anybody answered.
+    #[error("the run was cancelled with its parent before the interrupt was resolved")]
+    InterruptGone,
+    /// The node waits for several things.
+    #[error("the node has several open interrupts; say which one with interruptId")]
+    SeveralOpen(Vec<InterruptId>),
+    /// The answer is not what was asked for.
+    #[error("the answer does not fit: {}", listed(.0))]
+    BadAnswer(Vec<SchemaError>),
+    /// The event is about something else.
+    #[error("the event is not the one that is waited for: {}", listed(.0))]
+    Mismatch(Vec<SchemaError>),
+    /// What waits for an answer can't be paused.
+    #[error("the run waits for an answer")]
+    Waiting(Waiting),
     /// Something the caller gave is wrong.
     #[error("{message}")]
     Invalid {
@@ -67,4 +91,8 @@ fn ended_as(lifecycle: Lifecycle) -> &'static str {
         Lifecycle::Cancelled => "been cancelled",
         _ => "completed",
     }
+}
+
+fn listed(errors: &[SchemaError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::effect::{TaskId, TimerId};
 use crate::event::{Caps, Failure, Parent, Paused};
 use crate::graph::{EdgeIx, LoopIx};
+use crate::interrupt::{Answered, Open};
 use crate::journal::{Head, Salt};
 use crate::lifecycle::{Hold, Lifecycle};
 use crate::node::{Node, NodePhase};
 use crate::rule::Outcome;
-use crate::{Graph, Json, JsonMap, Key, Millis, NodeIx, RunId, Trace};
+use crate::{Graph, InterruptId, Json, JsonMap, Key, Millis, NodeIx, RunId, Trace};
 
 /// A run: its definition, its journal's end, and everything folded from the journal.
 #[derive(Clone, Debug)]
@@ -66,6 +67,21 @@ pub(crate) struct State {
     /// Dispatches whose next worker may start, with the event that let it.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) workers: VecDeque<(NodeIx, u64)>,
+    /// Interrupts that wait for an answer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) open: BTreeMap<InterruptId, Open>,
+    /// What became of those that may be asked for again, by their keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) answers: BTreeMap<String, Answered>,
+    /// Nodes that may go on because everything they stopped for is resolved, with the event that let them.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) answered: VecDeque<(NodeIx, u64)>,
+    /// Interrupts that were closed without an answer because the run was about to end, and why it was.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) lost: BTreeMap<InterruptId, String>,
+    /// Who is told when the run waits for something from outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) callback_url: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) loops: Vec<LoopState>,
     /// Loops that start over, with the event that settled it.
@@ -172,6 +188,11 @@ impl Run {
             ready: VecDeque::new(),
             doomed: VecDeque::new(),
             workers: VecDeque::new(),
+            open: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            answered: VecDeque::new(),
+            lost: BTreeMap::new(),
+            callback_url: None,
             loops,
             restarts: VecDeque::new(),
             deferred: BTreeMap::new(),

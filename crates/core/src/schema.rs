@@ -92,6 +92,11 @@ impl Schema {
         })
     }
 
+    /// Values in the schema with its references written out: what compiling and checking cost goes with it.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
     fn all_errors(&self, value: &Value) -> Vec<SchemaError> {
         let mut errors: Vec<ValidationError<'_>> = self.validator.iter_errors(value).collect();
         let places = |error: &ValidationError<'_>| {

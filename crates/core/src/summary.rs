@@ -1,6 +1,6 @@
 //! What lists and filters need to know of a run: the columns beside its journal.
 
-use crate::{Hash, Hold, Lifecycle, Millis, Run};
+use crate::{Hash, Hold, Lifecycle, Millis, Run, Waiting};
 
 /// A run in one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,17 @@ pub enum Status {
     Failed,
     /// Ended by somebody.
     Cancelled,
+    /// Stopped until somebody decides.
+    WaitingApproval,
+    /// Stopped until somebody answers.
+    WaitingInput,
+    /// Stopped until something happens elsewhere.
+    WaitingExternal,
 }
 
 impl Status {
     /// Every status with its number on disk and its name.
-    pub const ALL: [(Self, u8, &'static str); 7] = [
+    pub const ALL: [(Self, u8, &'static str); 10] = [
         (Self::Pending, 0, "pending"),
         (Self::Running, 1, "running"),
         (Self::Paused, 2, "paused"),
@@ -44,6 +50,9 @@ impl Status {
         (Self::Completed, 4, "completed"),
         (Self::Failed, 5, "failed"),
         (Self::Cancelled, 6, "cancelled"),
+        (Self::WaitingApproval, 7, "waiting-approval"),
+        (Self::WaitingInput, 8, "waiting-input"),
+        (Self::WaitingExternal, 9, "waiting-external"),
     ];
 
     /// The number on disk.
@@ -71,8 +80,23 @@ impl Status {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
+    /// Whether it stopped until somebody outside says how it goes on.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::WaitingApproval | Self::WaitingInput | Self::WaitingExternal)
+    }
+
     fn entry(self) -> (Self, u8, &'static str) {
         Self::ALL[self as usize]
+    }
+}
+
+impl From<Waiting> for Status {
+    fn from(waiting: Waiting) -> Self {
+        match waiting {
+            Waiting::Approval => Self::WaitingApproval,
+            Waiting::Input => Self::WaitingInput,
+            Waiting::External => Self::WaitingExternal,
+        }
     }
 }
 
@@ -86,7 +110,7 @@ impl Run {
             (Lifecycle::Cancelling, _) => Status::Cancelling,
             (_, Hold::Paused) => Status::Paused,
             (Lifecycle::Pending, _) => Status::Pending,
-            (Lifecycle::Running, _) => Status::Running,
+            (Lifecycle::Running, _) => self.waiting().map_or(Status::Running, Status::from),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::effect::TimerId;
 use crate::graph::Work;
 use crate::node::{Node, NodePhase};
-use crate::{Hold, Lifecycle, Millis, NodeIx, Run, RunId};
+use crate::{Hold, Lifecycle, Millis, NodeIx, Run, RunId, Waiting};
 
 /// Why a run is not finished, or how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub struct Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `pausing`, `cancelling`, `ending`,
-    /// `stretch` or `timeout`.
+    /// `stretch`,
+    /// `timeout`, `approval`, `input` or `event`.
     pub kind: &'static str,
     /// The node that waits.
     pub node: Option<String>,
@@ -53,6 +54,7 @@ impl Run {
         reasons.extend(self.held());
         let nodes = self.nodes().iter().enumerate();
         reasons.extend(nodes.filter_map(|(ix, node)| self.node_waits(ix as NodeIx, node)));
+        reasons.extend(self.asked());
         reasons.extend(self.clocks());
         let pending = self.nodes().iter().filter(|node| node.phase == NodePhase::Pending).count();
         let summary = summary(self, &reasons, pending);
@@ -126,6 +128,28 @@ impl Run {
         Some(Reason { node: Some(id.to_string()), since: node.started_at, until: node.until, ..reason })
     }
 
+    /// What people, or things elsewhere, are waited for.
+    fn asked(&self) -> impl Iterator<Item = Reason> + '_ {
+        self.interrupts().map(|open| {
+            let (node, asked) = (self.interrupted_node(open), &open.requested);
+            let (kind, what, next) = match asked.kind.waiting() {
+                Waiting::Approval => {
+                    ("approval", "somebody's decision", "the run goes on when somebody decides")
+                }
+                Waiting::Input => ("input", "somebody's answer", "the run goes on when somebody answers"),
+                Waiting::External => ("event", "something elsewhere", "the run goes on when that happens"),
+            };
+            let what = format!("node '{node}' waits for {what} ({})", asked.interrupt_id);
+            let until = open.deadline();
+            Reason {
+                node: Some(node.to_string()),
+                since: Some(open.at),
+                until,
+                ..Reason::of(kind, what, next)
+            }
+        })
+    }
+
     /// Timers of the run itself.
     fn clocks(&self) -> impl Iterator<Item = Reason> + '_ {
         self.timers().iter().filter_map(|(timer, &due)| {
@@ -139,7 +163,10 @@ impl Run {
                     "many nodes are run in turns".to_owned(),
                     "the next turn comes at once",
                 ),
-                TimerId::Delay { .. } | TimerId::Retry { .. } => return None,
+                TimerId::Delay { .. }
+                | TimerId::Retry { .. }
+                | TimerId::Interrupt(_)
+                | TimerId::Occasion(_) => return None,
             };
             Some(Reason { until: Some(due), ..reason })
         })
@@ -151,6 +178,9 @@ fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
         ("executing", "a node that is being executed", "nodes that are being executed"),
         ("delay", "a delay", "delays"),
         ("retry", "another attempt", "other attempts"),
+        ("approval", "a decision", "decisions"),
+        ("input", "an answer", "answers"),
+        ("event", "something elsewhere", "things elsewhere"),
         ("child", "a child run", "child runs"),
     ];
     let waits: Vec<String> = words

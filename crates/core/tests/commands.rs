@@ -166,6 +166,7 @@ mod start {
             trace: None,
             scope: None,
             exclusive: false,
+            callback_url: None,
         };
         let mut twin = Run::empty(start.key, start.salt, start.graph.clone());
         let (run, step) = Run::start(start, -1).expect("the start is accepted");

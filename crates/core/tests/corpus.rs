@@ -24,6 +24,11 @@ fn feed(target: &str, function: fn(&[u8]), at_least: usize) {
 }
 
 #[test]
+fn answers_are_taken_or_refused() {
+    feed("answer", fuzz::answer, 20);
+}
+
+#[test]
 fn definitions_are_read_or_refused() {
     feed("definition", fuzz::definition, 10);
 }

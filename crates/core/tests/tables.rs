@@ -73,6 +73,37 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     ("channel.written", "", r#"{"channel":"c","value":1,"reducer":"replace"}"#),
     ("runOrchestrator.decided", "", r#"{"kind":"terminate"}"#),
     ("artifact.created", "", r#"{"artifactId":"art-0","artifactType":"report","nodeId":"n"}"#),
+    (
+        "interrupt.requested",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","kind":"custom","key":"k","call":1,"data":{}}"#,
+    ),
+    (
+        "clarification.requested",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","questions":[]}"#,
+    ),
+    (
+        "node.suspended",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","kind":"custom","key":"k"}"#,
+    ),
+    (
+        "approval.received",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","action":"accept","decidedBy":"a"}"#,
+    ),
+    (
+        "clarification.resolved",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","answers":{},"answeredBy":"a"}"#,
+    ),
+    (
+        "interrupt.resolved",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","kind":"custom","outcome":"resolved","resolvedBy":"a"}"#,
+    ),
+    ("node.resumed", "", r#"{"interruptId":"int-000000000001000000000000000000000000"}"#),
 ];
 
 fn samples() -> Vec<Sample<Event>> {

@@ -275,6 +275,7 @@ impl Shell {
                     }
                 }
                 Effect::Send { .. } | Effect::Spawn(_) | Effect::Cascade(_) => self.outbox.wake(),
+                Effect::OpenInterrupt(_) | Effect::CloseInterrupt { .. } => {}
                 Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
             }
         }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Effect, Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunId, Salt, Status, Summary,
-    TaskId, TenantId,
+    Effect, Graph, Hash, Head, InterruptId, Key, Millis, Notice, OpenInterrupt, Payload, Record, Run, RunId,
+    Salt, Status, Summary, TaskId, TenantId,
 };
 use abide_store::{Beside, Claim, Expected, Listed, Loaded, Message, Note, Store, TimerRow, Totals};
 
@@ -103,6 +103,8 @@ struct Folded {
     heard: BTreeMap<RunId, u64>,
     /// The children that its nodes asked for, and whether they go with it.
     children: BTreeMap<RunId, (TaskId, bool)>,
+    /// What waits for an answer, as the inbox shows it.
+    interrupts: BTreeMap<InterruptId, OpenInterrupt>,
 }
 
 impl Verifier<'_> {
@@ -155,6 +157,7 @@ impl Verifier<'_> {
             run: Run::empty(key, salt, graph.clone()),
             heard: BTreeMap::new(),
             children: BTreeMap::new(),
+            interrupts: BTreeMap::new(),
         };
         loop {
             let from = folded.run.head().next;
@@ -220,6 +223,10 @@ impl Verifier<'_> {
         if !found.tasks.is_empty() {
             self.find(Some(key), None, format!("it was erased, but has tasks: {:?}", found.tasks));
         }
+        if !found.interrupts.is_empty() {
+            let count = found.interrupts.len();
+            self.find(Some(key), None, format!("it was erased, but has {count} open interrupts"));
+        }
         Ok(())
     }
 
@@ -277,6 +284,7 @@ impl Verifier<'_> {
                 .map(|(child, (task, cascade))| (*child, task.clone(), *cascade))
                 .collect(),
             claim,
+            interrupts: folded.interrupts.values().cloned().collect(),
         };
         let found = Beside { tasks: sorted(found.tasks), ..found };
         if found != expected {
@@ -298,6 +306,7 @@ impl Verifier<'_> {
         self.seen.outbox += found.sent.len() as u64;
         self.seen.children += found.children.len() as u64;
         self.seen.claims += u64::from(found.claim.is_some());
+        self.seen.interrupts += found.interrupts.len() as u64;
     }
 
     /// What is asked of children goes to those that the journal asked for, and a cascade comes from an end.
@@ -406,6 +415,12 @@ impl Folded {
                     let task = TaskId { node: spawn.parent.node.into(), execution };
                     self.children.insert(spawn.child, (task, spawn.cascade));
                 }
+                // Who is told of it is no part of the inbox.
+                Effect::OpenInterrupt(open) => {
+                    let listed = OpenInterrupt { callback_url: None, ..*open };
+                    self.interrupts.insert(listed.id, listed);
+                }
+                Effect::CloseInterrupt { id, .. } => drop(self.interrupts.remove(&id)),
                 _ => {}
             }
         }

@@ -220,6 +220,12 @@ impl Admission {
         self.capacity.waiting.saturating_sub(self.waiting.available_permits())
     }
 
+    /// Bytes of request bodies that are held, in whole units.
+    pub(crate) fn body_bytes(&self) -> usize {
+        let units = self.capacity.body_bytes / UNIT;
+        units.saturating_sub(self.shared.bodies.available_permits()) * UNIT
+    }
+
     /// A place for a request; those that wait for something to happen have places of their own.
     pub(crate) fn enter(&self, waits: bool) -> Result<Place> {
         let places = if waits { &self.waiting } else { &self.requests };
@@ -270,14 +276,14 @@ mod tests {
         for _ in 0..UNIT {
             first.take(8).unwrap();
         }
-        assert_eq!(lock(&first.arrived).units, 8, "single bytes add up to whole units");
+        assert_eq!(admission.body_bytes(), 8 * UNIT, "single bytes add up to whole units");
         assert!(second.take(2 * UNIT + 1).is_err());
         second.take(2 * UNIT).unwrap();
         assert!(first.take(1).is_err());
         drop(first);
         second.take(8 * UNIT).unwrap();
         drop(second);
-        assert_eq!(admission.shared.bodies.available_permits(), 10);
+        assert_eq!(admission.body_bytes(), 0);
     }
 
     #[test]

@@ -8,13 +8,14 @@ use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use tokio::time::Instant;
 
 use crate::admission::Held;
 use crate::error::{ApiError, Result};
 use crate::limits;
+use crate::newcomer::Newcomer;
 
 /// How long a body may take in all.
 const PATIENCE: Duration = Duration::from_secs(limits::BODY_SECONDS_MAX);
@@ -87,7 +88,9 @@ fn is_yaml(headers: &HeaderMap) -> bool {
 /// Reads a body, and takes room for it as it arrives.
 async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     let said = body.size_hint().lower();
-    let mut incoming = Incoming { chunks: body.into_data_stream(), until: Instant::now() + PATIENCE };
+    let newcomer = parts.extensions.get::<Newcomer>().cloned().unwrap_or_default();
+    let mut incoming =
+        Incoming { chunks: body.into_data_stream(), until: Instant::now() + PATIENCE, newcomer };
     if said > bytes_max as u64 {
         // Nothing is kept of it. Whoever asks first whether to send it hears no; most clients send all they have before
         // they listen, so a little too much is let pass.
@@ -116,16 +119,19 @@ async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Vec<u8>> {
 struct Incoming {
     chunks: BodyDataStream,
     until: Instant,
+    newcomer: Newcomer,
 }
 
 impl Incoming {
     /// The next piece; it has to come soon, and the last one in time.
     async fn next(&mut self) -> Result<Option<Bytes>> {
+        if let Some(chunk) = self.chunks.next().now_or_never() {
+            return readable(chunk);
+        }
+        self.newcomer.greet();
         let until = self.until.min(Instant::now() + limits::BODY_PAUSE_MAX);
         match tokio::time::timeout_at(until, self.chunks.next()).await {
-            Ok(chunk) => chunk.transpose().map_err(|error| {
-                ApiError::new("validation_error", format!("the body could not be read: {error}"))
-            }),
+            Ok(chunk) => readable(chunk),
             Err(_) => {
                 let (pause, all) = (limits::BODY_PAUSE_MAX.as_secs(), PATIENCE.as_secs());
                 let message = format!(
@@ -146,6 +152,12 @@ impl Incoming {
             }
         }
     }
+}
+
+fn readable(chunk: Option<std::result::Result<Bytes, axum::Error>>) -> Result<Option<Bytes>> {
+    chunk
+        .transpose()
+        .map_err(|error| ApiError::new("validation_error", format!("the body could not be read: {error}")))
 }
 
 fn too_large(bytes_max: usize) -> ApiError {
@@ -264,6 +276,17 @@ mod tests {
         let response = axum::response::IntoResponse::into_response(refused);
         let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
         serde_json::from_slice(&body).unwrap()
+    }
+
+    #[tokio::test]
+    async fn whoever_sends_slowly_keeps_nobody_out() {
+        let (threshold, newcomers) = crate::newcomer::Threshold::crowded().await;
+        let mut request = Request::new(Body::from_stream(stream::pending::<std::io::Result<Vec<u8>>>()));
+        request.extensions_mut().insert(newcomers[0].clone());
+        tokio::select! {
+            _ = JsonBody::<serde_json::Value>::from_request(request, &()) => panic!("nothing has come"),
+            _ = threshold.next() => {}
+        }
     }
 
     #[tokio::test(start_paused = true)]

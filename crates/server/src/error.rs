@@ -1,6 +1,6 @@
 //! The error envelope: exactly `{error, message, details?}`, whatever went wrong.
 
-use abide_core::{ErrorCode, Problem, Rejection};
+use abide_core::{ErrorCode, Problem, Rejection, SchemaError};
 use abide_engine::Error as EngineError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -16,6 +16,8 @@ pub(crate) struct ApiError {
     code: &'static str,
     message: String,
     details: Map<String, Value>,
+    /// The status, if it is not that of the code.
+    status: Option<StatusCode>,
 }
 
 /// What handlers return.
@@ -25,7 +27,7 @@ impl ApiError {
     /// An error with a code from the table.
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
         debug_assert!(ErrorCode::find(code).is_some(), "{code} is not in the table of error codes");
-        Self { code, message: message.into(), details: Map::new() }
+        Self { code, message: message.into(), details: Map::new(), status: None }
     }
 
     /// Something the caller sent is wrong, in this field.
@@ -47,6 +49,24 @@ impl ApiError {
     /// Whether something that the caller sent is wrong.
     pub(crate) fn is_invalid(&self) -> bool {
         self.code == "validation_error"
+    }
+
+    /// An answer that is not what was asked for: everything that is wrong with it, by JSON pointers into it.
+    pub(crate) fn bad_answer(message: String, errors: &[SchemaError]) -> Self {
+        let problems: Vec<BadPart> =
+            errors.iter().map(|error| BadPart { path: &error.path, message: &error.message }).collect();
+        Self::invalid("resumeValue", message).with("problems", json!(problems))
+    }
+
+    /// The same error under another status than its code has.
+    pub(crate) fn under(mut self, status: StatusCode) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// One of its details.
+    pub(crate) fn detail(&self, name: &str) -> Option<&Value> {
+        self.details.get(name)
     }
 
     /// Adds a detail.
@@ -82,6 +102,13 @@ impl ApiError {
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
+}
+
+/// Something that is wrong with an answer.
+#[derive(Serialize)]
+struct BadPart<'a> {
+    path: &'a str,
+    message: &'a str,
 }
 
 /// Something that is wrong with a definition, as the wire has it.
@@ -164,6 +191,25 @@ impl From<Rejection> for ApiError {
                     .with("offendingTypeId", type_id)
                     .with("nodeId", node)
             }
+            Rejection::NoSuchInterrupt => Self::new(
+                "interrupt_not_found",
+                "there is no such interrupt; GET the run shows the ones that are open",
+            ),
+            Rejection::AlreadyResolved => {
+                let message =
+                    "the interrupt is closed: somebody was faster, or it was given up; nothing was changed";
+                Self::new("interrupt_already_resolved", message)
+            }
+            Rejection::InterruptCancelled => Self::new("interrupt_cancelled", message),
+            Rejection::InterruptGone => Self::new("interrupt_gone", message),
+            Rejection::SeveralOpen(ids) => {
+                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+                Self::invalid("interruptId", message).with("interruptIds", ids)
+            }
+            Rejection::BadAnswer(errors) => Self::bad_answer(message, &errors),
+            Rejection::Mismatch(errors) => {
+                Self::bad_answer(message, &errors).under(StatusCode::UNPROCESSABLE_ENTITY)
+            }
             other => Self::internal(&other),
         }
     }
@@ -173,6 +219,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = ErrorCode::find(self.code).map_or(500, |entry| entry.status);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.status.unwrap_or(status);
         let wait_ms = self.details.get("retryAfterMs").and_then(Value::as_u64);
         let mut response = (status, axum::Json(self.envelope())).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE || wait_ms.is_some() {

@@ -68,7 +68,8 @@ impl Gate {
     async fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(Option<Principal>, Place)> {
         let mut place = self.app.admission().enter(self.waits)?;
         let principal = match self.access {
-            Access::Public => None,
+            // What is in the path is for the handler to check; no other credential is even looked at.
+            Access::Public | Access::Token => None,
             Access::AnyKey => Some(self.authenticate(headers, visit).await?),
             Access::Scope(scope) => {
                 let principal = self.authenticate(headers, visit).await?;

@@ -15,7 +15,8 @@ use abide_core::TenantId;
 use abide_engine::trace;
 use abide_store::Receipt;
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -58,7 +59,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Repeatable<T> {
         let marks = key.map(|key| {
             let keyring = app.keys().keyring();
             let alone = parts.headers.get("x-dedup").map_or(&b""[..], HeaderValue::as_bytes);
-            let asked = canonical(parts.method.as_str(), parts.uri.path(), alone, &bytes);
+            let asked = canonical(parts.method.as_str(), asked_of(&parts.uri), alone, &bytes);
             Marks {
                 key: keyring.lasting_mac("idempotency", key.as_bytes()),
                 digest: keyring.lasting_mac("idempotent-request", &asked),
@@ -82,6 +83,11 @@ fn key_of(headers: &HeaderMap) -> Result<Option<String>> {
         ApiError::invalid(KEY, message)
     })?;
     Ok(Some(key))
+}
+
+/// What is asked of: a query is part of it.
+fn asked_of(uri: &Uri) -> &str {
+    uri.path_and_query().map_or_else(|| uri.path(), PathAndQuery::as_str)
 }
 
 /// What is asked, whatever the order of its keys and the space between them.

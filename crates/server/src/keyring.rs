@@ -1,24 +1,28 @@
 //! The keyring: secrets that sign and encrypt, in a file outside the data directory and its backups.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+mod file;
+
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
 
 use abide_core::hex;
 use aws_lc_rs::{aead, constant_time, hmac, rand};
 use serde::{Deserialize, Serialize};
 
+pub use file::{Kept, KeyringFile, Listed};
+
 /// Secrets, newest last. Old ones still verify what was made with them.
+///
+/// A keyring that was read from a file looks at it before it signs and when it meets an id that it does not know, so that
+/// a secret that was added is taken up without a restart.
 pub struct Keyring {
-    keys: Vec<Entry>,
+    path: Option<PathBuf>,
+    state: RwLock<State>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    version: u32,
-    keys: Vec<Entry>,
+struct State {
+    keys: Arc<[Entry]>,
+    stamp: Option<file::Stamp>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -26,6 +30,8 @@ struct Stored {
 struct Entry {
     kid: u32,
     secret: String,
+    #[serde(rename = "madeAt", default, skip_serializing_if = "Option::is_none")]
+    made_at: Option<String>,
 }
 
 impl Keyring {
@@ -41,44 +47,75 @@ impl Keyring {
 
     /// Opens the keyring, or makes one with a fresh secret if there is none.
     pub fn open_or_create(path: &Path) -> Result<Self, String> {
-        if path.exists() { Self::open(path) } else { Self::create(path) }
+        if !path.exists() {
+            file::create(path)?;
+        }
+        Self::open(path)
     }
 
-    fn open(path: &Path) -> Result<Self, String> {
-        let told = |what: String| format!("the keyring {} {what}", path.display());
-        let mode = std::fs::metadata(path)
-            .map_err(|error| told(format!("can't be read: {error}")))?
-            .permissions()
-            .mode();
-        if mode & 0o077 != 0 {
-            return Err(told("can be read by others; run `chmod 600` on it".into()));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| told(format!("can't be read: {error}")))?;
-        let stored: Stored =
-            serde_json::from_str(&text).map_err(|error| told(format!("is not a keyring: {error}")))?;
-        if stored.version != 1
-            || stored.keys.is_empty()
-            || stored.keys.iter().any(|key| decode(&key.secret).is_none())
-        {
-            return Err(told(
-                "is damaged or from a newer abide; restore it from where you keep it safe".into(),
-            ));
-        }
-        Ok(Self { keys: stored.keys })
+    /// Opens a keyring that is there.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let (keys, stamp) = file::read(path)?;
+        let state = RwLock::new(State { keys: keys.into(), stamp: Some(stamp) });
+        Ok(Self { path: Some(path.to_owned()), state })
     }
 
-    fn create(path: &Path) -> Result<Self, String> {
-        let entry = Entry { kid: 1, secret: random_hex(32) };
-        let stored = Stored { version: 1, keys: vec![entry] };
-        let text = serde_json::to_string_pretty(&stored).expect("a keyring is plain data, which serialises");
-        write_private(path, &text)
-            .map_err(|error| format!("the keyring {} can't be written: {error}", path.display()))?;
-        Ok(Self { keys: stored.keys })
+    /// A keyring of these secrets, newest last, that is in no file.
+    pub fn of(secrets: &[(u32, [u8; 32])]) -> Self {
+        let entry = |(kid, secret): &(u32, [u8; 32])| Entry { kid: *kid, secret: hex(secret), made_at: None };
+        Self::held(secrets.iter().map(entry).collect())
+    }
+
+    fn held(keys: Vec<Entry>) -> Self {
+        Self { path: None, state: RwLock::new(State { keys: keys.into(), stamp: None }) }
+    }
+
+    /// The secrets as far as they are told, oldest first.
+    pub fn list(&self) -> Vec<Listed> {
+        file::listed(&self.keys())
+    }
+
+    /// The id of the secret that a MAC or something sealed was made with.
+    pub fn kid_of(made: &[u8]) -> Option<u32> {
+        made.first_chunk::<4>().map(|kid| u32::from_be_bytes(*kid))
+    }
+
+    fn keys(&self) -> Arc<[Entry]> {
+        self.state.read().expect("no thread panics holding this").keys.clone()
+    }
+
+    /// The secrets as they stand in the file now. If that can't be read, those that were known go on.
+    fn latest(&self) -> Arc<[Entry]> {
+        let Some(path) = &self.path else { return self.keys() };
+        let stamp = file::Stamp::look(path);
+        if stamp.is_none() || self.state.read().expect("no thread panics holding this").stamp == stamp {
+            return self.keys();
+        }
+        let mut state = self.state.write().expect("no thread panics holding this");
+        // It is told once of a file that it can't be read, not at each look.
+        state.stamp = stamp;
+        match file::read(path) {
+            Ok((keys, stamp)) => {
+                *state = State { keys: keys.into(), stamp: Some(stamp) };
+                tracing::info!(
+                    newest = newest(&state.keys).kid,
+                    "the keyring has changed and was read again"
+                );
+            }
+            Err(error) => tracing::error!(error, "the keyring has changed; the old one is used on"),
+        }
+        state.keys.clone()
+    }
+
+    fn find(&self, kid: u32) -> Option<Entry> {
+        let with_kid = |keys: Arc<[Entry]>| keys.iter().find(|key| key.kid == kid).cloned();
+        with_kid(self.keys()).or_else(|| with_kid(self.latest()))
     }
 
     /// The MAC of `message` for `purpose`, under the newest secret, with that secret's id in front.
     pub fn mac(&self, purpose: &str, message: &[u8]) -> Vec<u8> {
-        let newest = self.keys.last().expect("a keyring has at least one key");
+        let keys = self.latest();
+        let newest = newest(&keys);
         let mut mac = newest.kid.to_be_bytes().to_vec();
         mac.extend(sign(newest, purpose, message));
         mac
@@ -87,14 +124,13 @@ impl Keyring {
     /// The MACs of `message` for `purpose` under every secret of this ring, to look it up by.
     pub fn macs(&self, purpose: &str, message: &[u8]) -> Vec<Vec<u8>> {
         let mac = |key: &Entry| [&key.kid.to_be_bytes()[..], &sign(key, purpose, message)].concat();
-        self.keys.iter().map(mac).collect()
+        self.keys().iter().map(mac).collect()
     }
 
     /// The MAC of `message` for `purpose`, the same for as long as the oldest secret is in the ring: for what is looked up
     /// by its MAC.
     pub fn lasting_mac(&self, purpose: &str, message: &[u8]) -> [u8; 32] {
-        let oldest = self.keys.first().expect("a keyring has at least one key");
-        sign(oldest, purpose, message).try_into().expect("a MAC of SHA-256 has 32 bytes")
+        sign(oldest(&self.keys()), purpose, message).try_into().expect("a MAC of SHA-256 has 32 bytes")
     }
 
     /// Whether `mac` was made from `message` for `purpose` with any secret of this ring. In constant time.
@@ -102,15 +138,15 @@ impl Keyring {
         let Some((kid, tag)) = mac.split_first_chunk::<4>() else {
             return false;
         };
-        let key = self.keys.iter().find(|key| key.kid == u32::from_be_bytes(*kid));
-        key.is_some_and(|key| {
-            constant_time::verify_slices_are_equal(&sign(key, purpose, message), tag).is_ok()
+        self.find(u32::from_be_bytes(*kid)).is_some_and(|key| {
+            constant_time::verify_slices_are_equal(&sign(&key, purpose, message), tag).is_ok()
         })
     }
 
     /// Encrypts `plain` for `purpose` under the newest secret. `context` has to be given again to open it.
     pub fn seal(&self, purpose: &str, context: &[u8], plain: &[u8]) -> Vec<u8> {
-        let newest = self.keys.last().expect("a keyring has at least one key");
+        let keys = self.latest();
+        let newest = newest(&keys);
         let mut nonce = [0; aead::NONCE_LEN];
         rand::fill(&mut nonce).expect("the system has randomness");
         let mut body = plain.to_vec();
@@ -126,24 +162,43 @@ impl Keyring {
     pub fn open_sealed(&self, purpose: &str, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (kid, rest) = sealed.split_first_chunk::<4>()?;
         let (nonce, body) = rest.split_first_chunk::<{ aead::NONCE_LEN }>()?;
-        let key = self.keys.iter().find(|key| key.kid == u32::from_be_bytes(*kid))?;
+        let key = self.find(u32::from_be_bytes(*kid))?;
         let mut body = body.to_vec();
         let nonce = aead::Nonce::assume_unique_for_key(*nonce);
         let plain =
-            sealing_key(key, purpose).open_in_place(nonce, aead::Aad::from(context), &mut body).ok()?;
+            sealing_key(&key, purpose).open_in_place(nonce, aead::Aad::from(context), &mut body).ok()?;
         Some(plain.to_vec())
     }
 
     /// Whether it has the secret with this id.
     pub fn holds(&self, kid: u32) -> bool {
-        self.keys.iter().any(|key| key.kid == kid)
+        self.find(kid).is_some()
+    }
+
+    /// The newest secret's id, and the secret derived from it for `purpose` within `scope`, to sign with.
+    pub(crate) fn newest_secret(&self, purpose: &str, scope: &[u8]) -> (u32, Vec<u8>) {
+        let keys = self.latest();
+        let newest = newest(&keys);
+        (newest.kid, sign(newest, purpose, scope))
+    }
+
+    /// The secret derived for `purpose` within `scope` from the one with this id. `None` if that is not in the ring.
+    pub(crate) fn secret(&self, kid: u32, purpose: &str, scope: &[u8]) -> Option<Vec<u8>> {
+        self.find(kid).map(|key| sign(&key, purpose, scope))
     }
 
     /// A secret that is the same whenever it is asked for, known to whoever has the keyring.
     pub fn derive(&self, purpose: &str) -> String {
-        let first = self.keys.first().expect("a keyring has at least one key");
-        hex(&sign(first, purpose, b"derived"))
+        hex(&sign(oldest(&self.keys()), purpose, b"derived"))
     }
+}
+
+fn newest(keys: &[Entry]) -> &Entry {
+    keys.last().expect("a keyring has at least one secret")
+}
+
+fn oldest(keys: &[Entry]) -> &Entry {
+    keys.first().expect("a keyring has at least one secret")
 }
 
 /// A key of its own for each purpose.
@@ -164,25 +219,6 @@ fn sign(key: &Entry, purpose: &str, message: &[u8]) -> Vec<u8> {
     context.sign().as_ref().to_vec()
 }
 
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir)?;
-    }
-    // Written whole under another name first: a keyring that was cut short would lock everybody out.
-    let draft = path.with_extension("keyring-draft");
-    match std::fs::remove_file(&draft) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    // A link, unlike a rename, never replaces a keyring that somebody else put there meanwhile.
-    std::fs::hard_link(&draft, path)?;
-    std::fs::remove_file(&draft)?;
-    File::open(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
-}
-
 /// So many random bytes, in hex.
 pub fn random_hex(bytes: usize) -> String {
     let mut secret = vec![0; bytes];
@@ -199,11 +235,12 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn ring(keys: &[(u32, u8)]) -> Keyring {
-        let entry = |&(kid, byte): &(u32, u8)| Entry { kid, secret: hex(&[byte; 32]) };
-        Keyring { keys: keys.iter().map(entry).collect() }
+        Keyring::of(&keys.iter().map(|(kid, byte)| (*kid, [*byte; 32])).collect::<Vec<_>>())
     }
 
     #[test]
@@ -257,5 +294,104 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, "{}").unwrap();
         assert!(Keyring::open_or_create(&path).err().unwrap().contains("is not a keyring"));
+    }
+
+    fn kids(keyring: &Keyring) -> Vec<u32> {
+        keyring.list().iter().map(|key| key.kid).collect()
+    }
+
+    #[test]
+    fn a_keyring_takes_up_a_secret_that_was_added_to_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.keyring");
+        let (running, other) = (Keyring::open_or_create(&path).unwrap(), Keyring::open(&path).unwrap());
+        let (mac, derived) = (running.mac("api-key", b"secret"), running.derive("x"));
+        let sealed = running.seal("secrets", b"1/a", b"value");
+        KeyringFile::open(&path).unwrap().rotate().unwrap();
+        let newer = running.mac("api-key", b"secret");
+        assert_eq!(Keyring::kid_of(&newer), Some(2), "the newest signs");
+        assert!(other.verify("api-key", b"secret", &newer), "an id that it does not know makes it look");
+        assert!(running.verify("api-key", b"secret", &mac), "the old one still verifies");
+        assert!(running.open_sealed("secrets", b"1/a", &sealed).is_some());
+        assert_eq!(running.derive("x"), derived, "what is to last hangs on the oldest");
+        std::fs::write(&path, "{}").unwrap();
+        assert_eq!(
+            Keyring::kid_of(&running.mac("api-key", b"secret")),
+            Some(2),
+            "a damaged file changes nothing"
+        );
+        std::fs::remove_file(&path).unwrap();
+        assert!(running.verify("api-key", b"secret", &running.mac("api-key", b"secret")));
+    }
+
+    #[test]
+    fn a_keyring_is_replaced_whole_and_stays_its_owners() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.keyring");
+        Keyring::open_or_create(&path).unwrap();
+        let link = dir.path().join("link.keyring");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        // What a rotation that died has left is no obstacle.
+        std::fs::write(dir.path().join("data.keyring-draft"), "{").unwrap();
+        let made = KeyringFile::open(&link).unwrap().rotate().unwrap();
+        assert!(made.kid == 2 && made.is_newest && made.made_at.is_some(), "{made:?}");
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "no draft is left");
+        assert_eq!(kids(&Keyring::open(&path).unwrap()), [1, 2]);
+    }
+
+    #[test]
+    fn rotations_at_the_same_time_all_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.keyring");
+        Keyring::open_or_create(&path).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| KeyringFile::open(&path).unwrap().rotate().unwrap());
+            }
+        });
+        assert_eq!(kids(&Keyring::open(&path).unwrap()), (1..=9).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_old_secret_is_retired_and_the_newest_never() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.keyring");
+        let ring = Keyring::open_or_create(&path).unwrap();
+        let mac = ring.mac("api-key", b"secret");
+        let mut file = KeyringFile::open(&path).unwrap();
+        assert_eq!(file.check_retire(1), Err(Kept::Newest));
+        assert!(file.retire(1).is_err());
+        file.rotate().unwrap();
+        assert_eq!((file.check_retire(3), file.check_retire(1)), (Err(Kept::Unknown), Ok(())));
+        file.retire(1).unwrap();
+        let ring = Keyring::open(&path).unwrap();
+        assert_eq!(kids(&ring), [2]);
+        assert!(!ring.verify("api-key", b"secret", &mac));
+        assert_eq!(file.rotate().unwrap().kid, 3, "no id is used twice");
+        let full = (3..=crate::limits::KEYRING_SECRETS_MAX).map(|_| file.rotate().unwrap().kid).count();
+        assert_eq!(full, crate::limits::KEYRING_SECRETS_MAX - 2);
+        assert!(file.rotate().unwrap_err().contains("retire old ones"));
+    }
+
+    #[test]
+    fn a_keyring_of_the_first_versions_is_read_and_rotated() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.keyring");
+        let secret = hex(&[7; 32]);
+        std::fs::write(&path, format!(r#"{{"version":1,"keys":[{{"kid":1,"secret":"{secret}"}}]}}"#))
+            .unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let mac = ring(&[(1, 7)]).mac("api-key", b"secret");
+        KeyringFile::open(&path).unwrap().rotate().unwrap();
+        let ring = Keyring::open(&path).unwrap();
+        assert!(ring.verify("api-key", b"secret", &mac));
+        assert_eq!(ring.list()[0].made_at, None);
+        let twice = format!(
+            r#"{{"version":1,"keys":[{{"kid":1,"secret":"{secret}"}},{{"kid":1,"secret":"{secret}"}}]}}"#
+        );
+        std::fs::write(&path, twice).unwrap();
+        assert!(Keyring::open(&path).err().unwrap().contains("is damaged"));
     }
 }

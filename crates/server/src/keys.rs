@@ -280,7 +280,7 @@ impl Keys {
         found.map(|(id, name)| (*id, name.clone()))
     }
 
-    pub(crate) fn keyring(&self) -> &Keyring {
+    pub(crate) fn keyring(&self) -> &Arc<Keyring> {
         &self.keyring
     }
 

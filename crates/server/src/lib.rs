@@ -16,7 +16,9 @@
 //! | what is not there, or has not changed | `nowhere.rs`, `conditional.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
 //! | requests that may be repeated | `idempotency.rs` |
-//! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `keyring.rs`, `oidc.rs` |
+//! | who asks: API keys, and tokens of an identity provider | `auth.rs`, `keys.rs`, `oidc.rs` |
+//! | what signs and encrypts, and what hangs on it | `keyring.rs`, `keyring/`, `reseal.rs` |
+//! | signed links that answer an interrupt | `token.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | what runs keep secret, on the disk | `sealing.rs` |
@@ -43,6 +45,7 @@ pub mod limits;
 mod listen;
 mod metrics;
 mod names;
+mod newcomer;
 mod nowhere;
 mod oidc;
 mod openapi;
@@ -53,6 +56,7 @@ mod outgoing;
 mod page;
 mod people_api;
 mod rates;
+mod reseal;
 mod routes;
 mod schemas;
 mod scope;
@@ -63,13 +67,14 @@ mod shape;
 mod stall;
 mod stream;
 mod time;
+pub mod token;
 mod trace;
 mod verbs;
 mod webhooks;
 
 pub use admission::Capacity;
 pub use app::{App, AppOptions};
-pub use keyring::Keyring;
+pub use keyring::{Kept, Keyring, KeyringFile};
 pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
 pub use keys_api::{KeyPage, KeyView, MadeKey};
 pub use listen::{bind, serve};
@@ -77,6 +82,7 @@ pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
 pub use otlp::Otlp;
 pub use rates::Rates;
+pub use reseal::{Resealed, keys_under, reseal};
 pub use scope::{Scope, Scopes};
 pub use sealing::RunSealer;
 pub use secrets::SecretStore;

@@ -29,6 +29,9 @@ pub const SECRET_CHARS_MIN: usize = abide_engine::limits::HTTP_SECRET_CHARS_MIN;
 /// Children that are shown with a run; a run may have any number.
 pub const CHILD_RUNS_MAX: usize = 100;
 
+/// Runs below a run that are looked at to tell whether it waits for an answer. Beyond that it is shown as running.
+pub const MIRRORED_RUNS_MAX: usize = 100;
+
 /// Levels of nesting in a request body. What is let in is shown inside other objects, and common JSON
 /// readers stop at 128.
 pub const BODY_DEPTH_MAX: usize = 100;
@@ -161,6 +164,8 @@ pub const WAITING_MAX: usize = CONNECTIONS_MAX - REQUESTS_MAX;
 /// Bytes of request bodies that are held at once, over all requests: several of the largest definitions. What has not
 /// arrived takes none of it.
 pub const BODIES_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// The least that an operator may allow: half of it is a tenant's, which has to hold the largest definition.
+pub const BODIES_BYTES_MIN: usize = 2 * DEFINITION_BYTES_MAX;
 
 /// Bytes of a token of the identity provider: half of a request's head.
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
@@ -231,6 +236,9 @@ pub const NEWCOMERS_MAX: usize = 128;
 /// How long a connection that asks for nothing counts as such, so that silent ones let more than a thousand others in
 /// each second.
 pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);
+/// How long one that is being answered counts as such. A busy server takes a while for a whole crowd, and takes in more
+/// of it only as it gets on; this is for an answer that hangs.
+pub const NEWCOMER_ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Connections that are being told that there are too many. Beyond these, a connection is closed without a word.
 pub const REFUSALS_MAX: usize = 64;
 /// How long a connection that is refused may take to read why.
@@ -258,3 +266,16 @@ pub const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 pub const TCP_KEEPALIVE_PROBES: u32 = 4;
 /// How long to wait before accepting again after the system had no room for a connection.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Characters of a token that answers an interrupt. The longest node id, all of it escaped, and the longest principal
+/// fit; a longer text is refused unread.
+pub const INTERRUPT_TOKEN_CHARS_MAX: usize = 4096;
+
+/// How long a token lives that a read of the API gives out: long enough to decide, and the next read gives a new one.
+pub const READ_TOKEN_MS: i64 = 30 * 60 * 1000;
+
+/// How long a token in a notification lives if the interrupt has no deadline: nobody sends a second notification soon.
+pub const NOTICE_TOKEN_MS: i64 = 7 * 24 * 3_600_000;
+
+/// Secrets in a keyring. Each is tried for a key whose text somebody chose, and whoever rotates so often retires as well.
+pub const KEYRING_SECRETS_MAX: usize = 32;

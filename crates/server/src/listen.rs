@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::http::Request;
 use axum::response::Response;
@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::limits;
+use crate::newcomer::{Newcomer, Threshold};
 use crate::stall::Impatient;
 use crate::verbs::Verbs;
 
@@ -44,7 +45,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
         service: TowerToHyperService::new(app.service()),
         free: Arc::new(Semaphore::new(places)),
         refusals: Arc::new(Semaphore::new(limits::REFUSALS_MAX)),
-        threshold: Arc::new(Semaphore::new(limits::NEWCOMERS_MAX)),
+        threshold: Threshold::new(),
     };
     let mut stopped = std::pin::pin!(stopped(app.stopping()));
     loop {
@@ -102,20 +103,15 @@ struct Doors {
     service: Requests,
     free: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
-    threshold: Arc<Semaphore>,
+    threshold: Threshold,
 }
 
-/// Held by a connection until its first request is answered, or for a moment if it asks for nothing.
-type Newcomer = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
-
 impl Doors {
-    /// The next connection, once there are not too many newcomers. The others wait where they cost nothing: whoever
-    /// is being answered for the first time takes many times as much memory as whoever only listens, and what a crowd
-    /// once took is not given back.
+    /// The next connection, once there are not too many newcomers.
     async fn next(&self, listener: &TcpListener) -> io::Result<(TcpStream, Newcomer)> {
-        let turn = self.threshold.clone().acquire_owned().await.ok();
+        let newcomer = self.threshold.next().await;
         let (stream, _) = listener.accept().await?;
-        Ok((stream, Arc::new(Mutex::new(turn))))
+        Ok((stream, newcomer))
     }
 
     fn admit(&self, stream: TcpStream, newcomer: Newcomer) {
@@ -135,21 +131,22 @@ impl Doors {
         let stopped = stopped(self.app.stopping());
         let open = self.app.metrics().connected();
         tokio::spawn(async move {
-            let mut connection = std::pin::pin!(connection);
-            let greeted = tokio::time::timeout(limits::NEWCOMER_PATIENCE, connection.as_mut()).await;
-            greet(&newcomer);
-            if greeted.is_ok() {
-                return;
-            }
-            tokio::select! {
-                // How a connection ends is its client's affair.
-                _ = connection.as_mut() => {}
-                () = stopped => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
+            let _held = (place, open);
+            let mut serving = std::pin::pin!(async {
+                let mut connection = std::pin::pin!(connection);
+                tokio::select! {
+                    // How a connection ends is its client's affair.
+                    _ = connection.as_mut() => {}
+                    () = stopped => {
+                        connection.as_mut().graceful_shutdown();
+                        let _ = connection.await;
+                    }
                 }
+            });
+            tokio::select! {
+                () = serving.as_mut() => {}
+                () = newcomer.wait_out() => serving.await,
             }
-            drop((place, open));
         });
     }
 
@@ -169,18 +166,16 @@ fn greeting(
     service: Requests,
     newcomer: Newcomer,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send {
-    service_fn(move |request| {
+    service_fn(move |mut request: Request<Incoming>| {
+        newcomer.asks();
+        request.extensions_mut().insert(newcomer.clone());
         let (answering, newcomer) = (service.call(request), newcomer.clone());
         async move {
             let answer = answering.await;
-            greet(&newcomer);
+            newcomer.greet();
             answer
         }
     })
-}
-
-fn greet(newcomer: &Newcomer) {
-    newcomer.lock().expect("no thread panics holding this").take();
 }
 
 /// Answers are small and wanted at once, and whoever vanished without a word is found out.

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_core::{InterruptKind, Millis};
 use abide_engine::{Engine, Stats};
 use axum::extract::State;
 use axum::http::header;
@@ -49,15 +50,27 @@ struct Asked {
     route: &'static str,
 }
 
+/// Seconds up to which answers are counted: from a machine's to what took a month.
+const ANSWER_SECONDS: [f64; 12] =
+    [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0, 2_592_000.0];
+
+/// Which interrupts are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: &'static str,
+}
+
 /// The counters of one server.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
     seconds: Family<Asked, Histogram, fn() -> Histogram>,
+    answers: Family<OfKind, Histogram, fn() -> Histogram>,
     under_way: Gauge,
     rate_limited: Counter,
     connections: Gauge,
     waiting: Gauge,
+    body_bytes: Gauge,
 }
 
 /// A request or a connection; it is over when this is dropped, however it ends.
@@ -87,6 +100,13 @@ impl Metrics {
         let histogram: fn() -> Histogram = || Histogram::new(SECONDS);
         let seconds: Family<Asked, Histogram, fn() -> Histogram> = Family::new_with_constructor(histogram);
         registry.register("http_request_seconds", "How long answers took to begin", seconds.clone());
+        let histogram: fn() -> Histogram = || Histogram::new(ANSWER_SECONDS);
+        let answers: Family<OfKind, Histogram, fn() -> Histogram> = Family::new_with_constructor(histogram);
+        registry.register(
+            "interrupt_resolve_seconds",
+            "How long interrupts were open that somebody answered",
+            answers.clone(),
+        );
         let under_way = Gauge::default();
         registry.register("http_requests_under_way", "Requests that are not answered yet", under_way.clone());
         let rate_limited = Counter::default();
@@ -94,9 +114,21 @@ impl Metrics {
         let (connections, waiting) = (Gauge::default(), Gauge::default());
         registry.register("http_connections", "Connections that are open", connections.clone());
         registry.register("http_waiting", "Polls and streams that are open", waiting.clone());
+        let body_bytes = Gauge::default();
+        registry.register("http_body_bytes", "Bytes of request bodies that are held", body_bytes.clone());
         let (engine, otlp) = (options.engine.clone(), options.otlp.clone());
         registry.register_collector(Box::new(Below { engine, otlp }));
-        Self { registry, requests, seconds, under_way, rate_limited, connections, waiting }
+        Self {
+            registry,
+            requests,
+            seconds,
+            answers,
+            under_way,
+            rate_limited,
+            connections,
+            waiting,
+            body_bytes,
+        }
     }
 
     /// A request has come.
@@ -107,6 +139,12 @@ impl Metrics {
     /// A connection was made.
     pub(crate) fn connected(&self) -> UnderWay {
         UnderWay::of(&self.connections)
+    }
+
+    /// Somebody answered an interrupt that was open for so long.
+    pub(crate) fn interrupt_resolved(&self, kind: InterruptKind, ms: Millis) {
+        let seconds = ms.max(0) as f64 / 1000.0;
+        self.answers.get_or_create(&OfKind { kind: kind.name() }).observe(seconds);
     }
 
     /// A request was answered.
@@ -128,8 +166,10 @@ impl Metrics {
 /// The metrics, for whoever collects them.
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoResponse> {
     let mut text = String::new();
-    app.metrics().waiting.set(i64::try_from(app.admission().waiting()).unwrap_or(i64::MAX));
-    encode(&mut text, &app.metrics().registry).map_err(|error| ApiError::internal(&error))?;
+    let (metrics, admission) = (app.metrics(), app.admission());
+    metrics.waiting.set(i64::try_from(admission.waiting()).unwrap_or(i64::MAX));
+    metrics.body_bytes.set(i64::try_from(admission.body_bytes()).unwrap_or(i64::MAX));
+    encode(&mut text, &metrics.registry).map_err(|error| ApiError::internal(&error))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
 }
 

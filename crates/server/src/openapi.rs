@@ -122,7 +122,7 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
 
 fn security(access: Access) -> Value {
     match access {
-        Access::Public => json!([]),
+        Access::Public | Access::Token => json!([]),
         Access::AnyKey => json!([{ "key": [] }]),
         Access::Scope(scope) => json!([{ "key": [scope.name()] }]),
     }
@@ -196,13 +196,16 @@ fn refusals(operation: &Operation) -> BTreeMap<u16, BTreeSet<&'static str>> {
         codes.extend(WITH_BODY);
     }
     match operation.access {
-        Access::Public => {}
+        Access::Public | Access::Token => {}
         Access::AnyKey | Access::Scope(_) => codes.extend(WITH_KEY),
     }
     let mut by_status: BTreeMap<u16, BTreeSet<&'static str>> = BTreeMap::new();
     for code in codes {
         let status = ErrorCode::find(code).map_or(500, |entry| entry.status);
         by_status.entry(status).or_default().insert(code);
+    }
+    for (status, code) in &operation.odd_refusals {
+        by_status.entry(*status).or_default().insert(code);
     }
     by_status
 }

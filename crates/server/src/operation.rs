@@ -25,6 +25,8 @@ pub(crate) enum Access {
     AnyKey,
     /// Those whose key has this scope.
     Scope(Scope),
+    /// Whoever holds the token that stands in the path.
+    Token,
 }
 
 /// One way in which an operation says yes.
@@ -58,6 +60,8 @@ pub(crate) struct Operation {
     pub(crate) answers: Vec<Answer>,
     /// The codes of errors that are this operation's own, beside those that every one may give.
     pub(crate) refusals: Vec<&'static str>,
+    /// Codes that it may give under another status than theirs.
+    pub(crate) odd_refusals: Vec<(u16, &'static str)>,
     /// Request headers beside those that every operation takes: name and meaning.
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     /// Whether it takes an Idempotency-Key.
@@ -91,6 +95,7 @@ impl Operation {
             body_required: true,
             answers: Vec::new(),
             refusals: Vec::new(),
+            odd_refusals: Vec::new(),
             headers: Vec::new(),
             idempotent: false,
             waits: false,
@@ -142,6 +147,12 @@ impl Operation {
     /// Needs no key.
     pub(crate) fn public(mut self) -> Self {
         self.access = Access::Public;
+        self
+    }
+
+    /// Needs nothing but the token in its path.
+    pub(crate) fn token(mut self) -> Self {
+        self.access = Access::Token;
         self
     }
 
@@ -223,6 +234,12 @@ impl Operation {
     /// May say no with these codes.
     pub(crate) fn refuses(mut self, codes: &[&'static str]) -> Self {
         self.refusals.extend(codes);
+        self
+    }
+
+    /// May say no with this code under a status that is not the code's own.
+    pub(crate) fn refuses_under(mut self, status: u16, code: &'static str) -> Self {
+        self.odd_refusals.push((status, code));
         self
     }
 

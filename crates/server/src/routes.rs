@@ -28,6 +28,7 @@ fn everywhere() -> Vec<Operation> {
         runs(),
         events(),
         control(),
+        interrupts(),
         annotations(),
         artifacts(),
         secrets(),
@@ -191,6 +192,66 @@ fn events() -> Vec<Operation> {
         .answers_as::<journal::Entry>(200, "text/event-stream", "The events, in the form that is asked for.")
         .answers::<journal::Page>(200, "The events, in the form that is asked for.")
         .refuses(&["run_not_found"]),
+    ]
+}
+
+fn interrupts() -> Vec<Operation> {
+    use openwop::interrupts::{
+        Inspected, Resolved, ResumeWith, Which, answer, answer_by_token, approve, inspect,
+    };
+    const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved"];
+    vec![
+        Operation::post(
+            "/v1/runs/{runId}/interrupts/{nodeId}",
+            "resolveInterrupt",
+            "Answers what a node waits for.",
+            answer,
+        )
+        .scope(Scope::ApprovalsRespond)
+        .query::<Which>()
+        .takes::<ResumeWith>()
+        .idempotent()
+        .answers::<Resolved>(200, "The answer is on disk, and the node has it.")
+        .refuses(CLOSED)
+        .refuses(&["run_not_found", "forbidden", "interrupt_cancelled", "interrupt_gone"])
+        .refuses_under(422, "validation_error"),
+        Operation::post(
+            "/v1/runs/{runId}/approvals/{nodeId}",
+            "resolveApproval",
+            "Answers what a node waits for; the body is the answer itself.",
+            approve,
+        )
+        .scope(Scope::ApprovalsRespond)
+        .query::<Which>()
+        .takes::<shape::Object>()
+        .idempotent()
+        .answers::<Resolved>(200, "The answer is on disk, and the node has it.")
+        .refuses(CLOSED)
+        .refuses(&["run_not_found", "forbidden"])
+        .refuses_under(422, "validation_error"),
+        Operation::get(
+            "/v1/interrupts/{token}",
+            "inspectInterrupt",
+            "What a node waits for, shown to whoever holds a token. It changes nothing.",
+            inspect,
+        )
+        .token()
+        .answers::<Inspected>(200, "What is asked.")
+        .refuses(CLOSED)
+        .refuses(&["interrupt_expired"]),
+        Operation::post(
+            "/v1/interrupts/{token}",
+            "resolveByToken",
+            "Answers what a node waits for, with a token as the only credential.",
+            answer_by_token,
+        )
+        .token()
+        .takes::<ResumeWith>()
+        .idempotent()
+        .answers::<Resolved>(200, "The answer is on disk, and the node has it.")
+        .refuses(CLOSED)
+        .refuses(&["interrupt_expired", "forbidden"])
+        .refuses_under(422, "validation_error"),
     ]
 }
 

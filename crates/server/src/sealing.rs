@@ -42,7 +42,8 @@ impl RunSealer {
 
 impl Sealer for RunSealer {
     fn seal(&self, owner: Key, place: &[u8], plain: &[u8]) -> Result<Vec<u8>, String> {
-        let missing = || format!("the keyring {} was not opened; name it with --keyring", self.path.display());
+        let missing =
+            || format!("the keyring {} was not opened; name it with --keyring", self.path.display());
         let keyring = self.keyring.get().ok_or_else(missing)?;
         Ok(keyring.seal(&purpose(owner), place, plain))
     }

@@ -10,7 +10,7 @@ use abide_store::{Error, SecretRow, Store};
 
 use crate::keyring::Keyring;
 
-const PURPOSE: &str = "secrets";
+pub(crate) const PURPOSE: &str = "secrets";
 
 /// The secrets of a store.
 pub struct SecretStore {
@@ -72,7 +72,7 @@ impl Secrets for SecretStore {
 }
 
 /// Sealed together with the value, so that a row can't be passed off as another tenant's or another name's.
-fn context(tenant: TenantId, name: &str) -> Vec<u8> {
+pub(crate) fn context(tenant: TenantId, name: &str) -> Vec<u8> {
     let mut context = tenant.0.to_be_bytes().to_vec();
     context.extend(name.as_bytes());
     context

@@ -4,11 +4,11 @@
 
 use std::borrow::Cow;
 
-use abide_core::{NodePhase, Status, limits};
+use abide_core::{InterruptKind, NodePhase, Status, limits};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use crate::limits::IDEMPOTENCY_KEY_CHARS_MAX;
+use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, INTERRUPT_TOKEN_CHARS_MAX};
 
 /// What an id in a path may look like to OpenWOP.
 const PATH_ID_CHARS_MAX: usize = 128;
@@ -45,6 +45,8 @@ shapes! {
     Sha256 = { "type": "string", "pattern": "^[0-9a-f]{64}$" };
     /// The id of a run as it is sent.
     RunName = { "type": "string", "pattern": "^run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" };
+    /// The id of an interrupt as it is sent.
+    InterruptName = { "type": "string", "pattern": "^int-[0-9a-f]{36}$" };
     /// True, and nothing else.
     True = { "const": true };
     /// False, and nothing else.
@@ -62,6 +64,20 @@ impl JsonSchema for RunStatus {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let names: Vec<&str> = Status::ALL.iter().map(|(_, _, name)| *name).collect();
         json_schema!({ "type": "string", "enum": names, "description": "How a run stands." })
+    }
+}
+
+/// What an interrupt is about.
+pub(crate) struct InterruptKinds;
+
+impl JsonSchema for InterruptKinds {
+    fn schema_name() -> Cow<'static, str> {
+        "InterruptKind".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = InterruptKind::ALL.map(InterruptKind::name);
+        json_schema!({ "type": "string", "enum": names, "description": "What an interrupt is about." })
     }
 }
 
@@ -101,6 +117,10 @@ pub(crate) fn path_parameter(name: &str) -> Value {
             "examples": ["run-019a8a3e-0000-7000-8000-000000000000"],
         }),
         "workflowId" => json!({ "type": "string", "minLength": 1, "maxLength": PATH_ID_CHARS_MAX }),
+        "token" => json!({
+            "type": "string", "minLength": 1, "maxLength": INTERRUPT_TOKEN_CHARS_MAX,
+            "pattern": "^[A-Za-z0-9_.-]+$",
+        }),
         "name" => json!({
             "type": "string", "minLength": 1, "maxLength": limits::SECRET_NAME_CHARS_MAX,
             "pattern": "^[A-Za-z0-9_.-]+$",

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::keyring::{Keyring, random_hex};
 use crate::openwop;
 
-const PURPOSE: &str = "webhooks";
+pub(crate) const PURPOSE: &str = "webhooks";
 const RECEIPTS: &str = "webhook-receipts";
 
 /// Bytes of a secret that is made here.
@@ -129,7 +129,7 @@ pub(crate) fn parse_delivery_id(key: &WebhookKey, text: &str) -> Option<(RunId, 
 }
 
 /// Sealed together with the secret, so that a row can't be passed off as another tenant's or another webhook's.
-fn context(key: &WebhookKey) -> Vec<u8> {
+pub(crate) fn context(key: &WebhookKey) -> Vec<u8> {
     [&key.tenant.0.to_be_bytes()[..], key.id.as_bytes()].concat()
 }
 

@@ -7,6 +7,8 @@
 mod access;
 mod commit;
 mod error;
+mod external;
+mod inbox;
 mod rows;
 mod sealing;
 mod sql;
@@ -17,6 +19,10 @@ mod webhooks;
 pub use access::{ApiKey, Person};
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
+pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
+pub use inbox::{
+    EVENT_KEYS_MAX, INBOX_LOOK_MAX, Inbox, InboxCursor, InboxPage, InboxQuery, InterruptRow, Standing, Waiter,
+};
 pub use rows::{
     Annotated, Annotations, Beside, ChildRow, Claim, Erased, Erasure, Expected, Listed, Loaded, Message,
     MessageRow, NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals,

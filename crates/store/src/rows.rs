@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Hash, Head, Json, Key, Millis, Notice, Record, RunId, Salt, Spawn, Status, Summary, TaskId,
-    TenantId, TimerId,
+    Cascade, Hash, Head, Json, Key, Millis, Notice, OpenInterrupt, Record, RunId, Salt, Spawn, Status,
+    Summary, TaskId, TenantId, TimerId,
 };
 
 /// An aggregate as it lies on disk.
@@ -134,6 +134,8 @@ pub struct Beside {
     pub children: Vec<(RunId, TaskId, bool)>,
     /// The expected claim, if it is there and this run's.
     pub claim: Option<Claim>,
+    /// Its open interrupts, oldest first.
+    pub interrupts: Vec<OpenInterrupt>,
 }
 
 /// A workflow and a scope of it that one run has to itself.
@@ -171,6 +173,10 @@ pub struct Totals {
     pub children: u64,
     /// Claims, without those that a run left behind when it ended: they keep nobody from anything.
     pub claims: u64,
+    /// Open interrupts.
+    pub interrupts: u64,
+    /// Tenants and kinds of which there are not as many as is said.
+    pub miscounted: u64,
 }
 
 /// A workflow that is to become the latest version of its id.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use abide_core::{Key, RunId};
+use abide_core::{Key, RunId, TenantId, sha256};
 
 use crate::Error;
 
@@ -61,9 +61,7 @@ impl Sealing {
         let Some((&SEALED, sealed)) = kept.split_first() else { return Ok(kept) };
         let unopened = |reason: &str| Unopened(format!("{place} can't be read: {reason}"));
         match &self.0 {
-            Some(sealer) => {
-                sealer.open(owner, &place.bytes(), sealed).map_err(|reason| unopened(&reason))
-            }
+            Some(sealer) => sealer.open(owner, &place.bytes(), sealed).map_err(|reason| unopened(&reason)),
             None => Err(unopened("it is sealed, and no keyring was given; name it with --keyring")),
         }
     }
@@ -88,16 +86,21 @@ pub(crate) enum Place {
     /// The snapshot that has folded so many events.
     Snapshot(u64),
     /// The message of this type that the run sent at this sequence, and to whom.
-    Message {
-        sequence: u64,
-        receiver: RunId,
-        kind: u8,
-    },
+    Message { sequence: u64, receiver: RunId, kind: u8 },
+    /// The payload of an event that others told of. Nobody knows yet whether it answers something sensitive.
+    Outside,
+}
+
+/// Who owns what others told of: there is no run yet, so each event has a key of its own.
+pub(crate) fn owner_of_outside(tenant: TenantId, id: &str) -> Key {
+    let [owner, _] = *sha256(id.as_bytes()).as_chunks::<16>().0 else { unreachable!("a hash has 32 bytes") };
+    RunId::from_bytes(owner).of(tenant)
 }
 
 impl Place {
     fn bytes(&self) -> Vec<u8> {
         match self {
+            Self::Outside => b"outside".to_vec(),
             Self::Event(sequence) => [b"event".as_slice(), &sequence.to_be_bytes()].concat(),
             Self::Snapshot(folded) => [b"snapshot".as_slice(), &folded.to_be_bytes()].concat(),
             Self::Message { sequence, receiver, kind } => {
@@ -110,6 +113,7 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Outside => f.write_str("the payload of an external event"),
             Self::Event(sequence) => write!(f, "event {sequence}"),
             Self::Snapshot(folded) => write!(f, "the snapshot of {folded} events"),
             Self::Message { sequence, receiver, .. } => write!(f, "message {sequence} to {receiver}"),

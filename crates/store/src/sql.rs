@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use abide_core::{Cascade, Effect, Notice, Payload, Record, RunId, Spawn, Status};
+use abide_core::{
+    Cascade, Effect, InterruptId, InterruptKind, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status,
+};
 use serde::Serialize;
 
 use crate::sealing::{Place, Sealing};
@@ -100,6 +102,17 @@ pub(crate) const CLAIM: &str = "INSERT INTO claims (tenant, workflow, scope, run
     AND a.status NOT IN ($5, $6, $7))";
 pub(crate) const RELEASE: &str =
     "DELETE FROM claims WHERE tenant = $1 AND workflow = $2 AND scope = $3 AND run = $4";
+
+pub(crate) const OPEN_INTERRUPT: &str = "INSERT INTO interrupts (tenant, run, id, node, kind, title, event_type, \
+    keys, sought, custom_kind, approvers, requested_at, deadline) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+pub(crate) const COUNT_OPENED: &str = "INSERT INTO interrupt_counts (tenant, kind, open) VALUES ($1, $2, 1) \
+    ON CONFLICT (tenant, kind) DO UPDATE SET open = interrupt_counts.open + 1";
+pub(crate) const CLOSE_INTERRUPT: &str = "DELETE FROM interrupts WHERE tenant = $1 AND run = $2 AND id = $3";
+pub(crate) const COUNT_CLOSED: &str =
+    "UPDATE interrupt_counts SET open = open - 1 WHERE tenant = $1 AND kind = $2";
+pub(crate) const CALL_BACK: &str = "INSERT INTO callbacks (tenant, run, id, url, due, attempts) \
+    VALUES ($1, $2, $3, $4, $5, 0)";
 
 /// Puts a run's first new event that a webhook wants on its way, unless an earlier one is there. What follows it is
 /// found in the journal when its turn comes.
@@ -290,12 +303,63 @@ fn carry_out<'a>(
             plan.push(cascade_to_children(commit, cascade));
             return Ok(());
         }
+        Effect::OpenInterrupt(open) => {
+            open_interrupt(commit, open, plan);
+            return Ok(());
+        }
+        Effect::CloseInterrupt { id, kind } => {
+            plan.extend(close_interrupt(commit, id, *kind));
+            return Ok(());
+        }
         Effect::Hear { from, sequence } => {
             (HEAR, vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)], Otherwise::Fine)
         }
     };
     plan.push(Statement { sql, values, otherwise });
     Ok(())
+}
+
+fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Vec<Statement<'a>>) {
+    let [tenant, run] = key(commit);
+    let kind = text(open.kind.name());
+    let approvers = serde_json::to_string(&open.approvers).expect("a list of text serialises");
+    let or_null = |value: Option<&'a String>| value.map_or(Value::Null, |value| text(value));
+    let sought = open.sought.as_ref();
+    let values = vec![
+        tenant.clone(),
+        run.clone(),
+        blob(open.id.as_bytes()),
+        text(&open.node),
+        kind.clone(),
+        text(&open.title),
+        or_null(open.event_type.as_ref()),
+        or_null(sought.map(|sought| &sought.keys)),
+        sought.map_or(Value::Null, |sought| blob(&sought.digest)),
+        or_null(open.custom_kind.as_ref()),
+        Value::Text(approvers.into()),
+        Value::Int(open.requested_at),
+        open.deadline.map_or(Value::Null, Value::Int),
+    ];
+    let fine = Otherwise::Fine;
+    plan.push(Statement { sql: OPEN_INTERRUPT, values, otherwise: fine });
+    plan.push(Statement { sql: COUNT_OPENED, values: vec![tenant.clone(), kind], otherwise: fine });
+    if let Some(url) = &open.callback_url {
+        let values = vec![tenant, run, blob(open.id.as_bytes()), text(url), Value::Int(open.requested_at)];
+        plan.push(Statement { sql: CALL_BACK, values, otherwise: fine });
+    }
+}
+
+fn close_interrupt<'a>(commit: &'a Commit, id: &'a InterruptId, kind: InterruptKind) -> [Statement<'a>; 2] {
+    let [tenant, run] = key(commit);
+    let counted = vec![tenant.clone(), text(kind.name())];
+    [
+        Statement {
+            sql: CLOSE_INTERRUPT,
+            values: vec![tenant, run, blob(id.as_bytes())],
+            otherwise: Otherwise::Fine,
+        },
+        Statement { sql: COUNT_CLOSED, values: counted, otherwise: Otherwise::Fine },
+    ]
 }
 
 fn notify<'a>(
@@ -313,11 +377,7 @@ fn notify<'a>(
 ///
 /// The message goes under the first sequence of its commit, and so never under that of the event that ends the
 /// parent: a parent that ends in the same commit sends the same child a second message under that one.
-fn adopt<'a>(
-    commit: &'a Commit,
-    spawn: &'a Spawn,
-    sealing: &Sealing,
-) -> Result<[Statement<'a>; 2], Error> {
+fn adopt<'a>(commit: &'a Commit, spawn: &'a Spawn, sealing: &Sealing) -> Result<[Statement<'a>; 2], Error> {
     let [tenant, id] = key(commit);
     let (child, node) = (blob(spawn.child.as_bytes()), text(&spawn.parent.node));
     let execution = int(spawn.parent.execution.unwrap_or(0));
@@ -420,6 +480,11 @@ mod tests {
             RECEIPT,
             CLAIM,
             RELEASE,
+            OPEN_INTERRUPT,
+            COUNT_OPENED,
+            CLOSE_INTERRUPT,
+            COUNT_CLOSED,
+            CALL_BACK,
         ];
         for sql in statements {
             let numbers: Vec<u32> = sql

@@ -9,6 +9,8 @@ mod annotations;
 mod audit;
 mod deliveries;
 mod erase;
+mod external;
+mod inbox;
 mod migrate;
 mod open;
 mod queue;
@@ -29,6 +31,8 @@ use tokio::sync::oneshot;
 
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
+use crate::external::{Callbacks, ExternalEvents};
+use crate::inbox::Inbox;
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
 use crate::{
@@ -191,9 +195,7 @@ impl Store for Sqlite {
 
     fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
         let sealing = self.sealing.clone();
-        self.read(move |connection| {
-            reader::events_of_type(connection, &sealing, key, type_code, from, limit)
-        })
+        self.read(move |connection| reader::events_of_type(connection, &sealing, key, type_code, from, limit))
     }
 
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
@@ -383,6 +385,18 @@ impl Store for Sqlite {
     }
 
     fn webhooks(&self) -> &dyn Webhooks {
+        self
+    }
+
+    fn inbox(&self) -> &dyn Inbox {
+        self
+    }
+
+    fn external_events(&self) -> &dyn ExternalEvents {
+        self
+    }
+
+    fn callbacks(&self) -> &dyn Callbacks {
         self
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
+use crate::external::{Callbacks, ExternalEvents};
+use crate::inbox::Inbox;
 use crate::webhooks::Webhooks;
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
@@ -138,8 +140,7 @@ pub trait Store: Send + Sync + 'static {
     /// in proportion to the data, and commits wait meanwhile: for after an erasure, not for every day.
     fn compact(&self) -> Answer<'_, ()>;
 
-    /// The numbers of the keys under which anything here is sealed, in order: of runs, secrets and webhooks. It goes
-    /// through everything there is.
+    /// The numbers of the keys under which runs have sealed anything, in order. It goes through everything there is.
     fn sealed_kids(&self) -> Answer<'_, Vec<u32>>;
 
     /// What was noted about an aggregate, oldest first.
@@ -179,6 +180,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Webhooks, and what is on its way to them.
     fn webhooks(&self) -> &dyn Webhooks;
+
+    /// Interrupts that wait for an answer.
+    fn inbox(&self) -> &dyn Inbox;
+
+    /// Events that others tell of.
+    fn external_events(&self) -> &dyn ExternalEvents;
+
+    /// Who is to be told that an interrupt is open.
+    fn callbacks(&self) -> &dyn Callbacks;
 
     /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
     fn put_person(&self, person: Person) -> Answer<'_, ()>;

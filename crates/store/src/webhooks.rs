@@ -47,6 +47,9 @@ pub trait Webhooks: Send + Sync {
     /// it hears of new events. `false` if there is none.
     fn enable(&self, key: WebhookKey, now: Millis) -> Answer<'_, bool>;
 
+    /// Durably replaces the sealed secret of a webhook by the same one, sealed with another key. `false` if there is none.
+    fn reseal(&self, key: WebhookKey, sealed: Arc<[u8]>) -> Answer<'_, bool>;
+
     /// Reads deliveries by run and sequence, those behind `after`.
     fn deliveries(&self, query: DeliveryQuery) -> Answer<'_, Vec<DeliveryRow>>;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use abide_core::Rate;
 use abide_server::Scope;
-use abide_server::limits::{REQUESTS_MAX, WAITING_MAX};
+use abide_server::limits::{BODIES_BYTES_MAX, REQUESTS_MAX, WAITING_MAX};
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::ClientArgs;
@@ -56,6 +56,9 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "ABIDE_MAX_WAITING", value_name = "COUNT")]
     #[arg(help = format!("Polls and streams open at once [default: {WAITING_MAX}, fewer if open files are few]"))]
     pub(crate) max_waiting: Option<usize>,
+    #[arg(long, env = "ABIDE_MAX_BODY_MIB", value_name = "MIB")]
+    #[arg(help = format!("MiB of request bodies held at once, over all requests [default: {}]", BODIES_BYTES_MAX >> 20))]
+    pub(crate) max_body_mib: Option<u32>,
 }
 
 /// Where the keys are: in a data directory that no server uses, or on a server.
@@ -151,6 +154,43 @@ pub(crate) struct RotateKeyArgs {
 }
 
 #[derive(ClapArgs)]
+pub(crate) struct KeyringArgs {
+    /// Data directory that the keyring belongs to
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", global = true, default_value = "abide-data")]
+    pub(crate) data: PathBuf,
+    /// Keyring file; by default beside the data directory, as DIR.keyring
+    #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE", global = true)]
+    pub(crate) keyring: Option<PathBuf>,
+    /// Print JSON instead of text for people
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) verb: KeyringVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeyringVerb {
+    /// Add a secret that signs and encrypts from now on; what was made with the old ones still works
+    #[command(after_help = "A running server takes the new secret up by itself.")]
+    Rotate,
+    /// List the secrets by their ids, never what they are
+    List,
+    /// Drop an old secret; links that were signed with it stop working
+    #[command(
+        after_help = "No server may be running on the data directory. Secrets of users and of webhooks are encrypted \
+                      anew first. API keys can't be: as long as one in force was made under the old secret, it is kept, \
+                      unless --force is given."
+    )]
+    Retire {
+        /// The secret's id, as `abide keyring list` shows it
+        kid: u32,
+        /// Retire it even if API keys stop working
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(ClapArgs)]
 pub(crate) struct PeopleArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
@@ -224,7 +264,7 @@ fn parse_address(text: &str) -> Result<(String, String), String> {
 }
 
 /// A span of time in milliseconds: a number and its unit.
-fn parse_span(text: &str) -> Result<i64, String> {
+pub(super) fn parse_span(text: &str) -> Result<i64, String> {
     let told = || "it is not a time; write 90s, 15m, 12h, 30d or 4w".to_owned();
     let unit = text.chars().next_back().ok_or_else(told)?;
     let ms: i64 = match unit {

@@ -1,9 +1,12 @@
 //! The command line, as people and scripts see it: what it prints, where, and how it exits.
 
+mod bench;
 mod compact;
 mod exit;
 mod feedback;
 mod help;
+mod inbox;
+mod keyring;
 mod keys;
 mod people;
 mod pipes;
@@ -18,7 +21,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 
-use crate::support::{Server, Site, abide, chain, node, workflow};
+use crate::support::{PATIENCE, Server, Site, abide, chain, node, workflow};
 
 /// A site with a workflow that greets and waits, one that is done at once, and one that fails.
 fn site() -> Site {

@@ -45,6 +45,25 @@ async fn ended(server: &Server, run: &str) -> Value {
     panic!("{run} has no end");
 }
 
+/// Answers whatever a run asks, as somebody would who agrees with everything.
+async fn answer_all(server: &Server, run: &str) {
+    server.settle().await;
+    let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
+    for open in snapshot["interrupts"].as_array().into_iter().flatten() {
+        let value = match open["kind"].as_str().unwrap() {
+            "approval" => json!({ "action": "accept" }),
+            _ => json!({ "answers": { "size": "M", "count": 2, "gift": true, "note": "" } }),
+        };
+        answer(server, run, open["nodeId"].as_str().unwrap(), &value).await;
+    }
+}
+
+async fn answer(server: &Server, run: &str, node: &str, value: &Value) {
+    let path = format!("/v1/runs/{run}/interrupts/{node}");
+    let (status, body) = server.post(&path, &json!({ "resumeValue": value })).await;
+    assert_eq!(status, 200, "{body}");
+}
+
 /// A service whose job is done when it is asked for the third time. The first question gets no answer at all.
 fn job_service() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -76,7 +95,7 @@ async fn every_example_runs_to_its_end() {
     let site = Site::new();
     let server = example_server(&site);
     let examples = examples();
-    assert!(examples.len() >= 6);
+    assert!(examples.len() >= 8);
     let service = job_service();
     let mut runs = Vec::new();
     for example in &examples {
@@ -85,6 +104,7 @@ async fn every_example_runs_to_its_end() {
         runs.push(server.start_run(example["id"].as_str().unwrap(), inputs).await);
     }
     for (run, example) in runs.iter().zip(&examples) {
+        answer_all(&server, run).await;
         let end = ended(&server, run).await;
         assert_eq!(end["status"], "completed", "{}: {end:#}", example["id"]);
     }
@@ -109,6 +129,42 @@ async fn a_refund_takes_the_way_of_its_size() {
     let nothing = server.start_run("refund", json!({ "amount": 0 })).await;
     let nothing = ended(&server, &nothing).await;
     assert_eq!(nothing["error"]["code"], "nothing_to_refund");
+}
+
+#[tokio::test]
+async fn a_refund_is_paid_or_explained_as_somebody_decides() {
+    let site = Site::new();
+    let server = example_server(&site);
+    let mut replies = Vec::new();
+    for decision in [json!({ "action": "accept" }), json!({ "action": "reject", "feedback": "It was worn." })]
+    {
+        let run = server.start_run("refund-approval", json!({ "amount": 1000, "order": "B-7" })).await;
+        let (_, asked) = server.get(&format!("/v1/runs/{run}")).await;
+        assert_eq!(asked["status"], "waiting-approval");
+        let data = &asked["interrupt"]["data"];
+        assert_eq!(data["title"], "Refund of 990 EUR for order B-7");
+        assert_eq!(data["artifactData"], json!({ "order": "B-7", "amount": 990.0, "currency": "EUR" }));
+        answer(&server, &run, "approve", &decision).await;
+        let end = ended(&server, &run).await;
+        assert_eq!(end["status"], "completed", "{end:#}");
+        replies.push(end["variables"]["reply"].clone());
+    }
+    assert_eq!(replies, ["We paid back 990 EUR.", "We can not pay it back. It was worn."]);
+}
+
+#[tokio::test]
+async fn a_customers_answers_have_to_fit() {
+    let site = Site::new();
+    let server = example_server(&site);
+    let run = server.start_run("ask-customer", json!({})).await;
+    let path = format!("/v1/runs/{run}/interrupts/ask");
+    let answers = |count: i64| json!({ "size": "L", "count": count, "gift": true, "note": "" });
+    let (status, refused) = server.post(&path, &json!({ "resumeValue": { "answers": answers(11) } })).await;
+    assert_eq!((status.as_u16(), &refused["error"]), (400, &json!("validation_error")), "{refused}");
+    assert_eq!(refused["details"]["problems"][0]["path"], "/answers/count", "{refused}");
+    answer(&server, &run, "ask", &json!({ "answers": answers(3) })).await;
+    let end = ended(&server, &run).await;
+    assert_eq!(end["variables"]["line"], "3 x shirt L, wrapped", "{end:#}");
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod discovery;
 mod erase;
 mod errors;
 mod idempotency;
+mod keyring;
 mod keys;
 mod list;
 mod mask;
@@ -36,7 +37,7 @@ mod workflows;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Ask, Server, Site, answer, chain, node, workflow};
+use crate::support::{Ask, PATIENCE, Server, Site, answer, chain, node, workflow};
 
 /// An hour: how long `parked` waits.
 const HOUR_MS: i64 = 3_600_000;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::PATIENCE;
 
 /// What lets a server send to it.
 pub(crate) const ALLOW: [&str; 2] = ["--allow-net", "127.0.0.1/32"];
@@ -74,7 +75,7 @@ impl Receiver {
                 tokio::task::yield_now().await;
             }
         };
-        let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+        let waited = tokio::time::timeout(PATIENCE, waiting).await;
         assert!(waited.is_ok(), "{} of {count} deliveries came", self.heard().len());
         self.heard()
     }

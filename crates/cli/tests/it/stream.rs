@@ -12,22 +12,18 @@ mod slow;
 mod values;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Contract, Server, Site, chain, node, workflow};
+use crate::support::{Contract, PATIENCE, Server, Site, chain, node, workflow};
 
 /// An hour: how long `parked` waits.
 const HOUR_MS: i64 = 3_600_000;
 
 /// How many events a run of `varied` has.
 const VARIED_EVENTS: u64 = 16;
-
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One server-sent event.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,6 +15,10 @@ use serde_json::{Value, json};
 pub(crate) use ask::Ask;
 pub(crate) use contract::Contract;
 
+/// How long a test waits for what must come. It is only there so that one that would wait for ever ends, so it is long
+/// enough for a machine that is busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
 /// The binary under test.
 pub(crate) fn abide() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_abide"));
@@ -34,6 +38,7 @@ pub(crate) fn abide() -> Command {
         "ABIDE_RATE_TENANT",
         "ABIDE_MAX_REQUESTS",
         "ABIDE_MAX_WAITING",
+        "ABIDE_MAX_BODY_MIB",
         "ABIDE_OIDC_ISSUER",
         "ABIDE_OIDC_AUDIENCE",
         "ABIDE_OIDC_JWKS",
@@ -128,7 +133,7 @@ impl Site {
     /// The database, beside a server that may be running.
     pub(crate) fn database(&self) -> rusqlite::Connection {
         let database = rusqlite::Connection::open(self.data().join("abide.db")).unwrap();
-        database.busy_timeout(Duration::from_secs(30)).unwrap();
+        database.busy_timeout(PATIENCE).unwrap();
         database
     }
 
@@ -160,7 +165,7 @@ impl Site {
     pub(crate) fn await_said(&self, text: &str) {
         let began = std::time::Instant::now();
         while !self.said().contains(text) {
-            assert!(began.elapsed() < Duration::from_secs(60), "'{text}' is not in: {}", self.said());
+            assert!(began.elapsed() < PATIENCE, "'{text}' is not in: {}", self.said());
             std::thread::yield_now();
         }
     }
@@ -317,16 +322,16 @@ impl Server {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until the process has ended by itself and tells how; `None` if it lives longer than that.
-    pub(crate) async fn exit_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+    /// Waits until the process has ended by itself, and tells how.
+    pub(crate) async fn exit(&mut self) -> ExitStatus {
         let began = std::time::Instant::now();
-        while began.elapsed() < patience {
+        loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return Some(status);
+                return status;
             }
+            assert!(began.elapsed() < PATIENCE, "the server goes on");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        None
     }
 
     /// Whether the process has ended by itself.
@@ -351,14 +356,19 @@ impl Server {
 
     /// Waits until so many polls and streams are open.
     pub(crate) async fn await_waiting(&self, count: usize) {
-        let line = format!("\nabide_http_waiting {count}\n");
+        self.await_metric("abide_http_waiting", count).await;
+    }
+
+    /// Waits until a metric has this value.
+    pub(crate) async fn await_metric(&self, name: &str, value: usize) {
+        let line = format!("\n{name} {value}\n");
         let began = std::time::Instant::now();
         loop {
             let metrics = self.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
             if metrics.contains(&line) {
                 return;
             }
-            assert!(began.elapsed() < Duration::from_secs(60), "{line} in {metrics}");
+            assert!(began.elapsed() < PATIENCE, "{line} in {metrics}");
         }
     }
 
@@ -380,6 +390,10 @@ impl Server {
 
     /// Waits for the end of a run by long polls, and gives all its events.
     pub(crate) async fn events(&self, run: &str) -> Vec<Value> {
+        tokio::time::timeout(PATIENCE, self.events_to_the_end(run)).await.expect("the run ends")
+    }
+
+    async fn events_to_the_end(&self, run: &str) -> Vec<Value> {
         let mut events: Vec<Value> = Vec::new();
         loop {
             let after = events.last().map_or(-1, |event| event["sequence"].as_i64().unwrap());
@@ -403,7 +417,7 @@ impl Server {
     pub(crate) async fn settle(&self) {
         let began = std::time::Instant::now();
         while !self.is_settled().await {
-            assert!(began.elapsed() < Duration::from_secs(60), "the runs do not come to rest");
+            assert!(began.elapsed() < PATIENCE, "the runs do not come to rest");
             tokio::task::yield_now().await;
         }
     }
@@ -420,6 +434,10 @@ impl Server {
             let rests = |reason: &Value| match reason["kind"].as_str().unwrap() {
                 // The times are all written alike, so the later one is the greater text.
                 "delay" | "retry" | "timeout" => reason["until"].as_str() > clock["now"].as_str(),
+                // Nobody answers but the test.
+                "approval" | "input" | "event" => {
+                    reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()
+                }
                 "child" => open.contains(&&reason["childRunId"]),
                 kind => kind == "hold",
             };
@@ -485,7 +503,7 @@ fn read_welcome(child: &mut Child, said: &Path) -> Result<(String, String), Exit
         if let Some(status) = child.try_wait().unwrap() {
             return Err(status);
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "the server did not come up: {text}");
+        assert!(began.elapsed() < PATIENCE, "the server did not come up: {text}");
         std::thread::yield_now();
     }
 }
@@ -500,7 +518,7 @@ fn await_word(child: &mut Child, said: &Path, prefix: &str, end: char) -> String
             return word.to_owned();
         }
         assert!(child.try_wait().unwrap().is_none(), "the server ended: {text}");
-        assert!(began.elapsed() < Duration::from_secs(30), "the server did not come up: {text}");
+        assert!(began.elapsed() < PATIENCE, "the server did not come up: {text}");
         std::thread::yield_now();
     }
 }

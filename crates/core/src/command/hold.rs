@@ -7,6 +7,9 @@ use crate::{Hold, Rejection, Run};
 pub(super) fn pause(run: &mut Run, turn: &mut Turn, asked: Paused, drain: Drain) -> Result<(), Rejection> {
     run.check_running()?;
     check_reason(asked.reason.as_ref())?;
+    if let Some(waiting) = run.waiting() {
+        return Err(Rejection::Waiting(waiting));
+    }
     let at_once = drain == Drain::Immediate || run.state.in_flight == 0;
     let event = match (run.state.hold, at_once) {
         // Whoever can't wait any longer may still say so.

@@ -38,6 +38,8 @@ pub struct Start {
     pub scope: Option<String>,
     /// No other run that says so may be under way for the same workflow and scope.
     pub exclusive: bool,
+    /// Who is told when the run waits for something from outside.
+    pub callback_url: Option<String>,
 }
 
 impl Start {
@@ -58,6 +60,7 @@ impl Start {
             trace: None,
             scope: None,
             exclusive: false,
+            callback_url: None,
         }
     }
 }
@@ -87,6 +90,7 @@ impl Run {
             exclusive: start.exclusive,
             reading: READING,
             trace: start.trace,
+            callback_url: start.callback_url,
         };
         turn.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
         run.advance(&mut turn);

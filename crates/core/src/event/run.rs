@@ -39,7 +39,7 @@ pub struct Started {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sensitive: BTreeSet<String>,
     /// Which reading of definitions it follows: 0 is that of the first release, which knew four kinds of nodes and let
-    /// edges carry no values; 1 knows all of them, but reads over what a node's outputs are called.
+    /// edges carry no values; 1 knows more, but reads over what a node's outputs are called; 2 knows no gates.
     #[serde(default, skip_serializing_if = "is_first")]
     pub reading: u32,
     /// Variables that the parent passed on although it had no value: their defaults don't apply.
@@ -54,13 +54,19 @@ pub struct Started {
     /// No other run that says so may be under way for the same workflow and scope.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
+    /// Who is told when the run waits for something from outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
 }
 
 /// The reading of definitions that new runs follow.
-pub(crate) const READING: u32 = 2;
+pub(crate) const READING: u32 = 3;
 
 /// The first reading in which outputs become artifacts.
 pub(crate) const READING_OF_ARTIFACTS: u32 = 2;
+
+/// The first reading in which nodes ask for something from outside.
+pub(crate) const READING_OF_INTERRUPTS: u32 = 3;
 
 fn is_first(reading: &u32) -> bool {
     *reading == 0

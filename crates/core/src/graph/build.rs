@@ -196,6 +196,8 @@ impl Builder<'_> {
             inputs,
             output_sensitivity: node.output_sensitivity.iter().cloned().collect(),
             artifact_type: node.artifact_type.as_deref().map(Into::into),
+            sensitive: node.abide.sensitive,
+            token_ms: node.abide.token_ms,
             out: Vec::new(),
             groups: Vec::new(),
             loops: Vec::new(),
@@ -222,8 +224,17 @@ impl Builder<'_> {
                 self.findings.objection(format!("{place}.config.assign.{name}"), message);
             }
         }
+        if let Work::Gate(gate) = work {
+            let given = |key: &&str| node.inputs.iter().any(|(name, _)| name == key);
+            if !gate.form.keys().iter().any(given) {
+                gate.check(&format!("{place}.config"), self.findings);
+            }
+        } else if node.abide.sensitive || node.abide.token_ms.is_some() {
+            let message = "only nodes that ask have answers and tokens; remove it";
+            self.findings.objection(format!("{place}.settings.abide"), message);
+        }
         // What runs later, in an executor, sees the inputs that were recorded and what never changes.
-        let later = kind == Kind::Http || node.abide.durable;
+        let later = kind == Kind::Http || node.abide.durable || kind.form().is_some();
         let roots: &[&str] = if later { FIXED_ROOTS } else { NODE_ROOTS };
         for (below, reads) in work.expressions() {
             self.check_reads(node, &format!("{place}.config.{below}"), &reads, roots);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::expression::Expression;
 use crate::fields::{Fields, Findings};
-use crate::graph::Kind;
+use crate::graph::{Gate, Kind};
 use crate::http::{SECRET_IN_HOST, ends_before_path, header_problem};
 use crate::template::{JsonTemplate, Template};
 use crate::{Json, JsonMap, limits};
@@ -29,6 +29,7 @@ pub(crate) enum Work {
     Branch(Branch),
     Supervisor(Supervisor),
     Dispatch(Dispatch),
+    Gate(Box<Gate>),
     /// Nothing here provides it.
     Unknown,
     /// Its config makes no sense. Only a definition of an older version can hold one: a new one is refused.
@@ -151,6 +152,15 @@ impl Work {
             Kind::Branch => Branch::read(&mut fields).map(Self::Branch),
             Kind::Supervisor => Supervisor::read(&mut fields).map(Self::Supervisor),
             Kind::Dispatch => Dispatch::read(&mut fields).map(Self::Dispatch),
+            Kind::ApprovalGate
+            | Kind::ClarificationGate
+            | Kind::Interrupt
+            | Kind::ApprovalRequest
+            | Kind::FormRequest
+            | Kind::AskUser => {
+                let form = kind.form().expect("these are the gates");
+                Gate::read(form, config, &mut fields).map(|gate| Self::Gate(Box::new(gate)))
+            }
             Kind::Unknown => Some(Self::Unknown),
         };
         if work.is_some() && kind.has_closed_config() {
@@ -177,6 +187,7 @@ impl Work {
                 all
             }
             Self::Branch(branch) => of("cases", &branch.cases),
+            Self::Gate(gate) => vec![(String::new(), gate.template.reads())],
             Self::Http(http) => {
                 let mut all = vec![("url".to_owned(), http.url.reads())];
                 all.extend(

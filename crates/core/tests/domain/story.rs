@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Cancellation, Cascade, Command, Drain, Effect, ErrorCode, EventType, Failure, Graph, Json, JsonMap, Key,
-    Lifecycle, Millis, NodePhase, Notice, Parent, Payload, Performance, Product, Reached, Record, Rejection,
-    Report, Run, RunId, Salt, Spawn, Start, Status, Step, TaskFailure, TaskId, TenantId, TimerId,
+    Answerer, Cancellation, Cascade, Command, Drain, Effect, ErrorCode, EventType, Failure, Graph,
+    InterruptId, Json, JsonMap, Key, Lifecycle, Millis, NodePhase, Notice, Parent, Payload, Performance,
+    Product, Reached, Record, Rejection, Report, Resolve, Run, RunId, Salt, Spawn, Start, Status, Step,
+    TaskFailure, TaskId, TenantId, TimerId,
 };
 use serde_json::Value;
 
@@ -105,6 +106,7 @@ impl Story {
             trace: None,
             scope: None,
             exclusive: false,
+            callback_url: None,
         })
     }
 }
@@ -306,6 +308,25 @@ impl Story {
         self.ask(Command::RefuseChild { child, node: node.to_owned(), error })
     }
 
+    /// Somebody answers what this node asks.
+    #[track_caller]
+    pub(crate) fn answer(self, node: &str, value: &Value) -> Self {
+        let id = self.run.interrupt_of(node).expect("the node asked");
+        self.answer_to(id, value, "alice")
+    }
+
+    /// Somebody answers an interrupt.
+    #[track_caller]
+    pub(crate) fn answer_to(self, id: InterruptId, value: &Value, who: &str) -> Self {
+        let by = Answerer { principal: who.to_owned(), may_act_for_others: false };
+        self.ask(Command::Resolve(Resolve { id, value: json(value), by }))
+    }
+
+    /// The interrupts that a node is stopped for, oldest first.
+    pub(crate) fn open_at(&self, node: &str) -> Vec<InterruptId> {
+        self.node(node).stopped_for.iter().copied().collect()
+    }
+
     #[track_caller]
     pub(crate) fn hear(self, notice: Notice, heard: Option<u64>) -> Self {
         self.ask(Command::Hear { notice, heard })
@@ -494,6 +515,8 @@ fn describe(effect: &Effect) -> String {
             format!("spawn {workflow_id} for {}", parent.node)
         }
         Effect::Disown(child) => format!("disown {child}"),
+        Effect::OpenInterrupt(open) => format!("open {} {}", open.kind, open.node),
+        Effect::CloseInterrupt { kind, .. } => format!("close {kind}"),
         Effect::Cascade(Cascade { reason, .. }) => format!("cascade {reason}"),
     }
 }

@@ -202,6 +202,8 @@ impl Kept {
             }
             // No plan has children yet, so nothing asks for one or ends with one.
             Effect::Spawn(_) | Effect::Disown(_) | Effect::Cascade(_) => false,
+            // Nor has one nodes that ask.
+            Effect::OpenInterrupt(_) | Effect::CloseInterrupt { .. } => false,
         };
         if !fits {
             self.misfits.push(effect.clone());
@@ -344,6 +346,7 @@ impl Teller {
             unset: Vec::new(),
             scope: None,
             exclusive: false,
+            callback_url: None,
             trace: None,
         };
         let before = Run::empty(key(), SALT, graph.clone());

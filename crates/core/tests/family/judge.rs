@@ -174,6 +174,13 @@ impl<'d> Judge<'d> {
                 self.closing |= done.fault.is_some();
                 self.settle(ix, Stand::Done, Way::Good, &done.untaken);
             }
+            NodeEvent::InterruptRequested(_)
+            | NodeEvent::ClarificationRequested(_)
+            | NodeEvent::Suspended(_)
+            | NodeEvent::ApprovalReceived(_)
+            | NodeEvent::ClarificationResolved(_)
+            | NodeEvent::InterruptResolved(_)
+            | NodeEvent::Resumed(_) => panic!("no node of these graphs asks"),
             NodeEvent::Failed(failed) => self.settle(ix, Stand::Broken, Way::Bad, &failed.untaken),
             NodeEvent::Skipped(skipped) => {
                 assert!(!self.held && !self.closing, "n{ix} is skipped although the run is held or ends");

@@ -3,12 +3,12 @@
 //! Who is quicker, what comes twice and who interferes is drawn from a tape. What holds for every single command is
 //! checked here, as it happens.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use abide_core::{
-    Cancellation, Cascade, Command, Drain, Effect, Failure, Graph, Hold, Json, Key, Lifecycle, Millis,
-    Notice, Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Spawn, Start,
+    Cancellation, Cascade, Command, Drain, Effect, Failure, Graph, Hold, InterruptId, Json, Key, Lifecycle,
+    Millis, Notice, Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Spawn, Start,
     TaskFailure, TaskId, TenantId, TimerId, sha256,
 };
 use serde_json::json;
@@ -44,6 +44,7 @@ pub(crate) struct Member {
     timers: BTreeMap<TimerId, Millis>,
     tasks: Vec<TaskId>,
     heard: HashMap<RunId, u64>,
+    open: BTreeSet<InterruptId>,
     pub(crate) children: Vec<Spawn>,
     /// A cascade reached it before its end.
     pub(crate) condemned: bool,
@@ -135,6 +136,7 @@ impl<'p> Family<'p> {
             timers: BTreeMap::new(),
             tasks: Vec::new(),
             heard: HashMap::new(),
+            open: BTreeSet::new(),
             children: Vec::new(),
             condemned: false,
         });
@@ -213,6 +215,12 @@ impl<'p> Family<'p> {
                 for child in along.collect::<Vec<_>>() {
                     self.file((at, child), Message::Cascade(cascade.clone()));
                 }
+            }
+            Effect::OpenInterrupt(open) => {
+                assert!(member.open.insert(open.id), "an interrupt is opened twice");
+            }
+            Effect::CloseInterrupt { id, .. } => {
+                assert!(member.open.remove(&id), "an interrupt is closed that is not open");
             }
             Effect::Hear { from, sequence } => {
                 let before = member.heard.insert(from, sequence);

@@ -7,6 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+use crate::support::within;
+
 /// How the server answers a request.
 pub(crate) enum Act {
     /// These bytes, and the end of the connection.
@@ -47,6 +49,16 @@ impl Peer {
     /// A URL of this server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Waits until it has heard so many requests.
+    pub(crate) async fn hears(&self, count: usize) {
+        within("a request", async {
+            while self.heard.lock().unwrap().len() < count {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
 
     /// Every request so far: head and body.

@@ -29,16 +29,6 @@ async fn error_of(rig: &Rig, key: Key) -> Failure {
     rig.engine.read(key, |run| run.error().cloned()).await.unwrap().unwrap()
 }
 
-/// Waits until the peer has heard so many requests.
-async fn heard(peer: &Peer, count: usize) {
-    within("a request", async {
-        while peer.heard().len() < count {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
-
 /// Waits until the run has written this event so many times.
 async fn told(rig: &Rig, key: Key, event: &str, times: usize) {
     let mut news = rig.engine.subscribe(key);
@@ -146,7 +136,7 @@ async fn stop_in_the_middle(settings: &Value) -> (Rig, Key, Arc<Peer>, tempfile:
         let key = runtime.block_on(async {
             let rig = Rig::open(&path).await;
             let key = start_request(&rig, &json!({ "method": "POST", "url": url }), &settings).await;
-            heard(&watched, 1).await;
+            watched.hears(1).await;
             // No patience: the task stays on disk, leased to a start of the server that is over.
             rig.engine.drain(Duration::ZERO).await.unwrap();
             key

@@ -102,9 +102,10 @@ pub(crate) fn engine_with(
     Engine::start(EngineOptions { net, workflows, webhooks, ..EngineOptions::new(store, clock.clone()) })
 }
 
-/// Bounds a wait, so that a bug fails a test instead of hanging it.
+/// Bounds a wait, so that a bug fails a test instead of hanging it; a machine that is busy with other things has time
+/// enough.
 pub(crate) async fn within<T>(what: &str, waiting: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), waiting)
+    tokio::time::timeout(Duration::from_secs(300), waiting)
         .await
         .unwrap_or_else(|_| panic!("waited too long for {what}"))
 }

@@ -272,6 +272,18 @@ impl Store for Tapped {
         self.inner.revoke_api_key(id, at)
     }
 
+    fn inbox(&self) -> &dyn abide_store::Inbox {
+        self.inner.inbox()
+    }
+
+    fn external_events(&self) -> &dyn abide_store::ExternalEvents {
+        self.inner.external_events()
+    }
+
+    fn callbacks(&self) -> &dyn abide_store::Callbacks {
+        self.inner.callbacks()
+    }
+
     fn webhooks(&self) -> &dyn abide_store::Webhooks {
         self.inner.webhooks()
     }

@@ -208,10 +208,10 @@ async fn held(
     code: &'static str,
     asked: std::result::Result<Vec<u8>, EngineError>,
 ) -> Result<Vec<u8>> {
-    use Rejection::{AlreadyPaused, Cancelling, Ended, NotPaused, NotStarted};
+    use Rejection::{AlreadyPaused, Cancelling, Ended, NotPaused, NotStarted, Waiting};
     let why = match asked {
         Err(EngineError::Rejected(
-            refused @ (AlreadyPaused | Cancelling | Ended(_) | NotPaused | NotStarted),
+            refused @ (AlreadyPaused | Cancelling | Ended(_) | NotPaused | NotStarted | Waiting(_)),
         )) => refused.to_string(),
         Err(EngineError::Erased(_)) => "the run has ended, and its payloads were erased".to_owned(),
         other => return Ok(other?),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_core::Key;
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -19,6 +20,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::limits;
+use crate::newcomer::Newcomer;
 use crate::stream::request::{self, Form, whole};
 use crate::stream::{self, Ask, Frame, Renderer, View};
 
@@ -105,9 +107,11 @@ pub(crate) async fn poll(
     State(app): State<Arc<App>>,
     principal: Principal,
     run: RunPath,
+    newcomer: Option<Extension<Newcomer>>,
     query: Asked<Poll>,
 ) -> Result<Response> {
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
+    let newcomer = newcomer.map_or_else(Newcomer::default, |Extension(newcomer)| newcomer);
     let named = query.last_sequence.as_deref().map(|text| ("lastSequence", text));
     let last = named
         .or(query.since.as_deref().map(|text| ("since", text)))
@@ -118,8 +122,8 @@ pub(crate) async fn poll(
     let seconds = timeout.transpose()?.unwrap_or(limits::POLL_SECONDS_DEFAULT as i64);
     let key = run.of(&principal)?;
     let from = u64::try_from(last.map_or(0, |last| last + 1)).unwrap_or(0);
-    let waited =
-        tokio::time::timeout(Duration::from_secs(seconds.unsigned_abs()), next_events(&app, key, from));
+    let events = next_events(&app, key, from, &newcomer);
+    let waited = tokio::time::timeout(Duration::from_secs(seconds.unsigned_abs()), events);
     let (frames, complete) = match waited.await {
         Ok(found) => found?,
         Err(_) => (Vec::new(), false),
@@ -128,7 +132,7 @@ pub(crate) async fn poll(
 }
 
 /// Waits for events that OpenWOP knows, or for the end.
-async fn next_events(app: &App, key: Key, mut from: u64) -> Result<(Vec<Frame>, bool)> {
+async fn next_events(app: &App, key: Key, mut from: u64, newcomer: &Newcomer) -> Result<(Vec<Frame>, bool)> {
     let mut news = app.engine().subscribe(key);
     let mut renderer = Renderer::at(app.engine(), key, View::Canonical, from).await?;
     let mut counted = 0;
@@ -150,6 +154,7 @@ async fn next_events(app: &App, key: Key, mut from: u64) -> Result<(Vec<Frame>, 
         if from < head.next {
             continue;
         }
+        newcomer.greet();
         tokio::select! {
             () = news.changed() => {}
             () = app.stopped() => return Ok((Vec::new(), false)),

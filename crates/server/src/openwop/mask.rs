@@ -9,7 +9,8 @@ use abide_core::{EventType, Json, JsonMap, Mask};
 /// What stands in the place of a value.
 pub(super) const MASKED: &str = "[masked]";
 
-/// Which field of an event's payload holds users' values, and which flag beside it says that they are never shown.
+/// Which fields of an event's payload hold users' values, and which flag beside them says that they are never shown.
+/// The fields of one type share one flag.
 const FIELDS: &[(&str, &str, &str, Extent)] = &[
     ("run.started", "sensitive", "inputs", Extent::Values),
     ("variable.changed", "sensitive", "next", Extent::Whole),
@@ -18,6 +19,16 @@ const FIELDS: &[(&str, &str, &str, Extent)] = &[
     ("node.completed", "masked", "outputs", Extent::Values),
     ("node.spawned", "sensitive", "inputs", Extent::Values),
     ("child.reported", "sensitive", "outputs", Extent::Values),
+    ("interrupt.requested", "sensitive", "data", Extent::Values),
+    ("interrupt.requested", "sensitive", "resumeSchema", Extent::Whole),
+    ("clarification.requested", "sensitive", "questions", Extent::Whole),
+    ("approval.received", "sensitive", "feedback", Extent::Whole),
+    ("approval.received", "sensitive", "reason", Extent::Whole),
+    ("approval.received", "sensitive", "refineFeedback", Extent::Whole),
+    ("approval.received", "sensitive", "editedArtifactData", Extent::Whole),
+    ("clarification.resolved", "sensitive", "answers", Extent::Values),
+    ("interrupt.resolved", "sensitive", "resumeValue", Extent::Whole),
+    ("interrupt.resolved", "sensitive", "reason", Extent::Whole),
 ];
 
 /// How much of a field is the user's.
@@ -31,9 +42,8 @@ enum Extent {
 
 /// A payload without what is never shown. One that carries no flag is not even parsed.
 pub(super) fn payload(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'_, [u8]>> {
-    let Some((_, flag, field, extent)) = FIELDS.iter().find(|(name, ..)| *name == kind.name) else {
-        return Ok(Cow::Borrowed(bytes));
-    };
+    let fields = || FIELDS.iter().filter(|(name, ..)| *name == kind.name);
+    let Some((_, flag, ..)) = fields().next() else { return Ok(Cow::Borrowed(bytes)) };
     if !mentions(bytes, flag) {
         return Ok(Cow::Borrowed(bytes));
     }
@@ -42,11 +52,13 @@ pub(super) fn payload(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'
     if mask == Mask::Nothing {
         return Ok(Cow::Borrowed(bytes));
     }
-    if let Some(value) = payload.get_mut(*field) {
-        *value = match extent {
-            Extent::Whole => Json::of(MASKED),
-            Extent::Values => object(value, &mask),
-        };
+    for (_, _, field, extent) in fields() {
+        if let Some(value) = payload.get_mut(*field) {
+            *value = match extent {
+                Extent::Whole => Json::of(MASKED),
+                Extent::Values => object(value, &mask),
+            };
+        }
     }
     serde_json::to_vec(&payload).map(Cow::Owned)
 }
@@ -134,6 +146,31 @@ mod tests {
                 "node.completed",
                 r#"{"masked":{"keys":["a"]},"outputs":{"a":1,"b":2}}"#,
                 r#"{"masked":{"keys":["a"]},"outputs":{"a":"[masked]","b":2}}"#,
+            ),
+            (
+                "interrupt.requested",
+                r#"{"data":{"title":"x"},"resumeSchema":{"const":1},"sensitive":true}"#,
+                r#"{"data":{"title":"[masked]"},"resumeSchema":"[masked]","sensitive":true}"#,
+            ),
+            (
+                "interrupt.requested",
+                r#"{"data":{"title":"x"},"sensitiveAnswer":true}"#,
+                r#"{"data":{"title":"x"},"sensitiveAnswer":true}"#,
+            ),
+            (
+                "approval.received",
+                r#"{"action":"reject","decidedBy":"ada","feedback":"x","reason":"y","sensitive":true}"#,
+                r#"{"action":"reject","decidedBy":"ada","feedback":"[masked]","reason":"[masked]","sensitive":true}"#,
+            ),
+            (
+                "clarification.resolved",
+                r#"{"answers":{"q":7},"sensitive":true}"#,
+                r#"{"answers":{"q":"[masked]"},"sensitive":true}"#,
+            ),
+            (
+                "interrupt.resolved",
+                r#"{"outcome":"resolved","resumeValue":{"a":1},"sensitive":true}"#,
+                r#"{"outcome":"resolved","resumeValue":"[masked]","sensitive":true}"#,
             ),
             ("node.completed", r#"{"masked":"all","outputs":7}"#, r#"{"masked":"all","outputs":"[masked]"}"#),
         ];

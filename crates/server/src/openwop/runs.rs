@@ -15,8 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::control::encoded;
-use super::snapshot;
+use super::interrupts::Reader;
 pub(crate) use super::snapshot::Waits;
+use super::{mirror, snapshot};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
@@ -171,10 +172,13 @@ pub(crate) async fn show(
 ) -> Result<Response> {
     let key = run.of(&principal)?;
     let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
+    let mirrored = mirror::of(&app, key, !children.is_empty()).await?;
+    let reader = Reader::of(&app, key, &principal);
+    let beside = snapshot::Beside { children: &children, mirrored, reader: Some(&reader) };
     let known = |tag: &str| conditional::has_already(&headers, tag);
     let read = |run: &Run| {
-        let tag = snapshot::tag(run, &children);
-        (!known(&tag)).then(|| snapshot::of(run, &children)).transpose().map(|text| (tag, text))
+        let tag = snapshot::tag(run, beside);
+        (!known(&tag)).then(|| snapshot::of(run, beside)).transpose().map(|text| (tag, text))
     };
     let shown = match app.engine().read(key, read).await {
         Err(EngineError::Erased(_)) => {
@@ -191,13 +195,17 @@ pub(crate) async fn show(
         Some(text) => json_response(Ok(text))?,
     };
     response.headers_mut().insert(header::ETAG, tag);
+    // What is answered depends on who asks: nobody else may be given it.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     Ok(response)
 }
 
 /// Why a run is not finished, or how it ended.
 pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: RunPath) -> Result<Response> {
     let key = run.of(&principal)?;
-    let (status, why) = match app.engine().read(key, |run| (run.status(), run.why())).await {
+    let mirrored = mirror::of(&app, key, true).await?;
+    let look = |run: &Run| (mirrored.unwrap_or_else(|| run.status()), run.why());
+    let (status, why) = match app.engine().read(key, look).await {
         Err(EngineError::Erased(_)) => {
             let status = app.engine().head(key).await?.summary.status;
             let summary = format!("it is {}, and its payloads were erased", status.name());

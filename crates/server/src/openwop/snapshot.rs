@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::discovery::EVENT_LOG_VERSION;
+use super::interrupts::{self, Reader, Shown};
 use super::mask;
 use crate::{shape, time};
 
@@ -32,6 +33,14 @@ pub(crate) struct Snapshot<'a> {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     current_node_id: Option<&'a str>,
+    /// The open interrupt that the status is about.
+    #[schemars(with = "Shown<'a>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt: Option<&'a Shown<'a>>,
+    /// All that are open, that one first.
+    #[schemars(with = "Vec<Shown<'a>>")]
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    interrupts: &'a [Shown<'a>],
     #[schemars(with = "shape::Moment")]
     started_at: String,
     #[schemars(with = "shape::Moment")]
@@ -173,15 +182,37 @@ struct WaitsFor<'a> {
     child_run_id: Option<RunId>,
 }
 
+/// What a run's journal does not tell of it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// Its children.
+    pub(crate) children: &'a [ChildRow],
+    /// How it is shown because of a child that it waits for.
+    pub(crate) mirrored: Option<Status>,
+    /// Who reads it. What is made for many has no reader, and no tokens then.
+    pub(crate) reader: Option<&'a Reader<'a>>,
+}
+
+impl Beside<'_> {
+    /// How the run is shown.
+    fn status(&self, run: &Run) -> Status {
+        let status = run.status();
+        self.mirrored.filter(|_| status == Status::Running || status.is_waiting()).unwrap_or(status)
+    }
+}
+
 /// The JSON text of a run's snapshot.
-pub(crate) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>> {
+pub(crate) fn of(run: &Run, beside: Beside<'_>) -> serde_json::Result<Vec<u8>> {
+    let interrupts = interrupts::shown(run, beside.reader);
     serde_json::to_vec(&Snapshot {
         run_id: run.key().id,
         workflow_id: &run.graph().workflow_id,
         workflow_version: &run.graph().version,
         definition_hash: run.graph().hash_hex(),
-        status: run.status().name(),
-        current_node_id: current_node(run),
+        status: beside.status(run).name(),
+        current_node_id: interrupts.first().map(Shown::node).or_else(|| current_node(run)),
+        interrupt: interrupts.first(),
+        interrupts: &interrupts,
         started_at: time::rfc3339(run.started_at()),
         completed_at: run.ended_at().map(time::rfc3339),
         paused_at: run.paused_at().filter(|_| run.status() == Status::Paused).map(time::rfc3339),
@@ -196,7 +227,7 @@ pub(crate) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>
         metadata: run.metadata(),
         parent_run_id: run.parent().map(|parent| parent.run),
         parent_node_id: run.parent().map(|parent| parent.node.as_str()),
-        child_runs: children.iter().map(child_run).collect(),
+        child_runs: beside.children.iter().map(child_run).collect(),
         engine_version: env!("CARGO_PKG_VERSION"),
         event_log_schema_version: EVENT_LOG_VERSION,
         sequence: run.head().next - 1,
@@ -204,9 +235,15 @@ pub(crate) fn of(run: &Run, children: &[ChildRow]) -> serde_json::Result<Vec<u8>
 }
 
 /// The entity tag of a run's snapshot. The journal makes all of it but the server's version and how children stand.
-pub(super) fn tag(run: &Run, children: &[ChildRow]) -> String {
-    let stand: String =
-        children.iter().map(|child| format!("{} {},", child.child, child_run(child).status)).collect();
+/// Tokens are not part of it: they are made anew with every read, and a run with others is the same run.
+pub(super) fn tag(run: &Run, beside: Beside<'_>) -> String {
+    let stand = |child: &ChildRow| format!("{} {},", child.child, child_run(child).status);
+    let stand: String = beside
+        .children
+        .iter()
+        .map(stand)
+        .chain(beside.mirrored.map(|shown| shown.name().to_owned()))
+        .collect();
     let family =
         if stand.is_empty() { String::new() } else { format!("-{}", &hex(&sha256(stand.as_bytes()))[..16]) };
     format!("\"{}-{}{family}\"", env!("CARGO_PKG_VERSION"), run.head().next - 1)

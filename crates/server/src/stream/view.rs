@@ -120,9 +120,11 @@ impl Renderer {
         Ok(Some(Frame::new(record.sequence, kind, &text)))
     }
 
-    /// The state after a record. What the children of the run are up to is not in its journal, so it is not in here.
+    /// The state after a record. What the children of the run are up to is not in its journal, so it is not in here; and
+    /// no tokens are, because the frame is everybody's.
     fn state(&self, run: &Run, record: &Record) -> Result<Frame> {
-        let state = snapshot::of(run, &[]).map_err(|error| ApiError::internal(&error))?;
+        let state =
+            snapshot::of(run, snapshot::Beside::default()).map_err(|error| ApiError::internal(&error))?;
         self.state_frame(record, state)
     }
 

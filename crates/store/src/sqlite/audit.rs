@@ -3,9 +3,10 @@
 use abide_core::{Key, Status, TaskId};
 use rusqlite::{Connection, Row};
 
+use super::inbox;
 use super::reader::{LISTED, key, listed, message, run_id};
-use crate::sql::ENDED;
 use crate::sealing::SEALED;
+use crate::sql::ENDED;
 use crate::{Beside, Expected, Listed, MessageRef, Sealing, Totals};
 
 pub(super) fn scan(
@@ -69,7 +70,8 @@ pub(super) fn beside(
         Some(held) if claim.exists((named.0, &*held.workflow, &held.scope, named.1))? => Some(held),
         _ => None,
     };
-    Ok(Beside { timers, tasks, heard, sent, children, claim })
+    let interrupts = inbox::of_run(connection, key)?;
+    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts })
 }
 
 /// The columns node and execution, from `at` on.
@@ -78,19 +80,23 @@ fn task(row: &Row<'_>, at: usize) -> rusqlite::Result<TaskId> {
     Ok(TaskId { node: node.into(), execution: row.get(at + 1)? })
 }
 
-/// What runs seal stands behind a byte that says so; secrets and webhooks are always sealed.
+/// What is sealed stands behind a byte that says so.
 pub(super) fn sealed_kids(connection: &Connection) -> rusqlite::Result<Vec<u32>> {
-    let of_runs = |column: &str, from: &str| {
-        format!("SELECT substr({column}, 2, 4) AS kid FROM {from} WHERE substr({column}, 1, 1) = x'{SEALED:02x}'")
+    let sealed = |column: &str, from: &str| {
+        format!(
+            "SELECT substr({column}, 2, 4) AS kid FROM {from} WHERE substr({column}, 1, 1) = x'{SEALED:02x}'"
+        )
     };
     let sql = [
-        of_runs("payload", "events"),
+        sealed("payload", "events"),
         // Definitions are kept among the blobs too, and are anything that somebody pushed.
-        of_runs("b.bytes", "events e JOIN blobs b ON e.payload IS NULL AND b.tenant = e.tenant AND b.hash = e.chain"),
-        of_runs("snapshot", "aggregates"),
-        of_runs("message", "outbox"),
-        "SELECT substr(sealed, 1, 4) AS kid FROM secrets".to_owned(),
-        "SELECT substr(sealed, 1, 4) AS kid FROM webhooks".to_owned(),
+        sealed(
+            "b.bytes",
+            "events e JOIN blobs b ON e.payload IS NULL AND b.tenant = e.tenant AND b.hash = e.chain",
+        ),
+        sealed("snapshot", "aggregates"),
+        sealed("message", "outbox"),
+        sealed("payload", "external_events"),
     ];
     let mut statement = connection.prepare(&format!("{} ORDER BY kid", sql.join(" UNION ")))?;
     let kid = |row: &Row<'_>| Ok(u32::from_be_bytes(row.get(0)?));
@@ -108,7 +114,19 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
         events: count("events")?,
         children: count("children")?,
         claims: claims(connection)?,
+        interrupts: count("interrupts")?,
+        miscounted: miscounted(connection)?,
     })
+}
+
+/// How many kinds of interrupts of a tenant are not as many as is said.
+fn miscounted(connection: &Connection) -> rusqlite::Result<u64> {
+    const SAID: &str = "SELECT tenant, kind, open FROM interrupt_counts WHERE open <> 0";
+    const THERE: &str = "SELECT tenant, kind, count(*) FROM interrupts GROUP BY tenant, kind";
+    let sql = format!(
+        "SELECT (SELECT count(*) FROM ({SAID} EXCEPT {THERE})) + (SELECT count(*) FROM ({THERE} EXCEPT {SAID}))"
+    );
+    connection.query_row(&sql, [], |row| row.get(0))
 }
 
 fn claims(connection: &Connection) -> rusqlite::Result<u64> {

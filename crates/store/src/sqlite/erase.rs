@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use serde_json::json;
 
 use super::annotations;
+use super::external::forget_callbacks;
 use super::reader::{self, checked, journal};
 use crate::sql::ENDED;
 use crate::{Erased, Erasure, Note, Sealing};
@@ -65,6 +66,7 @@ fn begin(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt)
     )?;
     erase_messages(transaction, key)?;
     annotations::erase(transaction, key)?;
+    forget_callbacks(transaction, key)?;
     note(transaction, key, erasure, salt)
 }
 

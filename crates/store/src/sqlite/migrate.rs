@@ -12,12 +12,13 @@ use crate::Error;
 const APPLICATION_ID: i64 = 0x4142_4944;
 
 /// Every migration, oldest first. One that was released is never edited.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_journal.sql"),
     include_str!("../../migrations/sqlite/0002_graphs.sql"),
     include_str!("../../migrations/sqlite/0003_receipts.sql"),
     include_str!("../../migrations/sqlite/0004_access.sql"),
     include_str!("../../migrations/sqlite/0005_webhooks.sql"),
+    include_str!("../../migrations/sqlite/0006_interrupts.sql"),
 ];
 
 /// Brings a database up to this version, or refuses it.

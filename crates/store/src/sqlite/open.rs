@@ -351,11 +351,15 @@ pub(super) fn damaged(file: &Path, reason: &str) -> Error {
 /// and we never wrote a value that does not fit its column.
 pub(super) fn explain(file: &Path, error: &rusqlite::Error) -> Error {
     use rusqlite::Error::{
-        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, SqlInputError, Utf8Error,
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, SqlInputError,
+        ToSqlConversionFailure, Utf8Error,
     };
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
     match (error.sqlite_error_code(), error) {
-        (_, FromSqlConversionFailure(_, _, cause)) if cause.is::<Unopened>() => Error::Sealed(cause.to_string()),
+        (_, FromSqlConversionFailure(_, _, cause)) if cause.is::<Unopened>() => {
+            Error::Sealed(cause.to_string())
+        }
+        (_, ToSqlConversionFailure(cause)) => Error::Sealed(cause.to_string()),
         _ if error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_IOERR_SHORT_READ) => {
             damaged(file, "it was cut short")
         }

@@ -59,11 +59,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-pub(super) fn load(
-    connection: &Connection,
-    sealing: &Sealing,
-    key: Key,
-) -> rusqlite::Result<Option<Loaded>> {
+pub(super) fn load(connection: &Connection, sealing: &Sealing, key: Key) -> rusqlite::Result<Option<Loaded>> {
     let _moment = one_moment(connection)?;
     let mut columns = connection.prepare_cached(
         "SELECT next, at, status, workflow, definition, started_at, snapshot_at, snapshot, chain \
@@ -346,7 +342,7 @@ pub(super) fn readable<T>(
     Ok(read)
 }
 
-fn is_conversion(error: &rusqlite::Error) -> bool {
+pub(super) fn is_conversion(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(
         error,
@@ -363,7 +359,7 @@ pub(super) fn run_id(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
     Ok(RunId::from_bytes(row.get(at)?))
 }
 
-fn opened(column: usize, opened: Result<Vec<u8>, Unopened>) -> rusqlite::Result<Vec<u8>> {
+pub(super) fn opened(column: usize, opened: Result<Vec<u8>, Unopened>) -> rusqlite::Result<Vec<u8>> {
     opened.map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(error)))
 }
 

@@ -54,6 +54,13 @@ impl Webhooks for Sqlite {
         self.changing(key.clone(), move |transaction| enable(transaction, &key, now))
     }
 
+    fn reseal(&self, key: WebhookKey, sealed: Arc<[u8]>) -> Answer<'_, bool> {
+        self.changing(key.clone(), move |transaction| {
+            let sql = "UPDATE webhooks SET sealed = $1 WHERE tenant = $2 AND id = $3";
+            Ok(transaction.execute(sql, (&sealed[..], key.tenant.0, &*key.id))? > 0)
+        })
+    }
+
     fn deliveries(&self, query: DeliveryQuery) -> Answer<'_, Vec<DeliveryRow>> {
         self.read(move |connection| deliveries::list(connection, &query))
     }

@@ -78,7 +78,10 @@ fn a_file_in_place_of_the_directory_is_refused() {
     let dir = DataDir::empty();
     let place = dir.path("data");
     fs::write(&place, "not a directory").unwrap();
-    for opened in [Sqlite::open(&SqliteOptions::new(&place)), Sqlite::open_for_reading(&place, crate::engine::sealing())] {
+    for opened in [
+        Sqlite::open(&SqliteOptions::new(&place)),
+        Sqlite::open_for_reading(&place, crate::engine::sealing()),
+    ] {
         let message = opened.err().unwrap().to_string();
         assert!(message.contains(&place.display().to_string()), "{message}");
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use abide_core::{Effect, Graph, Key, Run, RunId, TaskId};
+use abide_core::{Effect, Graph, InterruptId, Key, OpenInterrupt, Run, RunId, TaskId};
 use abide_store::{Claim, Expected, ListQuery, Message, Store, TimerRow};
 
 use crate::engine::{engines, submit};
@@ -20,6 +20,7 @@ struct Derived {
     children: BTreeSet<(Key, RunId, Arc<str>, u32, bool)>,
     heard: BTreeMap<(RunId, RunId), u64>,
     claims: BTreeSet<(Key, Claim)>,
+    interrupts: BTreeMap<(Key, InterruptId), OpenInterrupt>,
 }
 
 impl Derived {
@@ -48,6 +49,11 @@ impl Derived {
             // Who gets it depends on who had ended by then, which no single journal tells. None of these runs has
             // children, so nobody does.
             Effect::Cascade(_) => (true, None),
+            Effect::OpenInterrupt(open) => {
+                let listed = OpenInterrupt { callback_url: None, ..*open };
+                (self.interrupts.insert((key, listed.id), listed).is_none(), None)
+            }
+            Effect::CloseInterrupt { id, .. } => (self.interrupts.remove(&(key, id)).is_some(), None),
         };
         assert!(new, "an effect repeats itself");
         if let Some((to, message)) = message {
@@ -128,6 +134,7 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
         let expected = Expected { timers: Vec::new(), claim: claim(run) };
         let beside = store.beside(key, expected).await.unwrap();
         found.claims.extend(beside.claim.map(|claim| (key, claim)));
+        found.interrupts.extend(beside.interrupts.into_iter().map(|open| ((key, open.id), open)));
         let tasks = beside.tasks.into_iter();
         found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
         let heard = beside.heard.into_iter();
@@ -143,6 +150,8 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
     assert_eq!(seen.map(|count| count as u64), there, "rows without a run");
     assert_eq!(found.children.len() as u64, totals.children, "a child without a parent");
     assert_eq!(found.claims.len() as u64, totals.claims, "a claim without a run that needs it");
+    assert_eq!(found.interrupts.len() as u64, totals.interrupts, "an interrupt without a run");
+    assert_eq!(totals.miscounted, 0, "interrupts are counted wrong");
     found
 }
 
@@ -164,7 +173,7 @@ async fn everything_beside_the_journals_follows_from_them() {
         let kinds: BTreeSet<&str> = runs.values().map(|run| run.status().name()).collect();
         assert!(kinds.len() >= 3, "the lives are dull: {kinds:?}");
         let dump = engine.dump();
-        for table in ["timers", "outbox", "heard", "blobs", "claims"] {
+        for table in ["timers", "outbox", "heard", "blobs", "claims", "interrupts"] {
             assert!(!dump[table].is_empty(), "the lives leave nothing in {table}");
         }
     }

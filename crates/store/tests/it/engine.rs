@@ -29,7 +29,8 @@ impl Sealer for TestSealer {
     fn open(&self, owner: Key, place: &[u8], sealed: &[u8]) -> Result<Vec<u8>, String> {
         let plain = sealed.get(36..).unwrap_or_default().iter().map(|byte| !byte).collect::<Vec<_>>();
         let fits = self.seal(owner, place, &plain)? == sealed;
-        fits.then_some(plain).ok_or_else(|| "it is sealed under key 7, and was made for another place".to_owned())
+        fits.then_some(plain)
+            .ok_or_else(|| "it is sealed under key 7, and was made for another place".to_owned())
     }
 }
 
@@ -205,7 +206,7 @@ impl Drop for Stalled<'_> {
 }
 
 /// How long a test waits for something that should have happened long ago before it calls it a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// An answer that may not have come yet.
 pub(crate) struct Pending(oneshot::Receiver<Result<(), Error>>);

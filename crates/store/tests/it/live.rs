@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Cancellation, Command, Effect, Graph, Json, JsonMap, Key, Lifecycle, Millis, Notice, Parent, Product,
-    Report, Run, RunId, Start, Step, TaskId, TenantId, TimerId,
+    Answerer, Cancellation, Command, Effect, Graph, InterruptId, Json, JsonMap, Key, Lifecycle, Millis,
+    Notice, Parent, Product, Report, Resolve, Run, RunId, Start, Step, TaskId, TenantId, TimerId,
 };
 use abide_store::{Commit, Message, MessageRef, MessageRow};
 
@@ -132,6 +132,17 @@ impl Live {
     /// A message is heard, and forgotten with the commit that records it.
     pub(crate) fn hear(&mut self, message: MessageRef, notice: Notice, heard: Option<u64>) -> Commit {
         Commit { consumed: Some(message), ..self.decide(Command::Hear { notice, heard }, BEGIN) }
+    }
+
+    /// The oldest open interrupt is resolved.
+    pub(crate) fn resolve(&mut self, value: &serde_json::Value) -> Commit {
+        let id = self.first_interrupt();
+        let by = Answerer { principal: "ada".to_owned(), may_act_for_others: false };
+        self.decide(Command::Resolve(Resolve { id, value: Json::of(value), by }), BEGIN)
+    }
+
+    pub(crate) fn first_interrupt(&self) -> InterruptId {
+        self.run.interrupts().next().expect("it waits for an answer").requested.interrupt_id
     }
 
     pub(crate) fn key(&self) -> Key {

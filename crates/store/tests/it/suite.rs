@@ -6,6 +6,8 @@ mod audit;
 mod children;
 mod commits;
 mod erasure;
+mod external;
+mod inbox;
 mod isolation;
 mod people;
 mod queues;

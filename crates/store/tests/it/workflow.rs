@@ -42,10 +42,47 @@ pub(crate) fn echo() -> Arc<Graph> {
     graph(&[echoing()])
 }
 
-/// A timer, a task, and the input given back: a bit of everything.
+/// A timer, a task, and the input given back.
 pub(crate) fn journey() -> Arc<Graph> {
     let nodes = [delay("wait", HOUR), durable(node("work", "core.noop")), echoing()];
     linked(&nodes, &[("wait", "work"), ("work", "echo")])
+}
+
+/// A journey that also waits for the world outside: a bit of everything.
+pub(crate) fn voyage() -> Arc<Graph> {
+    let nodes = [delay("wait", HOUR), durable(node("work", "core.noop")), paid("paid", 7), echoing()];
+    linked(&nodes, &[("wait", "work"), ("work", "paid"), ("paid", "echo")])
+}
+
+/// Waits for a decision, at most two hours long.
+pub(crate) fn deciding(title: &str, approvers: &[&str]) -> Arc<Graph> {
+    let mut gate = node("decide", "core.approvalGate");
+    gate["config"] = json!({"title": title, "approversList": approvers, "timeoutMs": 2 * HOUR});
+    named("decisions", &[gate], &[])
+}
+
+/// Waits for the answer to a question.
+pub(crate) fn asking() -> Arc<Graph> {
+    let mut gate = node("ask", "core.clarificationGate");
+    gate["config"] = json!({"questions": [{"id": "why", "question": "Why?"}]});
+    named("questions", &[gate], &[])
+}
+
+/// Waits until an order is paid.
+pub(crate) fn ordering(order: u32) -> Arc<Graph> {
+    named("orders", &[paid("paid", order)], &[])
+}
+
+/// Waits until two orders are paid.
+pub(crate) fn ordering_twice(one: u32, other: u32) -> Arc<Graph> {
+    named("orders", &[paid("one", one), paid("other", other)], &[])
+}
+
+fn paid(id: &str, order: u32) -> Value {
+    let mut node = node(id, "core.interrupt");
+    let data = json!({"eventType": "order.paid", "correlation": {"order": order}});
+    node["config"] = json!({"kind": "external-event", "data": data, "timeoutMs": 2 * HOUR});
+    node
 }
 
 fn node(id: &str, type_id: &str) -> Value {

@@ -7,7 +7,7 @@ use abide_core::{Effect, Graph, Json, Key, Notice, Parent, RunId, Start, TaskId}
 use abide_store::{Commit, MessageRef, TaskRow};
 
 use crate::live::{BEGIN, Live, TENANT, key, start, text_input};
-use crate::workflow::journey;
+use crate::workflow::voyage;
 
 /// How many runs are under way at once.
 const CROWD: usize = 6;
@@ -46,7 +46,7 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             dice: Dice(seed),
-            graph: journey(),
+            graph: voyage(),
             boot: 0,
             runs: Vec::new(),
             born: 0,
@@ -115,7 +115,10 @@ impl World {
         }
         match whim {
             0 if !cancelling => live.cancel(),
-            1 | 2 if !paused && !cancelling => live.pause(),
+            1 | 2 if !paused && !cancelling && live.run.waiting().is_none() => live.pause(),
+            3..=8 if live.run.waiting().is_some() && !cancelling => {
+                live.resolve(&serde_json::json!({"eventPayload": {"order": 7}}))
+            }
             _ if live.run.tasks().next().is_some() => {
                 let task = (live.key(), live.first_task());
                 match self.fences.get(&task) {

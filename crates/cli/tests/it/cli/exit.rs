@@ -51,6 +51,13 @@ fn wrong_usage_exits_with_2() {
         &["people"],
         &["people", "set", "ada", "--address", "novalue"],
         &["serve", "--rate-key", "often"],
+        &["inbox", "--older-than", "long"],
+        &["answer", "x", "--accept", "--reject"],
+        &["answer", "x", "--answer", "novalue"],
+        &["answer", "x", "--value", "not JSON"],
+        &["answer", "x", "--value", "1", "--feedback", "why"],
+        &["event", "send", "x"],
+        &["event", "send", "x", "--id", "1", "--payload", "@/nowhere"],
     ] {
         let output = run(abide().args(args).env("ABIDE_API_KEY", "abk_a_b"));
         assert_eq!(code(&output), 2, "{args:?}");

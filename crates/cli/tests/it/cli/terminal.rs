@@ -11,7 +11,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use super::*;
 
 /// A command on a terminal of its own, and what it has written there so far.
-struct Terminal {
+pub(super) struct Terminal {
     hand: File,
     /// Kept open, so that the terminal outlives the command.
     inside: File,
@@ -20,7 +20,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(server: &Server, args: &[&str], edit: impl Fn(&mut Command)) -> Self {
+    pub(super) fn start(server: &Server, args: &[&str], edit: impl Fn(&mut Command)) -> Self {
         let hand: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&hand).unwrap();
         unlockpt(&hand).unwrap();
@@ -37,7 +37,7 @@ impl Terminal {
     }
 
     /// Reads until the command has written this.
-    fn await_text(&mut self, text: &str) {
+    pub(super) fn await_text(&mut self, text: &str) {
         let mut bytes = [0; 4096];
         while !self.seen.contains(text) {
             let count = self.hand.read(&mut bytes).unwrap();
@@ -45,7 +45,7 @@ impl Terminal {
         }
     }
 
-    fn types(&mut self, text: &str) {
+    pub(super) fn types(&mut self, text: &str) {
         self.hand.write_all(text.as_bytes()).unwrap();
     }
 
@@ -54,7 +54,7 @@ impl Terminal {
     }
 
     /// Waits for the end of the command: its exit code, and all that it wrote.
-    fn end(mut self) -> (i32, String) {
+    pub(super) fn end(mut self) -> (i32, String) {
         let code = self.child.wait().unwrap().code().unwrap();
         // What the command wrote comes before this.
         write!(self.inside, "the end").unwrap();

@@ -15,13 +15,10 @@ use tokio::task::JoinSet;
 
 use super::dice::Dice;
 use super::workflows::Kind;
-use crate::support::{Ask, Contract, Server, answer};
+use crate::support::{Ask, Contract, PATIENCE, Server, answer};
 
 /// Clients at work at the same time.
 const CLIENTS: usize = 8;
-
-/// How long an answer may take; a living server that needs longer is stuck.
-pub(super) const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Where the server is.
 #[derive(Clone)]
@@ -129,7 +126,7 @@ impl Load {
             answered: watch::Sender::new(0),
             draining: AtomicBool::new(false),
             memory: Mutex::default(),
-            http: reqwest::Client::builder().timeout(ANSWER_MAX).build().unwrap(),
+            http: reqwest::Client::builder().timeout(PATIENCE).build().unwrap(),
         });
         let mut clients = JoinSet::new();
         for name in 0..CLIENTS {

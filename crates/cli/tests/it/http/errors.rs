@@ -175,7 +175,7 @@ async fn families_that_are_not_offered_say_so() {
 fn said_to(server: &Server, sent: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(sent.as_bytes()).unwrap();
     let mut said = Vec::new();
     let mut chunk = [0; 4096];

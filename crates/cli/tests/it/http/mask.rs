@@ -127,7 +127,7 @@ async fn await_waiting(server: &Server, run: &str) {
         if events.iter().any(|event| event["type"] == "node.started" && event["nodeId"] == "wait") {
             return;
         }
-        last = events.last().unwrap()["sequence"].as_i64().unwrap();
+        last = events.last().map_or(last, |event| event["sequence"].as_i64().unwrap());
     }
 }
 

@@ -177,21 +177,42 @@ async fn what_is_only_announced_takes_no_room() {
     server.start_run("noop", json!({})).await;
 }
 
+/// A body that is on its way for as long as this lives: a byte comes now and then, so that the server goes on waiting.
+struct OnItsWay(tokio::task::JoinHandle<()>);
+
+impl OnItsWay {
+    /// Nothing but the last [`OnItsWay::REST`] bytes of it are missing, and come slowly.
+    fn keep(mut stream: TcpStream) -> Self {
+        Self(tokio::spawn(async move {
+            while stream.write_all(b" ").await.is_ok() {
+                tokio::time::sleep(abide_server::limits::BODY_PAUSE_MAX / 10).await;
+            }
+        }))
+    }
+
+    /// More bytes than are sent before the server loses its patience with the whole, and less than it counts.
+    const REST: usize = 1000;
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 #[tokio::test]
 async fn a_tenant_that_fills_its_places_leaves_the_others_theirs() {
     let site = site();
     let stranger = site.new_key("other");
     let server = site.start(&["--max-requests", "4"]);
-    let begun = [
-        begin(&server, &server.key, "POST /v1/runs", 10).await,
-        begin(&server, &server.key, "POST /v1/runs", 10).await,
-    ];
+    let hold = async |key: &str| OnItsWay::keep(begin(&server, key, "POST /v1/runs", OnItsWay::REST).await);
+    let begun = [hold(&server.key).await, hold(&server.key).await];
     let busy = server.get("/v1/runs").await;
     assert!(
         refusal(busy.clone(), "unavailable").is_null()
             && busy.1["message"].as_str().unwrap().contains("tenant")
     );
-    let _others = begin(&server, &stranger, "POST /v1/runs", 10).await;
+    let _others = hold(&stranger).await;
     assert_eq!(server.ask_as(&stranger, Method::GET, "/v1/runs", None).await.0, StatusCode::OK);
     drop(begun);
     // The places are free again as soon as the server has noticed.
@@ -202,30 +223,17 @@ async fn a_tenant_that_fills_its_places_leaves_the_others_theirs() {
 async fn a_tenant_that_fills_its_room_leaves_the_others_theirs() {
     let site = site();
     let stranger = site.new_key("other");
-    let server = site.start(&[]);
-    let half = abide_server::limits::BODIES_BYTES_MAX / 2;
-    let almost = vec![b' '; DEFINITION_BYTES_MAX - 1];
-    let mut begun = Vec::new();
-    for _ in 0..half / DEFINITION_BYTES_MAX {
-        let mut sending = begin(&server, &server.key, "PUT /v1/workflows/x", DEFINITION_BYTES_MAX).await;
-        sending.write_all(&almost).await.unwrap();
-        begun.push(sending);
-    }
+    let server = site.start(&["--max-body-mib", "32"]);
+    let mut sending = begin(&server, &server.key, "PUT /v1/workflows/x", DEFINITION_BYTES_MAX).await;
+    sending.write_all(&vec![b' '; DEFINITION_BYTES_MAX - OnItsWay::REST]).await.unwrap();
+    let begun = OnItsWay::keep(sending);
+    // Whoever asked for room meanwhile would take it from what is still to come.
+    server.await_metric("abide_http_body_bytes", DEFINITION_BYTES_MAX).await;
     let body = json!({ "workflowId": "no-such" });
-    let began = std::time::Instant::now();
-    // The last bytes may still be on their way.
-    let busy = loop {
-        let answered = server.ask_as(&server.key, Method::POST, "/v1/runs", Some(&body)).await;
-        if answered.0 == StatusCode::SERVICE_UNAVAILABLE {
-            break answered;
-        }
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{answered:?}");
-    };
-    refusal(busy, "unavailable");
+    refusal(server.ask_as(&server.key, Method::POST, "/v1/runs", Some(&body)).await, "unavailable");
     assert_eq!(server.get("/v1/runs").await.0, StatusCode::OK, "what has no body needs no room");
     refusal(server.ask_as(&stranger, Method::POST, "/v1/runs", Some(&body)).await, "workflow_not_found");
     drop(begun);
-    while server.ask_as(&server.key, Method::POST, "/v1/runs", Some(&body)).await.0
-        == StatusCode::SERVICE_UNAVAILABLE
-    {}
+    server.await_metric("abide_http_body_bytes", 0).await;
+    refusal(server.ask_as(&server.key, Method::POST, "/v1/runs", Some(&body)).await, "workflow_not_found");
 }

@@ -49,8 +49,7 @@ fn keeper(peer: &Peer) -> Value {
 /// Waits an hour and gives back what it was given, with a bit more.
 fn helper() -> Value {
     let made = json!({ "assign": { "back": "variables.given + '!'" } });
-    let nodes =
-        [step("wait", "core.delay", json!({ "ms": HOUR_MS })), step("made", "core.transform", made)];
+    let nodes = [step("wait", "core.delay", json!({ "ms": HOUR_MS })), step("made", "core.transform", made)];
     workflow("helper", &nodes, &[("wait", "made")], json!([{ "name": "given", "type": "string" }]))
 }
 
@@ -186,12 +185,18 @@ async fn a_keyring_that_is_not_at_hand_is_named_and_takes_no_other_run_down() {
     };
     let said = looked();
     let named = keyring.display().to_string();
-    assert!(said.contains("sealed under key 1") && said.contains(&named) && said.contains("restore"), "{said}");
+    assert!(
+        said.contains("sealed under key 1") && said.contains(&named) && said.contains("restore"),
+        "{said}"
+    );
     assert!(said.contains("2 runs are bad") && !said.contains(&open), "the third can be read: {said}");
     // A server on another keyring goes on with whatever is not sealed.
     std::fs::copy(&kept, &keyring).unwrap();
-    std::fs::write(&keyring, json!({ "version": 1, "keys": [{ "kid": 1, "secret": "5e".repeat(32) }] }).to_string())
-        .unwrap();
+    std::fs::write(
+        &keyring,
+        json!({ "version": 1, "keys": [{ "kid": 1, "secret": "5e".repeat(32) }] }).to_string(),
+    )
+    .unwrap();
     let server = site.start(&FLAGS);
     let (status, refused) = server.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{refused}");

@@ -287,6 +287,7 @@ async fn metrics_count_what_happens() {
         ("abide_http_requests_under_way", 1.0),
         ("abide_http_rate_limited_total", 0.0),
         ("abide_http_waiting", 0.0),
+        ("abide_http_body_bytes", 0.0),
         ("abide_tasks_under_way", 0.0),
         ("abide_outbox_waiting", 0.0),
         ("abide_timers_overdue_seconds", 0.0),

@@ -38,7 +38,7 @@ async fn until(server: &Server, id: &str, stands: impl Fn(&Value) -> bool) -> Va
         if stands(&shown) {
             return shown;
         }
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{shown}");
+        assert!(began.elapsed() < PATIENCE, "{shown}");
         tokio::task::yield_now().await;
     }
 }
@@ -54,7 +54,7 @@ fn hmac(secret: &[u8], message: &[u8]) -> String {
     hex(&sha256(&[&key.map(|byte| byte ^ 0x5c)[..], &inner].concat()))
 }
 
-fn check_signature(post: &Post, secret: &str) {
+pub(super) fn check_signature(post: &Post, secret: &str) {
     let timestamp = post.header("x-openwop-timestamp");
     let message = [timestamp.as_bytes(), b".", &post.body].concat();
     let expected = format!("sha256={}", hmac(secret.as_bytes(), &message));

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use jsonschema::Validator;
 use reqwest::header::{ALLOW, CONTENT_TYPE, HeaderMap};
@@ -194,7 +193,7 @@ fn segment_fits(wanted: &str, given: &str) -> bool {
 fn fetch(url: &str) -> std::io::Result<Value> {
     let address = url.strip_prefix("http://").unwrap_or(url);
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(super::PATIENCE))?;
     write!(stream, "GET /v1/openapi.json HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -11,7 +11,7 @@ use super::super::annotations::AnnotationDoc;
 use super::super::mask;
 use super::super::runs::Shown;
 use super::super::snapshot::event_id;
-use super::payload::{self, Payload};
+use super::payload::{self, Payload, Place};
 use crate::{shape, time};
 
 /// The type of the states that the mode `values` makes.
@@ -65,20 +65,20 @@ pub(crate) fn openwop(run: RunId, record: &Record) -> Result<(&'static str, Vec<
     let kind = type_of(record)?;
     let name = if kind.canonical { kind.name } else { "log.appended" };
     let payload = match &record.payload {
-        Bytes::Present(bytes) => Some(translated(kind, record, bytes)?),
+        Bytes::Present(bytes) => Some(translated(run, kind, record, bytes)?),
         Bytes::Erased(_) => None,
     };
     Ok((name, text(&Doc::new(run, record, name, payload))?))
 }
 
-fn translated(kind: EventType, record: &Record, bytes: &[u8]) -> Result<Payload, String> {
+fn translated(run: RunId, kind: EventType, record: &Record, bytes: &[u8]) -> Result<Payload, String> {
     let masked = mask::payload(kind, bytes).map_err(|error| error.to_string())?;
     let event = Event::decode(record.type_code, record.version, record.node.as_ref(), &masked)?;
     if !kind.canonical {
         let recorded: Json = serde_json::from_slice(&masked).map_err(|error| error.to_string())?;
         return Ok(payload::log(&event, recorded));
     }
-    payload::of(event)
+    payload::of(event, Place { run, at: record.at })
         .ok_or_else(|| format!("{} is declared as OpenWOP's, but has no payload there", kind.name))
 }
 

@@ -102,6 +102,12 @@ mod tests {
             "node.failed",
             "node.skipped",
             "artifact.created",
+            "interrupt.requested",
+            "clarification.requested",
+            "node.suspended",
+            "approval.received",
+            "clarification.resolved",
+            "interrupt.resolved",
         ];
         let all: Vec<&str> = event_types().iter().map(|kind| kind.name).collect();
         assert_eq!(shown("updates"), updates);

@@ -3,12 +3,16 @@
 //! A payload is closed: nothing stands in it but what is declared here, so that the OpenAPI document can say the same.
 //! Users' values are written as they came.
 
+mod interrupts;
+
 use abide_core::event::{
     ArtifactCreated, Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit,
     NodeCancelled, NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted, Paused, Resumed,
     Started, VariableChanged,
 };
-use abide_core::{Event, Failure, Json, JsonMap, NodeEvent, RunEvent, RunId};
+use abide_core::{
+    Action, Event, Failure, InterruptId, InterruptKind, Json, JsonMap, Millis, NodeEvent, RunEvent, RunId,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -239,6 +243,141 @@ payloads! {
         /// What the definition says that it is.
         artifact_type: String,
     }
+    /// A node asks for something from outside.
+    "interrupt.requested" InterruptWasRequested {
+        /// The run.
+        #[schemars(with = "shape::RunName")]
+        run_id: RunId,
+        /// The node that asks.
+        node_id: String,
+        /// Which interrupt.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// What it is about.
+        #[schemars(with = "shape::InterruptKinds")]
+        kind: InterruptKind,
+        /// What it is known by within the run.
+        key: String,
+        /// What is shown to whoever answers.
+        #[schemars(with = "shape::Anything")]
+        data: Json,
+        /// How long an answer is waited for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<i64>,
+        /// What an answer has to look like: a JSON Schema.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Anything>")]
+        resume_schema: Option<Json>,
+        /// When it was asked.
+        #[schemars(with = "shape::Moment")]
+        requested_at: String,
+    }
+    /// The questions of a clarification.
+    "clarification.requested" ClarificationWasRequested {
+        /// The node that asks.
+        node_id: String,
+        /// Which interrupt.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// What is asked.
+        #[schemars(with = "shape::Anything")]
+        questions: Json,
+    }
+    /// A node stopped until an interrupt is resolved.
+    "node.suspended" NodeWasSuspended {
+        /// Which node.
+        node_id: String,
+        /// Which interrupt.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// What it is about.
+        #[schemars(with = "shape::InterruptKinds")]
+        kind: InterruptKind,
+        /// What it is known by within the run.
+        key: String,
+        /// Why, for kinds that OpenWOP shows by another one's status.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'static str>,
+    }
+    /// Somebody decided, or nobody did in time.
+    "approval.received" ApprovalWasReceived {
+        /// The node that asked.
+        node_id: String,
+        /// Which interrupt.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// What was decided.
+        #[schemars(with = "String")]
+        action: Action,
+        /// Who decided.
+        #[schemars(length(min = 1))]
+        decided_by: String,
+        /// When.
+        #[schemars(with = "shape::Moment")]
+        decided_at: String,
+        /// What else they said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        feedback: Option<String>,
+        /// Why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// What is to be made better.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Anything>")]
+        refine_feedback: Option<Json>,
+        /// What was accepted in place of what was shown.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::Anything>")]
+        edited_artifact_data: Option<Json>,
+    }
+    /// Somebody answered the questions of a clarification.
+    "clarification.resolved" ClarificationWasResolved {
+        /// The node that asked.
+        node_id: String,
+        /// Which interrupt.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// The answers, by question.
+        #[schemars(with = "shape::Object")]
+        answers: JsonMap,
+        /// Who answered.
+        answered_by: String,
+    }
+    /// An interrupt is closed for good.
+    "interrupt.resolved" InterruptWasResolved {
+        /// The run.
+        #[schemars(with = "shape::RunName")]
+        run_id: RunId,
+        /// The node that asked.
+        node_id: String,
+        /// Which interrupt.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// What it was about.
+        #[schemars(with = "shape::InterruptKinds")]
+        kind: InterruptKind,
+        /// What the node gets; null if nobody answered.
+        #[schemars(with = "shape::Anything")]
+        resume_value: Option<Json>,
+        /// `resolved`, `rejected`, `timeout` or `cancelled`.
+        outcome: &'static str,
+        /// Why it ended so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// When.
+        #[schemars(with = "shape::Moment")]
+        resolved_at: String,
+        /// Who closed it; `system:...` if no person did.
+        resolved_by: String,
+    }
+    /// A node goes on: everything that it stopped for is resolved.
+    "node.resumed" NodeHasResumed {
+        /// Which node.
+        node_id: String,
+        /// What was resolved last.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+    }
     /// Something happened that OpenWOP has no word for.
     "log.appended" LogAppended {
         /// How much it matters.
@@ -300,11 +439,20 @@ impl From<Failure> for ErrorOf {
 }
 
 /// What an event says; `None` if OpenWOP has no name for it.
-pub(crate) fn of(event: Event) -> Option<Payload> {
+pub(crate) fn of(event: Event, place: Place) -> Option<Payload> {
     match event {
         Event::Run(event) => of_run(event),
-        Event::Node { node, event } => of_node(node.to_string(), event),
+        Event::Node { node, event } => of_node(node.to_string(), event, place),
     }
+}
+
+/// Where an event stands, which some payloads say again.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// Whose event it is.
+    pub(crate) run: RunId,
+    /// When it happened.
+    pub(crate) at: Millis,
 }
 
 fn of_run(event: RunEvent) -> Option<Payload> {
@@ -337,7 +485,7 @@ fn of_run(event: RunEvent) -> Option<Payload> {
     })
 }
 
-fn of_node(node_id: String, event: NodeEvent) -> Option<Payload> {
+fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {
     Some(match event {
         NodeEvent::Started(started) => Payload::NodeHasStarted(node_started(node_id, started)),
         NodeEvent::Completed(NodeCompleted { outputs, .. }) => {
@@ -363,6 +511,7 @@ fn of_node(node_id: String, event: NodeEvent) -> Option<Payload> {
             Payload::ArtifactWasCreated(ArtifactWasCreated { node_id, artifact_id, artifact_type })
         }
         NodeEvent::Due(_) | NodeEvent::Spawned(_) => return None,
+        asked => return interrupts::of(asked, node_id, place),
     })
 }
 

@@ -1,0 +1,197 @@
+//! What is asked: how it is shown to people, and what fits it.
+
+use abide_core::{Answerer, InterruptKind, Json, Refused, SchemaError, check_answer};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::draw::words::{escaped, legible};
+use crate::exit::{Exit, Failure};
+use crate::output::cell;
+use crate::when;
+
+/// An open interrupt, as a run shows it.
+pub(super) struct Question {
+    pub(super) kind: InterruptKind,
+    pub(super) data: Value,
+    pub(super) resume_schema: Option<Value>,
+    run: String,
+    node: String,
+    requested_at: String,
+    deadline: Option<String>,
+}
+
+impl Question {
+    pub(super) fn read(run: &str, entry: &Value) -> anyhow::Result<Self> {
+        let kind = entry["kind"].as_str().unwrap_or_default();
+        let kind = InterruptKind::by_name(kind).ok_or_else(|| {
+            let message =
+                format!("this version of abide knows no kind '{}'; take a newer one", legible(kind));
+            Failure::new(Exit::Refused, message)
+        })?;
+        Ok(Self {
+            kind,
+            data: entry["data"].clone(),
+            resume_schema: Some(entry["resumeSchema"].clone()).filter(|schema| !schema.is_null()),
+            run: run.to_owned(),
+            node: cell(&entry["nodeId"]),
+            requested_at: cell(&entry["requestedAt"]),
+            deadline: entry["deadline"].as_str().map(str::to_owned),
+        })
+    }
+
+    /// The questions of a clarification: each with its id, its text, and its schema.
+    pub(super) fn questions(&self) -> Vec<(String, String, Option<Value>)> {
+        let questions = self.data["questions"].as_array().map_or(&[][..], Vec::as_slice);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let schema = |value: &Value| Some(value.clone()).filter(|value| !value.is_null());
+        questions
+            .iter()
+            .map(|asked| (text(&asked["id"]), text(&asked["question"]), schema(&asked["schema"])))
+            .collect()
+    }
+
+    /// The schema of the answer to one question.
+    pub(super) fn schema_of(&self, id: &str) -> Option<Value> {
+        self.questions().into_iter().find(|(known, ..)| known == id)?.2
+    }
+
+    /// Whether the server would take this for an answer, or what is wrong with it. Who answers is not ours to judge.
+    pub(super) fn check(&self, value: &Value) -> Result<(), Vec<String>> {
+        let by = Answerer { principal: "somebody".to_owned(), may_act_for_others: true };
+        let schema = self.resume_schema.as_ref().map(|schema| Json::of(schema));
+        let checked =
+            check_answer(self.kind, &Json::of(&self.data), schema.as_ref(), &Json::of(value), &by, 0);
+        checked.map(drop).map_err(|refused| {
+            let (Refused::Invalid(problems) | Refused::Mismatch(problems)) = refused;
+            problems.iter().map(SchemaError::to_string).collect()
+        })
+    }
+
+    /// The flags that answer it.
+    pub(super) fn flags(&self) -> String {
+        match self.kind {
+            InterruptKind::Approval => "add --accept or --reject".to_owned(),
+            InterruptKind::Clarification => {
+                let ids: Vec<String> = self
+                    .questions()
+                    .iter()
+                    .map(|(id, ..)| format!("--answer {}=VALUE", legible(id)))
+                    .collect();
+                format!("add {}", ids.join(" "))
+            }
+            _ => "add --value JSON".to_owned(),
+        }
+    }
+
+    /// Everything that whoever answers has to know, for a terminal.
+    pub(super) fn shown(&self, now: Timestamp) -> String {
+        let mut lines = vec![format!("{} of {}, node {}", self.kind, legible(&self.run), self.node)];
+        let asked = when::told(&self.requested_at, now).unwrap_or_else(|| self.requested_at.clone());
+        lines.push(format!("  asked  {asked}"));
+        if let Some(deadline) = &self.deadline {
+            let told = when::told(deadline, now).unwrap_or_else(|| legible(deadline));
+            lines.push(format!("  until  {told}"));
+        }
+        lines.push(String::new());
+        match self.kind {
+            InterruptKind::Approval => self.show_approval(&mut lines),
+            InterruptKind::Clarification => self.show_questions(&mut lines),
+            _ => lines.extend(pretty(&self.data)),
+        }
+        if let Some(schema) = &self.resume_schema {
+            lines.push(format!("the answer fits {}", compact(schema)));
+        }
+        lines.join("\n")
+    }
+
+    fn show_approval(&self, lines: &mut Vec<String>) {
+        lines.push(cell(&self.data["title"]));
+        let description = self.data["description"].as_str().unwrap_or_default();
+        lines.extend(description.lines().map(legible));
+        let approvers = self.data["approversList"].as_array().map_or(&[][..], Vec::as_slice);
+        if !approvers.is_empty() {
+            let names: Vec<String> = approvers.iter().map(cell).collect();
+            lines.push(format!("to be decided by {}", names.join(" or ")));
+        }
+        let (id, what) = (cell(&self.data["artifactId"]), cell(&self.data["artifactType"]));
+        lines.push(format!("\n{what} {id}"));
+        if !self.data["artifactData"].is_null() {
+            lines.extend(pretty(&self.data["artifactData"]));
+        }
+    }
+
+    fn show_questions(&self, lines: &mut Vec<String>) {
+        for (id, question, schema) in self.questions() {
+            lines.extend(question.lines().map(legible));
+            let hint = schema.map(|schema| format!(": {}", hint(&schema))).unwrap_or_default();
+            lines.push(format!("  {}{hint}", legible(&id)));
+        }
+    }
+}
+
+/// What fits a schema, in few words.
+pub(super) fn hint(schema: &Value) -> String {
+    match schema["enum"].as_array() {
+        Some(choices) => {
+            let choices: Vec<String> = choices.iter().map(cell).collect();
+            format!("one of {}", choices.join(", "))
+        }
+        None => compact(schema),
+    }
+}
+
+fn compact(value: &Value) -> String {
+    legible(&value.to_string())
+}
+
+/// A value over several lines, each of them indented.
+fn pretty(value: &Value) -> Vec<String> {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    escaped(&text).lines().map(|line| format!("  {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(entry: &Value) -> String {
+        Question::read("run-1", entry).unwrap().shown("2026-01-01T12:00:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn an_approval_shows_its_artifact() {
+        insta::assert_snapshot!(shown(&json!({
+            "kind": "approval", "nodeId": "approve", "requestedAt": "2026-01-01T11:00:00.000Z",
+            "deadline": "2026-01-01T14:05:00.000Z",
+            "data": {
+                "title": "Refund of 1000 EUR\u{1b}[2J", "description": "The customer\nwaits.", "artifactId": "r-17",
+                "artifactType": "refund", "artifactData": { "amount": 1000, "to": ["Ada\u{9b}"] },
+                "approversList": ["ada", "bob"], "actions": ["accept", "reject"],
+            },
+        })));
+    }
+
+    #[test]
+    fn questions_show_what_fits_them() {
+        insta::assert_snapshot!(shown(&json!({
+            "kind": "clarification", "nodeId": "ask", "requestedAt": "2026-01-01T11:59:00.000Z",
+            "resumeSchema": { "type": "object" },
+            "data": { "questions": [
+                { "id": "colour", "question": "Which colour?", "schema": { "enum": ["red", "blue"] } },
+                { "id": "count", "question": "How many?", "schema": { "type": "integer", "minimum": 1 } },
+                { "id": "why", "question": "Why?" },
+            ] },
+        })));
+    }
+
+    #[test]
+    fn other_kinds_show_all_that_there_is() {
+        insta::assert_snapshot!(shown(&json!({
+            "kind": "external-event", "nodeId": "wait", "requestedAt": "2026-01-01T12:00:00.000Z",
+            "data": { "eventType": "order.paid", "correlation": { "orderId": "A1" } },
+        })));
+        assert!(Question::read("run-1", &json!({ "kind": "guess" })).is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! The commands and flags of `abide bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+#[derive(ClapArgs)]
+pub(crate) struct BenchArgs {
+    /// Where to put the scratch data; it is removed afterwards
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) verb: BenchVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Durable steps: each on disk before the next begins; then pure stretches, apart
+    Steps {
+        /// Runs at once
+        #[arg(long, default_value_t = 256)]
+        concurrency: usize,
+        /// Steps in each run
+        #[arg(long, default_value_t = 100)]
+        steps: usize,
+        /// Runs in all
+        #[arg(long, default_value_t = 1024)]
+        runs: usize,
+    },
+    /// Whole runs of one step: start to acknowledged end
+    Runs {
+        /// Runs at once; 256 unless told, and over HTTP 64 and 256, one after the other
+        #[arg(long)]
+        concurrency: Option<usize>,
+        /// Runs in all
+        #[arg(long, default_value_t = 50_000)]
+        runs: usize,
+        /// Over HTTP, asking a server in a process of its own, beside the engine alone
+        #[arg(long)]
+        http: bool,
+    },
+    /// Large graphs and deep families: what a node and a child cost as there are more of them
+    Graphs {
+        /// Nodes of the largest graph
+        #[arg(long, default_value_t = 10_000)]
+        nodes: usize,
+        /// Runs in the deepest chain of children
+        #[arg(long, default_value_t = 1_000)]
+        depth: usize,
+    },
+    /// Roundtrips over HTTP: start, step, interrupt, answer, step, end; then the same among parked runs
+    Roundtrip {
+        /// Roundtrips at once
+        #[arg(long, default_value_t = 64)]
+        concurrency: usize,
+        /// Roundtrips in all
+        #[arg(long, default_value_t = 20_000)]
+        roundtrips: usize,
+        /// Runs to park at an interrupt; 0 leaves that part out
+        #[arg(long, default_value_t = 100_000)]
+        parked: usize,
+        /// Bytes of data in each parked run
+        #[arg(long, default_value_t = 1024)]
+        payload: usize,
+    },
+    /// Parked runs: memory, disk, waking one, and starting after a kill
+    Parked {
+        /// Runs to park
+        #[arg(long, default_value_t = 100_000)]
+        runs: usize,
+        /// Bytes of input in each
+        #[arg(long, default_value_t = 0)]
+        payload: usize,
+    },
+}

@@ -1,0 +1,147 @@
+//! The commands and flags for those who are asked: `abide inbox`, `abide answer` and `abide event`.
+
+use clap::{Args as ClapArgs, Subcommand};
+use serde_json::Value;
+
+use super::access::parse_span;
+use super::{ClientArgs, parse_input};
+
+/// Which open questions to list.
+#[derive(ClapArgs)]
+pub(crate) struct InboxArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// Only of this kind: approval, clarification, external-event, custom
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// Only of this run
+    #[arg(long, value_name = "RUN")]
+    pub(crate) run: Option<String>,
+    /// Only what this principal is named to decide, or anybody may
+    #[arg(long, value_name = "PRINCIPAL")]
+    pub(crate) approver: Option<String>,
+    /// Only with this text in the title
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Only what has waited so long: 30m, 2h, 3d
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) older_than: Option<i64>,
+    /// At most so many
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: usize,
+}
+
+/// What to answer, and with what.
+#[derive(ClapArgs)]
+#[command(
+    after_help = "Decide:    abide answer RUN NODE --reject --feedback \"too much\"\nAnswer:    abide answer RUN NODE --answer \
+                  colour=red --answer count=3\nAnything:  abide answer RUN NODE --value @value.json\n\nIt is sent once: if \
+                  the answer of the server is lost, it is asked again under the same key."
+)]
+pub(crate) struct AnswerArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    /// The interrupt's id, or the run's; without it, the only one in the inbox
+    #[arg(value_name = "INTERRUPT|RUN")]
+    pub(crate) target: Option<String>,
+    /// The node of the run; without it, the only one that asks
+    pub(crate) node: Option<String>,
+    #[command(flatten)]
+    pub(crate) given: GivenArgs,
+    /// What else there is to say about the decision
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["answers", "value"])]
+    pub(crate) feedback: Option<String>,
+    /// Decide in somebody's name; the key has to allow it
+    #[arg(long = "as", value_name = "NAME", conflicts_with_all = ["answers", "value"])]
+    pub(crate) decided_by: Option<String>,
+}
+
+/// An answer in one of its forms. Without any, a terminal is asked.
+#[derive(ClapArgs, Default)]
+#[group(multiple = false)]
+pub(crate) struct GivenArgs {
+    /// Accept what is to be approved
+    #[arg(long)]
+    pub(crate) accept: bool,
+    /// Reject what is to be approved
+    #[arg(long)]
+    pub(crate) reject: bool,
+    /// The answer to one question; the value is JSON, or text if it is not JSON. May be repeated
+    #[arg(long = "answer", value_name = "ID=VALUE", value_parser = parse_answer)]
+    pub(crate) answers: Vec<(String, String)>,
+    /// The whole answer as it is: JSON, or @FILE to read it from
+    #[arg(long, value_name = "JSON|@FILE", value_parser = parse_json)]
+    pub(crate) value: Option<Value>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct EventArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) verb: EventVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum EventVerb {
+    /// Tell that something happened: abide event send order.paid --id evt-17 --payload '{"orderId":"A1"}'
+    #[command(
+        after_help = "Every run that waits for it goes on. If none does yet, it is kept for a while. Under the same id, it \
+                      is delivered once, however often it is sent."
+    )]
+    Send {
+        /// What happened, as the runs that wait for it name it
+        #[arg(value_name = "TYPE")]
+        event_type: String,
+        /// What it is known by where it happened
+        #[arg(long, value_name = "ID")]
+        id: String,
+        /// What is to be told of it: JSON, or @FILE to read it from
+        #[arg(long, value_name = "JSON|@FILE", default_value = "{}", value_parser = parse_json)]
+        payload: Value,
+    },
+}
+
+/// `id=value`, where what the value is depends on the question.
+fn parse_answer(text: &str) -> Result<(String, String), String> {
+    let (id, _) = parse_input(text).map_err(|_| "it is not of the form ID=VALUE")?;
+    let value = text[id.len() + 1..].to_owned();
+    Ok((id, value))
+}
+
+/// JSON, from the command line or from a file.
+fn parse_json(text: &str) -> Result<Value, String> {
+    let read =
+        |path: &str| std::fs::read_to_string(path).map_err(|error| format!("{path} can't be read: {error}"));
+    let text = match text.strip_prefix('@') {
+        Some(path) => read(path)?,
+        None => text.to_owned(),
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| format!("it is not JSON: {error}; text needs quotes: '\"text\"'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_names_its_question() {
+        assert_eq!(parse_answer("a=b=1"), Ok(("a".to_owned(), "b=1".to_owned())));
+        assert_eq!(parse_answer("a="), Ok(("a".to_owned(), String::new())));
+        assert!(parse_answer("a").is_err() && parse_answer("=a").is_err());
+    }
+
+    #[test]
+    fn a_value_stands_in_the_command_or_in_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("value.json");
+        std::fs::write(&file, "{\"x\": [1]}").unwrap();
+        assert_eq!(parse_json(&format!("@{}", file.display())), Ok(json!({ "x": [1] })));
+        assert_eq!(parse_json("null"), Ok(Value::Null));
+        assert!(parse_json("words").unwrap_err().contains("text needs quotes"));
+        assert!(parse_json("@/nowhere/value.json").unwrap_err().contains("can't be read"));
+    }
+}

@@ -1,0 +1,29 @@
+//! `abide bench roundtrip`, small: what it counts is what it did.
+
+use super::*;
+
+#[test]
+fn roundtrips_are_counted_and_parked_runs_answered_after_a_kill() {
+    let args =
+        ["bench", "roundtrip", "--roundtrips", "24", "--concurrency", "4", "--parked", "120", "--json"];
+    let output = run(abide().args(args));
+    assert_eq!(code(&output), 0, "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let parts = report.as_object().unwrap();
+    let part = |words: &str| {
+        let found = parts.iter().find(|(title, _)| title.contains(words));
+        found.unwrap_or_else(|| panic!("no part '{words}' in {report:#}")).1
+    };
+    let durable = part("both steps each individually durable");
+    assert_eq!((&durable["roundtrips"], &durable["roundtrips one at a time"]), (&json!(24), &json!(24)));
+    let stretch = part("the steps in their commits");
+    assert_eq!(stretch["requests per roundtrip, one at a time"], 2.0, "a start and an answer");
+    assert_eq!(part("parked at an interrupt")["runs"], 120);
+    let inbox = part("the inbox");
+    assert_eq!((&inbox["counted among 1"], &inbox["counted among 120"]), (&json!(1), &json!(120)));
+    assert_eq!(part("answering one among them")["answered"], 60);
+    assert!(
+        part("start after kill -9")["ms from exec to the first answered run's end"].as_f64().unwrap() > 0.0
+    );
+    assert!(part("disk")["bytes per run"].as_f64().unwrap() > 1024.0, "the data is on disk");
+}

@@ -1,0 +1,40 @@
+//! Resolve: somebody answers. Exactly one answer is taken; a refused one changes nothing.
+
+use crate::command::Turn;
+use crate::interrupt::{Answerer, Refused, check_answer};
+use crate::{InterruptId, Json, Rejection, Run};
+
+/// An answer to an open interrupt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolve {
+    /// Which interrupt.
+    pub id: InterruptId,
+    /// The answer as it was given.
+    pub value: Json,
+    /// Who gives it.
+    pub by: Answerer,
+}
+
+pub(super) fn decide(run: &mut Run, turn: &mut Turn, resolve: &Resolve) -> Result<(), Rejection> {
+    let open = run.check_open_interrupt(resolve.id)?;
+    let asked = &open.requested;
+    let checked = check_answer(
+        asked.kind,
+        &asked.data,
+        asked.resume_schema.as_ref(),
+        &resolve.value,
+        &resolve.by,
+        turn.now,
+    );
+    let checked = checked.map_err(|refused| match refused {
+        Refused::Invalid(errors) => Rejection::BadAnswer(errors),
+        Refused::Mismatch(errors) => Rejection::Mismatch(errors),
+    })?;
+    // Whoever is late is late, even if the timer has not been heard yet.
+    if open.deadline().is_some_and(|deadline| deadline <= turn.now) {
+        return Err(Rejection::AlreadyResolved);
+    }
+    run.resolve(turn, resolve.id, checked);
+    run.advance(turn);
+    Ok(())
+}

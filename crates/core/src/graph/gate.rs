@@ -1,0 +1,112 @@
+//! What the gates are told by their configs.
+
+use crate::fields::{Fields, Findings};
+use crate::{Json, JsonMap, JsonTemplate};
+
+/// A node that asks.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) form: Form,
+    /// Its config, whose texts may have expressions in them.
+    pub(crate) template: JsonTemplate,
+    /// The config itself, if it has none.
+    pub(crate) plain: Option<JsonMap>,
+}
+
+/// How a gate asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `core.approvalGate`.
+    Approval,
+    /// `core.clarificationGate`.
+    Clarification,
+    /// `core.interrupt`.
+    Interrupt,
+    /// `core.hitl.approval-request`.
+    ApprovalRequest,
+    /// `core.hitl.form-request`.
+    Fields,
+    /// `core.hitl.ask-user`.
+    AskUser,
+}
+
+impl Form {
+    /// The keys of its config. A port of the same name takes the place of one.
+    pub(crate) fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Approval => &[
+                "title",
+                "description",
+                "actions",
+                "artifactId",
+                "artifactType",
+                "artifactData",
+                "requiredApprovals",
+                "approversList",
+                "rejectionPolicy",
+                "approverGroupRefs",
+                "approverRoleRefs",
+                "audience",
+                "overrideBypassesQuorum",
+                "profile",
+                "key",
+                "resumeSchema",
+                "timeoutMs",
+                "timeoutSec",
+            ],
+            Self::Clarification => &["questions", "contextType", "key", "resumeSchema", "timeoutMs"],
+            Self::Interrupt => &["kind", "key", "data", "resumeSchema", "timeoutMs", "interrupts"],
+            Self::ApprovalRequest => &[
+                "title",
+                "description",
+                "artifactId",
+                "artifactType",
+                "artifactData",
+                "approvers",
+                "quorum",
+                "deadlineSeconds",
+                "key",
+                "resumeSchema",
+            ],
+            Self::Fields => &["formSchema", "contextType", "key", "resumeSchema", "deadlineSeconds"],
+            Self::AskUser => &["question", "schema", "contextType", "key", "resumeSchema", "deadlineSeconds"],
+        }
+    }
+
+    /// Whether it asks by the second name of the primitive.
+    pub(crate) fn uses_alias(self) -> bool {
+        matches!(self, Self::ApprovalRequest | Self::Fields | Self::AskUser)
+    }
+}
+
+impl Gate {
+    pub(crate) fn read(form: Form, config: &JsonMap, fields: &mut Fields<'_>) -> Option<Self> {
+        for key in form.keys() {
+            fields.any(key);
+        }
+        let place = fields.place("");
+        let place = place.trim_end_matches('.').to_owned();
+        let template = JsonTemplate::parse(&Json::of(config));
+        let template =
+            template.map_err(|message| fields.findings().objection(place.clone(), message)).ok()?;
+        if template.secrets().next().is_some() {
+            let message = "what people are shown can't hold a secret; remove it";
+            fields.findings().objection(place.clone(), message);
+        }
+        let plain = template.is_plain().then(|| config.clone());
+        Some(Self { form, template, plain })
+    }
+
+    /// Objects to what could never be asked. What ports take the place of is only known later.
+    pub(crate) fn check(&self, place: &str, findings: &mut Findings) {
+        for payload in self.foreseen() {
+            let Err(problems) = self.read_payload(&payload) else { continue };
+            for problem in problems {
+                // The settings of most gates are the data itself.
+                let below = problem.place.strip_prefix("data.").unwrap_or(&problem.place);
+                let below = if self.form == Form::Interrupt { &problem.place } else { below };
+                findings.objection(format!("{place}.{below}"), problem.message);
+            }
+        }
+    }
+}

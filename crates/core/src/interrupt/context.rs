@@ -1,0 +1,226 @@
+//! What a node sees of the outside while it is executed: it may ask, and stops until there is an answer.
+//!
+//! A node that asks is executed again from the top once it may go on. What it asked before is known by its key and
+//! answered from the journal, so the second time it gets a step further. Nothing of this needs a thread, or memory,
+//! while the node waits.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Failure, InterruptRequested, Resolution};
+use crate::interrupt::Ask;
+use crate::{InterruptId, InterruptKind, Json, Millis, NodeIx, Problem, Run, limits};
+
+/// An interrupt that waits for an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// What was asked.
+    pub requested: InterruptRequested,
+    /// When.
+    pub at: Millis,
+    /// The node that asked.
+    pub(crate) node: NodeIx,
+    /// The nodes that are stopped until it is resolved, the one that asked among them.
+    pub(crate) waiters: Vec<NodeIx>,
+}
+
+impl Open {
+    /// When it is given up.
+    pub fn deadline(&self) -> Option<Millis> {
+        self.requested.timeout_ms.map(|ms| self.at.saturating_add(ms))
+    }
+}
+
+/// What became of an interrupt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub(crate) kind: InterruptKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resume_schema: Option<Json>,
+    /// The node whose execution it is of alone, unless it was given a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) only: Option<NodeIx>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<Json>,
+    pub(crate) outcome: Resolution,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) sensitive: bool,
+}
+
+/// Why a node's execution does not go on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    /// It waits for an answer.
+    Suspended,
+    /// There will be none, or what was asked makes no sense.
+    Failed(Failure),
+}
+
+/// What a node wants to be stopped for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Call {
+    /// Something new.
+    Ask { ask: Ask, key: String, keyless: bool, call: u32 },
+    /// What is asked already.
+    Join(InterruptId),
+}
+
+/// What a node may do while it is executed.
+pub struct NodeContext<'a> {
+    run: &'a Run,
+    node: NodeIx,
+    execution: u32,
+    calls: u32,
+    wanted: BTreeMap<String, Call>,
+    sensitive: bool,
+}
+
+impl<'a> NodeContext<'a> {
+    pub(crate) fn new(run: &'a Run, node: NodeIx, execution: u32) -> Self {
+        Self { run, node, execution, calls: 0, wanted: BTreeMap::new(), sensitive: false }
+    }
+
+    /// Asks, and stops until there is an answer.
+    pub fn interrupt(&mut self, payload: &Json) -> Result<Json, Stop> {
+        self.ask(Ask::read(payload).map_err(|problems| refused(&problems))?)
+    }
+
+    /// [`Self::interrupt`] under its second name, which also knows the second names of the fields.
+    pub fn suspend(&mut self, payload: &Json) -> Result<Json, Stop> {
+        self.ask(Ask::read_alias(payload).map_err(|problems| refused(&problems))?)
+    }
+
+    /// Asks for several things at once, and stops until there is an answer to each.
+    pub fn all(&mut self, payloads: &[Json]) -> Result<Vec<Json>, Stop> {
+        let asks: Vec<Ask> = payloads
+            .iter()
+            .map(Ask::read)
+            .collect::<Result<_, _>>()
+            .map_err(|problems| refused(&problems))?;
+        let answers: Vec<Result<Json, Stop>> = asks.into_iter().map(|ask| self.ask(ask)).collect();
+        // What makes no sense is told before anything is waited for.
+        if let Some(failed) = answers.iter().find_map(|answer| match answer {
+            Err(Stop::Failed(failure)) => Some(failure.clone()),
+            _ => None,
+        }) {
+            return Err(Stop::Failed(failed));
+        }
+        answers.into_iter().collect()
+    }
+
+    /// What the node wants to be stopped for, and whether it has seen an answer that is never shown.
+    pub(crate) fn into_wanted(self) -> (Vec<Call>, bool) {
+        let mut wanted: Vec<Call> = self.wanted.into_values().collect();
+        wanted.sort_by_key(|call| match call {
+            Call::Ask { call, .. } => *call,
+            Call::Join(_) => 0,
+        });
+        (wanted, self.sensitive)
+    }
+
+    fn ask(&mut self, ask: Ask) -> Result<Json, Stop> {
+        self.calls += 1;
+        let keyless = ask.key.is_none();
+        let key =
+            ask.key.clone().unwrap_or_else(|| self.run.default_key(self.node, self.execution, self.calls));
+        if let Some(answered) = self.run.state.answers.get(&key) {
+            check_same(&ask, &key, answered.kind, answered.resume_schema.as_ref())?;
+            self.sensitive |= answered.sensitive;
+            return answered.told();
+        }
+        if let Some((id, open)) = self.run.state.open.iter().find(|(_, open)| open.requested.key == key) {
+            let asked = &open.requested;
+            check_same(&ask, &key, asked.kind, asked.resume_schema.as_ref())?;
+            self.wanted.insert(key, Call::Join(*id));
+            return Err(Stop::Suspended);
+        }
+        if let Some(Call::Ask { ask: first, .. }) = self.wanted.get(&key) {
+            check_same(&ask, &key, first.kind, first.resume_schema.as_ref())?;
+            return Err(Stop::Suspended);
+        }
+        self.check_room(&ask)?;
+        self.wanted.insert(key.clone(), Call::Ask { ask, key, keyless, call: self.calls });
+        Err(Stop::Suspended)
+    }
+
+    /// Whether this may be asked now, and may be kept.
+    fn check_room(&self, ask: &Ask) -> Result<(), Stop> {
+        let fail = |code: &str, message: String| Err(Stop::Failed(Failure::new(code, message)));
+        if let Some(unbuilt) = ask.unbuilt() {
+            return fail("capability_required", unbuilt.message);
+        }
+        let state = &self.run.state;
+        let open = state.open.len() + self.wanted.len();
+        if open >= limits::INTERRUPTS_OPEN_MAX {
+            let most = limits::INTERRUPTS_OPEN_MAX;
+            return fail(
+                "interrupt_limit",
+                format!("the run has {most} open interrupts, and may have no more"),
+            );
+        }
+        let size = |json: Option<&Json>| json.map_or(0, |json| json.text().len());
+        let bytes: usize =
+            state.answers.values().map(|answered| size(answered.value.as_ref())).sum::<usize>()
+                + state.open.values().map(|open| open.requested.data.text().len()).sum::<usize>()
+                + ask.data.text().len();
+        if bytes > limits::INTERRUPTS_BYTES_MAX {
+            let most = limits::INTERRUPTS_BYTES_MAX;
+            let message =
+                format!("the run's questions and answers would have {bytes} bytes; {most} are allowed");
+            return fail("interrupt_limit", message);
+        }
+        Ok(())
+    }
+}
+
+impl Answered {
+    /// What the node that asks for it gets.
+    fn told(&self) -> Result<Json, Stop> {
+        let fail = |code: &str, message: &str| Err(Stop::Failed(Failure::new(code, message)));
+        match (self.outcome, &self.value) {
+            (Resolution::Resolved | Resolution::Rejected, Some(value)) => Ok(value.clone()),
+            (Resolution::Cancelled, _) => {
+                fail("interrupt_cancelled", "the run ended before anybody answered (InterruptCancelledError)")
+            }
+            _ if self.kind == InterruptKind::Approval => fail(
+                "approval_timeout",
+                "nobody decided in time, which counts as a rejection (InterruptTimeoutError)",
+            ),
+            _ => fail("interrupt_timeout", "nobody answered in time (InterruptTimeoutError)"),
+        }
+    }
+}
+
+fn check_same(ask: &Ask, key: &str, kind: InterruptKind, schema: Option<&Json>) -> Result<(), Stop> {
+    if ask.same_question(kind, schema) {
+        return Ok(());
+    }
+    let what = if ask.kind == kind { "another resumeSchema" } else { "another kind" };
+    let key = crate::excerpt::excerpt(key);
+    let message = format!("the key '{key}' was used in this run for {what}; use another key");
+    Err(Stop::Failed(Failure::new("interrupt_key_conflict", message)))
+}
+
+fn refused(problems: &[Problem]) -> Stop {
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Stop::Failed(Failure::new("invalid_interrupt", told.join("; ")))
+}
+
+impl Run {
+    /// What a call without a key is known by: it is the same however often the execution is begun again.
+    fn default_key(&self, node: NodeIx, execution: u32, call: u32) -> String {
+        let id = &self.graph.at(node).id;
+        let name = if id.chars().count() > KEYED_NODE_CHARS_MAX {
+            crate::hex(&crate::sha256(id.as_bytes()))
+        } else {
+            id.to_string()
+        };
+        format!("{}:{name}:{execution}:{call}", self.key.id)
+    }
+}
+
+/// Characters of a node's id in a key. A longer one would make the key longer than keys may be.
+const KEYED_NODE_CHARS_MAX: usize = 160;

@@ -1,0 +1,429 @@
+//! How nodes stop for an answer and go on with it.
+
+use crate::command::Turn;
+use crate::effect::{Effect, OpenInterrupt, TimerId};
+use crate::event::{
+    ApprovalReceived, ClarificationRequested, ClarificationResolved, Failure, InterruptRequested,
+    InterruptResolved, NodeEvent, NodeResumed, NodeSuspended, Resolution,
+};
+use crate::fold::Folding;
+use crate::gate::Bodied;
+use crate::interrupt::{Action, Answered, Ask, Call, Checked, NodeContext, Open, Stop, scheduled_time};
+use crate::ports::Inputs;
+use crate::run::Ending;
+use crate::{
+    Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Sought, Waiting,
+};
+
+/// Who closes what nobody answered.
+pub(crate) const BY_TIMEOUT: &str = "system:timeout";
+/// Who resolves what waited for a time.
+pub(crate) const BY_SCHEDULE: &str = "system:schedule";
+/// Who closes what nobody can answer any more.
+const BY_RUN: &str = "system:run";
+
+/// What may be read of a run's interrupts.
+impl Run {
+    /// What it waits for, if anything is asked: the most urgent.
+    pub fn waiting(&self) -> Option<Waiting> {
+        self.state.open.values().map(|open| open.requested.kind.waiting()).min()
+    }
+
+    /// Its open interrupts, oldest first.
+    pub fn interrupts(&self) -> impl Iterator<Item = &Open> {
+        self.state.open.values()
+    }
+
+    /// An open interrupt.
+    pub fn interrupt(&self, id: InterruptId) -> Option<&Open> {
+        self.state.open.get(&id)
+    }
+
+    /// The node that an open interrupt is of.
+    pub fn interrupted_node(&self, open: &Open) -> &std::sync::Arc<str> {
+        &self.graph.at(open.node).id
+    }
+
+    /// What a node's current execution sees of the outside.
+    pub fn context(&self, node: &str) -> Option<NodeContext<'_>> {
+        let ix = self.graph.node(node)?;
+        Some(NodeContext::new(self, ix, self.node(ix).execution))
+    }
+
+    /// The interrupt that an answer to this node is meant for.
+    pub fn interrupt_of(&self, node: &str) -> Result<InterruptId, Rejection> {
+        let ix = self.graph.node(node).ok_or(Rejection::NoSuchInterrupt)?;
+        let node = self.node(ix);
+        let open: Vec<InterruptId> = node.stopped_for.iter().copied().collect();
+        match (open.as_slice(), node.last_interrupt) {
+            ([id], _) => Ok(*id),
+            ([], Some(last)) => Ok(last),
+            ([], None) => Err(Rejection::NoSuchInterrupt),
+            _ => Err(Rejection::SeveralOpen(open)),
+        }
+    }
+
+    /// Why an answer to this interrupt is not taken, if it is not open.
+    pub fn check_open_interrupt(&self, id: InterruptId) -> Result<&Open, Rejection> {
+        if let Some(open) = self.state.open.get(&id) {
+            return Ok(open);
+        }
+        if !id.is_of(&self.salt, self.head.next) {
+            return Err(Rejection::NoSuchInterrupt);
+        }
+        Err(match self.state.lost.get(&id).map(String::as_str) {
+            Some(RUN_CANCELLED) => Rejection::InterruptCancelled,
+            Some(RUN_FAILED) | None => Rejection::AlreadyResolved,
+            Some(_) => Rejection::InterruptGone,
+        })
+    }
+}
+
+const RUN_CANCELLED: &str = "run-cancelled";
+const RUN_FAILED: &str = "run-failed";
+
+impl Ending {
+    /// Why interrupts are closed by it.
+    fn closes(&self) -> &str {
+        match self {
+            Self::Failed { .. } => RUN_FAILED,
+            Self::Cancelled { parent: None, .. } => RUN_CANCELLED,
+            Self::Cancelled { reason, .. } => reason.as_deref().unwrap_or("parent-cancelled"),
+        }
+    }
+}
+
+/// What a decision does.
+impl Run {
+    /// Executes a node that may ask, from the top.
+    pub(crate) fn converse(&mut self, turn: &mut Turn, ix: NodeIx, inputs: &Inputs) {
+        let mut context = NodeContext::new(self, ix, self.node(ix).execution);
+        let bodied = self.body(ix, inputs, &mut context);
+        let (wanted, saw_sensitive) = context.into_wanted();
+        match bodied {
+            Ok(Bodied::Done(mut product)) => {
+                product.sensitive |= saw_sensitive || inputs.sensitive;
+                self.finish(turn, ix, product);
+            }
+            Ok(Bodied::Declined { outputs, failure }) => {
+                self.decline(turn, ix, &outputs, failure, saw_sensitive || inputs.sensitive);
+            }
+            Err(Stop::Failed(failure)) => self.give_up(turn, ix, failure),
+            Err(Stop::Suspended) => wanted.into_iter().for_each(|call| self.stop_for(turn, ix, call, inputs)),
+        }
+    }
+
+    fn stop_for(&mut self, turn: &mut Turn, ix: NodeIx, call: Call, inputs: &Inputs) {
+        let cause = turn.last_sequence();
+        let (interrupt_id, kind, key) = match call {
+            Call::Join(id) => {
+                let asked = &self.state.open[&id].requested;
+                (id, asked.kind, asked.key.clone())
+            }
+            Call::Ask { ask, key, keyless, call } => {
+                let id = InterruptId::of(&self.salt, self.head.next);
+                let kind = ask.kind;
+                self.open_interrupt(turn, ix, id, ask, (key.clone(), keyless, call), inputs.sensitive);
+                (id, kind, key)
+            }
+        };
+        self.emit_node(turn, ix, NodeEvent::Suspended(NodeSuspended { interrupt_id, kind, key }), cause);
+    }
+
+    fn open_interrupt(
+        &mut self,
+        turn: &mut Turn,
+        ix: NodeIx,
+        interrupt_id: InterruptId,
+        ask: Ask,
+        (key, keyless, call): (String, bool, u32),
+        sensitive: bool,
+    ) {
+        let cause = turn.last_sequence();
+        let Ask { kind, resume_schema, timeout_ms, data, .. } = ask;
+        let questions = (kind == InterruptKind::Clarification)
+            .then(|| data.parse::<JsonMap>().ok()?.remove("questions"))
+            .flatten();
+        let sensitive_answer = sensitive || self.graph.at(ix).hides_answers();
+        let requested = InterruptRequested {
+            interrupt_id,
+            kind,
+            key,
+            call,
+            keyless,
+            data,
+            resume_schema,
+            timeout_ms,
+            sensitive,
+            sensitive_answer,
+        };
+        self.emit_node(turn, ix, NodeEvent::InterruptRequested(Box::new(requested)), cause);
+        if let Some(questions) = questions {
+            let asked = ClarificationRequested { interrupt_id, questions, sensitive };
+            self.emit_node(turn, ix, NodeEvent::ClarificationRequested(asked), turn.last_sequence());
+        }
+    }
+
+    /// Goes on with a node whose interrupts are all closed.
+    pub(crate) fn go_on(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64) {
+        let node = self.node(ix);
+        let interrupt_id = node.last_interrupt.expect("only a node that was stopped goes on");
+        let inputs = Inputs { values: node.inputs.clone().unwrap_or_default(), sensitive: node.sensitive };
+        self.emit_node(turn, ix, NodeEvent::Resumed(NodeResumed { interrupt_id }), Some(cause));
+        self.converse(turn, ix, &inputs);
+    }
+
+    /// Closes an interrupt with an answer that was checked.
+    pub(crate) fn resolve(&mut self, turn: &mut Turn, id: InterruptId, checked: Checked) {
+        let open = &self.state.open[&id];
+        let (ix, kind, sensitive) = (open.node, open.requested.kind, open.requested.sensitive_answer);
+        let mut outcome = Resolution::Resolved;
+        let mut reason = None;
+        if let Some(decision) = checked.decision {
+            if matches!(decision.action, Action::Reject | Action::Timeout) {
+                outcome = Resolution::Rejected;
+            }
+            reason = decision.reason.clone();
+            let received = ApprovalReceived {
+                interrupt_id: id,
+                action: decision.action,
+                decided_by: decision.decided_by,
+                feedback: decision.feedback,
+                reason: decision.reason,
+                refine_feedback: decision.refine_feedback,
+                edited_artifact_data: decision.edited_artifact_data,
+                sensitive,
+            };
+            self.emit_node(turn, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
+        }
+        if let Some(answers) = checked.answers {
+            let answered_by = checked.by.clone();
+            let resolved = ClarificationResolved { interrupt_id: id, answers, answered_by, sensitive };
+            self.emit_node(turn, ix, NodeEvent::ClarificationResolved(resolved), None);
+        }
+        let resolved = InterruptResolved {
+            interrupt_id: id,
+            kind,
+            resume_value: Some(checked.value),
+            outcome,
+            reason,
+            resolved_by: checked.by,
+            sensitive,
+        };
+        let cause = turn.last_sequence();
+        self.emit_node(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
+    }
+
+    /// Closes an interrupt that nobody answered in time.
+    pub(crate) fn time_out_interrupt(&mut self, turn: &mut Turn, id: InterruptId) {
+        let Some(open) = self.state.open.get(&id) else { return };
+        let (ix, kind) = (open.node, open.requested.kind);
+        let approval = kind == InterruptKind::Approval;
+        if approval {
+            let received = ApprovalReceived {
+                interrupt_id: id,
+                action: Action::Timeout,
+                decided_by: BY_TIMEOUT.to_owned(),
+                feedback: None,
+                reason: Some("timeout".to_owned()),
+                refine_feedback: None,
+                edited_artifact_data: None,
+                sensitive: false,
+            };
+            self.emit_node(turn, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
+        }
+        let outcome = if approval { Resolution::Rejected } else { Resolution::Timeout };
+        self.close(turn, id, outcome, "timeout", BY_TIMEOUT);
+    }
+
+    /// Resolves an interrupt that waited for a time, which has come.
+    pub(crate) fn happen(&mut self, turn: &mut Turn, id: InterruptId) {
+        let Some(open) = self.state.open.get(&id) else { return };
+        let event = open.requested.data.parse::<JsonMap>().ok().and_then(|mut data| data.remove("eventType"));
+        let payload: JsonMap = event.map(|event| ("eventType".to_owned(), event)).into_iter().collect();
+        let value = Json::of(&JsonMap::from([("eventPayload".to_owned(), Json::of(&payload))]));
+        let by = BY_SCHEDULE.to_owned();
+        self.resolve(turn, id, Checked { value, decision: None, answers: None, by });
+    }
+
+    fn close(&mut self, turn: &mut Turn, id: InterruptId, outcome: Resolution, reason: &str, by: &str) {
+        let open = &self.state.open[&id];
+        let (ix, kind) = (open.node, open.requested.kind);
+        let resolved = InterruptResolved {
+            interrupt_id: id,
+            kind,
+            resume_value: None,
+            outcome,
+            reason: Some(reason.to_owned()),
+            resolved_by: by.to_owned(),
+            sensitive: false,
+        };
+        let cause = turn.last_sequence();
+        self.emit_node(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
+    }
+
+    /// A run that ends leaves nothing open.
+    pub(crate) fn close_interrupts(&mut self, turn: &mut Turn, ending: &Ending) {
+        let open: Vec<InterruptId> = self.state.open.keys().copied().collect();
+        for id in open {
+            self.close(turn, id, Resolution::Cancelled, ending.closes(), BY_RUN);
+        }
+    }
+
+    /// A decision against what was asked for: it is routed by the edges whose conditions ask for it, and fails the
+    /// node otherwise. An edge without a condition is the way of those that were accepted.
+    fn decline(&mut self, turn: &mut Turn, ix: NodeIx, outputs: &Json, failure: Failure, sensitive: bool) {
+        match self.declined_ways(ix, outputs) {
+            Some(untaken) => self.complete_along(turn, ix, outputs.clone(), untaken, sensitive),
+            None => self.give_up(turn, ix, failure),
+        }
+    }
+}
+
+/// What an event changes.
+impl Run {
+    pub(crate) fn fold_requested(
+        &mut self,
+        ix: NodeIx,
+        requested: &InterruptRequested,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
+        let id = requested.interrupt_id;
+        if id != InterruptId::of(&self.salt, folding.sequence) {
+            return Err("the interrupt has an id of another place".to_owned());
+        }
+        let occasion = match requested.kind {
+            InterruptKind::ExternalEvent => scheduled_time(&requested.data)?,
+            _ => None,
+        };
+        let open = Open { requested: requested.clone(), at: folding.at, node: ix, waiters: Vec::new() };
+        if let Some(deadline) = open.deadline() {
+            self.arm(TimerId::Interrupt(id), deadline, folding);
+        }
+        if let Some(due) = occasion {
+            self.arm(TimerId::Occasion(id), due, folding);
+        }
+        folding.effects.push(Effect::OpenInterrupt(Box::new(self.listed(ix, &open))));
+        self.state.open.insert(id, open);
+        self.state.nodes[ix as usize].asked += 1;
+        Ok(())
+    }
+
+    /// An interrupt as a list shows it. What is only for those who answer is not in it.
+    fn listed(&self, ix: NodeIx, open: &Open) -> OpenInterrupt {
+        let asked = &open.requested;
+        let node = self.graph.at(ix);
+        let ask = Ask {
+            kind: asked.kind,
+            key: None,
+            resume_schema: None,
+            timeout_ms: None,
+            data: asked.data.clone(),
+        };
+        let data: JsonMap = asked.data.parse().unwrap_or_default();
+        let text = |key: &str| data.get(key).and_then(|text| text.parse::<String>().ok());
+        let is_event = asked.kind == InterruptKind::ExternalEvent;
+        let is_custom = asked.kind == InterruptKind::Custom && !asked.sensitive;
+        let texts = |key: &str| data.get(key).and_then(|list| list.parse::<Vec<String>>().ok());
+        OpenInterrupt {
+            id: asked.interrupt_id,
+            node: node.id.clone(),
+            kind: asked.kind,
+            title: if asked.sensitive { node.id.to_string() } else { ask.title() },
+            event_type: is_event.then(|| text("eventType")).flatten(),
+            sought: is_event.then(|| Sought::of(&asked.data)).flatten(),
+            custom_kind: is_custom.then(|| text("customKind")).flatten(),
+            approvers: texts("approversList").unwrap_or_default(),
+            requested_at: open.at,
+            deadline: open.deadline(),
+            callback_url: self.state.callback_url.clone(),
+        }
+    }
+
+    pub(crate) fn fold_suspended(&mut self, ix: NodeIx, suspended: &NodeSuspended) -> Result<(), String> {
+        let id = suspended.interrupt_id;
+        let open = self.state.open.get_mut(&id).ok_or("the node is stopped for what is not open")?;
+        open.waiters.push(ix);
+        let node = &mut self.state.nodes[ix as usize];
+        node.stopped_for.insert(id);
+        node.last_interrupt = Some(id);
+        Ok(())
+    }
+
+    pub(crate) fn fold_resolved(
+        &mut self,
+        resolved: &InterruptResolved,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
+        let id = resolved.interrupt_id;
+        let open = self.state.open.remove(&id).ok_or("what is resolved is not open")?;
+        self.disarm(&TimerId::Interrupt(id), folding);
+        self.disarm(&TimerId::Occasion(id), folding);
+        folding.effects.push(Effect::CloseInterrupt { id, kind: open.requested.kind });
+        if resolved.outcome == Resolution::Cancelled {
+            self.state.lost.insert(id, resolved.reason.clone().unwrap_or_default());
+        }
+        let requested = open.requested;
+        let answered = Answered {
+            kind: requested.kind,
+            resume_schema: requested.resume_schema,
+            only: requested.keyless.then_some(open.node),
+            value: resolved.resume_value.clone(),
+            outcome: resolved.outcome,
+            reason: resolved.reason.clone(),
+            sensitive: resolved.sensitive,
+        };
+        self.state.answers.insert(requested.key, answered);
+        for waiter in open.waiters {
+            let node = &mut self.state.nodes[waiter as usize];
+            node.stopped_for.remove(&id);
+            node.last_interrupt = Some(id);
+            if node.stopped_for.is_empty() && node.phase == NodePhase::Suspended {
+                self.state.answered.push_back((waiter, folding.sequence));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fold_resumed(&mut self, ix: NodeIx, folding: &mut Folding<'_>) -> Result<(), String> {
+        match self.state.answered.pop_front() {
+            Some((next, _)) if next == ix => {}
+            _ => return Err("the node was not next in line".to_owned()),
+        }
+        self.disarm(&TimerId::Stretch, folding);
+        Ok(())
+    }
+
+    /// An execution is over: nobody can ask with the keys that were its own.
+    pub(crate) fn forget_keyless(&mut self, ix: NodeIx) {
+        self.state.answered.retain(|(node, _)| *node != ix);
+        self.state.nodes[ix as usize].stopped_for.clear();
+        if self.state.nodes[ix as usize].asked > 0 {
+            self.state.answers.retain(|_, answered| answered.only != Some(ix));
+        }
+    }
+
+    /// Human time is not machine time: while nothing but an answer is waited for, the run's own time stands still.
+    pub(crate) fn settle_clock(&mut self, folding: &mut Folding<'_>) {
+        if self.state.caps.duration_ms.is_none() || self.state.lifecycle.is_terminal() {
+            return;
+        }
+        let stands = self.state.hold == Hold::Paused || self.waits_for_people_alone();
+        if stands {
+            self.stop_run_clock(folding);
+        } else {
+            self.start_clock(folding);
+        }
+    }
+
+    fn waits_for_people_alone(&self) -> bool {
+        let state = &self.state;
+        let idle = state.in_flight == 0 && state.ready.is_empty() && state.answered.is_empty();
+        let timed = || {
+            state.timers.keys().any(|timer| matches!(timer, TimerId::Delay { .. } | TimerId::Retry { .. }))
+        };
+        let others =
+            || state.nodes.iter().any(|node| matches!(node.phase, NodePhase::Running | NodePhase::Waiting));
+        !state.open.is_empty() && idle && !timed() && !others()
+    }
+}

@@ -1,0 +1,291 @@
+//! Interrupts in OpenWOP's words: looked at, and answered.
+//!
+//! There are several ways to answer, and one function that does it: [`resolve`]. It asks first whether whoever answers
+//! may, and has the run decide the rest.
+
+mod inspect;
+mod token;
+
+use std::sync::Arc;
+
+use abide_core::{
+    Answerer, Command, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, Rejection,
+    Resolve, Run, RunId,
+};
+use abide_engine::{Error as EngineError, Reply};
+use abide_store::Receipt;
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use inspect::{Inspected, Reader, Shown, shown};
+pub(crate) use token::{answer_by_token, inspect};
+
+use super::control::encoded;
+use super::runs::RunPath;
+use crate::app::App;
+use crate::auth::Principal;
+use crate::error::{ApiError, Result};
+use crate::idempotency::{Repeatable, Ticket, once};
+use crate::shape;
+
+/// The profile of a gate that a token does not answer: whoever does has to come with a key.
+const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
+
+/// An answer on its way to the run that waits for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// The run.
+    pub(crate) key: Key,
+    /// Which of its interrupts.
+    pub(crate) id: InterruptId,
+    /// The answer.
+    pub(crate) value: RawJson,
+    /// Who gives it.
+    pub(crate) by: Answerer,
+    /// How it comes.
+    pub(crate) way: Way,
+}
+
+/// How an answer comes. What is refused has its words by the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By run and node, or from the page of somebody who has signed in.
+    Key,
+    /// By OpenWOP's other path for approvals, where a cancelled run is answered like any other that is over.
+    Approvals,
+    /// By a token, which is all that whoever answers has shown.
+    Token,
+}
+
+/// What was asked, as far as it matters to whoever answers.
+struct Asked {
+    node: String,
+    kind: InterruptKind,
+    at: Millis,
+    /// Who may answer; anybody if it is empty.
+    approvers: Vec<String>,
+    actions: Option<Vec<String>>,
+    auth_required: bool,
+}
+
+/// An interrupt that was answered.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ResolvedInterrupt")]
+pub(crate) struct Resolved {
+    /// The run.
+    #[schemars(with = "shape::RunName")]
+    run_id: RunId,
+    /// The node that asked.
+    node_id: String,
+    /// Which interrupt.
+    #[schemars(with = "shape::InterruptName")]
+    interrupt_id: InterruptId,
+    /// How the run stands then.
+    #[schemars(with = "shape::RunStatus")]
+    status: &'static str,
+}
+
+/// Answers an interrupt, for whichever way the answer comes. The bytes are the JSON of [`Resolved`]; they are kept under
+/// `receipt` with the very commit that takes the answer.
+///
+/// A refused answer changes nothing.
+pub(crate) async fn resolve(app: &App, given: Given, receipt: Option<Receipt>) -> Result<Vec<u8>> {
+    let Given { key, id, value, by, way } = given;
+    let asked = seen(app, key, way, |run| run.check_open_interrupt(id).map(|open| asked(run, open))).await?;
+    check_way(way, &asked)?;
+    check_approver(&asked, &value, &by)?;
+    let node_id = asked.node.clone();
+    let reply = Reply::new(receipt, move |run: &Run| {
+        let (run_id, node_id, status) = (run.key().id, node_id.clone(), run.status().name());
+        encoded(&Resolved { run_id, node_id, interrupt_id: id, status })
+    });
+    let command = Command::Resolve(Resolve { id, value, by });
+    let done = app.engine().ask_for(key, &command, reply).await;
+    let body = done.map_err(|error| with_actions(refused(way, error), &asked))?;
+    let took = app.engine().clock().now().saturating_sub(asked.at);
+    app.metrics().interrupt_resolved(asked.kind, took);
+    Ok(body)
+}
+
+/// What is to be seen of a run, or why there is nothing, in the words of the way.
+async fn seen<T>(
+    app: &App,
+    key: Key,
+    way: Way,
+    see: impl Fn(&Run) -> std::result::Result<T, Rejection>,
+) -> Result<T> {
+    let found = app.engine().read(key, see).await.map_err(|error| refused(way, error))?;
+    found.map_err(|rejection| refused(way, rejection.into()))
+}
+
+fn refused(way: Way, error: EngineError) -> ApiError {
+    use Rejection::{AlreadyResolved, InterruptCancelled, InterruptGone};
+    match (way, error) {
+        // What an erased run asked is closed, since only a run that has ended can be erased.
+        (_, EngineError::Erased(_)) => AlreadyResolved.into(),
+        (Way::Approvals | Way::Token, EngineError::Rejected(InterruptCancelled | InterruptGone)) => {
+            AlreadyResolved.into()
+        }
+        // Whoever has a token shall not learn from it which runs there are.
+        (Way::Token, EngineError::RunNotFound(_)) => Rejection::NoSuchInterrupt.into(),
+        (_, error) => error.into(),
+    }
+}
+
+/// Whoever sent an action that is not offered sees which ones are.
+fn with_actions(error: ApiError, asked: &Asked) -> ApiError {
+    match &asked.actions {
+        Some(actions) if error.detail("problems").is_some() => error.with("actions", actions.clone()),
+        _ => error,
+    }
+}
+
+fn asked(run: &Run, open: &Open) -> Asked {
+    let requested = &open.requested;
+    let approval = requested.kind == InterruptKind::Approval;
+    let data: JsonMap = requested.data.parse().unwrap_or_default();
+    let texts = |key: &str| data.get(key).and_then(|list| list.parse::<Vec<String>>().ok());
+    Asked {
+        node: run.interrupted_node(open).to_string(),
+        kind: requested.kind,
+        at: open.at,
+        approvers: texts("approversList").filter(|_| approval).unwrap_or_default(),
+        actions: texts("actions").filter(|_| approval),
+        auth_required: approval && needs_key(open),
+    }
+}
+
+/// Whether whoever answers has to come with a key.
+pub(super) fn needs_key(open: &Open) -> bool {
+    let data: JsonMap = open.requested.data.parse().unwrap_or_default();
+    data.get("profile").and_then(|profile| profile.parse::<String>().ok()).as_deref() == Some(AUTH_REQUIRED)
+}
+
+fn check_way(way: Way, asked: &Asked) -> Result<()> {
+    if way == Way::Token && asked.auth_required {
+        let message = "this gate is not answered by a link; answer it with a key that has approvals:respond";
+        return Err(ApiError::new("forbidden", message));
+    }
+    Ok(())
+}
+
+/// Whether whoever decides is among those who may. A name that is given is one only for those who may act for others.
+fn check_approver(asked: &Asked, value: &RawJson, by: &Answerer) -> Result<()> {
+    if asked.approvers.is_empty() {
+        return Ok(());
+    }
+    let decider = named(value).filter(|_| by.may_act_for_others).unwrap_or_else(|| by.principal.clone());
+    if asked.approvers.contains(&decider) {
+        return Ok(());
+    }
+    let message = "only those whom the gate names may decide; its 'approversList' has their names";
+    Err(ApiError::new("forbidden", message).with("principal", decider))
+}
+
+/// In whose name an answer is given.
+fn named(value: &RawJson) -> Option<String> {
+    let answer: JsonMap = value.parse().ok()?;
+    ["decidedBy", "voter"].into_iter().find_map(|key| answer.get(key)?.parse().ok())
+}
+
+/// Which of a node's interrupts is meant.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Which {
+    /// The interrupt; it may be left out if the node has only one open.
+    #[schemars(with = "shape::InterruptName")]
+    #[serde(default)]
+    interrupt_id: Option<String>,
+}
+
+/// An answer.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ResolveInterrupt")]
+pub(crate) struct ResumeWith {
+    /// What the node goes on with.
+    #[schemars(with = "shape::Anything")]
+    resume_value: RawJson,
+}
+
+type AskedWhich = std::result::Result<Query<Which>, axum::extract::rejection::QueryRejection>;
+
+/// Answers an interrupt by its run and node.
+pub(crate) async fn answer(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    path: NodePath,
+    which: AskedWhich,
+    Repeatable(body, ticket): Repeatable<ResumeWith>,
+) -> Result<Response> {
+    answer_node(&app, principal, &path, which, body.resume_value, (Way::Key, ticket)).await
+}
+
+/// Answers an approval by its run and node; the body is the answer itself.
+pub(crate) async fn approve(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    path: NodePath,
+    which: AskedWhich,
+    Repeatable(value, ticket): Repeatable<RawJson>,
+) -> Result<Response> {
+    answer_node(&app, principal, &path, which, value, (Way::Approvals, ticket)).await
+}
+
+async fn answer_node(
+    app: &Arc<App>,
+    principal: Principal,
+    path: &NodePath,
+    which: AskedWhich,
+    value: RawJson,
+    (way, ticket): (Way, Ticket),
+) -> Result<Response> {
+    let Query(which) = which.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
+    let id = which.interrupt_id.map(|id| id.parse::<InterruptId>());
+    let id = id.transpose().map_err(|message| ApiError::invalid("interruptId", message))?;
+    let key = RunPath::named(path.run_id.clone()).of(&principal)?;
+    let by = Answerer { principal: principal.name, may_act_for_others: principal.act_as };
+    let node = path.node_id.clone();
+    let work = {
+        let app = app.clone();
+        move |blank| async move {
+            let id = seen(&app, key, way, |run| meant(run, &node, id)).await?;
+            resolve(&app, Given { key, id, value, by, way }, blank).await
+        }
+    };
+    let endpoint = format!("resolveInterrupt {} {}", key.id, path.node_id);
+    once(app, principal.tenant, endpoint, ticket, StatusCode::OK, work).await
+}
+
+/// The interrupt of a node that is meant: the one that is named, or the only one.
+fn meant(run: &Run, node: &str, named: Option<InterruptId>) -> std::result::Result<InterruptId, Rejection> {
+    let Some(id) = named else { return run.interrupt_of(node) };
+    let ix = run.graph().node(node).ok_or(Rejection::NoSuchInterrupt)?;
+    let waits = |id| run.nodes()[ix as usize].stopped_for.contains(&id);
+    match run.check_open_interrupt(id) {
+        Ok(_) if !waits(id) => Err(Rejection::NoSuchInterrupt),
+        _ => Ok(id),
+    }
+}
+
+/// The run and the node that a path names. What is not even text names nothing.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodePath {
+    run_id: String,
+    node_id: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for NodePath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let path = Path::<Self>::from_request_parts(parts, state).await;
+        path.map(|Path(path)| path).map_err(|_| Rejection::NoSuchInterrupt.into())
+    }
+}

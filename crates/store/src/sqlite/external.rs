@@ -1,0 +1,232 @@
+//! Events that others tell of, and who is to be told that something waits.
+
+use abide_core::{InterruptId, Key, Millis, TenantId};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+
+use super::Sqlite;
+use super::inbox::interrupt_id;
+use super::reader::{checked, key, opened, readable};
+use crate::external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
+use crate::rows::hash;
+use crate::sealing::{Place, Sealing, owner_of_outside};
+use crate::store::Answer;
+
+/// Where an event stands.
+const KEPT: u8 = 0;
+const BEING_GIVEN: u8 = 1;
+const GIVEN: u8 = 2;
+
+impl ExternalEvents for Sqlite {
+    fn put(&self, event: NewEvent, most: usize) -> Answer<'_, Put> {
+        let sealing = self.sealing.clone();
+        self.write(move |transaction| put(transaction, &sealing, &event, most))
+    }
+
+    fn kept(
+        &self,
+        tenant: TenantId,
+        event_type: String,
+        now: Millis,
+        after: Option<(Millis, String)>,
+        limit: usize,
+    ) -> Answer<'_, Vec<EventRow>> {
+        let sealing = self.sealing.clone();
+        self.read(move |connection| kept(connection, &sealing, (tenant, &event_type), now, after, limit))
+    }
+
+    fn give(&self, tenant: TenantId, id: String, to: Vec<Target>) -> Answer<'_, bool> {
+        self.write(move |transaction| {
+            let sql = "UPDATE external_events SET state = $1, targets = $2 \
+                WHERE tenant = $3 AND id = $4 AND state = $5";
+            Ok(transaction.execute(sql, (BEING_GIVEN, texts(&to), tenant.0, id, KEPT))? > 0)
+        })
+    }
+
+    fn given(&self, tenant: TenantId, id: String, to: Vec<Target>) -> Answer<'_, ()> {
+        self.write(move |transaction| given(transaction, tenant, &id, &to))
+    }
+
+    fn being_given(&self, limit: usize) -> Answer<'_, Vec<EventRow>> {
+        let sealing = self.sealing.clone();
+        self.read(move |connection| {
+            let sql = format!("{EVENT} WHERE state = 1 ORDER BY tenant, id");
+            let mut statement = connection.prepare_cached(&sql)?;
+            readable(statement.query_map([], |row| event(row, &sealing))?, limit)
+        })
+    }
+
+    fn awaited(&self) -> Answer<'_, Vec<(TenantId, String)>> {
+        self.read(awaited)
+    }
+
+    fn purge(&self, now: Millis, limit: usize) -> Answer<'_, usize> {
+        self.write(move |transaction| purge(transaction, now, limit))
+    }
+}
+
+/// What [`event`] reads.
+const EVENT: &str =
+    "SELECT tenant, id, type, digest, payload, sender, received_at, state, targets FROM external_events";
+
+fn put(
+    transaction: &Transaction<'_>,
+    sealing: &Sealing,
+    new: &NewEvent,
+    most: usize,
+) -> rusqlite::Result<Put> {
+    let sql = format!("{EVENT} WHERE tenant = $1 AND id = $2");
+    let known =
+        transaction.prepare_cached(&sql)?.query_row((new.tenant.0, &new.id), |row| event(row, sealing));
+    if let Some(known) = known.optional()? {
+        return Ok(Put::Known(known));
+    }
+    let kept: usize = transaction
+        .prepare_cached("SELECT count(*) FROM external_events WHERE tenant = $1 AND state = 0")?
+        .query_row([new.tenant.0], |row| row.get(0))?;
+    if kept >= most {
+        return Ok(Put::Full);
+    }
+    let owner = owner_of_outside(new.tenant, &new.id);
+    let payload = sealing.seal(owner, &Place::Outside, new.payload.text().as_bytes());
+    let payload = payload.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO external_events \
+             (tenant, id, type, digest, payload, sender, received_at, expires_at, state, targets) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '[]')",
+        )?
+        .execute((
+            new.tenant.0,
+            &new.id,
+            &new.event_type,
+            new.digest,
+            &*payload,
+            &new.sender,
+            new.at,
+            new.expires_at,
+            KEPT,
+        ))?;
+    Ok(Put::New)
+}
+
+fn kept(
+    connection: &Connection,
+    sealing: &Sealing,
+    (tenant, event_type): (TenantId, &str),
+    now: Millis,
+    after: Option<(Millis, String)>,
+    limit: usize,
+) -> rusqlite::Result<Vec<EventRow>> {
+    let sql = format!(
+        "{EVENT} WHERE state = 0 AND tenant = $1 AND type = $2 AND (received_at, id) > ($3, $4) \
+         AND expires_at > $5 ORDER BY received_at, id"
+    );
+    let (at, id) = after.unwrap_or((Millis::MIN, String::new()));
+    let mut statement = connection.prepare_cached(&sql)?;
+    readable(statement.query_map((tenant.0, event_type, at, id, now), |row| event(row, sealing))?, limit)
+}
+
+fn given(transaction: &Transaction<'_>, tenant: TenantId, id: &str, to: &[Target]) -> rusqlite::Result<()> {
+    let sql = if to.is_empty() {
+        "UPDATE external_events SET state = $1, targets = $2 WHERE tenant = $3 AND id = $4 AND state = $5"
+    } else {
+        "UPDATE external_events SET state = $1, targets = $2, payload = NULL \
+         WHERE tenant = $3 AND id = $4 AND state = $5"
+    };
+    let state = if to.is_empty() { KEPT } else { GIVEN };
+    transaction.execute(sql, (state, texts(to), tenant.0, id, BEING_GIVEN)).map(drop)
+}
+
+fn awaited(connection: &Connection) -> rusqlite::Result<Vec<(TenantId, String)>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT DISTINCT e.tenant, e.type FROM external_events e WHERE e.state = 0 AND EXISTS \
+         (SELECT 1 FROM interrupts i WHERE i.tenant = e.tenant AND i.event_type = e.type)",
+    )?;
+    statement.query_map([], |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?.collect()
+}
+
+fn purge(transaction: &Transaction<'_>, now: Millis, limit: usize) -> rusqlite::Result<usize> {
+    // One that is being given is over as soon as that is.
+    transaction.execute(
+        "DELETE FROM external_events WHERE (tenant, id) IN \
+         (SELECT tenant, id FROM external_events WHERE expires_at <= $1 AND state <> 1 ORDER BY expires_at LIMIT $2)",
+        (now, limit as i64),
+    )
+}
+
+fn event(row: &Row<'_>, sealing: &Sealing) -> rusqlite::Result<EventRow> {
+    let (tenant, id): (_, String) = (TenantId(row.get(0)?), row.get(1)?);
+    let parse = |bytes: Vec<u8>| {
+        let bytes = opened(4, sealing.open(owner_of_outside(tenant, &id), &Place::Outside, bytes))?;
+        checked(4, serde_json::from_slice(&bytes).map_err(|error| error.to_string()))
+    };
+    let targets: String = row.get(8)?;
+    Ok(EventRow {
+        payload: row.get::<_, Option<Vec<u8>>>(4)?.map(parse).transpose()?,
+        tenant,
+        id,
+        event_type: row.get(2)?,
+        digest: checked(3, hash(&row.get::<_, Vec<u8>>(3)?))?,
+        sender: row.get(5)?,
+        at: row.get(6)?,
+        is_kept: row.get::<_, u8>(7)? == KEPT,
+        targets: checked(8, serde_json::from_str(&targets).map_err(|error| error.to_string()))?,
+    })
+}
+
+fn texts(targets: &[Target]) -> String {
+    serde_json::to_string(targets).expect("ids and names serialise")
+}
+
+impl Callbacks for Sqlite {
+    fn due(&self, now: Millis, limit: usize) -> Answer<'_, (Vec<CallbackRow>, Option<Millis>)> {
+        self.read(move |connection| due(connection, now, limit))
+    }
+
+    fn settle(&self, run: Key, id: InterruptId, again: Option<Millis>) -> Answer<'_, ()> {
+        self.write(move |transaction| {
+            let (tenant, run, id) = (run.tenant.0, run.id.as_bytes(), id.as_bytes());
+            let rows = match again {
+                Some(due) => transaction.execute(
+                    "UPDATE callbacks SET due = $1, attempts = attempts + 1 \
+                     WHERE tenant = $2 AND run = $3 AND id = $4",
+                    (due, tenant, run, id),
+                ),
+                None => transaction.execute(
+                    "DELETE FROM callbacks WHERE tenant = $1 AND run = $2 AND id = $3",
+                    (tenant, run, id),
+                ),
+            };
+            rows.map(drop)
+        })
+    }
+}
+
+fn due(
+    connection: &Connection,
+    now: Millis,
+    limit: usize,
+) -> rusqlite::Result<(Vec<CallbackRow>, Option<Millis>)> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tenant, run, id, url, attempts FROM callbacks WHERE due <= $1 ORDER BY due, tenant, run, id",
+    )?;
+    let rows = statement.query_map([now], |row| {
+        Ok(CallbackRow {
+            key: key(row, 0)?,
+            id: interrupt_id(row, 2)?,
+            url: row.get(3)?,
+            attempts: row.get(4)?,
+        })
+    })?;
+    let found = readable(rows, limit)?;
+    let next = connection
+        .prepare_cached("SELECT min(due) FROM callbacks WHERE due > $1")?
+        .query_row([now], |row| row.get(0))?;
+    Ok((found, next))
+}
+
+/// Tells nobody any more that something of this run waits.
+pub(super) fn forget_callbacks(transaction: &Transaction<'_>, run: Key) -> rusqlite::Result<()> {
+    let named = (run.tenant.0, run.id.as_bytes());
+    transaction.execute("DELETE FROM callbacks WHERE tenant = $1 AND run = $2", named).map(drop)
+}
