@@ -457,6 +457,9 @@ pub(crate) struct VerifyArgs {
     /// Data directory; a server may be running on it
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
     pub(crate) data: PathBuf,
+    /// Keyring file; by default beside the data directory, as DIR.keyring
+    #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
+    pub(crate) keyring: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
