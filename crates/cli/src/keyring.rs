@@ -141,7 +141,7 @@ impl Retirement {
         ));
         output::say("links that were signed with it open nothing any more; runs and inboxes give new ones");
         if !stopped.is_empty() {
-            output::say(&format!("{} API keys have stopped working; make new ones", stopped.len()));
+            output::say(&format!("API keys that have stopped working: {}; make new ones", stopped.len()));
         }
         if is_oldest {
             output::say(
