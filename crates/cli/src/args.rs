@@ -16,7 +16,7 @@ use crate::scaffold;
 
 pub(crate) use access::{
     CreateKeyArgs, KeyringArgs, KeyringVerb, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs,
-    PeopleVerb, RotateKeyArgs, SetPersonArgs,
+    PeopleVerb, RotateKeyArgs, SetPersonArgs, parse_span,
 };
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
@@ -82,6 +82,9 @@ pub(crate) struct ServerArgs {
     /// Address that people and other machines reach the server at, behind a proxy: https://abide.example.com
     #[arg(long, env = "ABIDE_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
+    /// How long an event is kept that nobody waits for yet: 1h, 7d [default: 24h]
+    #[arg(long, env = "ABIDE_EVENT_RETENTION", value_name = "TIME", value_parser = parse_span)]
+    pub(crate) event_retention: Option<i64>,
     /// Data directory; made if it does not exist
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,

@@ -10,7 +10,7 @@ use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, Tena
 use anyhow::Context;
 use serde::Deserialize;
 
-use crate::args::{LimitArgs, OidcArgs, ServerArgs};
+use crate::args::{LimitArgs, OidcArgs, ServerArgs, parse_span};
 
 /// A configuration file. The names are those of the flags.
 #[derive(Default, Deserialize)]
@@ -19,6 +19,8 @@ struct FileConfig {
     listen: Option<SocketAddr>,
     #[serde(rename = "public-url")]
     public_url: Option<String>,
+    #[serde(rename = "event-retention")]
+    event_retention: Option<String>,
     data: Option<PathBuf>,
     workflows: Option<PathBuf>,
     keyring: Option<PathBuf>,
@@ -65,6 +67,7 @@ struct FileOidc {
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) public_url: Option<String>,
+    pub(crate) event_retention_ms: i64,
     pub(crate) data: PathBuf,
     pub(crate) workflows: Option<PathBuf>,
     pub(crate) keyring: PathBuf,
@@ -88,6 +91,7 @@ impl Config {
         Ok(Self {
             listen: args.listen.or(file.listen).unwrap_or_else(|| ([127, 0, 0, 1], 7171).into()),
             public_url: args.public_url.or(file.public_url).map(public_url).transpose()?,
+            event_retention_ms: event_retention(args.event_retention, file.event_retention.as_deref())?,
             data,
             workflows: args.workflows.or(file.workflows),
             keyring,
@@ -101,6 +105,18 @@ impl Config {
             oidc: oidc(args.oidc, file.oidc)?,
         })
     }
+}
+
+/// How long an event is kept that nobody waits for yet, in milliseconds.
+fn event_retention(flag: Option<i64>, text: Option<&str>) -> anyhow::Result<i64> {
+    let kept = match (flag, text) {
+        (Some(ms), _) => ms,
+        (None, Some(text)) => {
+            parse_span(text).map_err(|error| anyhow::anyhow!("event-retention: {error}"))?
+        }
+        (None, None) => abide_engine::limits::EVENT_KEPT_MS,
+    };
+    Ok(kept)
 }
 
 /// The address without a slash at its end: paths are put behind it.
@@ -215,6 +231,8 @@ mod tests {
     fn args() -> ServerArgs {
         ServerArgs {
             listen: None,
+            public_url: None,
+            event_retention: None,
             data: None,
             workflows: None,
             keyring: None,
