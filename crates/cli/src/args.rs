@@ -82,9 +82,6 @@ pub(crate) struct ServerArgs {
     /// Address that people and other machines reach the server at, behind a proxy: https://abide.example.com
     #[arg(long, env = "ABIDE_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// How long an event is kept that nobody waits for yet: 1h, 7d [default: 24h]
-    #[arg(long, env = "ABIDE_EVENT_RETENTION", value_name = "TIME", value_parser = parse_span)]
-    pub(crate) event_retention: Option<i64>,
     /// Data directory; made if it does not exist
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -101,6 +98,9 @@ pub(crate) struct ServerArgs {
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) oidc: OidcArgs,
+    /// How long an event that nobody waits for yet is kept for whoever does: 90s, 15m, 12h, 30d or 4w [default: 1d]
+    #[arg(long, env = "ABIDE_EVENT_RETENTION", value_name = "TIME", value_parser = parse_span)]
+    pub(crate) event_retention: Option<i64>,
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
     #[arg(long)]
     pub(crate) conformance: bool,
@@ -120,7 +120,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// otlp-endpoint, log; the tables limits and oidc hold the rest
+    /// event-retention, otlp-endpoint, log; the tables limits and oidc hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use abide_core::Rate;
+use abide_engine::limits::EVENT_KEPT_MS;
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
 use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
 use anyhow::Context;
@@ -19,13 +20,13 @@ struct FileConfig {
     listen: Option<SocketAddr>,
     #[serde(rename = "public-url")]
     public_url: Option<String>,
-    #[serde(rename = "event-retention")]
-    event_retention: Option<String>,
     data: Option<PathBuf>,
     workflows: Option<PathBuf>,
     keyring: Option<PathBuf>,
     #[serde(default, rename = "allow-net")]
     allow_net: Vec<String>,
+    #[serde(rename = "event-retention")]
+    event_retention: Option<String>,
     #[serde(rename = "otlp-endpoint")]
     otlp_endpoint: Option<String>,
     log: Option<String>,
@@ -67,11 +68,12 @@ struct FileOidc {
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) public_url: Option<String>,
-    pub(crate) event_retention_ms: i64,
     pub(crate) data: PathBuf,
     pub(crate) workflows: Option<PathBuf>,
     pub(crate) keyring: PathBuf,
     pub(crate) allow_net: Vec<String>,
+    /// How long what happened elsewhere is kept for whoever asks for it later.
+    pub(crate) event_retention_ms: i64,
     pub(crate) conformance: bool,
     pub(crate) otlp_endpoint: Option<String>,
     pub(crate) log: String,
@@ -91,11 +93,11 @@ impl Config {
         Ok(Self {
             listen: args.listen.or(file.listen).unwrap_or_else(|| ([127, 0, 0, 1], 7171).into()),
             public_url: args.public_url.or(file.public_url).map(public_url).transpose()?,
-            event_retention_ms: event_retention(args.event_retention, file.event_retention.as_deref())?,
             data,
             workflows: args.workflows.or(file.workflows),
             keyring,
             allow_net: if args.allow_net.is_empty() { file.allow_net } else { args.allow_net },
+            event_retention_ms: event_retention(args.event_retention, file.event_retention.as_deref())?,
             conformance: args.conformance,
             otlp_endpoint: args.otlp_endpoint.or(file.otlp_endpoint).filter(|url| !url.is_empty()),
             log: args.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
@@ -105,18 +107,6 @@ impl Config {
             oidc: oidc(args.oidc, file.oidc)?,
         })
     }
-}
-
-/// How long an event is kept that nobody waits for yet, in milliseconds.
-fn event_retention(flag: Option<i64>, text: Option<&str>) -> anyhow::Result<i64> {
-    let kept = match (flag, text) {
-        (Some(ms), _) => ms,
-        (None, Some(text)) => {
-            parse_span(text).map_err(|error| anyhow::anyhow!("event-retention: {error}"))?
-        }
-        (None, None) => abide_engine::limits::EVENT_KEPT_MS,
-    };
-    Ok(kept)
 }
 
 /// The address without a slash at its end: paths are put behind it.
@@ -131,6 +121,12 @@ fn public_url(text: String) -> anyhow::Result<String> {
         format!("--public-url '{text}' is not an address such as https://abide.example.com, without a path")
     })?;
     Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn event_retention(flag: Option<i64>, file: Option<&str>) -> anyhow::Result<i64> {
+    let read = |text| parse_span(text).map_err(|error| anyhow::anyhow!("event-retention: {error}"));
+    let told = flag.map_or_else(|| file.map(read).transpose(), |ms| Ok(Some(ms)))?;
+    Ok(told.unwrap_or(EVENT_KEPT_MS))
 }
 
 fn rates(args: &LimitArgs, file: &FileLimits) -> anyhow::Result<Rates> {
@@ -231,14 +227,13 @@ mod tests {
     fn args() -> ServerArgs {
         ServerArgs {
             listen: None,
-            public_url: None,
-            event_retention: None,
             data: None,
             workflows: None,
             keyring: None,
             allow_net: Vec::new(),
             limits: LimitArgs::default(),
             oidc: OidcArgs::default(),
+            event_retention: None,
             conformance: false,
             otlp_endpoint: None,
             log: None,
@@ -283,6 +278,15 @@ mod tests {
         assert_eq!(resolved("[limits]\nmax-body-mib = 32\n").unwrap().capacity.body_bytes, BODIES_BYTES_MIN);
         let told = resolved("[limits]\nmax-body-mib = 31\n").unwrap_err().to_string();
         assert!(told.contains("a workflow definition of 16 MiB; give 32 or more"), "{told}");
+    }
+
+    #[test]
+    fn events_are_kept_as_long_as_somebody_says() {
+        let config = resolved("event-retention = '12h'\n").unwrap();
+        assert_eq!(config.event_retention_ms, 43_200_000);
+        assert_eq!(event_retention(Some(0), Some("12h")).unwrap(), 0, "a flag wins over the file");
+        assert_eq!(resolved("").unwrap().event_retention_ms, EVENT_KEPT_MS);
+        assert!(resolved("event-retention = 'long'\n").unwrap_err().to_string().contains("90s"));
     }
 
     #[test]
