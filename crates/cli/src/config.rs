@@ -227,6 +227,7 @@ mod tests {
     fn args() -> ServerArgs {
         ServerArgs {
             listen: None,
+            public_url: None,
             data: None,
             workflows: None,
             keyring: None,
