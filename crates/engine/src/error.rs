@@ -65,14 +65,14 @@ pub enum Error {
 impl Error {
     /// Whether trying again can't help: the run is gone, or what is on disk of it can't be read.
     pub(crate) fn is_lasting(&self) -> bool {
-        use abide_store::Error::Damaged;
+        use abide_store::Error::{Damaged, Sealed};
         matches!(
             self,
             Self::Damaged { .. }
                 | Self::DefinitionLost { .. }
                 | Self::RunNotFound(_)
                 | Self::Erased(_)
-                | Self::Store(Damaged { .. })
+                | Self::Store(Damaged { .. } | Sealed(_))
         )
     }
 }

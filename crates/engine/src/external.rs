@@ -82,6 +82,11 @@ impl Drop for InHand<'_> {
 }
 
 impl Engine {
+    /// How long an event is kept that nobody waits for.
+    pub fn event_retention_ms(&self) -> Millis {
+        self.shell.external.retention_ms
+    }
+
     /// Takes in an event. When this returns, it is with everybody who waited for it, or kept; a repeat changes nothing.
     pub async fn receive_event(
         &self,

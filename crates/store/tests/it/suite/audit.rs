@@ -80,7 +80,8 @@ async fn what_lies_beside_a_journal_is_its_own() {
             events,
             children: 0,
             claims: 0,
-            ..Totals::default()
+            interrupts: 0,
+            miscounted: 0,
         };
         assert_eq!(store.totals().await.unwrap(), totals);
     }
