@@ -103,7 +103,7 @@ pub(super) async fn answer_all(server: &Server, run: &str) {
 pub(super) async fn demand(server: &Server) {
     let (_, inbox) = server.get("/v1/interrupts").await;
     assert_eq!(inbox["counts"]["total"], 0, "{inbox}");
-    let (_, keyed) = server.get("/v1/runs?workflow=keyed").await;
+    let (_, keyed) = server.get("/v1/runs?workflowId=keyed").await;
     let run = keyed["runs"][0]["runId"].as_str().unwrap();
     let (_, snapshot) = server.get(&format!("/v1/runs/{run}")).await;
     assert_eq!(snapshot["nodeStates"]["again"]["outputs"]["resumeValue"], json!({ "kept": true }));
