@@ -111,9 +111,11 @@ impl ApiError {
 }
 
 /// Something that is wrong with an answer.
-#[derive(Serialize)]
-struct BadPart<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct BadPart<'a> {
+    /// Where: a JSON pointer into the answer.
     path: &'a str,
+    /// What, and what to change.
     message: &'a str,
 }
 
@@ -173,6 +175,19 @@ impl From<EngineError> for ApiError {
                 let most = abide_core::limits::ANNOTATIONS_MAX;
                 let message = format!("{run} has {most} annotations, which is as many as a run may have");
                 Self::new("annotations_full", message)
+            }
+            EngineError::EventConflict(id) => {
+                let message = format!(
+                    "event '{id}' was told before with another type or payload; give a new event a new eventId"
+                );
+                Self::new("event_id_conflict", message)
+            }
+            EngineError::EventsFull => {
+                let most = abide_engine::limits::EVENTS_KEPT_MAX;
+                let message = format!(
+                    "{most} events are kept that no run has asked for; send this again later, or only what is waited for"
+                );
+                Self::new("events_full", message)
             }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")
