@@ -276,16 +276,14 @@ impl Run {
     fn decline(&mut self, turn: &mut Turn, ix: NodeIx, outputs: &Json, failure: Failure, sensitive: bool) {
         match self.declined_ways(ix, outputs) {
             Some(untaken) => self.complete_along(turn, ix, outputs.clone(), untaken, sensitive),
-            None if sensitive => self.give_up(turn, ix, withheld(&failure)),
+            None if sensitive => {
+                // What was said with the decision is never shown, and a failure is.
+                let failure = Failure::new(&failure.code, "somebody decided against it; why is not shown");
+                self.give_up(turn, ix, failure);
+            }
             None => self.give_up(turn, ix, failure),
         }
     }
-}
-
-/// A decision whose words are never shown: that it was made is no secret.
-fn withheld(failure: &Failure) -> Failure {
-    let message = "somebody decided against it; what was said is withheld, because it is sensitive";
-    Failure::new(&failure.code, message)
 }
 
 /// What an event changes.

@@ -10,6 +10,7 @@ mod error;
 mod external;
 mod inbox;
 mod rows;
+mod sealing;
 mod sql;
 mod sqlite;
 mod store;
@@ -18,9 +19,7 @@ mod webhooks;
 pub use access::{ApiKey, Person};
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
-pub use external::{
-    CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target,
-};
+pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 pub use inbox::{
     EVENT_KEYS_MAX, INBOX_LOOK_MAX, Inbox, InboxCursor, InboxPage, InboxQuery, InterruptRow, Standing, Waiter,
 };
@@ -29,6 +28,7 @@ pub use rows::{
     MessageRow, NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals,
     WorkflowVersion,
 };
+pub use sealing::{Sealer, Sealing};
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};

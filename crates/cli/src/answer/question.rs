@@ -58,7 +58,7 @@ impl Question {
     /// Whether the server would take this for an answer, or what is wrong with it. Who answers is not ours to judge.
     pub(super) fn check(&self, value: &Value) -> Result<(), Vec<String>> {
         let by = Answerer { principal: "somebody".to_owned(), may_act_for_others: true };
-        let schema = self.resume_schema.as_ref().map(|schema| Json::of(schema));
+        let schema = self.resume_schema.as_ref().map(Json::of);
         let checked =
             check_answer(self.kind, &Json::of(&self.data), schema.as_ref(), &Json::of(value), &by, 0);
         checked.map(drop).map_err(|refused| {
@@ -104,15 +104,17 @@ impl Question {
         lines.join("\n")
     }
 
+    /// Who may decide, if not everybody who may answer.
+    pub(super) fn deciders(&self) -> Option<String> {
+        let names: Vec<String> = self.data["approversList"].as_array()?.iter().map(cell).collect();
+        (!names.is_empty()).then(|| format!("to be decided by {}", names.join(" or ")))
+    }
+
     fn show_approval(&self, lines: &mut Vec<String>) {
         lines.push(cell(&self.data["title"]));
         let description = self.data["description"].as_str().unwrap_or_default();
         lines.extend(description.lines().map(legible));
-        let approvers = self.data["approversList"].as_array().map_or(&[][..], Vec::as_slice);
-        if !approvers.is_empty() {
-            let names: Vec<String> = approvers.iter().map(cell).collect();
-            lines.push(format!("to be decided by {}", names.join(" or ")));
-        }
+        lines.extend(self.deciders());
         let (id, what) = (cell(&self.data["artifactId"]), cell(&self.data["artifactType"]));
         lines.push(format!("\n{what} {id}"));
         if !self.data["artifactData"].is_null() {

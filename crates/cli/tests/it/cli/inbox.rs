@@ -74,9 +74,8 @@ async fn the_inbox_lists_what_waits_oldest_first() {
     let site = asking();
     let server = site.start(&["--test-clock"]);
     insta::assert_snapshot!("inbox_empty", told_of(&server.cli(&["inbox"])));
-    started(&server, "refund");
-    server.advance(7_500_000).await;
     let run = started(&server, "order");
+    server.advance(7_500_000).await;
     started(&server, "refund");
     server.advance(60_000).await;
     insta::assert_snapshot!("inbox", told_of(&server.cli(&["inbox"])));
@@ -87,7 +86,8 @@ async fn the_inbox_lists_what_waits_oldest_first() {
         (&["--title", "40 EUR"], 1),
         (&["--title", "nobody"], 0),
         (&["--older-than", "30s"], 2),
-        (&["--older-than", "2h"], 0),
+        (&["--older-than", "2h"], 1),
+        (&["--older-than", "1d"], 0),
     ] {
         let output = server.cli(&[&["inbox", "--json"], args].concat());
         assert_eq!(code(&output), 0, "{output:?}");
@@ -257,6 +257,29 @@ fn an_event_is_told_once_to_all_who_wait() {
     insta::assert_snapshot!("event_delivered", told_of(&send("e2", "A1")));
     insta::assert_snapshot!("event_again", told_of(&send("e2", "A1")));
     assert_eq!(recorded(&server, &run)["resumeValue"]["eventPayload"], json!({ "order": "A1" }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_early_event_is_kept_as_long_as_the_server_was_told() {
+    let site = asking();
+    let server = site.start(&["--test-clock", "--event-retention", "1m"]);
+    let payload = json!({ "order": "A1" }).to_string();
+    let send = |id: &str| {
+        let output = server.cli(&["event", "send", "order.paid", "--id", id, "--payload", &payload]);
+        assert!(stderr(&output).contains("it is kept"), "{output:?}");
+    };
+    send("late");
+    server.advance(61_000).await;
+    let run = started(&server, "others");
+    server.settle().await;
+    let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(shown["interrupts"].as_array().unwrap().len(), 2, "its time was over: {shown:#}");
+    assert_eq!(code(&server.cli(&["run", "cancel", &run])), 0);
+    send("early");
+    server.advance(59_000).await;
+    let run = started(&server, "others");
+    let (_, page) = server.get(&format!("/v1/runs/{run}/events/poll?timeout=60&lastSequence=5")).await;
+    assert_eq!(page["events"][0]["type"], "interrupt.resolved", "{page:#}");
 }
 
 /// A server that shows a run with an open gate, loses its first answer to a post, and gives the second. It tells under
