@@ -215,7 +215,7 @@ async fn prepare(
         secrets: secrets.clone(),
         net,
         webhooks: Some(signer.clone()),
-        minter: Some(Arc::new(CallbackMinter::new(keyring, &url))),
+        minter: Some(Arc::new(CallbackMinter::new(keyring, config.public_url.as_deref().unwrap_or(&url)))),
         event_retention_ms: abide_engine::limits::EVENT_KEPT_MS,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
