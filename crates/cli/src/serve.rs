@@ -216,7 +216,7 @@ async fn prepare(
         net,
         webhooks: Some(signer.clone()),
         minter: Some(Arc::new(CallbackMinter::new(keyring, config.public_url.as_deref().unwrap_or(&url)))),
-        event_retention_ms: abide_engine::limits::EVENT_KEPT_MS,
+        event_retention_ms: config.event_retention_ms,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
