@@ -7,12 +7,12 @@ mod answer;
 mod approval;
 mod clarification;
 mod context;
-mod sought;
 mod equal;
 mod external;
 mod form;
 mod legacy;
 mod payload;
+mod sought;
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 pub use answer::{Action, Answerer, Checked, Decision, Refused, check_answer};
 pub(crate) use context::{Answered, Call};
 pub use context::{NodeContext, Open, Stop};
-pub use sought::Sought;
 pub use external::{Occurrence, correlates, scheduled_time};
 pub use payload::{Ask, Unbuilt};
+pub use sought::Sought;
 
 use crate::journal::Salt;
 use crate::{hex, sha256};

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Effect, Graph, Hash, Head, InterruptId, Key, Millis, Notice, OpenInterrupt, Payload, Record, Run, RunId, Salt, Status, Summary,
-    TaskId, TenantId,
+    Effect, Graph, Hash, Head, InterruptId, Key, Millis, Notice, OpenInterrupt, Payload, Record, Run, RunId,
+    Salt, Status, Summary, TaskId, TenantId,
 };
 use abide_store::{Beside, Claim, Expected, Listed, Loaded, Message, Note, Store, TimerRow, Totals};
 

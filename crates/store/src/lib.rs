@@ -18,9 +18,7 @@ mod webhooks;
 pub use access::{ApiKey, Person};
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
-pub use external::{
-    CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target,
-};
+pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 pub use inbox::{
     EVENT_KEYS_MAX, INBOX_LOOK_MAX, Inbox, InboxCursor, InboxPage, InboxQuery, InterruptRow, Standing, Waiter,
 };

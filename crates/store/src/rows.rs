@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Hash, Head, Json, Key, Millis, Notice, OpenInterrupt, Record, RunId, Salt, Spawn, Status, Summary, TaskId,
-    TenantId, TimerId,
+    Cascade, Hash, Head, Json, Key, Millis, Notice, OpenInterrupt, Record, RunId, Salt, Spawn, Status,
+    Summary, TaskId, TenantId, TimerId,
 };
 
 /// An aggregate as it lies on disk.

@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use abide_core::{Cascade, Effect, InterruptId, InterruptKind, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status};
+use abide_core::{
+    Cascade, Effect, InterruptId, InterruptKind, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status,
+};
 use serde::Serialize;
 
 use crate::{Commit, Message, Receipt};

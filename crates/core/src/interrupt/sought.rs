@@ -125,7 +125,9 @@ mod tests {
         ] {
             assert!(finds(&format!(r#"{{"a": {one}}}"#), &format!(r#"{{"a": {other}}}"#)), "{one} {other}");
         }
-        for (one, other) in [("1", "2"), ("1", "\"1\""), ("[1,2]", "[2,1]"), ("[[1],2]", "[1,[2]]"), ("null", "false")] {
+        for (one, other) in
+            [("1", "2"), ("1", "\"1\""), ("[1,2]", "[2,1]"), ("[[1],2]", "[1,[2]]"), ("null", "false")]
+        {
             assert!(!finds(&format!(r#"{{"a": {one}}}"#), &format!(r#"{{"a": {other}}}"#)), "{one} {other}");
         }
     }

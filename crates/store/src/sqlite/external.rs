@@ -60,7 +60,8 @@ impl ExternalEvents for Sqlite {
 }
 
 /// What [`event`] reads.
-const EVENT: &str = "SELECT tenant, id, type, digest, payload, sender, received_at, state, targets FROM external_events";
+const EVENT: &str =
+    "SELECT tenant, id, type, digest, payload, sender, received_at, state, targets FROM external_events";
 
 fn put(transaction: &Transaction<'_>, new: &NewEvent, most: usize) -> rusqlite::Result<Put> {
     let sql = format!("{EVENT} WHERE tenant = $1 AND id = $2");
@@ -140,7 +141,8 @@ fn purge(transaction: &Transaction<'_>, now: Millis, limit: usize) -> rusqlite::
 }
 
 fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
-    let parse = |bytes: Vec<u8>| checked(4, serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    let parse =
+        |bytes: Vec<u8>| checked(4, serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
     let targets: String = row.get(8)?;
     Ok(EventRow {
         tenant: TenantId(row.get(0)?),

@@ -42,7 +42,8 @@ impl Inbox for Sqlite {
 const OPEN: &str = "i.id, i.node, i.kind, i.title, i.event_type, i.keys, i.sought, i.custom_kind, i.approvers, \
     i.requested_at, i.deadline";
 
-const FROM: &str = "i.run, a.workflow FROM interrupts i LEFT JOIN aggregates a ON a.tenant = i.tenant AND a.id = i.run";
+const FROM: &str =
+    "i.run, a.workflow FROM interrupts i LEFT JOIN aggregates a ON a.tenant = i.tenant AND a.id = i.run";
 
 /// The text of a query and its values. Rows come in their order out of an index, so that no more of them are read than
 /// are looked at.

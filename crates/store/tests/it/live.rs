@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Answerer, Cancellation, Command, Effect, Graph, InterruptId, Json, JsonMap, Key, Lifecycle, Millis, Notice, Parent, Product,
-    Report, Resolve, Run, RunId, Start, Step, TaskId, TenantId, TimerId,
+    Answerer, Cancellation, Command, Effect, Graph, InterruptId, Json, JsonMap, Key, Lifecycle, Millis,
+    Notice, Parent, Product, Report, Resolve, Run, RunId, Start, Step, TaskId, TenantId, TimerId,
 };
 use abide_store::{Commit, Message, MessageRef, MessageRow};
 

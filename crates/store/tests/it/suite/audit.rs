@@ -72,7 +72,17 @@ async fn what_lies_beside_a_journal_is_its_own() {
         assert_eq!(beside, Beside { sent, ..Beside::default() });
 
         let events = 4 + 3 + 3 + 4 + 4;
-        let totals = Totals { timers: 2, tasks: 4, heard: 1, outbox: 1, events, children: 0, claims: 0, interrupts: 0, miscounted: 0 };
+        let totals = Totals {
+            timers: 2,
+            tasks: 4,
+            heard: 1,
+            outbox: 1,
+            events,
+            children: 0,
+            claims: 0,
+            interrupts: 0,
+            miscounted: 0,
+        };
         assert_eq!(store.totals().await.unwrap(), totals);
     }
 }

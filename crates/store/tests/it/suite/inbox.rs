@@ -1,9 +1,7 @@
 //! The inbox: one row for each open interrupt, there with the commit that asks and gone with the one that answers.
 
 use abide_core::{InterruptKind, Json, Key, Start, Status, TenantId};
-use abide_store::{
-    Commit, INBOX_LOOK_MAX, InboxPage, InboxQuery, InterruptRow, ListQuery, Standing, Store,
-};
+use abide_store::{Commit, INBOX_LOOK_MAX, InboxPage, InboxQuery, InterruptRow, ListQuery, Standing, Store};
 use serde_json::json;
 
 use crate::engine::{commit, engines, submit};
@@ -145,8 +143,7 @@ async fn a_page_looks_at_so_many_rows_and_says_where_to_go_on() {
         let store = engine.open();
         let count = u32::try_from(INBOX_LOOK_MAX).unwrap() + 10;
         let graph = asking();
-        let pending: Vec<_> =
-            (0..count).map(|n| submit(&*store, Live::start(key(n), &graph).1)).collect();
+        let pending: Vec<_> = (0..count).map(|n| submit(&*store, Live::start(key(n), &graph).1)).collect();
         for answer in pending {
             answer.answer().await.unwrap();
         }
