@@ -6,6 +6,7 @@ mod typed;
 
 use std::io::IsTerminal;
 
+use abide_core::InterruptKind;
 use serde_json::{Map, Value, json};
 
 use crate::args::{AnswerArgs, GivenArgs};
@@ -29,7 +30,7 @@ pub(crate) async fn answer(args: AnswerArgs) -> anyhow::Result<()> {
     if let Some(question) = &question {
         question.check(&value).map_err(|problems| refused(&problems))?;
     }
-    let answer = send(&client, &place, &value).await?;
+    let answer = send(&client, &place, question.as_ref(), &value).await?;
     if args.client.json {
         return output::json(&answer.to_string());
     }
@@ -43,13 +44,13 @@ fn given(args: &AnswerArgs, question: Option<&Question>) -> anyhow::Result<Optio
         return Ok(Some(value.clone()));
     }
     if *accept || *reject {
-        check_form(question, "approval", "--accept and --reject")?;
-        return Ok(Some(decision(if *accept { "accept" } else { "reject" }, args)));
+        check_form(question, InterruptKind::Approval, "--accept and --reject decide an approval")?;
+        return Ok(Some(explained(json!({ "action": if *accept { "accept" } else { "reject" } }), args)));
     }
     if answers.is_empty() {
         return Ok(None);
     }
-    check_form(question, "clarification", "--answer")?;
+    check_form(question, InterruptKind::Clarification, "--answer is for a clarification")?;
     let mut read = Map::new();
     for (id, text) in answers {
         let schema = question.and_then(|question| question.schema_of(id));
@@ -66,18 +67,14 @@ fn is_given(given: &GivenArgs) -> bool {
 }
 
 /// Whether a flag makes sense for what is asked, as far as that is known.
-fn check_form(question: Option<&Question>, wanted: &str, flags: &str) -> anyhow::Result<()> {
-    let Some(question) = question.filter(|question| question.kind.name() != wanted) else { return Ok(()) };
-    let message = format!(
-        "{flags} answer an {wanted}, and this is of the kind {}: {}",
-        question.kind,
-        question.flags()
-    );
-    Err(Failure::new(Exit::Refused, message.replace("an clarification", "a clarification")).into())
+fn check_form(question: Option<&Question>, wanted: InterruptKind, use_of_flag: &str) -> anyhow::Result<()> {
+    let Some(question) = question.filter(|question| question.kind != wanted) else { return Ok(()) };
+    let message = format!("{use_of_flag}, and this is of the kind {}: {}", question.kind, question.flags());
+    Err(Failure::new(Exit::Refused, message).into())
 }
 
-fn decision(action: &str, args: &AnswerArgs) -> Value {
-    let mut decision = json!({ "action": action });
+/// A decision with what the flags say about it.
+fn explained(mut decision: Value, args: &AnswerArgs) -> Value {
     for (key, value) in [("feedback", &args.feedback), ("decidedBy", &args.decided_by)] {
         if let Some(value) = value {
             decision[key] = json!(value);
@@ -93,17 +90,8 @@ fn asked(args: &AnswerArgs, question: &Question, client: &Client) -> anyhow::Res
         let message = format!("there is no terminal to ask on: {}", question.flags());
         return Err(Failure::new(Exit::Refused, message).into());
     }
-    let mut value = typed::ask(question)?;
-    if value["action"].is_string() {
-        let mut more = decision("", args);
-        more.as_object_mut().into_iter().for_each(|more| {
-            more.remove("action");
-        });
-        if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
-            value.extend(more);
-        }
-    }
-    Ok(value)
+    let value = typed::ask(question)?;
+    Ok(if question.kind == InterruptKind::Approval { explained(value, args) } else { value })
 }
 
 fn refused(problems: &[String]) -> Failure {
@@ -112,19 +100,24 @@ fn refused(problems: &[String]) -> Failure {
 }
 
 /// Sends an answer under a key of its own: sent twice, it counts once.
-async fn send(client: &Client, place: &Place, value: &Value) -> anyhow::Result<Value> {
+async fn send(
+    client: &Client,
+    place: &Place,
+    question: Option<&Question>,
+    value: &Value,
+) -> anyhow::Result<Value> {
     let key = format!("answer-{}", uuid::Uuid::new_v4().simple());
     let body = json!({ "resumeValue": value });
     let answer = client.post_surely(&place.path(), &body, &[("Idempotency-Key", &key)]).await?;
-    if answer.status().is_success() { answer.json() } else { Err(told(answer, place)) }
+    if answer.status().is_success() { answer.json() } else { Err(told(answer, place, question)) }
 }
 
 /// The server's words, with what else helps.
-fn told(answer: Answer, place: &Place) -> anyhow::Error {
+fn told(answer: Answer, place: &Place, question: Option<&Question>) -> anyhow::Error {
     let problems = answer.problems();
     let more: String = problems.iter().map(|(place, message)| format!("\n  {place}: {message}")).collect();
     let look = match answer.status().as_u16() {
-        403 => "\n  `abide inbox` shows who may answer what".to_owned(),
+        403 => question.and_then(Question::deciders).map_or(String::new(), |who| format!("\n  {who}")),
         404 | 409 | 410 | 422 => {
             format!("\n  `abide run show {}` tells how the run stands", encoded(&place.run))
         }

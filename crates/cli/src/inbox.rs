@@ -15,7 +15,7 @@ const TITLE_COLUMNS: usize = 48;
 pub(crate) async fn list(args: InboxArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.client)?;
     let filters = filters(&args);
-    let answer = client.get(&format!("/v1/interrupts?limit={}{filters}", args.limit)).await?;
+    let answer = gather(&client, &filters, args.limit).await?;
     if args.client.json {
         return output::json(&answer.to_string());
     }
@@ -38,6 +38,24 @@ pub(crate) async fn list(args: InboxArgs) -> anyhow::Result<()> {
     }
     output::say("answer one with `abide answer RUN NODE`");
     Ok(())
+}
+
+/// The first entries that pass the filters. A server looks at so many for a page, whether they pass or not, so there may
+/// be more behind a page with few.
+async fn gather(client: &Client, filters: &str, limit: usize) -> anyhow::Result<Value> {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let wanted = limit - found.len();
+        let mut page = client.get(&format!("/v1/interrupts?limit={wanted}{filters}{cursor}")).await?;
+        found.extend(page["interrupts"].as_array_mut().map(std::mem::take).unwrap_or_default());
+        match page["nextCursor"].as_str().filter(|_| found.len() < limit) {
+            Some(next) => cursor = format!("&cursor={}", encoded(next)),
+            None => {
+                page["interrupts"] = found.into();
+                return Ok(page);
+            }
+        }
+    }
 }
 
 fn filters(args: &InboxArgs) -> String {

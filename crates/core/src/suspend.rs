@@ -275,6 +275,11 @@ impl Run {
     fn decline(&mut self, turn: &mut Turn, ix: NodeIx, outputs: &Json, failure: Failure, sensitive: bool) {
         match self.declined_ways(ix, outputs) {
             Some(untaken) => self.complete_along(turn, ix, outputs.clone(), untaken, sensitive),
+            None if sensitive => {
+                // What was said with the decision is never shown, and a failure is.
+                let failure = Failure::new(&failure.code, "somebody decided against it; why is not shown");
+                self.give_up(turn, ix, failure);
+            }
             None => self.give_up(turn, ix, failure),
         }
     }

@@ -220,6 +220,7 @@ impl Shell {
         span.note("abide.tenant", &commit.key.tenant.0);
         span.note("abide.events", &commit.records.len());
         span.note("abide.lane", if lane == Lane::Interactive { "interactive" } else { "background" });
+        commit.effects.iter().for_each(|effect| trace_interrupt(spans, &own, run, effect));
         (Some(own), Some(span))
     }
 
@@ -368,4 +369,23 @@ fn wants_snapshot(ahead: &Ahead) -> bool {
     let nodes = ahead.run.graph().len() as u64;
     since >= core_limits::SNAPSHOT_EVENTS_MAX.max(nodes)
         || rests && since >= core_limits::SNAPSHOT_PARK_EVENTS_MIN.max(nodes / 8)
+}
+
+/// A span below a commit for an interrupt that is opened or closed by it. What is asked and answered is not in it.
+fn trace_interrupt(spans: &Arc<dyn Spans>, commit: &Trace, run: &Run, effect: &Effect) {
+    let (name, id, kind) = match effect {
+        Effect::OpenInterrupt(open) => ("interrupt requested", open.id, open.kind),
+        Effect::CloseInterrupt { id, kind, .. } => ("interrupt resolved", *id, *kind),
+        _ => return,
+    };
+    let own = trace::below(commit);
+    let mut span = OpenSpan::begin(spans, name, SpanKind::Internal, &own, Some(commit.span_id));
+    span.note("openwop.run_id", &run.key().id);
+    span.note("openwop.interrupt_kind", kind.name());
+    span.note("openwop.interrupt_id", &id);
+    if let Some(open) = run.interrupt(id) {
+        span.note("openwop.node_id", run.interrupted_node(open));
+        span.note("openwop.interrupt_count", &open.requested.call);
+    }
+    span.end(false);
 }

@@ -51,6 +51,11 @@ pub const LIST_RUNS_MAX: usize = 500;
 /// Runs in a page that does not say.
 pub const LIST_RUNS_DEFAULT: usize = 50;
 
+/// Open interrupts in one page of the inbox.
+pub const LIST_INTERRUPTS_MAX: usize = 500;
+/// Open interrupts in a page that does not say.
+pub const LIST_INTERRUPTS_DEFAULT: usize = 50;
+
 /// How long a single step of the test clock may be: ten years.
 pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 

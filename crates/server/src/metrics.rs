@@ -5,10 +5,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use abide_core::{InterruptKind, Millis};
 use abide_engine::{Engine, Stats};
+use abide_store::Standing;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -66,6 +68,8 @@ pub(crate) struct Metrics {
     requests: Family<Answered, Counter>,
     seconds: Family<Asked, Histogram, fn() -> Histogram>,
     answers: Family<OfKind, Histogram, fn() -> Histogram>,
+    open: Family<OfKind, Gauge>,
+    oldest: Family<OfKind, Gauge<f64, AtomicU64>>,
     under_way: Gauge,
     rate_limited: Counter,
     connections: Gauge,
@@ -107,6 +111,14 @@ impl Metrics {
             "How long interrupts were open that somebody answered",
             answers.clone(),
         );
+        let open: Family<OfKind, Gauge> = Family::default();
+        registry.register("interrupts_open", "Interrupts that wait for an answer", open.clone());
+        let oldest: Family<OfKind, Gauge<f64, AtomicU64>> = Family::default();
+        registry.register(
+            "interrupts_oldest_seconds",
+            "How long the oldest of them has waited",
+            oldest.clone(),
+        );
         let under_way = Gauge::default();
         registry.register("http_requests_under_way", "Requests that are not answered yet", under_way.clone());
         let rate_limited = Counter::default();
@@ -123,6 +135,8 @@ impl Metrics {
             requests,
             seconds,
             answers,
+            open,
+            oldest,
             under_way,
             rate_limited,
             connections,
@@ -147,6 +161,19 @@ impl Metrics {
         self.answers.get_or_create(&OfKind { kind: kind.name() }).observe(seconds);
     }
 
+    /// Notes how many interrupts wait, and for how long. The store keeps the count: this looks through nothing.
+    fn standing(&self, standing: &[Standing], now: Millis) {
+        for kind in InterruptKind::ALL {
+            let of_kind = || standing.iter().filter(|one| one.kind == kind);
+            let open: u64 = of_kind().map(|one| one.open).sum();
+            let oldest = of_kind().filter_map(|one| one.oldest).min();
+            let waited = oldest.map_or(0, |oldest| now.saturating_sub(oldest).max(0));
+            let label = OfKind { kind: kind.name() };
+            self.open.get_or_create(&label).set(i64::try_from(open).unwrap_or(i64::MAX));
+            self.oldest.get_or_create(&label).set(waited as f64 / 1000.0);
+        }
+    }
+
     /// A request was answered.
     pub(crate) fn count_request(
         &self,
@@ -169,6 +196,8 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoRespons
     let (metrics, admission) = (app.metrics(), app.admission());
     metrics.waiting.set(i64::try_from(admission.waiting()).unwrap_or(i64::MAX));
     metrics.body_bytes.set(i64::try_from(admission.body_bytes()).unwrap_or(i64::MAX));
+    let standing = app.engine().store().inbox().standing().await?;
+    metrics.standing(&standing, app.engine().clock().now());
     encode(&mut text, &metrics.registry).map_err(|error| ApiError::internal(&error))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
 }

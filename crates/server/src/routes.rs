@@ -197,7 +197,8 @@ fn events() -> Vec<Operation> {
 
 fn interrupts() -> Vec<Operation> {
     use openwop::interrupts::{
-        Inspected, Resolved, ResumeWith, Which, answer, answer_by_token, approve, inspect,
+        Inbox, Inspected, Resolved, ResumeWith, Wanted, Which, answer, answer_by_token, approve, inbox,
+        inspect,
     };
     const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved"];
     vec![
@@ -229,6 +230,10 @@ fn interrupts() -> Vec<Operation> {
         .refuses(CLOSED)
         .refuses(&["run_not_found", "forbidden"])
         .refuses_under(422, "validation_error"),
+        Operation::get("/v1/interrupts", "listInterrupts", "What waits for an answer, oldest first.", inbox)
+            .scope(Scope::ApprovalsRespond)
+            .query::<Wanted>()
+            .answers::<Inbox>(200, "A page of open interrupts, and how many there are."),
         Operation::get(
             "/v1/interrupts/{token}",
             "inspectInterrupt",

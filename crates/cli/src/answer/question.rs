@@ -104,15 +104,17 @@ impl Question {
         lines.join("\n")
     }
 
+    /// Who may decide, if not everybody who may answer.
+    pub(super) fn deciders(&self) -> Option<String> {
+        let names: Vec<String> = self.data["approversList"].as_array()?.iter().map(cell).collect();
+        (!names.is_empty()).then(|| format!("to be decided by {}", names.join(" or ")))
+    }
+
     fn show_approval(&self, lines: &mut Vec<String>) {
         lines.push(cell(&self.data["title"]));
         let description = self.data["description"].as_str().unwrap_or_default();
         lines.extend(description.lines().map(legible));
-        let approvers = self.data["approversList"].as_array().map_or(&[][..], Vec::as_slice);
-        if !approvers.is_empty() {
-            let names: Vec<String> = approvers.iter().map(cell).collect();
-            lines.push(format!("to be decided by {}", names.join(" or ")));
-        }
+        lines.extend(self.deciders());
         let (id, what) = (cell(&self.data["artifactId"]), cell(&self.data["artifactType"]));
         lines.push(format!("\n{what} {id}"));
         if !self.data["artifactData"].is_null() {

@@ -35,8 +35,8 @@ pub(crate) struct InboxArgs {
 #[derive(ClapArgs)]
 #[command(
     after_help = "Decide:    abide answer RUN NODE --reject --feedback \"too much\"\nAnswer:    abide answer RUN NODE --answer \
-                  colour=red --answer count=3\nAnything:  abide answer RUN NODE --value @value.json\n\nIt is sent once: if \
-                  the answer of the server is lost, it is asked again under the same key."
+                  colour=red --answer count=3\nAnything:  abide answer RUN NODE --value @value.json\n\nAn answer counts \
+                  once: if the connection is lost, it is sent again under the same Idempotency-Key."
 )]
 pub(crate) struct AnswerArgs {
     #[command(flatten)]

@@ -13,6 +13,7 @@ mod discovery;
 mod erase;
 mod errors;
 mod idempotency;
+mod interrupts;
 mod keyring;
 mod keys;
 mod list;

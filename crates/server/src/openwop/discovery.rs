@@ -3,6 +3,7 @@
 //! Nothing is claimed by hand where the code knows: a family is told of when its operations are served, a bound is the
 //! constant that is enforced, and a capability behind node kinds comes from the table that refuses them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::limits as core_limits;
@@ -20,6 +21,9 @@ use crate::{conditional, limits};
 /// The protocol's own name for the entity tag of this document.
 const CAPABILITIES_ETAG: HeaderName = HeaderName::from_static("capabilities-etag");
 
+/// The envelope of a clarification's questions.
+const CLARIFICATION: &str = "clarification.request";
+
 /// The document changes only when the server is started anew.
 const CACHE: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
@@ -35,7 +39,7 @@ pub(crate) struct Capabilities {
     /// Envelopes of questions to people that a client may have to answer.
     supported_envelopes: Vec<&'static str>,
     /// The versions of those envelopes.
-    schema_versions: NoVersions,
+    schema_versions: BTreeMap<&'static str, u32>,
     limits: Limits,
     implementation: Implementation,
     /// The version of this server as one number: three digits each for minor and patch.
@@ -61,17 +65,33 @@ pub(crate) struct Capabilities {
     /// Whether conversations can be part of a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     conversation_primitive: Option<bool>,
+    extensions: Extensions,
 }
 
-/// There is no envelope yet that could have a version.
+/// What this server does beyond what OpenWOP has a place for.
 #[derive(Serialize, JsonSchema)]
-struct NoVersions {}
+struct Extensions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupts: Option<Interrupts>,
+}
+
+/// How nodes wait for answers.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Interrupts {
+    /// OpenWOP's profiles of interrupts that are followed.
+    profiles: [&'static str; 3],
+    /// A waiting run shows signed tokens, each good for one interrupt and for a while.
+    signed_callback_tokens: bool,
+    /// For how long an event is kept that nobody waits for yet.
+    external_event_retention_seconds: i64,
+}
 
 /// Bounds that hold for every run.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Limits {
-    /// Rounds of clarification with a model; no node of this server holds one.
+    /// How often one gate may ask: as often as its loop goes back.
     clarification_rounds: u32,
     /// Rounds of repair with a model; no node of this server holds one.
     schema_rounds: u32,
@@ -209,8 +229,8 @@ fn capabilities(app: &App) -> Capabilities {
     let supported = |capability: &str| offers(capability).then_some(Supported { supported: true });
     Capabilities {
         protocol_version: "1.0",
-        supported_envelopes: Vec::new(),
-        schema_versions: NoVersions {},
+        supported_envelopes: vec![CLARIFICATION],
+        schema_versions: BTreeMap::from([(CLARIFICATION, 1)]),
         limits: bounds(),
         implementation: Implementation { name: "abide", version: env!("CARGO_PKG_VERSION"), vendor: "abide" },
         engine_version: engine_version(),
@@ -225,12 +245,13 @@ fn capabilities(app: &App) -> Capabilities {
         orchestrator: supported("orchestrator.supported"),
         dispatch: supported("dispatch.supported"),
         conversation_primitive: offers("conversationPrimitive").then_some(true),
+        extensions: Extensions { interrupts: interrupts(app) },
     }
 }
 
 fn bounds() -> Limits {
     Limits {
-        clarification_rounds: 0,
+        clarification_rounds: core_limits::LOOPBACKS_MAX,
         schema_rounds: 0,
         envelopes_per_turn: 0,
         max_node_executions: core_limits::NODE_EXECUTIONS_MAX,
@@ -262,6 +283,19 @@ fn run_families(app: &App) -> Option<RunFamilies> {
 fn webhooks(app: &App) -> Option<Webhooks> {
     let served = app.serves(&Method::POST, "/v1/webhooks");
     served.then_some(Webhooks { supported: true, signature_algorithms: ["v1"], durable: true })
+}
+
+fn interrupts(app: &App) -> Option<Interrupts> {
+    let served = app.serves(&Method::POST, "/v1/runs/{runId}/interrupts/{nodeId}");
+    served.then(|| Interrupts {
+        profiles: [
+            "openwop-interrupt-auth-required",
+            "openwop-interrupt-external-event",
+            "openwop-interrupt-cascade-cancel",
+        ],
+        signed_callback_tokens: app.serves(&Method::POST, "/v1/interrupts/{token}"),
+        external_event_retention_seconds: 86_400,
+    })
 }
 
 fn feedback(app: &App) -> Option<Feedback> {

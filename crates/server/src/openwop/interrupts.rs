@@ -3,6 +3,7 @@
 //! There are several ways to answer, and one function that does it: [`resolve`]. It asks first whether whoever answers
 //! may, and has the run decide the rest.
 
+mod inbox;
 mod inspect;
 mod token;
 
@@ -21,6 +22,7 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use inbox::{Inbox, Wanted, inbox};
 pub(crate) use inspect::{Inspected, Reader, Shown, shown};
 pub(crate) use token::{answer_by_token, inspect};
 

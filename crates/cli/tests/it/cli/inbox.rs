@@ -74,9 +74,8 @@ async fn the_inbox_lists_what_waits_oldest_first() {
     let site = asking();
     let server = site.start(&["--test-clock"]);
     insta::assert_snapshot!("inbox_empty", told_of(&server.cli(&["inbox"])));
-    started(&server, "refund");
-    server.advance(7_500_000).await;
     let run = started(&server, "order");
+    server.advance(7_500_000).await;
     started(&server, "refund");
     server.advance(60_000).await;
     insta::assert_snapshot!("inbox", told_of(&server.cli(&["inbox"])));
@@ -87,7 +86,8 @@ async fn the_inbox_lists_what_waits_oldest_first() {
         (&["--title", "40 EUR"], 1),
         (&["--title", "nobody"], 0),
         (&["--older-than", "30s"], 2),
-        (&["--older-than", "2h"], 0),
+        (&["--older-than", "2h"], 1),
+        (&["--older-than", "1d"], 0),
     ] {
         let output = server.cli(&[&["inbox", "--json"], args].concat());
         assert_eq!(code(&output), 0, "{output:?}");

@@ -76,7 +76,7 @@ fn late(peer: &Peer, headers: &Value) -> Value {
     )
 }
 
-async fn start_traced(server: &Server, workflow: &str) -> String {
+pub(super) async fn start_traced(server: &Server, workflow: &str) -> String {
     let request = server.request(Method::POST, "/v1/runs").header("traceparent", PARENT);
     let request = request.header("tracestate", "vendor=a").json(&json!({ "workflowId": workflow }));
     answer(request).await.unwrap().1["runId"].as_str().unwrap().to_owned()
@@ -132,16 +132,16 @@ async fn a_child_belongs_to_its_parents_trace() {
 }
 
 /// A span as the collector was told of it.
-struct Told {
-    name: String,
+pub(super) struct Told {
+    pub(super) name: String,
     trace: String,
     id: String,
     parent: Option<String>,
-    attributes: Value,
+    pub(super) attributes: Value,
 }
 
 /// The spans in a request to a collector.
-fn spans(request: &str) -> Vec<Told> {
+pub(super) fn spans(request: &str) -> Vec<Told> {
     assert!(request.starts_with("POST /v1/traces "), "{request}");
     let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
     let resource = &body["resourceSpans"][0];
@@ -162,7 +162,7 @@ fn spans(request: &str) -> Vec<Told> {
     spans.iter().map(told).collect()
 }
 
-fn attribute(attributes: &Value, key: &str) -> String {
+pub(super) fn attribute(attributes: &Value, key: &str) -> String {
     let found = attributes.as_array().unwrap().iter().find(|pair| pair["key"] == key);
     found.unwrap_or_else(|| panic!("no {key} in {attributes}"))["value"]["stringValue"]
         .as_str()

@@ -108,6 +108,8 @@ async fn ids(server: &Server, parameter: &str) -> [String; 2] {
             [id.to_owned(), id.chars().rev().collect()]
         }
         "artifactId" => ["any".to_owned(), "any".to_owned()],
+        // Whoever has a token is of its tenant; one that was not given out is nobody's.
+        "token" => ["tok_1".to_owned(), "tok_2".to_owned()],
         other => panic!("say here what a foreign and what an unknown {other} is"),
     }
 }
