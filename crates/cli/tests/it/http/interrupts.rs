@@ -4,6 +4,7 @@ mod asked;
 mod by_run;
 mod inbox;
 mod race;
+mod rotated;
 mod status;
 mod tokens;
 mod watched;
