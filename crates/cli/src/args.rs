@@ -79,6 +79,9 @@ pub(crate) struct ServerArgs {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, env = "ABIDE_LISTEN", value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Address that people and other machines reach the server at, behind a proxy: https://abide.example.com
+    #[arg(long, env = "ABIDE_PUBLIC_URL", value_name = "URL")]
+    pub(crate) public_url: Option<String>,
     /// Data directory; made if it does not exist
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -113,8 +116,8 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, otlp-endpoint, log;
-    /// the tables limits and oidc hold the rest
+    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
+    /// otlp-endpoint, log; the tables limits and oidc hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -454,6 +457,9 @@ pub(crate) struct VerifyArgs {
     /// Data directory; a server may be running on it
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
     pub(crate) data: PathBuf,
+    /// Keyring file; by default beside the data directory, as DIR.keyring
+    #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
+    pub(crate) keyring: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,

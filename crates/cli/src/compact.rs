@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use abide_store::{Sqlite, SqliteOptions, Store};
+use abide_store::{Sealing, Sqlite, SqliteOptions, Store};
 use serde_json::json;
 
 use crate::args::CompactArgs;
 use crate::output;
 
 pub(crate) async fn compact(args: CompactArgs) -> anyhow::Result<()> {
-    // Opening to write would make a directory where there is none, and writes a little itself.
-    let before = size(Sqlite::open_for_reading(&args.data)?.file());
+    // Nothing of any run is read, so the keyring can stay where it is. Opening to write would make a directory where there is none, and writes a little itself.
+    let before = size(Sqlite::open_for_reading(&args.data, Sealing::in_clear())?.file());
     let store = Sqlite::open(&SqliteOptions::new(&args.data))?;
     output::say(&format!("writing {before} bytes anew …"));
     store.compact().await?;

@@ -17,6 +17,8 @@ use crate::args::{LimitArgs, OidcArgs, ServerArgs};
 #[serde(deny_unknown_fields)]
 struct FileConfig {
     listen: Option<SocketAddr>,
+    #[serde(rename = "public-url")]
+    public_url: Option<String>,
     data: Option<PathBuf>,
     workflows: Option<PathBuf>,
     keyring: Option<PathBuf>,
@@ -62,6 +64,7 @@ struct FileOidc {
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
+    pub(crate) public_url: Option<String>,
     pub(crate) data: PathBuf,
     pub(crate) workflows: Option<PathBuf>,
     pub(crate) keyring: PathBuf,
@@ -84,6 +87,7 @@ impl Config {
             args.keyring.or(file.keyring).unwrap_or_else(|| abide_server::Keyring::default_path(&data));
         Ok(Self {
             listen: args.listen.or(file.listen).unwrap_or_else(|| ([127, 0, 0, 1], 7171).into()),
+            public_url: args.public_url.or(file.public_url).map(public_url).transpose()?,
             data,
             workflows: args.workflows.or(file.workflows),
             keyring,
@@ -97,6 +101,20 @@ impl Config {
             oidc: oidc(args.oidc, file.oidc)?,
         })
     }
+}
+
+/// The address without a slash at its end: paths are put behind it.
+fn public_url(text: String) -> anyhow::Result<String> {
+    let is_plain = |url: &reqwest::Url| {
+        matches!(url.scheme(), "http" | "https")
+            && (url.path(), url.query(), url.fragment()) == ("/", None, None)
+            && url.username().is_empty()
+            && url.password().is_none()
+    };
+    let url = reqwest::Url::parse(&text).ok().filter(is_plain).with_context(|| {
+        format!("--public-url '{text}' is not an address such as https://abide.example.com, without a path")
+    })?;
+    Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
 fn rates(args: &LimitArgs, file: &FileLimits) -> anyhow::Result<Rates> {

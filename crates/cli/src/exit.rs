@@ -61,13 +61,13 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// The store met damaged data, whether it was asked directly or through the engine.
+/// The store met data that is damaged or can't be opened, whether it was asked directly or through the engine.
 fn is_damage(error: &anyhow::Error) -> bool {
     let store = match error.downcast_ref::<abide_engine::Error>() {
         Some(abide_engine::Error::Store(store)) => Some(store),
         _ => error.downcast_ref::<abide_store::Error>(),
     };
-    matches!(store, Some(abide_store::Error::Damaged { .. }))
+    matches!(store, Some(abide_store::Error::Damaged { .. } | abide_store::Error::Sealed(_)))
 }
 
 /// `abide run list | head` is not an error.

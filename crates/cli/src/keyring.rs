@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use abide_server::keyring::Listed;
 use abide_server::{Kept, Keyring, KeyringFile, Resealed};
-use abide_store::{ApiKey, Sqlite, SqliteOptions};
+use abide_store::{ApiKey, Sealing, Sqlite, SqliteOptions, Store};
 use serde_json::{Value, json};
 
 use crate::args::{KeyringArgs, KeyringVerb};
@@ -75,7 +75,7 @@ struct Retirement {
 impl Retirement {
     async fn carry_out(self) -> anyhow::Result<()> {
         // Opening to write would make a directory where there is none.
-        drop(Sqlite::open_for_reading(&self.data)?);
+        drop(Sqlite::open_for_reading(&self.data, Sealing::in_clear())?);
         // No server may seal anything under the old secret behind our back.
         let store = Sqlite::open(&SqliteOptions::new(&self.data))?;
         let mut file = KeyringFile::open(&self.keyring).map_err(anyhow::Error::msg)?;
@@ -84,6 +84,14 @@ impl Retirement {
         let keys = abide_server::keys_under(&store, self.kid, keys::now(&store).await?).await?;
         if !keys.is_empty() && !self.force {
             return Err(self.needed_by(&keys));
+        }
+        // A run's journal is never written anew, so what it sealed stays under its secret until it is erased.
+        if store.sealed_kids().await?.contains(&self.kid) {
+            anyhow::bail!(
+                "runs hold sensitive values that only secret {} opens, so it has to stay; erase those runs first with \
+                 `abide run erase`",
+                self.kid
+            );
         }
         // What is sealed anew is on disk before the secret is gone; if this stops in between, it can be repeated.
         let resealed = abide_server::reseal(&store, &file.keyring(), self.kid).await?;

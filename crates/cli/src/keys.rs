@@ -7,7 +7,7 @@ use abide_core::{Millis, TenantId};
 use abide_engine::{Clock, SystemClock};
 use abide_server::limits::{KEY_LIFE_MS_MAX, SECRET_KEY_CHARS_MAX};
 use abide_server::{ApiSecret, Grant, KeyPage, KeyState, KeyView, Keyring, MadeKey, successor};
-use abide_store::{ApiKey, Sqlite, SqliteOptions, Store};
+use abide_store::{ApiKey, Sealing, Sqlite, SqliteOptions, Store};
 use anyhow::Context;
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ impl Place {
         match self {
             Self::Server(client) => client.pages("/v1/keys", "keys").await,
             Self::Folder { data, .. } => {
-                let store = Sqlite::open_for_reading(&data)?;
+                let store = Sqlite::open_for_reading(&data, Sealing::in_clear())?;
                 let (now, tenants) = (now(&store).await?, store.tenants().await?);
                 let keys = store.api_keys().await?;
                 let view = |key: &ApiKey| KeyView::of(key, tenant_name(&tenants, key.tenant), now);
@@ -99,7 +99,7 @@ impl Place {
             }
             Self::Folder { data, keyring } => {
                 // Opening to write would make a directory where there is none.
-                drop(Sqlite::open_for_reading(&data)?);
+                drop(Sqlite::open_for_reading(&data, Sealing::in_clear())?);
                 Folder::open(&data, &keyring).await?.rotate(rotate, chosen).await
             }
         }
@@ -109,7 +109,7 @@ impl Place {
         match self {
             Self::Server(client) => client.delete(&format!("/v1/keys/{}", encoded(id))).await.map(drop),
             Self::Folder { data, .. } => {
-                drop(Sqlite::open_for_reading(&data)?);
+                drop(Sqlite::open_for_reading(&data, Sealing::in_clear())?);
                 let store = Sqlite::open(&SqliteOptions::new(&data))?;
                 let now = now(&store).await?;
                 if store.revoke_api_key(id.to_owned(), now).await? { Ok(()) } else { Err(no_such_key(id)) }

@@ -8,8 +8,11 @@ use std::time::Duration;
 use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
-use abide_server::{ApiSecret, App, AppOptions, Grant, Keys, Oidc, Otlp, SecretStore, Signer, TenantOf};
-use abide_store::{Sqlite, SqliteOptions, Stage, Store};
+use abide_server::{
+    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, RunSealer, SecretStore, Signer,
+    TenantOf,
+};
+use abide_store::{Sealing, Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -70,14 +73,14 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     raise_file_limit();
     let config = Config::resolve(args.server, args.config.as_deref(), "abide-data")?;
     start_logging(&config)?;
-    let store = open_store(&config, None)?;
+    let (store, sealer) = open_store(&config, None)?;
     if store.test_clock().await?.is_some() {
         let dir = config.data.display();
         anyhow::bail!(
             "{dir} runs on a test clock, which `serve` never does; use `abide dev --test-clock`, or another --data"
         );
     }
-    let server = prepare(&config, store, DevOptions::default()).await?;
+    let server = prepare(&config, store, &sealer, DevOptions::default()).await?;
     tracing::info!(url = server.url, data = %config.data.display(), "abide is listening");
     run_until_signal(server).await
 }
@@ -90,7 +93,7 @@ pub(crate) async fn dev(mut args: DevArgs) -> anyhow::Result<()> {
     let failpoints =
         args.failpoint.as_deref().map(str::parse::<Failpoints>).transpose().map_err(anyhow::Error::msg)?;
     let failpoints = failpoints.map(Arc::new);
-    let store = open_store(&config, failpoints.clone())?;
+    let (store, sealer) = open_store(&config, failpoints.clone())?;
     if !args.test_clock && store.test_clock().await?.is_some() {
         anyhow::bail!(
             "{} runs on a test clock; add --test-clock, or use another --data",
@@ -104,7 +107,8 @@ pub(crate) async fn dev(mut args: DevArgs) -> anyhow::Result<()> {
         );
     }
     let key = dev_key(&config, &*store).await?;
-    let server = prepare(&config, store, DevOptions { test_clock: args.test_clock, failpoints }).await?;
+    let dev = DevOptions { test_clock: args.test_clock, failpoints };
+    let server = prepare(&config, store, &sealer, dev).await?;
     print_welcome(&server, &key);
     if let Some(workflow) = args.run {
         tokio::spawn(run_example(server.url.clone(), key, workflow));
@@ -143,8 +147,14 @@ fn log_filter(asked: &str) -> anyhow::Result<EnvFilter> {
     read(&quiet.fold(asked.to_owned(), |filter, target| format!("{filter},{target}=warn")))
 }
 
-fn open_store(config: &Config, failpoints: Option<Arc<Failpoints>>) -> anyhow::Result<Arc<dyn Store>> {
+/// Opens the data. What seals it gets its keyring when it is known whether one may be made.
+fn open_store(
+    config: &Config,
+    failpoints: Option<Arc<Failpoints>>,
+) -> anyhow::Result<(Arc<dyn Store>, Arc<RunSealer>)> {
+    let sealer = Arc::new(RunSealer::at(&config.keyring));
     let mut options = SqliteOptions::new(&config.data);
+    options.sealing = Sealing::with(sealer.clone());
     if let Some(failpoints) = failpoints {
         options.on_stage = Some(Arc::new(move |stage| {
             failpoints.pass(match stage {
@@ -153,7 +163,7 @@ fn open_store(config: &Config, failpoints: Option<Arc<Failpoints>>) -> anyhow::R
             });
         }));
     }
-    Ok(Arc::new(Sqlite::open(&options)?))
+    Ok((Arc::new(Sqlite::open(&options)?), sealer))
 }
 
 /// The key that `abide dev` prints: the same at each start, as long as the keyring is.
@@ -165,7 +175,12 @@ async fn dev_key(config: &Config, store: &dyn Store) -> anyhow::Result<String> {
     Ok(secret.text().to_owned())
 }
 
-async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> anyhow::Result<Server> {
+async fn prepare(
+    config: &Config,
+    store: Arc<dyn Store>,
+    sealer: &RunSealer,
+    dev: DevOptions,
+) -> anyhow::Result<Server> {
     let test_clock = match dev.test_clock {
         true => Some(Arc::new(TestClock::open(store.clone(), SystemClock.now()).await?)),
         false => None,
@@ -175,11 +190,12 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         None => Arc::new(SystemClock),
     };
     let keyring = Arc::new(crate::keys::open_keyring(&config.keyring, &*store).await?);
+    sealer.unlock(keyring.clone());
     let net = NetPolicy::parse(&config.allow_net).map_err(|error| anyhow::anyhow!("--allow-net: {error}"))?;
     let oidc = open_oidc(config, &*store, &net).await?;
     let keys = Keys::load(store.clone(), keyring.clone()).await?;
     let secrets = Arc::new(SecretStore::new(store.clone(), keyring.clone()));
-    let signer = Arc::new(Signer::new(keyring));
+    let signer = Arc::new(Signer::new(keyring.clone()));
     if oidc.is_none() && keys.is_empty(clock.now()) {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
@@ -199,6 +215,8 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         secrets: secrets.clone(),
         net,
         webhooks: Some(signer.clone()),
+        minter: Some(Arc::new(CallbackMinter::new(keyring, &url))),
+        event_retention_ms: abide_engine::limits::EVENT_KEPT_MS,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
@@ -213,6 +231,7 @@ async fn prepare(config: &Config, store: Arc<dyn Store>, dev: DevOptions) -> any
         signer,
         test_clock,
         otlp: otlp.clone(),
+        public_url: config.public_url.clone(),
     });
     Ok(Server { app, engine, listener, url, signals, otlp })
 }

@@ -1,9 +1,11 @@
 //! `abide verify`: is everything on disk as the journals say?
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 use abide_engine::verify::{Finding, Report, verify as verify_store};
-use abide_store::Sqlite;
+use abide_server::{Keyring, RunSealer};
+use abide_store::{Sealing, Sqlite};
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;
@@ -11,7 +13,9 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 
 pub(crate) async fn verify(args: VerifyArgs) -> anyhow::Result<()> {
-    let store = Sqlite::open_for_reading(&args.data)?;
+    let keyring = args.keyring.unwrap_or_else(|| Keyring::default_path(&args.data));
+    let sealer = RunSealer::look(&keyring).map_err(anyhow::Error::msg)?;
+    let store = Sqlite::open_for_reading(&args.data, Sealing::with(Arc::new(sealer)))?;
     let terminal = std::io::stderr().is_terminal();
     let progress = |runs: u64| {
         if terminal && runs.is_multiple_of(10_000) {
@@ -29,6 +33,8 @@ pub(crate) async fn verify(args: VerifyArgs) -> anyhow::Result<()> {
     }
     let message = if report.is_only_interrupted() {
         "erasures were interrupted; erase those runs again with `abide run erase RUN`"
+    } else if report.is_only_sealed() {
+        "runs are sealed under keys that are not at hand; restore the keyring that belongs to this data"
     } else {
         "the data is not as the journals say; stop the server, keep a copy, restore the last backup"
     };
@@ -67,6 +73,7 @@ fn shown(report: &Report) -> Value {
         "runs": report.runs,
         "events": report.events,
         "badRuns": report.bad_runs,
+        "sealedRuns": report.sealed_runs,
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
     })
 }

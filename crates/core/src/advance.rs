@@ -294,15 +294,16 @@ impl Run {
         self.emit_node(turn, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
     }
 
-    /// A failure as it is recorded: its own words may repeat what went in, so they are not kept if that is never
-    /// shown.
+    /// A failure as it is recorded: its own words may repeat what went in or came out, so they are not kept if that is
+    /// never shown.
     pub(crate) fn told(&self, ix: NodeIx, error: Failure) -> Failure {
-        if !self.node(ix).sensitive {
-            return error;
-        }
-        let node = &self.graph.at(ix).id;
-        let message =
-            format!("node '{node}' failed; why is withheld, because something sensitive went into it");
+        let node = self.graph.at(ix);
+        let reason = match self.node(ix).sensitive {
+            true => "something sensitive went into it",
+            false if node.hides_answers() => "what it produces is sensitive",
+            false => return error,
+        };
+        let message = format!("node '{}' failed; why is withheld, because {reason}", node.id);
         Failure::new(&error.code, message)
     }
 

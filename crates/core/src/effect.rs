@@ -196,6 +196,13 @@ pub struct Notice {
     pub error: Option<Failure>,
 }
 
+impl Notice {
+    /// Whether it holds something that is never shown.
+    pub fn hides(&self) -> bool {
+        !self.sensitive.is_empty()
+    }
+}
+
 /// A child to be started, with everything that fixes what it will do but its definition: that is looked up, and
 /// pinned, when it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -221,6 +228,13 @@ pub struct Spawn {
     /// The trace that it belongs to: its parent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+}
+
+impl Spawn {
+    /// Whether it holds something that is never shown.
+    pub fn hides(&self) -> bool {
+        !self.sensitive.is_empty()
+    }
 }
 
 /// Why the children of a run are cancelled.

@@ -232,6 +232,14 @@ impl Event {
         }
     }
 
+    /// Whether its payload holds something that is never shown. Such a payload is sealed where it is kept.
+    pub fn hides(&self) -> bool {
+        match self {
+            Self::Run(event) => event.hides(),
+            Self::Node { event, .. } => event.hides(),
+        }
+    }
+
     /// The payload's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let encoded = match self {
@@ -263,7 +271,7 @@ impl Event {
 }
 
 impl RunEvent {
-    fn event_type(&self) -> EventType {
+    pub(crate) fn event_type(&self) -> EventType {
         match self {
             Self::Started(_) => RUN_STARTED,
             Self::Completed(_) => RUN_COMPLETED,
@@ -280,6 +288,27 @@ impl RunEvent {
             Self::LoopRestarted(_) => LOOP_RESTARTED,
             Self::ChildRefused(_) => CHILD_REFUSED,
             Self::Pausing(_) => RUN_PAUSING,
+        }
+    }
+
+    /// Written out, so that whoever adds an event has to say what it hides.
+    fn hides(&self) -> bool {
+        match self {
+            Self::Started(started) => started.sensitive.iter().any(|name| started.inputs.contains_key(name)),
+            Self::VariableChanged(changed) => changed.sensitive,
+            Self::ChildReported(report) => !report.sensitive.is_empty(),
+            Self::Completed(_)
+            | Self::Failed(_)
+            | Self::Cancelling(_)
+            | Self::Cancelled(_)
+            | Self::Paused(_)
+            | Self::Resumed(_)
+            | Self::Yielded(_)
+            | Self::CapBreached(_)
+            | Self::LoopbackLimit(_)
+            | Self::LoopRestarted(_)
+            | Self::ChildRefused(_)
+            | Self::Pausing(_) => false,
         }
     }
 
@@ -326,7 +355,7 @@ impl RunEvent {
 }
 
 impl NodeEvent {
-    fn event_type(&self) -> EventType {
+    pub(crate) fn event_type(&self) -> EventType {
         match self {
             Self::Started(_) => NODE_STARTED,
             Self::Completed(_) => NODE_COMPLETED,
@@ -346,6 +375,31 @@ impl NodeEvent {
             Self::ClarificationResolved(_) => CLARIFICATION_RESOLVED,
             Self::InterruptResolved(_) => INTERRUPT_RESOLVED,
             Self::Resumed(_) => NODE_RESUMED,
+        }
+    }
+
+    /// Written out, so that whoever adds an event has to say what it hides. A failure hides nothing: its words are
+    /// withheld before they are recorded, if they could repeat something sensitive.
+    fn hides(&self) -> bool {
+        match self {
+            Self::Started(started) => started.sensitive,
+            Self::Completed(done) => done.masked != Mask::Nothing,
+            Self::Spawned(spawned) => !spawned.sensitive.is_empty(),
+            Self::ChannelWritten(written) => written.sensitive,
+            Self::InterruptRequested(requested) => requested.sensitive,
+            Self::ClarificationRequested(asked) => asked.sensitive,
+            Self::ApprovalReceived(received) => received.sensitive,
+            Self::ClarificationResolved(resolved) => resolved.sensitive,
+            Self::InterruptResolved(resolved) => resolved.sensitive,
+            Self::Suspended(_)
+            | Self::Resumed(_)
+            | Self::Failed(_)
+            | Self::Cancelled(_)
+            | Self::Skipped(_)
+            | Self::Retried(_)
+            | Self::Due(_)
+            | Self::Decided(_)
+            | Self::ArtifactCreated(_) => false,
         }
     }
 

@@ -48,6 +48,7 @@ impl Run {
         effects: &mut Vec<Effect>,
     ) -> Result<(), String> {
         let mut folding = Folding { sequence, at, effects };
+        self.state.hides |= event.hides();
         match event {
             Event::Run(event) => self.fold_run(event, &mut folding)?,
             Event::Node { node, event } => self.fold_node(node, event, &mut folding)?,
@@ -58,8 +59,10 @@ impl Run {
 
     fn fold_run(&mut self, event: &RunEvent, folding: &mut Folding<'_>) -> Result<(), String> {
         let state = &mut self.state;
+        // The event's name and not its words, which may be sensitive.
+        let name = event.event_type().name;
         let illegal =
-            || format!("{event:?} is illegal for a run that is {:?}, {:?}", state.lifecycle, state.hold);
+            || format!("{name} is illegal for a run that is {:?}, {:?}", state.lifecycle, state.hold);
         let lifecycle = state.lifecycle.after(event).ok_or_else(illegal)?;
         let hold = state.hold.after(event).ok_or_else(illegal)?;
         (state.lifecycle, state.hold) = (lifecycle, hold);
@@ -228,8 +231,9 @@ impl Run {
         let ix = self.graph.node(id).ok_or_else(|| format!("the definition has no node '{id}'"))?;
         let node = &mut self.state.nodes[ix as usize];
         let was = node.phase;
+        let name = event.event_type().name;
         node.phase =
-            was.after(event).ok_or_else(|| format!("{event:?} is illegal for a node that is {was:?}"))?;
+            was.after(event).ok_or_else(|| format!("{name} is illegal for a node that is {was:?}"))?;
         match event {
             NodeEvent::Started(started) => self.start_node(ix, started, folding)?,
             NodeEvent::Completed(done) => self.complete_node(ix, was, done, folding),

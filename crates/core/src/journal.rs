@@ -144,6 +144,11 @@ impl Record {
         }
     }
 
+    /// Whether its payload holds something that is never shown, or may: one that can't be read counts as such.
+    pub fn hides(&self) -> bool {
+        matches!(self.payload, Payload::Present(_)) && self.event().map_or(true, |event| event.hides())
+    }
+
     /// The salted hash of the payload: what remains of it after an erasure.
     pub fn digest(&self, salt: Option<&Salt>) -> Option<Hash> {
         match &self.payload {

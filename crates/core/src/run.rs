@@ -41,6 +41,9 @@ pub(crate) struct State {
     pub(crate) sensitive: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
     pub(crate) channels: JsonMap,
+    /// Something that is never shown was recorded, so the state may hold it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) hides: bool,
     /// Channels that something went into which is never shown.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) sensitive_channels: BTreeSet<String>,
@@ -172,6 +175,7 @@ impl Run {
             variables: JsonMap::new(),
             sensitive: BTreeSet::new(),
             channels: JsonMap::new(),
+            hides: false,
             sensitive_channels: BTreeSet::new(),
             tags: Vec::new(),
             metadata: None,
@@ -290,6 +294,11 @@ impl Run {
     /// Whether a variable's value is never shown.
     pub fn hides_variable(&self, name: &str) -> bool {
         self.state.sensitive.contains(name)
+    }
+
+    /// Whether its journal holds something that is never shown, and its state may.
+    pub fn hides_something(&self) -> bool {
+        self.state.hides
     }
 
     /// Its channels as they are now.

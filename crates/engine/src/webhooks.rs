@@ -320,7 +320,7 @@ impl Courier {
     async fn read(&self, run: RunId, sequence: u64) -> Result<Option<Record>, Error> {
         match self.shell.store.journal(run.of(self.webhook.key.tenant), sequence, 1).await {
             Ok(records) => Ok(records.into_iter().next().filter(|record| record.sequence == sequence)),
-            Err(abide_store::Error::Damaged { .. }) => Ok(None),
+            Err(abide_store::Error::Damaged { .. } | abide_store::Error::Sealed(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

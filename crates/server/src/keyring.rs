@@ -170,6 +170,11 @@ impl Keyring {
         Some(plain.to_vec())
     }
 
+    /// Whether it has the secret with this id.
+    pub fn holds(&self, kid: u32) -> bool {
+        self.find(kid).is_some()
+    }
+
     /// The newest secret's id, and the secret derived from it for `purpose` within `scope`, to sign with.
     pub(crate) fn newest_secret(&self, purpose: &str, scope: &[u8]) -> (u32, Vec<u8>) {
         let keys = self.latest();

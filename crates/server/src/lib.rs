@@ -21,6 +21,8 @@
 //! | signed links that answer an interrupt | `token.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
+//! | the inbox and the answer page in a browser | `pages.rs` and `pages/` |
+//! | what runs keep secret, on the disk | `sealing.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
@@ -30,6 +32,7 @@ mod admission;
 mod app;
 mod auth;
 mod body;
+mod callback;
 mod conditional;
 mod dev;
 mod error;
@@ -53,12 +56,14 @@ mod operation;
 mod otlp;
 mod outgoing;
 mod page;
+mod pages;
 mod people_api;
 mod rates;
 mod reseal;
 mod routes;
 mod schemas;
 mod scope;
+mod sealing;
 mod secrets;
 mod secrets_api;
 mod shape;
@@ -72,6 +77,7 @@ mod webhooks;
 
 pub use admission::Capacity;
 pub use app::{App, AppOptions};
+pub use callback::CallbackMinter;
 pub use keyring::{Kept, Keyring, KeyringFile};
 pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
 pub use keys_api::{KeyPage, KeyView, MadeKey};
@@ -82,6 +88,7 @@ pub use otlp::Otlp;
 pub use rates::Rates;
 pub use reseal::{Resealed, keys_under, reseal};
 pub use scope::{Scope, Scopes};
+pub use sealing::RunSealer;
 pub use secrets::SecretStore;
 pub use time::rfc3339;
 pub use webhooks::Signer;

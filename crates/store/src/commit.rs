@@ -23,6 +23,9 @@ pub struct Commit {
     pub summary: Summary,
     /// The folded state after these events, when one is worth keeping.
     pub snapshot: Option<Vec<u8>>,
+    /// Something that is never shown is among the aggregate's events, here or earlier: the snapshot is sealed, and what
+    /// of the rest holds it.
+    pub hides: bool,
     /// Timers, tasks and messages.
     pub effects: Vec<Effect>,
     /// Which start of the server holds the lease on the tasks that begin here; 0 leaves them to be claimed.
@@ -51,6 +54,7 @@ impl Commit {
             salt: None,
             summary: run.summary(),
             snapshot: None,
+            hides: run.hides_something(),
             effects: step.effects,
             boot: 0,
             fence: None,

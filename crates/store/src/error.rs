@@ -30,6 +30,9 @@ pub enum Error {
         /// What an operator can do.
         way_out: String,
     },
+    /// What a run keeps secret is sealed under a key that is not at hand, or can't be sealed. No other run is affected.
+    #[error("{0}")]
+    Sealed(String),
     /// The data directory is in use, or was made for something else.
     #[error("{0}")]
     Refused(String),

@@ -10,6 +10,7 @@ mod error;
 mod external;
 mod inbox;
 mod rows;
+mod sealing;
 mod sql;
 mod sqlite;
 mod store;
@@ -27,6 +28,7 @@ pub use rows::{
     MessageRow, NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals,
     WorkflowVersion,
 };
+pub use sealing::{Sealer, Sealing};
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};

@@ -10,7 +10,8 @@ use abide_core::{
 };
 use serde::Serialize;
 
-use crate::{Commit, Message, Receipt};
+use crate::sealing::{Place, Sealing};
+use crate::{Commit, Error, Message, Receipt};
 
 /// A payload above this many bytes goes into a blob: rows of a clustered table should stay small.
 pub(crate) const INLINE_PAYLOAD_BYTES_MAX: usize = 4096;
@@ -122,18 +123,18 @@ pub(crate) const ENQUEUE: &str = "INSERT INTO deliveries (tenant, webhook, run, 
     ON CONFLICT (tenant, webhook, run) DO NOTHING RETURNING webhook";
 
 /// The statements of a commit. The first decides whether it is stale, so a stale commit writes nothing.
-pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
+pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'a>>, Error> {
     let mut plan = Vec::with_capacity(2 + commit.records.len() + commit.effects.len());
-    plan.push(head(commit));
+    plan.push(head(commit, sealing)?);
     plan.extend(commit.receipt.as_ref().map(receipt));
     if let Some(scope) = &commit.claim {
         hold(commit, scope, &mut plan);
     }
     for record in &commit.records {
-        append(commit, record, &mut plan);
+        append(commit, record, sealing, &mut plan)?;
     }
     for effect in &commit.effects {
-        carry_out(commit, effect, &mut plan);
+        carry_out(commit, effect, sealing, &mut plan)?;
     }
     if let Some(message) = &commit.consumed {
         let values = vec![
@@ -145,12 +146,12 @@ pub fn plan(commit: &Commit) -> Vec<Statement<'_>> {
         plan.push(Statement { sql: CONSUME, values, otherwise: Otherwise::Delivered });
     }
     for (hash, bytes) in &commit.blobs {
-        plan.push(put_blob(commit, Cow::Borrowed(hash), bytes));
+        plan.push(put_blob(commit, hash, Cow::Borrowed(&**bytes)));
     }
-    plan
+    Ok(plan)
 }
 
-fn head(commit: &Commit) -> Statement<'_> {
+fn head<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Statement<'a>, Error> {
     let next = Value::Int(commit.base.next as i64 + commit.records.len() as i64);
     let last = commit.records.last();
     let at = Value::Int(last.map_or(0, |record| record.at));
@@ -158,7 +159,7 @@ fn head(commit: &Commit) -> Statement<'_> {
     let status = int(commit.summary.status.code());
     let [tenant, id] = key(commit);
     let (base_next, base_chain) = (Value::Int(commit.base.next as i64), blob(&commit.base.chain));
-    let snapshot = commit.snapshot.as_deref().map(|bytes| (next.clone(), blob(bytes)));
+    let snapshot = snapshot(commit, sealing)?.map(|bytes| (next.clone(), Value::Blob(bytes)));
     let (sql, values) = match (commit.base.next, snapshot) {
         (0, snapshot) => {
             let summary = &commit.summary;
@@ -173,7 +174,16 @@ fn head(commit: &Commit) -> Statement<'_> {
             (MOVE_WITH_SNAPSHOT, values)
         }
     };
-    Statement { sql, values, otherwise: Otherwise::Stale }
+    Ok(Statement { sql, values, otherwise: Otherwise::Stale })
+}
+
+fn snapshot<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Option<Cow<'a, [u8]>>, Error> {
+    let place = Place::Snapshot(commit.base.next + commit.records.len() as u64);
+    let kept = commit.snapshot.as_deref().map(|bytes| match commit.hides {
+        true => sealing.seal(commit.key, &place, bytes),
+        false => Ok(Cow::Borrowed(bytes)),
+    });
+    kept.transpose()
 }
 
 /// The statement that keeps an answer for whoever asks again.
@@ -206,18 +216,23 @@ fn hold<'a>(commit: &'a Commit, scope: &'a str, plan: &mut Vec<Statement<'a>>) {
     }
 }
 
-fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'a>>) {
+fn append<'a>(
+    commit: &'a Commit,
+    record: &'a Record,
+    sealing: &Sealing,
+    plan: &mut Vec<Statement<'a>>,
+) -> Result<(), Error> {
     let [tenant, id] = key(commit);
     let salt = commit.salt.as_ref().filter(|_| record.sequence == 0).map_or(Value::Null, |salt| blob(salt));
-    let payload = match &record.payload {
-        Payload::Present(bytes) if bytes.len() <= INLINE_PAYLOAD_BYTES_MAX => blob(bytes),
-        Payload::Present(bytes) => {
+    let payload = match payload(commit, record, sealing)? {
+        Some(bytes) if bytes.len() <= INLINE_PAYLOAD_BYTES_MAX => Value::Blob(bytes),
+        Some(bytes) => {
             // Filed under the record's own link of the chain: that is salted, so it tells nothing of the bytes,
             // and no other record shares it, so that one can be erased without the other.
-            plan.push(put_blob(commit, Cow::Borrowed(&record.chain), bytes));
+            plan.push(put_blob(commit, &record.chain, bytes));
             Value::Null
         }
-        Payload::Erased(_) => Value::Null,
+        None => Value::Null,
     };
     let values = vec![
         tenant,
@@ -233,9 +248,29 @@ fn append<'a>(commit: &'a Commit, record: &'a Record, plan: &mut Vec<Statement<'
         payload,
     ];
     plan.push(Statement { sql: APPEND, values, otherwise: Otherwise::Fine });
+    Ok(())
 }
 
-fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<Statement<'a>>) {
+/// The payload as it is kept; none if it was erased.
+fn payload<'a>(
+    commit: &Commit,
+    record: &'a Record,
+    sealing: &Sealing,
+) -> Result<Option<Cow<'a, [u8]>>, Error> {
+    let Payload::Present(bytes) = &record.payload else { return Ok(None) };
+    // An event is read again only in runs that hide something.
+    if commit.hides && record.hides() {
+        return sealing.seal(commit.key, &Place::Event(record.sequence), &**bytes).map(Some);
+    }
+    Ok(Some(Cow::Borrowed(bytes)))
+}
+
+fn carry_out<'a>(
+    commit: &'a Commit,
+    effect: &'a Effect,
+    sealing: &Sealing,
+    plan: &mut Vec<Statement<'a>>,
+) -> Result<(), Error> {
     let [tenant, id] = key(commit);
     let (sql, values, otherwise) = match effect {
         Effect::ArmTimer { timer, due } => {
@@ -255,17 +290,33 @@ fn carry_out<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<Statemen
             let fence = Value::Int(commit.fence.map_or(-1, |fence| fence as i64));
             (FINISH, vec![tenant, id, text(&task.node), int(task.execution), fence], Otherwise::Fenced)
         }
-        Effect::Send { to, notice } => return plan.push(notify(commit, to, notice)),
-        Effect::Spawn(spawn) => return plan.extend(adopt(commit, spawn)),
+        Effect::Send { to, notice } => {
+            plan.push(notify(commit, to, notice, sealing)?);
+            return Ok(());
+        }
+        Effect::Spawn(spawn) => {
+            plan.extend(adopt(commit, spawn, sealing)?);
+            return Ok(());
+        }
         Effect::Disown(child) => (DISOWN, vec![tenant, id, blob(child.as_bytes())], Otherwise::Fine),
-        Effect::Cascade(cascade) => return plan.push(cascade_to_children(commit, cascade)),
-        Effect::OpenInterrupt(open) => return open_interrupt(commit, open, plan),
-        Effect::CloseInterrupt { id, kind } => return plan.extend(close_interrupt(commit, id, *kind)),
+        Effect::Cascade(cascade) => {
+            plan.push(cascade_to_children(commit, cascade));
+            return Ok(());
+        }
+        Effect::OpenInterrupt(open) => {
+            open_interrupt(commit, open, plan);
+            return Ok(());
+        }
+        Effect::CloseInterrupt { id, kind } => {
+            plan.extend(close_interrupt(commit, id, *kind));
+            return Ok(());
+        }
         Effect::Hear { from, sequence } => {
             (HEAR, vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)], Otherwise::Fine)
         }
     };
     plan.push(Statement { sql, values, otherwise });
+    Ok(())
 }
 
 fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Vec<Statement<'a>>) {
@@ -311,21 +362,31 @@ fn close_interrupt<'a>(commit: &'a Commit, id: &'a InterruptId, kind: InterruptK
     ]
 }
 
-fn notify<'a>(commit: &'a Commit, to: &'a RunId, notice: &Notice) -> Statement<'a> {
-    send(commit, notice.sequence, to, Message::NOTICE, notice)
+fn notify<'a>(
+    commit: &'a Commit,
+    to: &'a RunId,
+    notice: &Notice,
+    sealing: &Sealing,
+) -> Result<Statement<'a>, Error> {
+    let place = Place::Message { sequence: notice.sequence, receiver: *to, kind: Message::NOTICE };
+    let message = kept(commit, &place, notice, notice.hides(), sealing)?;
+    Ok(send(commit, notice.sequence, to, Message::NOTICE, message))
 }
 
 /// A child, and the message that starts it.
 ///
 /// The message goes under the first sequence of its commit, and so never under that of the event that ends the
 /// parent: a parent that ends in the same commit sends the same child a second message under that one.
-fn adopt<'a>(commit: &'a Commit, spawn: &'a Spawn) -> [Statement<'a>; 2] {
+fn adopt<'a>(commit: &'a Commit, spawn: &'a Spawn, sealing: &Sealing) -> Result<[Statement<'a>; 2], Error> {
     let [tenant, id] = key(commit);
     let (child, node) = (blob(spawn.child.as_bytes()), text(&spawn.parent.node));
     let execution = int(spawn.parent.execution.unwrap_or(0));
     let values = vec![tenant, id, child, node, execution, int(spawn.cascade)];
-    let start = send(commit, commit.base.next, &spawn.child, Message::SPAWN, spawn);
-    [Statement { sql: ADOPT, values, otherwise: Otherwise::Fine }, start]
+    let sequence = commit.base.next;
+    let place = Place::Message { sequence, receiver: spawn.child, kind: Message::SPAWN };
+    let message = kept(commit, &place, spawn, spawn.hides(), sealing)?;
+    let start = send(commit, sequence, &spawn.child, Message::SPAWN, message);
+    Ok([Statement { sql: ADOPT, values, otherwise: Otherwise::Fine }, start])
 }
 
 fn send<'a>(
@@ -333,11 +394,11 @@ fn send<'a>(
     sequence: u64,
     to: &'a RunId,
     kind: u8,
-    message: &impl Serialize,
+    message: Cow<'a, [u8]>,
 ) -> Statement<'a> {
     let [tenant, id] = key(commit);
     let (sequence, to) = (Value::Int(sequence as i64), blob(to.as_bytes()));
-    let values = vec![tenant, id, sequence, to, int(kind), int(Message::VERSION), encoded(message)];
+    let values = vec![tenant, id, sequence, to, int(kind), int(Message::VERSION), Value::Blob(message)];
     Statement { sql: SEND, values, otherwise: Otherwise::Fine }
 }
 
@@ -346,17 +407,31 @@ fn send<'a>(
 fn cascade_to_children<'a>(commit: &'a Commit, cascade: &Cascade) -> Statement<'a> {
     let [tenant, id] = key(commit);
     let (kind, version) = (int(Message::CASCADE), int(Message::VERSION));
-    let mut values = vec![Value::Int(cascade.sequence as i64), kind, version, encoded(cascade), tenant, id];
+    // Why a parent ended is no secret, and the same bytes go to every child.
+    let message = Value::Blob(encoded(cascade).into());
+    let mut values = vec![Value::Int(cascade.sequence as i64), kind, version, message, tenant, id];
     values.extend(ENDED.map(|status| int(status.code())));
     Statement { sql: CASCADE, values, otherwise: Otherwise::Fine }
 }
 
-fn encoded<'a>(message: &impl Serialize) -> Value<'a> {
-    Value::Blob(serde_json::to_vec(message).expect("a message is plain data, which serialises").into())
+/// A message as it is kept.
+fn kept<'a>(
+    commit: &Commit,
+    place: &Place,
+    message: &impl Serialize,
+    hides: bool,
+    sealing: &Sealing,
+) -> Result<Cow<'a, [u8]>, Error> {
+    let bytes = encoded(message);
+    if hides { sealing.seal(commit.key, place, bytes) } else { Ok(bytes.into()) }
 }
 
-fn put_blob<'a>(commit: &'a Commit, hash: Cow<'a, [u8]>, bytes: &'a [u8]) -> Statement<'a> {
-    let values = vec![int(commit.key.tenant.0), Value::Blob(hash), blob(bytes)];
+fn encoded(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).expect("a message is plain data, which serialises")
+}
+
+fn put_blob<'a>(commit: &'a Commit, hash: &'a [u8], bytes: Cow<'a, [u8]>) -> Statement<'a> {
+    let values = vec![int(commit.key.tenant.0), blob(hash), Value::Blob(bytes)];
     Statement { sql: PUT_BLOB, values, otherwise: Otherwise::Fine }
 }
 

@@ -37,8 +37,8 @@ use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
-    Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow,
-    TaskRow, TimerRow, Totals, WorkflowVersion,
+    Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, Sealing,
+    SecretRow, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 use erase::Progress;
 use queue::{Job, Queue};
@@ -60,6 +60,10 @@ pub struct Sqlite {
     uncut: Arc<AtomicBool>,
     /// What webhooks want to hear of.
     wanted: Arc<deliveries::Wanted>,
+    /// Which events may be kept for somebody.
+    kept: external::KeptTypes,
+    /// How what is never shown is kept.
+    sealing: Sealing,
     /// Held for as long as the directory is ours.
     _lock: Option<std::fs::File>,
 }
@@ -121,10 +125,10 @@ impl Sqlite {
 
     /// Erases one page of a journal, and cuts the log if that was the last. Tells whether the log is cut.
     async fn erase_page(&self, key: Key, erasure: Erasure, from: u64) -> Result<(Progress, bool), Error> {
-        let uncut = self.uncut.clone();
+        let (uncut, sealing) = (self.uncut.clone(), self.sealing.clone());
         let page = self.on_writer(move |connection| {
             let progress = writer::in_transaction(connection, |transaction| {
-                erase::erase_page(transaction, key, &erasure, from)
+                erase::erase_page(transaction, &sealing, key, &erasure, from)
             })?;
             let is_cut = match progress {
                 Progress::Next(_) | Progress::Ended(Erased::Done { .. }) => {
@@ -178,7 +182,8 @@ impl Store for Sqlite {
     }
 
     fn load(&self, key: Key) -> Answer<'_, Option<Loaded>> {
-        self.read(move |connection| reader::load(connection, key))
+        let sealing = self.sealing.clone();
+        self.read(move |connection| reader::load(connection, &sealing, key))
     }
 
     fn head(&self, key: Key) -> Answer<'_, Option<Listed>> {
@@ -186,11 +191,13 @@ impl Store for Sqlite {
     }
 
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
-        self.read(move |connection| reader::journal(connection, key, from, limit))
+        let sealing = self.sealing.clone();
+        self.read(move |connection| reader::journal(connection, &sealing, key, from, limit))
     }
 
     fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
-        self.read(move |connection| reader::events_of_type(connection, key, type_code, from, limit))
+        let sealing = self.sealing.clone();
+        self.read(move |connection| reader::events_of_type(connection, &sealing, key, type_code, from, limit))
     }
 
     fn list(&self, query: ListQuery) -> Answer<'_, Vec<Listed>> {
@@ -202,7 +209,8 @@ impl Store for Sqlite {
     }
 
     fn beside(&self, key: Key, expected: Expected) -> Answer<'_, Beside> {
-        self.read(move |connection| audit::beside(connection, key, expected))
+        let sealing = self.sealing.clone();
+        self.read(move |connection| audit::beside(connection, &sealing, key, expected))
     }
 
     fn totals(&self) -> Answer<'_, Totals> {
@@ -222,7 +230,8 @@ impl Store for Sqlite {
     }
 
     fn outbox(&self, after: Option<MessageRef>, limit: usize) -> Answer<'_, Vec<MessageRow>> {
-        self.read(move |connection| reader::outbox(connection, after, limit))
+        let sealing = self.sealing.clone();
+        self.read(move |connection| reader::outbox(connection, &sealing, after, limit))
     }
 
     fn discard(&self, messages: Vec<MessageRef>) -> Answer<'_, ()> {
@@ -367,6 +376,10 @@ impl Store for Sqlite {
             cut_once(connection, &uncut)
         });
         Box::pin(async move { if written.await? { Ok(()) } else { self.cut_log().await } })
+    }
+
+    fn sealed_kids(&self) -> Answer<'_, Vec<u32>> {
+        self.read(audit::sealed_kids)
     }
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {

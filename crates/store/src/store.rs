@@ -140,6 +140,9 @@ pub trait Store: Send + Sync + 'static {
     /// in proportion to the data, and commits wait meanwhile: for after an erasure, not for every day.
     fn compact(&self) -> Answer<'_, ()>;
 
+    /// The numbers of the keys under which runs have sealed anything, in order. It goes through everything there is.
+    fn sealed_kids(&self) -> Answer<'_, Vec<u32>>;
+
     /// What was noted about an aggregate, oldest first.
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>>;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abide_core::{Command, Effect, Graph, Product, Report, Run, RunId, Start, Step};
-use abide_store::{Commit, Sqlite, SqliteOptions, plan};
+use abide_store::{Commit, Sealing, Sqlite, SqliteOptions, plan};
 use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
 
 use super::rig::TENANT;
@@ -61,7 +61,8 @@ fn fence_of(step: &Step) -> u64 {
 /// Writes the commits in transactions of `batch`, and tells how long it took.
 pub(super) fn measure(dir: &Path, commits: &[Commit], batch: usize) -> anyhow::Result<Duration> {
     let connection = Sqlite::bare_writer(&SqliteOptions::new(dir))?;
-    let planned: Vec<_> = commits.iter().map(plan).collect();
+    let sealing = Sealing::in_clear();
+    let planned = commits.iter().map(|commit| plan(commit, &sealing)).collect::<Result<Vec<_>, _>>()?;
     let began = Instant::now();
     for batch in planned.chunks(batch) {
         let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?;

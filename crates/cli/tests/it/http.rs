@@ -25,6 +25,7 @@ mod people;
 mod poll;
 mod python;
 mod rate;
+mod sealed;
 mod secrets;
 mod show;
 mod surface;

@@ -27,6 +27,7 @@ pub(crate) fn abide() -> Command {
         "ABIDE_API_KEY",
         "ABIDE_DATA",
         "ABIDE_LISTEN",
+        "ABIDE_PUBLIC_URL",
         "ABIDE_LOG",
         "ABIDE_WORKFLOWS",
         "ABIDE_KEYRING",

@@ -127,6 +127,10 @@ impl Store for Tapped {
         self.inner.scan(after, limit)
     }
 
+    fn sealed_kids(&self) -> Answer<'_, Vec<u32>> {
+        self.inner.sealed_kids()
+    }
+
     fn beside(&self, key: Key, expected: Expected) -> Answer<'_, Beside> {
         self.inner.beside(key, expected)
     }

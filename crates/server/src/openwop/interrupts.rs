@@ -10,8 +10,7 @@ mod token;
 use std::sync::Arc;
 
 use abide_core::{
-    Answerer, Command, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, Rejection,
-    Resolve, Run, RunId,
+    Answerer, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, Rejection, Run, RunId,
 };
 use abide_engine::{Error as EngineError, Reply};
 use abide_store::Receipt;
@@ -106,8 +105,7 @@ pub(crate) async fn resolve(app: &App, given: Given, receipt: Option<Receipt>) -
         let (run_id, node_id, status) = (run.key().id, node_id.clone(), run.status().name());
         encoded(&Resolved { run_id, node_id, interrupt_id: id, status })
     });
-    let command = Command::Resolve(Resolve { id, value, by });
-    let done = app.engine().ask_for(key, &command, reply).await;
+    let done = app.engine().resolve(key, id, value, by, reply).await;
     let body = done.map_err(|error| with_actions(refused(way, error), &asked))?;
     let took = app.engine().clock().now().saturating_sub(asked.at);
     app.metrics().interrupt_resolved(asked.kind, took);

@@ -5,8 +5,9 @@ use rusqlite::{Connection, Row};
 
 use super::inbox;
 use super::reader::{LISTED, key, listed, message, run_id};
+use crate::sealing::SEALED;
 use crate::sql::ENDED;
-use crate::{Beside, Expected, Listed, Totals};
+use crate::{Beside, Expected, Listed, MessageRef, Sealing, Totals};
 
 pub(super) fn scan(
     connection: &Connection,
@@ -22,7 +23,12 @@ pub(super) fn scan(
     statement.query_map((tenant, id, limit as i64), row)?.collect()
 }
 
-pub(super) fn beside(connection: &Connection, key: Key, expected: Expected) -> rusqlite::Result<Beside> {
+pub(super) fn beside(
+    connection: &Connection,
+    sealing: &Sealing,
+    key: Key,
+    expected: Expected,
+) -> rusqlite::Result<Beside> {
     let named = (key.tenant.0, key.id.as_bytes());
     let mut timer = connection
         .prepare_cached("SELECT 1 FROM timers WHERE due = $1 AND tenant = $2 AND id = $3 AND timer = $4")?;
@@ -42,10 +48,13 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Expected) -> r
         .collect::<Result<_, _>>()?;
     let sent = connection
         .prepare_cached(
-            "SELECT receiver, type, version, message FROM outbox \
+            "SELECT receiver, seq, type, version, message FROM outbox \
              WHERE tenant = $1 AND sender = $2 ORDER BY seq, receiver",
         )?
-        .query_map(named, |row| Ok((run_id(row, 0)?, message(row, 1)?)))?
+        .query_map(named, |row| {
+            let at = MessageRef { sender: key, sequence: row.get(1)?, receiver: run_id(row, 0)? };
+            Ok((at.receiver, message(row, 2, sealing, at)?))
+        })?
         .collect::<Result<_, _>>()?;
     let children = connection
         .prepare_cached(
@@ -69,6 +78,29 @@ pub(super) fn beside(connection: &Connection, key: Key, expected: Expected) -> r
 fn task(row: &Row<'_>, at: usize) -> rusqlite::Result<TaskId> {
     let node: String = row.get(at)?;
     Ok(TaskId { node: node.into(), execution: row.get(at + 1)? })
+}
+
+/// What is sealed stands behind a byte that says so.
+pub(super) fn sealed_kids(connection: &Connection) -> rusqlite::Result<Vec<u32>> {
+    let sealed = |column: &str, from: &str| {
+        format!(
+            "SELECT substr({column}, 2, 4) AS kid FROM {from} WHERE substr({column}, 1, 1) = x'{SEALED:02x}'"
+        )
+    };
+    let sql = [
+        sealed("payload", "events"),
+        // Definitions are kept among the blobs too, and are anything that somebody pushed.
+        sealed(
+            "b.bytes",
+            "events e JOIN blobs b ON e.payload IS NULL AND b.tenant = e.tenant AND b.hash = e.chain",
+        ),
+        sealed("snapshot", "aggregates"),
+        sealed("message", "outbox"),
+        sealed("payload", "external_events"),
+    ];
+    let mut statement = connection.prepare(&format!("{} ORDER BY kid", sql.join(" UNION ")))?;
+    let kid = |row: &Row<'_>| Ok(u32::from_be_bytes(row.get(0)?));
+    statement.query_map([], kid)?.collect()
 }
 
 pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {

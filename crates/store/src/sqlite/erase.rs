@@ -11,7 +11,7 @@ use super::annotations;
 use super::external::forget_callbacks;
 use super::reader::{self, checked, journal};
 use crate::sql::ENDED;
-use crate::{Erased, Erasure, Note};
+use crate::{Erased, Erasure, Note, Sealing};
 
 /// Events erased in one transaction, so that those who wait for the writer get their turn, and a long journal takes no
 /// more memory than a short one.
@@ -28,6 +28,7 @@ pub(super) enum Progress {
 /// erased, and the salt lies in the note until the last page is done.
 pub(super) fn erase_page(
     transaction: &Transaction<'_>,
+    sealing: &Sealing,
     key: Key,
     erasure: &Erasure,
     from: u64,
@@ -41,7 +42,7 @@ pub(super) fn erase_page(
         begin(transaction, key, erasure, salt)?;
     }
     let Some(salt) = kept_salt(transaction, key)? else { return Ok(Progress::Ended(Erased::Already)) };
-    let page = journal(transaction, key, from, PAGE_EVENTS)?;
+    let page = journal(transaction, sealing, key, from, PAGE_EVENTS)?;
     for record in &page {
         erase_payload(transaction, key, &salt, record)?;
     }

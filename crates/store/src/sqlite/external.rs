@@ -1,14 +1,54 @@
 //! Events that others tell of, and who is to be told that something waits.
 
+use std::collections::HashSet;
+use std::sync::RwLock;
+
 use abide_core::{InterruptId, Key, Millis, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use super::Sqlite;
 use super::inbox::interrupt_id;
-use super::reader::{checked, key, readable};
+use super::reader::{checked, key, opened, readable};
 use crate::external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 use crate::rows::hash;
+use crate::sealing::{Place, Sealing, owner_of_outside};
 use crate::store::Answer;
+
+/// Types of events that may be kept. An interrupt that waits for another need not look.
+#[derive(Default)]
+pub(super) struct KeptTypes(RwLock<Option<HashSet<(TenantId, String)>>>);
+
+/// Types that are known by name. Beyond them, every interrupt looks.
+const KEPT_TYPES_MAX: usize = 10_000;
+
+impl KeptTypes {
+    /// What is on disk. If there is too much of it, or it can't be read, everybody has to look.
+    pub(super) fn read(connection: &Connection) -> Self {
+        let types = || {
+            let mut statement =
+                connection.prepare("SELECT DISTINCT tenant, type FROM external_events WHERE state <> 2")?;
+            let types = statement.query_map([], |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?;
+            types.collect::<rusqlite::Result<HashSet<_>>>()
+        };
+        let types = types().inspect_err(|error| tracing::error!(%error, "kept events can't be read"));
+        Self(RwLock::new(types.ok().filter(|types| types.len() < KEPT_TYPES_MAX)))
+    }
+
+    fn add(&self, tenant: TenantId, event_type: &str) {
+        let mut types = self.0.write().expect("no thread panics holding this");
+        if let Some(known) = types.as_mut() {
+            known.insert((tenant, event_type.to_owned()));
+            if known.len() >= KEPT_TYPES_MAX {
+                *types = None;
+            }
+        }
+    }
+
+    fn has(&self, tenant: TenantId, event_type: &str) -> bool {
+        let types = self.0.read().expect("no thread panics holding this");
+        types.as_ref().is_none_or(|types| types.contains(&(tenant, event_type.to_owned())))
+    }
+}
 
 /// Where an event stands.
 const KEPT: u8 = 0;
@@ -17,7 +57,18 @@ const GIVEN: u8 = 2;
 
 impl ExternalEvents for Sqlite {
     fn put(&self, event: NewEvent, most: usize) -> Answer<'_, Put> {
-        self.write(move |transaction| put(transaction, &event, most))
+        self.kept.add(event.tenant, &event.event_type);
+        let sealing = self.sealing.clone();
+        self.write(move |transaction| put(transaction, &sealing, &event, most))
+    }
+
+    fn get(&self, tenant: TenantId, id: String) -> Answer<'_, Option<EventRow>> {
+        let sealing = self.sealing.clone();
+        self.read(move |connection| get(connection, &sealing, tenant, &id))
+    }
+
+    fn may_keep(&self, tenant: TenantId, event_type: &str) -> bool {
+        self.kept.has(tenant, event_type)
     }
 
     fn kept(
@@ -28,7 +79,8 @@ impl ExternalEvents for Sqlite {
         after: Option<(Millis, String)>,
         limit: usize,
     ) -> Answer<'_, Vec<EventRow>> {
-        self.read(move |connection| kept(connection, tenant, &event_type, now, after, limit))
+        let sealing = self.sealing.clone();
+        self.read(move |connection| kept(connection, &sealing, (tenant, &event_type), now, after, limit))
     }
 
     fn give(&self, tenant: TenantId, id: String, to: Vec<Target>) -> Answer<'_, bool> {
@@ -44,9 +96,11 @@ impl ExternalEvents for Sqlite {
     }
 
     fn being_given(&self, limit: usize) -> Answer<'_, Vec<EventRow>> {
+        let sealing = self.sealing.clone();
         self.read(move |connection| {
             let sql = format!("{EVENT} WHERE state = 1 ORDER BY tenant, id");
-            readable(connection.prepare_cached(&sql)?.query_map([], event)?, limit)
+            let mut statement = connection.prepare_cached(&sql)?;
+            readable(statement.query_map([], |row| event(row, &sealing))?, limit)
         })
     }
 
@@ -63,10 +117,19 @@ impl ExternalEvents for Sqlite {
 const EVENT: &str =
     "SELECT tenant, id, type, digest, payload, sender, received_at, state, targets FROM external_events";
 
-fn put(transaction: &Transaction<'_>, new: &NewEvent, most: usize) -> rusqlite::Result<Put> {
-    let sql = format!("{EVENT} WHERE tenant = $1 AND id = $2");
-    let known = transaction.prepare_cached(&sql)?.query_row((new.tenant.0, &new.id), event).optional()?;
-    if let Some(known) = known {
+fn put(
+    transaction: &Transaction<'_>,
+    sealing: &Sealing,
+    new: &NewEvent,
+    most: usize,
+) -> rusqlite::Result<Put> {
+    // One whose time is over is as good as forgotten.
+    transaction
+        .prepare_cached(
+            "DELETE FROM external_events WHERE tenant = $1 AND id = $2 AND expires_at <= $3 AND state <> 1",
+        )?
+        .execute((new.tenant.0, &new.id, new.at))?;
+    if let Some(known) = get(transaction, sealing, new.tenant, &new.id)? {
         return Ok(Put::Known(known));
     }
     let kept: usize = transaction
@@ -75,6 +138,9 @@ fn put(transaction: &Transaction<'_>, new: &NewEvent, most: usize) -> rusqlite::
     if kept >= most {
         return Ok(Put::Full);
     }
+    let owner = owner_of_outside(new.tenant, &new.id);
+    let payload = sealing.seal(owner, &Place::Outside, new.payload.text().as_bytes());
+    let payload = payload.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     transaction
         .prepare_cached(
             "INSERT INTO external_events \
@@ -86,7 +152,7 @@ fn put(transaction: &Transaction<'_>, new: &NewEvent, most: usize) -> rusqlite::
             &new.id,
             &new.event_type,
             new.digest,
-            new.payload.text().as_bytes(),
+            &*payload,
             &new.sender,
             new.at,
             new.expires_at,
@@ -95,10 +161,20 @@ fn put(transaction: &Transaction<'_>, new: &NewEvent, most: usize) -> rusqlite::
     Ok(Put::New)
 }
 
+fn get(
+    connection: &Connection,
+    sealing: &Sealing,
+    tenant: TenantId,
+    id: &str,
+) -> rusqlite::Result<Option<EventRow>> {
+    let sql = format!("{EVENT} WHERE tenant = $1 AND id = $2");
+    connection.prepare_cached(&sql)?.query_row((tenant.0, id), |row| event(row, sealing)).optional()
+}
+
 fn kept(
     connection: &Connection,
-    tenant: TenantId,
-    event_type: &str,
+    sealing: &Sealing,
+    (tenant, event_type): (TenantId, &str),
     now: Millis,
     after: Option<(Millis, String)>,
     limit: usize,
@@ -109,7 +185,7 @@ fn kept(
     );
     let (at, id) = after.unwrap_or((Millis::MIN, String::new()));
     let mut statement = connection.prepare_cached(&sql)?;
-    readable(statement.query_map((tenant.0, event_type, at, id, now), event)?, limit)
+    readable(statement.query_map((tenant.0, event_type, at, id, now), |row| event(row, sealing))?, limit)
 }
 
 fn given(transaction: &Transaction<'_>, tenant: TenantId, id: &str, to: &[Target]) -> rusqlite::Result<()> {
@@ -140,16 +216,19 @@ fn purge(transaction: &Transaction<'_>, now: Millis, limit: usize) -> rusqlite::
     )
 }
 
-fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
-    let parse =
-        |bytes: Vec<u8>| checked(4, serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+fn event(row: &Row<'_>, sealing: &Sealing) -> rusqlite::Result<EventRow> {
+    let (tenant, id): (_, String) = (TenantId(row.get(0)?), row.get(1)?);
+    let parse = |bytes: Vec<u8>| {
+        let bytes = opened(4, sealing.open(owner_of_outside(tenant, &id), &Place::Outside, bytes))?;
+        checked(4, serde_json::from_slice(&bytes).map_err(|error| error.to_string()))
+    };
     let targets: String = row.get(8)?;
     Ok(EventRow {
-        tenant: TenantId(row.get(0)?),
-        id: row.get(1)?,
+        payload: row.get::<_, Option<Vec<u8>>>(4)?.map(parse).transpose()?,
+        tenant,
+        id,
         event_type: row.get(2)?,
         digest: checked(3, hash(&row.get::<_, Vec<u8>>(3)?))?,
-        payload: row.get::<_, Option<Vec<u8>>>(4)?.map(parse).transpose()?,
         sender: row.get(5)?,
         at: row.get(6)?,
         is_kept: row.get::<_, u8>(7)? == KEPT,

@@ -12,8 +12,9 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::queue::Queue;
 use super::reader::Readers;
-use super::{Sqlite, admin, deliveries, migrate, webhooks, writer};
-use crate::Error;
+use super::{Sqlite, admin, deliveries, external, migrate, webhooks, writer};
+use crate::sealing::Unopened;
+use crate::{Error, Sealing};
 
 /// The database's name within a data directory.
 const FILE_NAME: &str = "abide.db";
@@ -37,6 +38,8 @@ pub struct SqliteOptions {
     pub vfs: Option<String>,
     /// Called by the writer around each commit, for tests that kill the process there.
     pub on_stage: Option<StageHook>,
+    /// How what is never shown is kept.
+    pub sealing: Sealing,
 }
 
 /// Called by the writer as it goes.
@@ -63,9 +66,16 @@ pub enum Synchronous {
 }
 
 impl SqliteOptions {
-    /// The usual way to open a data directory.
+    /// The usual way to open a data directory, but for the keys under which runs are sealed.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), readers: 4, synchronous: Synchronous::Full, vfs: None, on_stage: None }
+        Self {
+            dir: dir.into(),
+            readers: 4,
+            synchronous: Synchronous::Full,
+            vfs: None,
+            on_stage: None,
+            sealing: Sealing::in_clear(),
+        }
     }
 
     fn connect(&self, file: &Path, flags: OpenFlags) -> Result<Connection, Error> {
@@ -95,12 +105,13 @@ impl Sqlite {
         let mut connection = connect_writer(options, &file)?;
         let boot = admin::begin_boot(&mut connection).map_err(|error| explain(&file, &error))?;
         let wanted = webhooks::begin(&mut connection).map_err(|error| explain(&file, &error))?;
+        let kept = external::KeptTypes::read(&connection);
         let readers = connect_readers(options, &file)?;
         for connection in readers.iter().chain([&connection]) {
             fold_at_close(connection, true).map_err(|error| explain(&file, &error))?;
         }
         let readers = Readers::new(readers, file.clone());
-        Ok(Self::start(connection, Arc::new(wanted), boot, readers, lock, options))
+        Ok(Self::start(connection, (Arc::new(wanted), kept), boot, readers, lock, options))
     }
 
     /// The writer's connection to a data directory, with nothing around it: for a bench that wants to know what
@@ -114,7 +125,7 @@ impl Sqlite {
     ///
     /// The server must be another process: opening and closing the file here drops the locks that this process
     /// holds on it, as POSIX has it, and SQLite in a third process would then believe that nobody uses the log.
-    pub fn open_for_reading(dir: &Path) -> Result<Self, Error> {
+    pub fn open_for_reading(dir: &Path, sealing: Sealing) -> Result<Self, Error> {
         let options = SqliteOptions { readers: 1, ..SqliteOptions::new(dir) };
         let file = dir.join(FILE_NAME);
         if !file.exists() {
@@ -143,13 +154,15 @@ impl Sqlite {
             threads,
             uncut: Arc::default(),
             wanted: Arc::default(),
+            kept: external::KeptTypes::default(),
+            sealing,
             _lock: None,
         })
     }
 
     fn start(
         connection: Connection,
-        wanted: Arc<deliveries::Wanted>,
+        (wanted, kept): (Arc<deliveries::Wanted>, external::KeptTypes),
         boot: u64,
         readers: Arc<Readers>,
         lock: File,
@@ -166,6 +179,7 @@ impl Sqlite {
             counters: counts.clone(),
             wanted: wanted.clone(),
             file: file.clone(),
+            sealing: options.sealing.clone(),
             on_stage: options.on_stage.clone(),
             made: Vec::new(),
         };
@@ -182,6 +196,8 @@ impl Sqlite {
             threads: Mutex::new(threads),
             uncut: Arc::new(true.into()),
             wanted,
+            kept,
+            sealing: options.sealing.clone(),
             _lock: Some(lock),
         }
     }
@@ -338,10 +354,15 @@ pub(super) fn damaged(file: &Path, reason: &str) -> Error {
 /// and we never wrote a value that does not fit its column.
 pub(super) fn explain(file: &Path, error: &rusqlite::Error) -> Error {
     use rusqlite::Error::{
-        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, SqlInputError, Utf8Error,
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, SqlInputError,
+        ToSqlConversionFailure, Utf8Error,
     };
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
     match (error.sqlite_error_code(), error) {
+        (_, FromSqlConversionFailure(_, _, cause)) if cause.is::<Unopened>() => {
+            Error::Sealed(cause.to_string())
+        }
+        (_, ToSqlConversionFailure(cause)) => Error::Sealed(cause.to_string()),
         _ if error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_IOERR_SHORT_READ) => {
             damaged(file, "it was cut short")
         }

@@ -10,8 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::open::explain;
 use crate::rows::hash;
+use crate::sealing::{Place, Unopened};
 use crate::store::ListQuery;
-use crate::{ChildRow, Error, Listed, Loaded, Message, MessageRef, MessageRow, TimerRow};
+use crate::{ChildRow, Error, Listed, Loaded, Message, MessageRef, MessageRow, Sealing, TimerRow};
 
 /// Bytes of payload after which a page of events ends, however many were asked for.
 const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -58,7 +59,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option<Loaded>> {
+pub(super) fn load(connection: &Connection, sealing: &Sealing, key: Key) -> rusqlite::Result<Option<Loaded>> {
     let _moment = one_moment(connection)?;
     let mut columns = connection.prepare_cached(
         "SELECT next, at, status, workflow, definition, started_at, snapshot_at, snapshot, chain \
@@ -75,8 +76,13 @@ pub(super) fn load(connection: &Connection, key: Key) -> rusqlite::Result<Option
     let Some((head, summary, snapshot)) = found else {
         return Ok(None);
     };
+    // One that can't be opened is like one that was damaged: whoever reads it sees that, and folds the journal.
+    let snapshot = snapshot.map(|(folded, kept)| {
+        let opened = sealing.open(key, &Place::Snapshot(folded), kept);
+        (folded, opened.unwrap_or_default())
+    });
     let from = snapshot.as_ref().map_or(0, |(folded, _)| *folded);
-    let tail = journal(connection, key, from, usize::MAX)?;
+    let tail = journal(connection, sealing, key, from, usize::MAX)?;
     let salt = connection
         .prepare_cached("SELECT salt FROM events WHERE tenant = $1 AND id = $2 AND seq = 0")?
         .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
@@ -96,6 +102,7 @@ const RECORD: &str = "e.seq, e.at, e.type, e.version, e.cause, e.node, e.chain, 
 
 pub(super) fn events_of_type(
     connection: &Connection,
+    sealing: &Sealing,
     key: Key,
     type_code: u16,
     from: u64,
@@ -108,11 +115,13 @@ pub(super) fn events_of_type(
     // No sequence on disk is beyond what SQLite counts with, so nothing lies behind a place that is.
     let from = i64::try_from(from).unwrap_or(i64::MAX);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    statement.query_map((key.tenant.0, key.id.as_bytes(), from, type_code, limit), record)?.collect()
+    let place = (key.tenant.0, key.id.as_bytes(), from, type_code, limit);
+    statement.query_map(place, |row| record(row, sealing, key))?.collect()
 }
 
 pub(super) fn journal(
     connection: &Connection,
+    sealing: &Sealing,
     key: Key,
     from: u64,
     limit: usize,
@@ -123,7 +132,8 @@ pub(super) fn journal(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut records = Vec::new();
     let mut bytes = 0;
-    for record in statement.query_map((key.tenant.0, key.id.as_bytes(), from, limit), record)? {
+    let place = (key.tenant.0, key.id.as_bytes(), from, limit);
+    for record in statement.query_map(place, |row| record(row, sealing, key))? {
         let record = record?;
         bytes += record.payload.len();
         records.push(record);
@@ -134,16 +144,19 @@ pub(super) fn journal(
     Ok(records)
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
+fn record(row: &Row<'_>, sealing: &Sealing, key: Key) -> rusqlite::Result<Record> {
+    let sequence: u64 = row.get(0)?;
     let payload: Option<Vec<u8>> = row.get(7)?;
     let payload = match (payload, row.get::<_, Option<Vec<u8>>>(8)?) {
         (_, Some(erased)) => Payload::Erased(checked(8, hash(&erased))?),
-        (Some(bytes), None) => Payload::Present(bytes.into()),
+        (Some(bytes), None) => {
+            Payload::Present(opened(7, sealing.open(key, &Place::Event(sequence), bytes))?.into())
+        }
         (None, None) => return checked(7, Err("the payload is missing".to_owned())),
     };
     let node: Option<String> = row.get(5)?;
     Ok(Record {
-        sequence: row.get(0)?,
+        sequence,
         at: row.get(1)?,
         type_code: row.get(2)?,
         version: row.get(3)?,
@@ -266,6 +279,7 @@ pub(super) fn timers(
 
 pub(super) fn outbox(
     connection: &Connection,
+    sealing: &Sealing,
     after: Option<MessageRef>,
     limit: usize,
 ) -> rusqlite::Result<Vec<MessageRow>> {
@@ -280,15 +294,22 @@ pub(super) fn outbox(
     };
     let rows = statement.query_map((tenant, sender, sequence, receiver), |row| {
         let at = MessageRef { sender: key(row, 0)?, sequence: row.get(2)?, receiver: run_id(row, 3)? };
-        Ok(MessageRow { at, message: message(row, 4)? })
+        Ok(MessageRow { at, message: message(row, 4, sealing, at)? })
     })?;
     readable(rows, limit)
 }
 
 /// The columns type, version and message, from `at` on.
-pub(super) fn message(row: &Row<'_>, at: usize) -> rusqlite::Result<Message> {
-    let bytes: Vec<u8> = row.get(at + 2)?;
-    checked(at, Message::decode(row.get(at)?, row.get(at + 1)?, &bytes))
+pub(super) fn message(
+    row: &Row<'_>,
+    at: usize,
+    sealing: &Sealing,
+    sent: MessageRef,
+) -> rusqlite::Result<Message> {
+    let (kind, bytes) = (row.get(at)?, row.get(at + 2)?);
+    let place = Place::Message { sequence: sent.sequence, receiver: sent.receiver, kind };
+    let bytes = opened(at + 2, sealing.open(sent.sender, &place, bytes))?;
+    checked(at, Message::decode(kind, row.get(at + 1)?, &bytes))
 }
 
 pub(super) fn heard(connection: &Connection, receiver: Key, sender: RunId) -> rusqlite::Result<Option<u64>> {
@@ -336,6 +357,10 @@ pub(super) fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<Key> {
 
 pub(super) fn run_id(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
     Ok(RunId::from_bytes(row.get(at)?))
+}
+
+pub(super) fn opened(column: usize, opened: Result<Vec<u8>, Unopened>) -> rusqlite::Result<Vec<u8>> {
+    opened.map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(error)))
 }
 
 /// A value that does not parse means a damaged file.

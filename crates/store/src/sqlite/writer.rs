@@ -14,6 +14,7 @@ use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params_from_
 use super::deliveries::{self, Wanted};
 use super::open::{BUSY_PATIENCE, Stage, StageHook, explain};
 use super::queue::{Job, Queue};
+use crate::sealing::Sealing;
 use crate::sql::{Otherwise, Statement, Value, plan};
 use crate::store::Counts;
 use crate::{Commit, Done, Error, WebhookKey};
@@ -52,6 +53,7 @@ pub(super) struct Writer {
     pub(super) counters: Arc<Counters>,
     pub(super) wanted: Arc<Wanted>,
     pub(super) file: PathBuf,
+    pub(super) sealing: Sealing,
     pub(super) on_stage: Option<StageHook>,
     /// Webhooks that a durable event is now on its way to.
     pub(super) made: Vec<WebhookKey>,
@@ -125,7 +127,7 @@ impl Writer {
         let mut made = Vec::new();
         let mut results = Vec::with_capacity(commits.len());
         for commit in commits {
-            results.push(match write_one(&transaction, commit, file)? {
+            results.push(match write_one(&transaction, commit, &self.sealing, file)? {
                 0 => Err(Error::Stale),
                 written => {
                     rows += written;
@@ -160,9 +162,14 @@ impl Writer {
 }
 
 /// Writes one commit and counts its rows: none means that it was stale.
-fn write_one(transaction: &Transaction<'_>, commit: &Commit, file: &std::path::Path) -> Result<u64, Undo> {
+fn write_one(
+    transaction: &Transaction<'_>,
+    commit: &Commit,
+    sealing: &Sealing,
+    file: &std::path::Path,
+) -> Result<u64, Undo> {
     let mut rows = 0;
-    for statement in plan(commit) {
+    for statement in plan(commit, sealing).map_err(Undo::Isolate)? {
         let written = execute(transaction, &statement).map_err(|error| undo(file, &error))?;
         match (written, statement.otherwise) {
             (0, Otherwise::Stale) => return Ok(0),

@@ -20,7 +20,7 @@ const RESTORE: &str = "restore the last backup";
 fn check(dir: &DataDir, parts: &[&str]) {
     let before = dir.content();
     check_refusal(dir, "a server", Sqlite::open(&dir.options()), parts);
-    check_refusal(dir, "a reader", Sqlite::open_for_reading(dir.place()), parts);
+    check_refusal(dir, "a reader", Sqlite::open_for_reading(dir.place(), crate::engine::sealing()), parts);
     let after = dir.content();
     assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
     for (name, bytes) in &before {
@@ -43,7 +43,7 @@ fn check_refusal(dir: &DataDir, who: &str, opened: Result<Sqlite, Error>, parts:
 #[tokio::test(flavor = "multi_thread")]
 async fn sound_directories_are_opened() {
     for dir in [DataDir::stopped().await, DataDir::killed().await] {
-        let reader = Sqlite::open_for_reading(dir.place()).unwrap();
+        let reader = Sqlite::open_for_reading(dir.place(), crate::engine::sealing()).unwrap();
         let events = reader.totals().await.unwrap().events;
         assert!(events > 200);
         drop(reader);
@@ -56,7 +56,7 @@ async fn sound_directories_are_opened() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_file_is_a_new_database() {
     let dir = DataDir::with(b"");
-    let message = Sqlite::open_for_reading(dir.place()).err().unwrap().to_string();
+    let message = Sqlite::open_for_reading(dir.place(), crate::engine::sealing()).err().unwrap().to_string();
     assert!(message.contains("abide.db") && message.contains("Start this version's server"), "{message}");
     let store = Sqlite::open(&dir.options()).unwrap();
     commit(&store, Live::start(key(1), &instant()).1).await.unwrap();
@@ -66,7 +66,7 @@ async fn an_empty_file_is_a_new_database() {
 async fn a_directory_that_is_not_there_is_made_but_not_by_a_reader() {
     let dir = DataDir::empty();
     let inner = dir.path("a/b");
-    let message = Sqlite::open_for_reading(&inner).err().unwrap().to_string();
+    let message = Sqlite::open_for_reading(&inner, crate::engine::sealing()).err().unwrap().to_string();
     assert!(message.contains(&inner.display().to_string()) && message.contains("no abide.db"), "{message}");
     assert!(!inner.exists());
     drop(Sqlite::open(&SqliteOptions::new(&inner)).unwrap());
@@ -78,7 +78,10 @@ fn a_file_in_place_of_the_directory_is_refused() {
     let dir = DataDir::empty();
     let place = dir.path("data");
     fs::write(&place, "not a directory").unwrap();
-    for opened in [Sqlite::open(&SqliteOptions::new(&place)), Sqlite::open_for_reading(&place)] {
+    for opened in [
+        Sqlite::open(&SqliteOptions::new(&place)),
+        Sqlite::open_for_reading(&place, crate::engine::sealing()),
+    ] {
         let message = opened.err().unwrap().to_string();
         assert!(message.contains(&place.display().to_string()), "{message}");
     }

@@ -101,7 +101,7 @@ impl DataDir {
     }
 
     pub(crate) fn options(&self) -> SqliteOptions {
-        SqliteOptions::new(self.place())
+        SqliteOptions { sealing: crate::engine::sealing(), ..SqliteOptions::new(self.place()) }
     }
 
     pub(crate) fn place(&self) -> &Path {

@@ -8,11 +8,36 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use abide_store::{Commit, Error, Lane, Sqlite, SqliteOptions, Stage, StageHook, Store};
+use abide_core::Key;
+use abide_store::{Commit, Error, Lane, Sealer, Sealing, Sqlite, SqliteOptions, Stage, StageHook, Store};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+
+/// Seals so that a reader sees no word of it, under a key with the number 7.
+struct TestSealer;
+
+const KID: [u8; 4] = [0, 0, 0, 7];
+
+impl Sealer for TestSealer {
+    fn seal(&self, owner: Key, place: &[u8], plain: &[u8]) -> Result<Vec<u8>, String> {
+        let bound = abide_core::sha256(format!("{owner:?} {place:?}").as_bytes());
+        Ok([&KID, &bound[..], &plain.iter().map(|byte| !byte).collect::<Vec<_>>()].concat())
+    }
+
+    fn open(&self, owner: Key, place: &[u8], sealed: &[u8]) -> Result<Vec<u8>, String> {
+        let plain = sealed.get(36..).unwrap_or_default().iter().map(|byte| !byte).collect::<Vec<_>>();
+        let fits = self.seal(owner, place, &plain)? == sealed;
+        fits.then_some(plain)
+            .ok_or_else(|| "it is sealed under key 7, and was made for another place".to_owned())
+    }
+}
+
+/// How stores under test keep what is never shown.
+pub(crate) fn sealing() -> Sealing {
+    Sealing::with(Arc::new(TestSealer))
+}
 
 /// A place that a store can be opened in, again and again, with nothing in it at first.
 pub(crate) trait Engine {
@@ -61,7 +86,7 @@ impl SqliteEngine {
         let dir = tempfile::tempdir().unwrap();
         let gate = Gate::default();
         let on_stage = Some(gate.hook());
-        let options = SqliteOptions { vfs, on_stage, ..SqliteOptions::new(dir.path()) };
+        let options = SqliteOptions { vfs, on_stage, sealing: sealing(), ..SqliteOptions::new(dir.path()) };
         Self { dir, gate, options }
     }
 }
@@ -72,7 +97,7 @@ impl Engine for SqliteEngine {
     }
 
     fn open_for_reading(&self) -> Result<Box<dyn Store>, Error> {
-        Ok(Box::new(Sqlite::open_for_reading(self.dir.path())?))
+        Ok(Box::new(Sqlite::open_for_reading(self.dir.path(), sealing())?))
     }
 
     fn place(&self) -> String {
@@ -240,6 +265,7 @@ pub(crate) fn word<T>(answer: &Result<T, Error>) -> &'static str {
         Err(Error::Damaged { .. }) => "damaged",
         Err(Error::Refused(_)) => "refused",
         Err(Error::Failed(_)) => "failed",
+        Err(Error::Sealed(_)) => "sealed",
         Err(Error::Closed) => "closed",
     }
 }

@@ -10,6 +10,7 @@
 //! | `unreadable.rs` | a row that can't be read holds up no other |
 //! | `group_commit.rs` | what commits cost, counted in syncs |
 //! | `erased.rs` | what was erased is gone from the files |
+//! | `sealed.rs` | what is never shown is in no file in clear |
 //! | `migrated.rs` | data of an earlier version is brought up to date |
 //! | `sql_prompt.rs` | what a person with a SQL prompt sees |
 //! | `data_dir.rs`, `engine.rs`, `live.rs`, `workflow.rs`, `world.rs` | the words the tests are written in |
@@ -25,6 +26,7 @@ mod group_commit;
 mod live;
 mod migrated;
 mod power_loss;
+mod sealed;
 mod sql_prompt;
 mod suite;
 mod unreadable;

@@ -48,7 +48,8 @@ async fn a_server_brings_the_first_schema_up_to_date_and_keeps_its_rows() {
     let db = Connection::open(dir.db()).unwrap();
     assert_eq!(rows(&db, "PRAGMA user_version"), ["6"]);
     drop(db);
-    let reader = Sqlite::open_for_reading(dir.place()).expect("now it can be read, too");
+    let reader =
+        Sqlite::open_for_reading(dir.place(), crate::engine::sealing()).expect("now it can be read, too");
     assert_eq!(reader.totals().await.unwrap().events, after["events"].len() as u64);
 }
 
@@ -56,7 +57,7 @@ async fn a_server_brings_the_first_schema_up_to_date_and_keeps_its_rows() {
 fn a_reader_leaves_the_first_schema_alone_and_says_who_brings_it_up_to_date() {
     let dir = DataDir::foreign(FIRST);
     let before = dir.content();
-    let message = Sqlite::open_for_reading(dir.place()).err().unwrap().to_string();
+    let message = Sqlite::open_for_reading(dir.place(), crate::engine::sealing()).err().unwrap().to_string();
     for part in ["schema has version 1", "this abide reads 6", "Start this version's server"] {
         assert!(message.contains(part), "{message}");
     }
