@@ -16,7 +16,7 @@ use crate::scaffold;
 
 pub(crate) use access::{
     CreateKeyArgs, KeyringArgs, KeyringVerb, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs,
-    PeopleVerb, RotateKeyArgs, SetPersonArgs,
+    PeopleVerb, RotateKeyArgs, SetPersonArgs, parse_span,
 };
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
@@ -98,6 +98,9 @@ pub(crate) struct ServerArgs {
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) oidc: OidcArgs,
+    /// How long an event that nobody waits for yet is kept for whoever does: 90s, 15m, 12h, 30d or 4w [default: 1d]
+    #[arg(long, env = "ABIDE_EVENT_RETENTION", value_name = "TIME", value_parser = parse_span)]
+    pub(crate) event_retention: Option<i64>,
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
     #[arg(long)]
     pub(crate) conformance: bool,
@@ -117,7 +120,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// otlp-endpoint, log; the tables limits and oidc hold the rest
+    /// event-retention, otlp-endpoint, log; the tables limits and oidc hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

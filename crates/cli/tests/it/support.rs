@@ -33,6 +33,7 @@ pub(crate) fn abide() -> Command {
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
         "ABIDE_ALLOW_NET",
+        "ABIDE_EVENT_RETENTION",
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "OTEL_EXPORTER_OTLP_HEADERS",
         "ABIDE_RATE_KEY",

@@ -112,7 +112,6 @@ async fn of_many_answers_one_is_taken_with_its_receipt() {
 async fn an_answer_that_comes_with_the_deadline_or_a_cancellation_has_one_end() {
     let dir = tempfile::tempdir().unwrap();
     let rig = Rig::open(dir.path()).await;
-    let mut ends = std::collections::BTreeSet::new();
     for round in 0..30_i64 {
         let run = start(&rig.engine, &approval(1000)).await;
         let id = asked(&rig.engine, run).await;
@@ -138,9 +137,7 @@ async fn an_answer_that_comes_with_the_deadline_or_a_cancellation_has_one_end() 
         assert_eq!(told, 1, "one end");
         let end = outcome(&rig.engine, run).await;
         assert_eq!(answered.is_ok(), end["outcome"] == "resolved", "{answered:?} {end}");
-        ends.insert(end["outcome"].as_str().unwrap().to_owned());
     }
-    assert!(!ends.is_empty());
     assert_eq!(rig.engine.inbox().list(InboxQuery::of(TENANT, 9)).await.unwrap().rows, []);
     rig.verify().await;
 }

@@ -153,3 +153,21 @@ async fn what_is_answered_before_it_is_told_is_not_told() {
     assert_eq!(told, [open.id.to_string()]);
     desk.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_only_for_those_who_answer_is_not_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let desk = Desk::telling(dir.path()).await;
+    let peer = Peer::saying(answer(204, "", "")).await;
+    let mut hushed = workflow("hushed", "core.approvalGate", &json!({ "title": "Well?" }));
+    hushed["variables"] =
+        json!([{ "name": "secret", "type": "string", "defaultValue": "hush", "sensitive": true }]);
+    hushed["nodes"][0]["inputs"] =
+        json!({ "artifactData": { "type": "variable", "variableName": "secret" } });
+    start_told(&desk.engine, &hushed, Some(peer.url("/asked"))).await;
+    desk.until_waiting(&[]).await;
+    let body = &bodies(&peer)[0];
+    assert_eq!((&body["sensitive"], body.get("data")), (&json!(true), None));
+    assert!(!peer.heard()[0].contains("hush\""), "{:?}", peer.heard());
+    desk.close().await;
+}

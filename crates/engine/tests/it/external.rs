@@ -141,7 +141,9 @@ async fn an_event_and_whoever_waits_for_it_meet_whichever_comes_first() {
     for n in 0..40 {
         let engine = rig.engine.clone();
         let asking = tokio::spawn(async move { start(&engine, &order("a", n, &json!({}))).await });
-        let (_, run) = tokio::join!(receive(&rig, &format!("e{n}"), &json!({ "order": n })), asking);
+        let (id, payload) = (format!("e{n}"), json!({ "order": n }));
+        let (told, run) = tokio::join!(receive(&rig, &id, &payload), asking);
+        told.unwrap();
         assert_eq!(rig.end_of(run.unwrap()).await, Status::Completed);
     }
     rig.verify().await;

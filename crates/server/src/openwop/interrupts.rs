@@ -97,7 +97,22 @@ pub(crate) struct Resolved {
 /// A refused answer changes nothing.
 pub(crate) async fn resolve(app: &App, given: Given, receipt: Option<Receipt>) -> Result<Vec<u8>> {
     let Given { key, id, value, by, way } = given;
-    let asked = seen(app, key, way, |run| run.check_open_interrupt(id).map(|open| asked(run, open))).await?;
+    resolve_found(app, (key, way), |_| Ok(id), (value, by), receipt).await
+}
+
+/// [`resolve`] for an interrupt that has to be found first: the run is looked at once for both.
+async fn resolve_found(
+    app: &App,
+    (key, way): (Key, Way),
+    find: impl Fn(&Run) -> std::result::Result<InterruptId, Rejection>,
+    (value, by): (RawJson, Answerer),
+    receipt: Option<Receipt>,
+) -> Result<Vec<u8>> {
+    let look = |run: &Run| {
+        let id = find(run)?;
+        run.check_open_interrupt(id).map(|open| (id, asked(run, open)))
+    };
+    let (id, asked) = seen(app, key, way, look).await?;
     check_way(way, &asked)?;
     check_approver(&asked, &value, &by)?;
     let node_id = asked.node.clone();
@@ -254,8 +269,7 @@ async fn answer_node(
     let work = {
         let app = app.clone();
         move |blank| async move {
-            let id = seen(&app, key, way, |run| meant(run, &node, id)).await?;
-            resolve(&app, Given { key, id, value, by, way }, blank).await
+            resolve_found(&app, (key, way), |run| meant(run, &node, id), (value, by), blank).await
         }
     };
     let endpoint = format!("resolveInterrupt {} {}", key.id, path.node_id);

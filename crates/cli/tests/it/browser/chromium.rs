@@ -28,6 +28,10 @@ pub(super) struct Chromium {
     messages: Receiver<Value>,
     session: Option<String>,
     last: u64,
+    /// Whether the window is on its way to another page.
+    on_the_way: bool,
+    /// How many pages it has come to.
+    pages: u64,
     /// What the browser complained about.
     complaints: Vec<String>,
     _profile: tempfile::TempDir,
@@ -75,6 +79,8 @@ impl Chromium {
             messages,
             session: None,
             last: 0,
+            on_the_way: false,
+            pages: 0,
             complaints: Vec::new(),
             _profile: profile,
         };
@@ -103,15 +109,17 @@ impl Chromium {
 
     /// Opens an address, and waits until the page is there.
     pub(super) fn go(&mut self, url: &str) {
+        let before = self.pages;
         let gone = self.ask("Page.navigate", json!({ "url": url }));
         assert!(gone["errorText"].is_null(), "{url}: {gone}");
-        self.await_event("Page.loadEventFired");
+        self.await_page_after(before);
     }
 
     /// Clicks on something, and waits for the page that follows.
     pub(super) fn follow(&mut self, selector: &str) {
+        let before = self.pages;
         self.click(selector);
-        self.await_event("Page.loadEventFired");
+        self.await_page_after(before);
     }
 
     /// Clicks on something.
@@ -200,14 +208,21 @@ impl Chromium {
         }
     }
 
-    fn await_event(&mut self, name: &str) {
-        while self.next()["method"] != name {}
+    fn await_page_after(&mut self, before: u64) {
+        while self.pages == before {
+            self.next();
+        }
     }
 
     fn next(&mut self) -> Value {
         let message = self.messages.recv_timeout(PATIENCE).expect("Chromium still talks");
-        if message["method"] == "Log.entryAdded" {
-            self.complaints.push(message["params"]["entry"].to_string());
+        match message["method"].as_str() {
+            Some("Page.frameNavigated") => self.on_the_way = true,
+            Some("Page.loadEventFired") if std::mem::take(&mut self.on_the_way) => self.pages += 1,
+            Some("Log.entryAdded") if message["params"]["entry"]["level"] != "verbose" => {
+                self.complaints.push(message["params"]["entry"].to_string());
+            }
+            _ => {}
         }
         message
     }
