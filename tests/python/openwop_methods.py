@@ -5,7 +5,7 @@ method that nobody looked at. Families that the server offers are called with su
 to get the refusal that the protocol documents.
 
 The server is at ABIDE_URL, with the key ABIDE_API_KEY. It has a test clock and the workflows `noop` (ends at once),
-`parked` (waits for an hour) and `reporter` (makes an artifact with `pages: 3.0`, and ends).
+`parked` (waits for an hour), `review` (asks for a decision at its node `gate`) and `reporter` (makes an artifact with `pages: 3.0`, and ends).
 """
 
 import dataclasses
@@ -115,6 +115,53 @@ def _():
     run = client.runs_get(started())
     assert (run.workflowId, run.status) == ("parked", "running"), run
     refused(404, "run_not_found", lambda: client.runs_get(NO_RUN))
+
+
+# Nodes that ask.
+
+
+def asked():
+    """A run that waits for a decision, and the token that it shows."""
+    run = started("review")
+    interrupt = client._request_json("GET", f"/v1/runs/{run}")["interrupt"]
+    assert interrupt["callbackUrl"] == f"/v1/interrupts/{interrupt['interruptToken']}", interrupt
+    return run, interrupt["interruptToken"]
+
+
+ACCEPT = types.ResolveInterruptRequest(resumeValue={"action": "accept"})
+
+
+@method("interrupts_resolve_by_run")
+def _():
+    run, _token = asked()
+    assert client.runs_get(run).status == "waiting-approval"
+    wrong = types.ResolveInterruptRequest(resumeValue={"action": "maybe"})
+    refused(400, "validation_error", lambda: client.interrupts_resolve_by_run(run, "gate", wrong))
+    refused(404, "interrupt_not_found", lambda: client.interrupts_resolve_by_run(run, "nowhere", ACCEPT))
+    refused(401, "unauthenticated", lambda: stranger.interrupts_resolve_by_run(run, "gate", ACCEPT))
+    first = client.interrupts_resolve_by_run(run, "gate", ACCEPT, idempotency_key="python-answer")
+    assert (first.runId, first.nodeId, first.status) == (run, "gate", "completed"), first
+    assert client.interrupts_resolve_by_run(run, "gate", ACCEPT, idempotency_key="python-answer") == first
+    refused(409, "interrupt_already_resolved", lambda: client.interrupts_resolve_by_run(run, "gate", ACCEPT))
+
+
+@method("interrupts_inspect_by_token")
+def _():
+    run, token = asked()
+    seen = stranger.interrupts_inspect_by_token(token)
+    assert (seen.kind, seen.data["title"]) == ("approval", "Release?"), seen
+    client.interrupts_resolve_by_run(run, "gate", ACCEPT)
+    refused(409, "interrupt_already_resolved", lambda: client.interrupts_inspect_by_token(token))
+    refused(404, "interrupt_not_found", lambda: client.interrupts_inspect_by_token("tok_nobody"))
+
+
+@method("interrupts_resolve_by_token")
+def _():
+    run, token = asked()
+    assert stranger.interrupts_resolve_by_token(token, ACCEPT)["status"] == "completed"
+    assert client.runs_get(run).status == "completed"
+    refused(409, "interrupt_already_resolved", lambda: client.interrupts_resolve_by_token(token, ACCEPT))
+    refused(404, "interrupt_not_found", lambda: client.interrupts_resolve_by_token("tok_nobody", ACCEPT))
 
 
 @method("runs_cancel")
@@ -284,9 +331,6 @@ REFUSED = {
     "runs_diff": None,
     "runs_eval_summary": None,
     "audit_verify": NOT_FOUND,
-    "interrupts_resolve_by_run": NOT_FOUND,
-    "interrupts_inspect_by_token": NOT_FOUND,
-    "interrupts_resolve_by_token": NOT_FOUND,
     "agents_list": None,
     "agents_get": None,
     "agents_list_deployments": None,

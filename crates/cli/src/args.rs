@@ -16,7 +16,7 @@ use crate::scaffold;
 
 pub(crate) use access::{
     CreateKeyArgs, KeyringArgs, KeyringVerb, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs,
-    PeopleVerb, RotateKeyArgs, SetPersonArgs,
+    PeopleVerb, RotateKeyArgs, SetPersonArgs, parse_span,
 };
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
@@ -79,6 +79,9 @@ pub(crate) struct ServerArgs {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, env = "ABIDE_LISTEN", value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Address that people and other machines reach the server at, behind a proxy: https://abide.example.com
+    #[arg(long, env = "ABIDE_PUBLIC_URL", value_name = "URL")]
+    pub(crate) public_url: Option<String>,
     /// Data directory; made if it does not exist
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -95,6 +98,9 @@ pub(crate) struct ServerArgs {
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) oidc: OidcArgs,
+    /// How long an event that nobody waits for yet is kept for whoever does: 90s, 15m, 12h, 30d or 4w [default: 1d]
+    #[arg(long, env = "ABIDE_EVENT_RETENTION", value_name = "TIME", value_parser = parse_span)]
+    pub(crate) event_retention: Option<i64>,
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
     #[arg(long)]
     pub(crate) conformance: bool,
@@ -113,8 +119,8 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, data, workflows, keyring, allow-net, otlp-endpoint, log;
-    /// the tables limits and oidc hold the rest
+    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
+    /// event-retention, otlp-endpoint, log; the tables limits and oidc hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

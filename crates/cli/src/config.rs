@@ -5,23 +5,28 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use abide_core::Rate;
+use abide_engine::limits::EVENT_KEPT_MS;
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
 use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
 use anyhow::Context;
 use serde::Deserialize;
 
-use crate::args::{LimitArgs, OidcArgs, ServerArgs};
+use crate::args::{LimitArgs, OidcArgs, ServerArgs, parse_span};
 
 /// A configuration file. The names are those of the flags.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileConfig {
     listen: Option<SocketAddr>,
+    #[serde(rename = "public-url")]
+    public_url: Option<String>,
     data: Option<PathBuf>,
     workflows: Option<PathBuf>,
     keyring: Option<PathBuf>,
     #[serde(default, rename = "allow-net")]
     allow_net: Vec<String>,
+    #[serde(rename = "event-retention")]
+    event_retention: Option<String>,
     #[serde(rename = "otlp-endpoint")]
     otlp_endpoint: Option<String>,
     log: Option<String>,
@@ -62,10 +67,13 @@ struct FileOidc {
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
+    pub(crate) public_url: Option<String>,
     pub(crate) data: PathBuf,
     pub(crate) workflows: Option<PathBuf>,
     pub(crate) keyring: PathBuf,
     pub(crate) allow_net: Vec<String>,
+    /// How long what happened elsewhere is kept for whoever asks for it later.
+    pub(crate) event_retention_ms: i64,
     pub(crate) conformance: bool,
     pub(crate) otlp_endpoint: Option<String>,
     pub(crate) log: String,
@@ -84,10 +92,12 @@ impl Config {
             args.keyring.or(file.keyring).unwrap_or_else(|| abide_server::Keyring::default_path(&data));
         Ok(Self {
             listen: args.listen.or(file.listen).unwrap_or_else(|| ([127, 0, 0, 1], 7171).into()),
+            public_url: args.public_url.or(file.public_url).map(public_url).transpose()?,
             data,
             workflows: args.workflows.or(file.workflows),
             keyring,
             allow_net: if args.allow_net.is_empty() { file.allow_net } else { args.allow_net },
+            event_retention_ms: event_retention(args.event_retention, file.event_retention.as_deref())?,
             conformance: args.conformance,
             otlp_endpoint: args.otlp_endpoint.or(file.otlp_endpoint).filter(|url| !url.is_empty()),
             log: args.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
@@ -97,6 +107,26 @@ impl Config {
             oidc: oidc(args.oidc, file.oidc)?,
         })
     }
+}
+
+/// The address without a slash at its end: paths are put behind it.
+fn public_url(text: String) -> anyhow::Result<String> {
+    let is_plain = |url: &reqwest::Url| {
+        matches!(url.scheme(), "http" | "https")
+            && (url.path(), url.query(), url.fragment()) == ("/", None, None)
+            && url.username().is_empty()
+            && url.password().is_none()
+    };
+    let url = reqwest::Url::parse(&text).ok().filter(is_plain).with_context(|| {
+        format!("--public-url '{text}' is not an address such as https://abide.example.com, without a path")
+    })?;
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn event_retention(flag: Option<i64>, file: Option<&str>) -> anyhow::Result<i64> {
+    let read = |text| parse_span(text).map_err(|error| anyhow::anyhow!("event-retention: {error}"));
+    let told = flag.map_or_else(|| file.map(read).transpose(), |ms| Ok(Some(ms)))?;
+    Ok(told.unwrap_or(EVENT_KEPT_MS))
 }
 
 fn rates(args: &LimitArgs, file: &FileLimits) -> anyhow::Result<Rates> {
@@ -197,12 +227,14 @@ mod tests {
     fn args() -> ServerArgs {
         ServerArgs {
             listen: None,
+            public_url: None,
             data: None,
             workflows: None,
             keyring: None,
             allow_net: Vec::new(),
             limits: LimitArgs::default(),
             oidc: OidcArgs::default(),
+            event_retention: None,
             conformance: false,
             otlp_endpoint: None,
             log: None,
@@ -247,6 +279,15 @@ mod tests {
         assert_eq!(resolved("[limits]\nmax-body-mib = 32\n").unwrap().capacity.body_bytes, BODIES_BYTES_MIN);
         let told = resolved("[limits]\nmax-body-mib = 31\n").unwrap_err().to_string();
         assert!(told.contains("a workflow definition of 16 MiB; give 32 or more"), "{told}");
+    }
+
+    #[test]
+    fn events_are_kept_as_long_as_somebody_says() {
+        let config = resolved("event-retention = '12h'\n").unwrap();
+        assert_eq!(config.event_retention_ms, 43_200_000);
+        assert_eq!(event_retention(Some(0), Some("12h")).unwrap(), 0, "a flag wins over the file");
+        assert_eq!(resolved("").unwrap().event_retention_ms, EVENT_KEPT_MS);
+        assert!(resolved("event-retention = 'long'\n").unwrap_err().to_string().contains("90s"));
     }
 
     #[test]

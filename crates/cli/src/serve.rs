@@ -9,7 +9,8 @@ use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
 use abide_server::{
-    ApiSecret, App, AppOptions, Grant, Keys, Oidc, Otlp, RunSealer, SecretStore, Signer, TenantOf,
+    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, RunSealer, SecretStore, Signer,
+    TenantOf,
 };
 use abide_store::{Sealing, Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
@@ -194,7 +195,7 @@ async fn prepare(
     let oidc = open_oidc(config, &*store, &net).await?;
     let keys = Keys::load(store.clone(), keyring.clone()).await?;
     let secrets = Arc::new(SecretStore::new(store.clone(), keyring.clone()));
-    let signer = Arc::new(Signer::new(keyring));
+    let signer = Arc::new(Signer::new(keyring.clone()));
     if oidc.is_none() && keys.is_empty(clock.now()) {
         tracing::warn!(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
@@ -214,6 +215,8 @@ async fn prepare(
         secrets: secrets.clone(),
         net,
         webhooks: Some(signer.clone()),
+        minter: Some(Arc::new(CallbackMinter::new(keyring, config.public_url.as_deref().unwrap_or(&url)))),
+        event_retention_ms: config.event_retention_ms,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
@@ -228,6 +231,7 @@ async fn prepare(
         signer,
         test_clock,
         otlp: otlp.clone(),
+        public_url: config.public_url.clone(),
     });
     Ok(Server { app, engine, listener, url, signals, otlp })
 }

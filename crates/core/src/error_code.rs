@@ -104,6 +104,12 @@ table! {
     "annotations_full" 409
         "The run has as many annotations as one may have."
         "Keep further remarks elsewhere, or annotate another run.";
+    "event_id_conflict" 409
+        "Another event was told under the same `eventId`: its type or its payload was different. Nothing was changed."
+        "Give each event an `eventId` of its own, and send a repeat exactly as it was sent first.";
+    "events_full" 429
+        "As many events are kept as may be kept until a run asks for them. Nothing was changed."
+        "Send the event again later. If nobody will ever ask for such events, stop sending them.";
     "run_erased" 410
         "What the run read and wrote was erased, so there is nothing left to look at or to remark on."
         "Nothing brings it back. `abide run show RUN` tells what is left of it.";

@@ -148,10 +148,15 @@ impl InterruptId {
 
     /// Whether a run with this salt and so many events has asked for it.
     pub(crate) fn is_of(self, salt: &Salt, events: u64) -> bool {
+        let sequence = self.sequence();
+        sequence < events && Self::of(salt, sequence) == self
+    }
+
+    /// The place in the journal of the event that asks for it.
+    pub fn sequence(self) -> u64 {
         let mut sequence = [0; 8];
         sequence[8 - SEQUENCE_BYTES..].copy_from_slice(&self.0[..SEQUENCE_BYTES]);
-        let sequence = u64::from_be_bytes(sequence);
-        sequence < events && Self::of(salt, sequence) == self
+        u64::from_be_bytes(sequence)
     }
 
     /// The bytes.

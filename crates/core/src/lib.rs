@@ -95,6 +95,7 @@ pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
 pub use lifecycle::{Hold, Lifecycle};
+pub use moment::rfc3339;
 pub use node::{Node, NodePhase};
 pub use perform::{Performance, Product};
 pub use rate::{Bucket, Rate};

@@ -11,7 +11,7 @@ const LAST: Millis = 253_402_300_799_999;
 const FIRST: Millis = -62_167_219_200_000;
 
 /// In UTC, with milliseconds.
-pub(crate) fn rfc3339(at: Millis) -> String {
+pub fn rfc3339(at: Millis) -> String {
     let at = at.clamp(FIRST, LAST);
     let (day, rest) = (at.div_euclid(DAY_MS), at.rem_euclid(DAY_MS));
     let (year, month, date) = civil(day);

@@ -175,7 +175,7 @@ mod asking {
     }
 
     #[test]
-    fn a_loop_asks_again_and_another_attempt_does_not() {
+    fn a_loop_asks_again_under_a_key_of_its_own() {
         let flow = workflow([identity("draft"), approval("gate"), noop("done")])
             .flow("draft > gate")
             .flow("gate > draft")
@@ -346,6 +346,35 @@ mod ending {
     use super::*;
 
     #[test]
+    fn what_nobody_answers_in_time_fails_its_call() {
+        let limited = custom("one", "k").config("timeoutMs", json!(5));
+        let story =
+            Story::of(&workflow([limited, custom("two", "k")]).under("any_failed", "one > two")).start();
+        let timer = TimerId::Interrupt(story.open_at("one")[0]).to_string();
+        let story = story.after(5).fire_timer(&timer).expect([
+            "interrupt.resolved one",
+            "node.resumed one",
+            "node.failed one",
+            "node.started two",
+            "node.failed two",
+            "run.failed",
+        ]);
+        for node in ["one", "two"] {
+            let error = story.node(node).error.clone().unwrap();
+            assert_eq!(error.code, "interrupt_timeout");
+            assert!(error.message.contains("InterruptTimeoutError"));
+        }
+    }
+
+    #[test]
+    fn a_decision_is_never_tried_again() {
+        let flow = workflow([approval("gate")]).settings("maxRetries", json!(3));
+        let story = Story::of(&flow).start().answer("gate", &reject()).stands(Status::Failed);
+        let begun = story.history().iter().filter(|line| *line == "node.started gate").count();
+        assert_eq!((begun, story.node("gate").attempt), (1, 0));
+    }
+
+    #[test]
     fn a_cancelled_run_leaves_nothing_open() {
         let story = Story::of(&gated()).start();
         let id = story.open_at("gate")[0];
@@ -405,6 +434,45 @@ mod ending {
 
 mod context {
     use super::*;
+
+    #[test]
+    fn an_attempt_that_is_made_again_gets_the_stored_answer() {
+        let payload = json!({ "kind": "custom", "data": { "customKind": "any", "payload": {} } });
+        let both = json!([payload, { "kind": "custom", "data": { "customKind": "other" } }]);
+        let story =
+            Story::of(&workflow([of_kind("gate", "core.interrupt").config("interrupts", both)])).start();
+        let first = story.open_at("gate")[0];
+        let story = story.answer_to(first, &json!("kept"), "alice");
+        // The execution is begun again from the top, as after a crash or a failed attempt: the first call knows its answer.
+        for _ in 0..2 {
+            assert_eq!(call(story.run(), &payload), Ok(Json::of("kept")));
+        }
+    }
+
+    #[test]
+    fn every_node_that_stops_for_the_outside_has_an_interrupt() {
+        let request = of_kind("request", "core.hitl.approval-request").config("title", json!("T"));
+        let form = of_kind("form", "core.hitl.form-request")
+            .config("formSchema", json!({ "name": { "type": "string", "title": "Your name?" } }));
+        let ask = of_kind("user", "core.hitl.ask-user").config("question", json!("Well?"));
+        let nodes = [
+            approval("gate"),
+            questions("ask"),
+            event("event", "paid"),
+            custom("own", "k"),
+            request,
+            form,
+            ask,
+        ];
+        let story = Story::of(&workflow(nodes)).start();
+        let suspended = story.run().nodes().iter().filter(|node| node.phase == NodePhase::Suspended).count();
+        assert_eq!((suspended, story.run().interrupts().count()), (7, 7));
+        let story = story.answer("form", &json!({ "answers": { "name": "Ada" } }));
+        let story = story.outputs("form", Some(r#"{"values":{"name":"Ada"}}"#)).answer("request", &accept());
+        let outputs: Value =
+            serde_json::from_str(story.node("request").outputs.as_ref().unwrap().text()).unwrap();
+        assert_eq!((&outputs["decision"], &outputs["decidedBy"]), (&json!("approved"), &json!("alice")));
+    }
 
     fn call(run: &Run, payload: &Value) -> Result<Json, Stop> {
         run.context("gate").expect("there is such a node").interrupt(&Json::of(payload))

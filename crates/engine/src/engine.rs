@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    Cancellation, Command, Drain, Graph, Json, JsonMap, Key, Parent, Record, Run, RunId, Salt, Start, Status,
-    TenantId,
+    Cancellation, Command, Drain, Graph, Json, JsonMap, Key, Millis, Parent, Record, Run, RunId, Salt, Start,
+    Status, TenantId,
 };
 use abide_store::{
     ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey, WorkflowVersion,
@@ -14,7 +14,9 @@ use abide_store::{
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use crate::callbacks::Callbacks;
 use crate::executor::Executor;
+use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::Hot;
 use crate::outbox::Outbox;
@@ -24,8 +26,8 @@ use crate::timers::Timers;
 use crate::trace::{Spans, Trace};
 use crate::webhooks::Webhooks;
 use crate::{
-    Clock, Envelopes, Error, Failpoints, HttpExecutor, NetPolicy, NoSecrets, Reply, Secrets, Subscription,
-    executor, limits, outbox, reply, timers, webhooks,
+    Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
+    Subscription, callbacks, executor, external, limits, outbox, reply, timers, webhooks,
 };
 
 /// Runs of many tenants on one store.
@@ -49,6 +51,10 @@ pub struct EngineOptions {
     pub net: NetPolicy,
     /// How webhooks are told of events; without it, what is on its way to them stays on disk.
     pub webhooks: Option<Arc<dyn Envelopes>>,
+    /// Who makes the tokens of those who are told of an interrupt; without it, they are not told.
+    pub minter: Option<Arc<dyn Minter>>,
+    /// How long an event from elsewhere is kept.
+    pub event_retention_ms: Millis,
     /// Who takes the spans of what is done, if anybody does.
     pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
@@ -69,6 +75,8 @@ impl EngineOptions {
             secrets,
             net,
             webhooks: None,
+            minter: None,
+            event_retention_ms: limits::EVENT_KEPT_MS,
             spans: None,
             mocks: false,
             workflows: Vec::new(),
@@ -101,6 +109,8 @@ pub struct NewRun {
     pub scope: Option<String>,
     /// It does not start while another that says so is under way for the same workflow and scope.
     pub exclusive: bool,
+    /// Who is told when it waits for an answer.
+    pub callback_url: Option<String>,
 }
 
 impl NewRun {
@@ -118,6 +128,7 @@ impl NewRun {
             trace: None,
             scope: None,
             exclusive: false,
+            callback_url: None,
         }
     }
 }
@@ -135,6 +146,8 @@ impl Engine {
             executor: Executor::new(),
             outbox: Outbox::default(),
             webhooks: Webhooks::new(options.webhooks),
+            external: External::new(options.event_retention_ms),
+            callbacks: Callbacks::new(options.minter),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
@@ -151,6 +164,9 @@ impl Engine {
             tokio::spawn(outbox::run(shell.clone())),
             tokio::spawn(webhooks::run(shell.clone())),
             tokio::spawn(reply::run(shell.clone())),
+            tokio::spawn(external::run(shell.clone())),
+            tokio::spawn(external::purge(shell.clone())),
+            tokio::spawn(callbacks::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
@@ -269,7 +285,19 @@ impl Engine {
         }
         let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
-        let NewRun { inputs, tags, metadata, configurable, parent, by, trace, scope, exclusive, .. } = new;
+        let NewRun {
+            inputs,
+            tags,
+            metadata,
+            configurable,
+            parent,
+            by,
+            trace,
+            scope,
+            exclusive,
+            callback_url,
+            ..
+        } = new;
         let given = Start {
             inputs,
             tags,
@@ -280,6 +308,7 @@ impl Engine {
             trace,
             scope,
             exclusive,
+            callback_url,
             ..Start::of(key, salt, graph)
         };
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
@@ -337,18 +366,7 @@ impl Engine {
 
     /// Looks at a run as it stands on disk.
     pub async fn read<T>(&self, key: Key, see: impl Fn(&Run) -> T) -> Result<T, Error> {
-        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
-            let Some(cell) = self.shell.hot.peek(key) else {
-                let (run, _) = self.shell.load(key).await?;
-                return Ok(see(&run));
-            };
-            let seen = cell.lock().map(|ahead| (see(&ahead.run), ahead.run.head().next));
-            match seen {
-                Some((seen, next)) if cell.wait_durable(next).await => return Ok(seen),
-                _ => self.shell.hot.remove(&cell),
-            }
-        }
-        Err(Error::Contended)
+        self.shell.read(key, see).await
     }
 
     /// A run's columns, as they stand on disk.
@@ -416,6 +434,7 @@ impl Engine {
         let settled = async {
             self.shell.executor.retire().await;
             self.shell.webhooks.retire().await;
+            self.shell.callbacks.retire().await;
             let _ = self.shell.permits.acquire_many(commits).await;
         };
         if tokio::time::timeout(patience, settled).await.is_err() {

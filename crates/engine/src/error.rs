@@ -26,6 +26,12 @@ pub enum Error {
     /// The run has as many annotations as it may.
     #[error("{0} has as many annotations as a run may have")]
     AnnotationsFull(RunId),
+    /// There is another event under the same id.
+    #[error("event '{0}' was told before, and said something else")]
+    EventConflict(String),
+    /// The tenant has as many events that nobody asked for as it may.
+    #[error("as many events are kept as may be kept until somebody asks for them")]
+    EventsFull,
     /// The journal of a run can't be folded.
     #[error("the journal of {run} is damaged: {corrupt}")]
     Damaged {

@@ -11,9 +11,11 @@
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
 //! | annotations, [`Artifact`] | `annotations.rs`, `artifacts.rs` | what people say about a run, and what it made |
+//! | inbox, [`Received`] | `inbox.rs`, `external.rs` | answers to what waits for one, and events that do |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
 //! | [`Envelopes`] | `webhooks.rs` | events to webhooks, in order and until they arrive |
+//! | [`Minter`] | `callbacks.rs` | whoever started a run is told what waits for an answer |
 //! | [`trace`], [`Stats`] | `trace.rs`, `stats.rs` | what is told of the work: spans and counts |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
@@ -22,14 +24,17 @@ mod annotations;
 mod apart;
 mod artifacts;
 mod cache;
+mod callbacks;
 mod clock;
 mod engine;
 mod error;
 mod executor;
+mod external;
 mod failpoint;
 mod graphs;
 mod hot;
 mod http;
+mod inbox;
 pub mod limits;
 mod outbox;
 mod past;
@@ -45,9 +50,11 @@ mod webhooks;
 
 pub use annotations::Annotated;
 pub use artifacts::{Artifact, Content};
+pub use callbacks::{Asked, Minted, Minter};
 pub use clock::{Clock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;
+pub use external::Received;
 pub use failpoint::{Failpoints, Window};
 pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use reply::Reply;

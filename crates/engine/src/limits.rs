@@ -137,3 +137,37 @@ pub const RECEIPT_PURGE_MS: i64 = 3_600_000;
 
 /// Receipts forgotten in one transaction, so that those who wait for the writer get their turn.
 pub const RECEIPTS_PURGED_MAX: usize = 1000;
+
+/// Bytes of the id and of the type of an event from elsewhere: names, not contents.
+pub const EVENT_NAME_BYTES_MAX: usize = 512;
+
+/// Bytes of what an event from elsewhere says. It is copied into the journal of everybody who waits for it.
+pub const EVENT_BYTES_MAX: usize = 256 * 1024;
+
+/// Events of one tenant that are kept because nobody has asked for them yet. They are held against whoever asks, one after
+/// the other; and a sender whose events nobody ever asks for must not fill the disk.
+pub const EVENTS_KEPT_MAX: usize = 10_000;
+
+/// Interrupts that one event resolves. Whom it is given to is written down in one row, and each is a commit.
+pub const EVENT_WAITERS_MAX: usize = 1_000;
+
+/// How long an event from elsewhere is kept, unless the operator says otherwise: whoever asks for it is at most a day late.
+pub const EVENT_KEPT_MS: i64 = 24 * 3_600_000;
+
+/// How often events are forgotten whose time is over.
+pub const EVENT_PURGE_MS: i64 = 600_000;
+
+/// Events forgotten in one transaction, so that those who wait for the writer get their turn.
+pub const EVENTS_PURGED_MAX: usize = 1000;
+
+/// Events read at once.
+pub const EVENTS_PAGE_MAX: usize = 64;
+
+/// Callbacks under way at once: each holds what is asked in memory.
+pub const CALLBACKS_IN_FLIGHT_MAX: usize = 64;
+
+/// Callbacks of one tenant under way at once, so that one slow receiver does not hold up everybody else's.
+pub const CALLBACKS_OF_TENANT_MAX: usize = 16;
+
+/// Callbacks looked at at once, so that those of a tenant with many don't hide another's.
+pub const CALLBACKS_PAGE_MAX: usize = 1024;

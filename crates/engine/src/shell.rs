@@ -7,7 +7,9 @@ use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step
 use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::callbacks::Callbacks;
 use crate::executor::Executor;
+use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::{Ahead, Cell, Hot};
 use crate::outbox::Outbox;
@@ -30,6 +32,8 @@ pub(crate) struct Shell {
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
     pub(crate) webhooks: Webhooks,
+    pub(crate) external: External,
+    pub(crate) callbacks: Callbacks,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) permits: Arc<Semaphore>,
@@ -123,14 +127,14 @@ impl Shell {
             let cell = self.cell(key).await?;
             match self.attempt(&cell, command, lane, &basis, permit, &see) {
                 Attempt::Dead => self.hot.remove(&cell),
-                Attempt::Rejected(rejection, next) if cell.wait_durable(next).await => {
+                Attempt::Rejected { rejection, next, ended } if cell.wait_durable(next).await => {
                     // Nothing more comes of it, and its payloads may be erased.
-                    if matches!(rejection, Rejection::Ended(_)) {
+                    if ended {
                         self.hot.remove(&cell);
                     }
                     return Err(rejection.into());
                 }
-                Attempt::Rejected(..) => {}
+                Attempt::Rejected { .. } => {}
                 Attempt::Submitted(answered, seen) => match answered.await {
                     Ok(Ok(())) => return Ok(seen),
                     Ok(Err(abide_store::Error::Stale)) => {}
@@ -156,7 +160,10 @@ impl Shell {
         };
         let expected = ahead.run.head().next;
         match ahead.run.decide(command.clone(), self.clock.now()) {
-            Err(rejection) => Attempt::Rejected(rejection, expected),
+            Err(rejection) => {
+                let ended = ahead.run.lifecycle().is_terminal();
+                Attempt::Rejected { rejection, next: expected, ended }
+            }
             Ok(step) => {
                 let commit = self.commit_of(&ahead, step, basis);
                 let seen = see(&ahead.run);
@@ -276,7 +283,15 @@ impl Shell {
                     }
                 }
                 Effect::Send { .. } | Effect::Spawn(_) | Effect::Cascade(_) => self.outbox.wake(),
-                Effect::OpenInterrupt(_) | Effect::CloseInterrupt { .. } => {}
+                Effect::OpenInterrupt(open) => {
+                    if let Some(event_type) = &open.event_type {
+                        self.look_for_event(key.tenant, event_type);
+                    }
+                    if open.callback_url.is_some() {
+                        self.callbacks.wake();
+                    }
+                }
+                Effect::CloseInterrupt { .. } => {}
                 Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
             }
         }
@@ -285,6 +300,22 @@ impl Shell {
     /// The run in memory, read from the store if need be.
     pub(crate) async fn cell(&self, key: Key) -> Result<Arc<Cell>, Error> {
         self.hot.get(key, || async { self.load(key).await.map(|(run, kept)| cell_of(run, kept)) }).await
+    }
+
+    /// Looks at a run as it stands on disk.
+    pub(crate) async fn read<T>(&self, key: Key, see: impl Fn(&Run) -> T) -> Result<T, Error> {
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            let Some(cell) = self.hot.peek(key) else {
+                let (run, _) = self.load(key).await?;
+                return Ok(see(&run));
+            };
+            let seen = cell.lock().map(|ahead| (see(&ahead.run), ahead.run.head().next));
+            match seen {
+                Some((seen, next)) if cell.wait_durable(next).await => return Ok(seen),
+                _ => self.hot.remove(&cell),
+            }
+        }
+        Err(Error::Contended)
     }
 
     /// Reads a run from the store, and how many events its snapshot has folded.
@@ -346,7 +377,7 @@ enum Attempt<T> {
     /// The cell was given up; fetch a new one.
     Dead,
     /// The core said no, on a state that is durable once the journal is at this sequence.
-    Rejected(Rejection, u64),
+    Rejected { rejection: Rejection, next: u64, ended: bool },
     /// It is on its way to the disk.
     Submitted(Answered, T),
 }

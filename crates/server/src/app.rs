@@ -28,7 +28,7 @@ use crate::stream::Feeds;
 use crate::trace;
 use crate::verbs::Verbs;
 use crate::webhooks::Signer;
-use crate::{nowhere, openapi, openwop, routes};
+use crate::{nowhere, openapi, openwop, pages, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -53,6 +53,8 @@ pub struct AppOptions {
     pub test_clock: Option<Arc<TestClock>>,
     /// Where spans are sent to, if they are.
     pub otlp: Option<Arc<Otlp>>,
+    /// The address that people and other machines reach the server at, if it is not the one it listens on.
+    pub public_url: Option<String>,
 }
 
 /// What the handlers share.
@@ -123,6 +125,16 @@ impl App {
         self.options.otlp.as_ref()
     }
 
+    /// Where people reach the server, if the operator says so.
+    pub(crate) fn public_url(&self) -> Option<&str> {
+        self.options.public_url.as_deref()
+    }
+
+    /// Whether people reach the server over TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.public_url().is_some_and(|url| url.starts_with("https://"))
+    }
+
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -185,6 +197,7 @@ impl App {
             router = router.route(&operation.route(), handler);
         }
         let router = router
+            .merge(pages::routes(self))
             .fallback(nowhere::no_such_path)
             .method_not_allowed_fallback(nowhere::no_such_method)
             .layer(middleware::from_fn(contain_panics))

@@ -44,6 +44,11 @@ pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Princ
     if let Some(oidc) = app.oidc().filter(|_| keys::is_token(text)) {
         return oidc.check(text, now, app.keys()).await;
     }
+    holder_of(app, text, now)
+}
+
+/// Who holds the API key with this text.
+pub(crate) fn holder_of(app: &App, text: &str, now: Millis) -> Result<Principal> {
     app.keys().check(text, now).map_err(|refused| match refused {
         Refused::Unknown => {
             ApiError::new("unauthenticated", "the API key is malformed or unknown; check ABIDE_API_KEY")

@@ -86,7 +86,7 @@ fn is_yaml(headers: &HeaderMap) -> bool {
 }
 
 /// Reads a body, and takes room for it as it arrives.
-async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Vec<u8>> {
+pub(crate) async fn read(parts: &Parts, body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     let said = body.size_hint().lower();
     let newcomer = parts.extensions.get::<Newcomer>().cloned().unwrap_or_default();
     let mut incoming =

@@ -99,15 +99,23 @@ impl ApiError {
         (self.code, self.message)
     }
 
+    /// The HTTP status that the table has for the code.
+    pub(crate) fn status(&self) -> StatusCode {
+        let status = ErrorCode::find(self.code).map_or(500, |entry| entry.status);
+        self.status.unwrap_or(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+    }
+
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
 }
 
 /// Something that is wrong with an answer.
-#[derive(Serialize)]
-struct BadPart<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct BadPart<'a> {
+    /// Where: a JSON pointer into the answer.
     path: &'a str,
+    /// What, and what to change.
     message: &'a str,
 }
 
@@ -168,6 +176,19 @@ impl From<EngineError> for ApiError {
                 let message = format!("{run} has {most} annotations, which is as many as a run may have");
                 Self::new("annotations_full", message)
             }
+            EngineError::EventConflict(id) => {
+                let message = format!(
+                    "event '{id}' was told before with another type or payload; give a new event a new eventId"
+                );
+                Self::new("event_id_conflict", message)
+            }
+            EngineError::EventsFull => {
+                let most = abide_engine::limits::EVENTS_KEPT_MAX;
+                let message = format!(
+                    "{most} events are kept that no run has asked for; send this again later, or only what is waited for"
+                );
+                Self::new("events_full", message)
+            }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")
             }
@@ -217,9 +238,7 @@ impl From<Rejection> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = ErrorCode::find(self.code).map_or(500, |entry| entry.status);
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let status = self.status.unwrap_or(status);
+        let status = self.status();
         let wait_ms = self.details.get("retryAfterMs").and_then(Value::as_u64);
         let mut response = (status, axum::Json(self.envelope())).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE || wait_ms.is_some() {

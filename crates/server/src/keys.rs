@@ -294,6 +294,12 @@ impl Keys {
         }
     }
 
+    /// Who holds the key with this id, if it is in force: for those who showed it before.
+    pub(crate) fn holder(&self, tenant: TenantId, id: &str, now: Millis) -> Option<Principal> {
+        let key = self.get(tenant, id).filter(|key| KeyState::of(key, now) == KeyState::Active)?;
+        Some(self.principal(&key))
+    }
+
     fn principal(&self, key: &ApiKey) -> Principal {
         Principal {
             tenant: key.tenant,

@@ -21,6 +21,7 @@
 //! | signed links that answer an interrupt | `token.rs` |
 //! | how often, and how much at once | `rates.rs`, `admission.rs` |
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
+//! | the inbox and the answer page in a browser | `pages.rs` and `pages/` |
 //! | what runs keep secret, on the disk | `sealing.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
@@ -31,6 +32,7 @@ mod admission;
 mod app;
 mod auth;
 mod body;
+mod callback;
 mod conditional;
 mod dev;
 mod error;
@@ -54,6 +56,7 @@ mod operation;
 mod otlp;
 mod outgoing;
 mod page;
+mod pages;
 mod people_api;
 mod rates;
 mod reseal;
@@ -74,6 +77,7 @@ mod webhooks;
 
 pub use admission::Capacity;
 pub use app::{App, AppOptions};
+pub use callback::CallbackMinter;
 pub use keyring::{Kept, Keyring, KeyringFile};
 pub use keys::{ApiSecret, Grant, KeyState, Keys, scopes_of, successor};
 pub use keys_api::{KeyPage, KeyView, MadeKey};

@@ -284,3 +284,28 @@ pub const NOTICE_TOKEN_MS: i64 = 7 * 24 * 3_600_000;
 
 /// Secrets in a keyring. Each is tried for a key whose text somebody chose, and whoever rotates so often retires as well.
 pub const KEYRING_SECRETS_MAX: usize = 32;
+
+/// How long somebody who signed in at the inbox stays so: a working day.
+pub const SESSION_MS_MAX: i64 = 8 * 3_600_000;
+
+/// Fields of a form in a browser. The largest are those of a clarification: a field for each question, or one for each
+/// of several choices.
+pub const FORM_FIELDS_MAX: usize = 10_000;
+
+/// Questions that are asked in a form. Who asks more is answered in JSON.
+pub const FORM_QUESTIONS_MAX: usize = 200;
+
+/// Open interrupts on one page of the inbox in a browser: as many as somebody scrolls through.
+pub const INBOX_PAGE_MAX: usize = 25;
+
+/// Bytes of JSON that the answer page shows of what is decided about: more than anybody reads there.
+pub const SHOWN_BYTES_MAX: usize = 64 * 1024;
+
+/// Choices that are shown one below the other; more are in a list that opens.
+pub const CHOICES_SHOWN_MAX: usize = 6;
+
+/// Choices of a question that are offered at all. Longer lists are written by hand, as JSON.
+pub const CHOICES_MAX: usize = 200;
+
+/// Events that are looked through for how an interrupt was closed. Most are closed within a few.
+pub const CLOSING_EVENTS_MAX: usize = 10_000;

@@ -196,7 +196,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoRespons
     let (metrics, admission) = (app.metrics(), app.admission());
     metrics.waiting.set(i64::try_from(admission.waiting()).unwrap_or(i64::MAX));
     metrics.body_bytes.set(i64::try_from(admission.body_bytes()).unwrap_or(i64::MAX));
-    let standing = app.engine().store().inbox().standing().await?;
+    let standing = app.engine().inbox().standing().await?;
     metrics.standing(&standing, app.engine().clock().now());
     encode(&mut text, &metrics.registry).map_err(|error| ApiError::internal(&error))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))

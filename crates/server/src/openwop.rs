@@ -5,6 +5,7 @@ pub(crate) mod artifacts;
 pub(crate) mod control;
 pub(crate) mod discovery;
 pub(crate) mod events;
+pub(crate) mod external_events;
 pub(crate) mod interrupts;
 mod mask;
 mod mirror;

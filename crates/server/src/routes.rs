@@ -196,6 +196,7 @@ fn events() -> Vec<Operation> {
 }
 
 fn interrupts() -> Vec<Operation> {
+    use openwop::external_events::{ExternalEvent, Received, receive};
     use openwop::interrupts::{
         Inbox, Inspected, Resolved, ResumeWith, Wanted, Which, answer, answer_by_token, approve, inbox,
         inspect,
@@ -234,6 +235,17 @@ fn interrupts() -> Vec<Operation> {
             .scope(Scope::ApprovalsRespond)
             .query::<Wanted>()
             .answers::<Inbox>(200, "A page of open interrupts, and how many there are."),
+        Operation::post(
+            "/v1/external-events",
+            "receiveEvent",
+            "Tells what happened elsewhere to whoever waits for it, or keeps it for those who will.",
+            receive,
+        )
+        .scope(Scope::ApprovalsRespond)
+        .takes::<ExternalEvent>()
+        .answers::<Received>(200, "Those who waited have it, now or since it was told first.")
+        .answers::<Received>(202, "It is kept.")
+        .refuses(&["event_id_conflict", "events_full"]),
         Operation::get(
             "/v1/interrupts/{token}",
             "inspectInterrupt",

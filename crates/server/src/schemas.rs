@@ -7,7 +7,7 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use crate::error::ShownProblem;
+use crate::error::{BadPart, ShownProblem};
 use crate::operation::SchemaOf;
 use crate::shape;
 
@@ -153,8 +153,8 @@ macro_rules! details {
 details! {
     /// The field, parameter or header that is wrong.
     field: String;
-    /// Everything that is wrong with a definition.
-    problems: Vec<ShownProblem>;
+    /// Everything that is wrong with a definition, or with an answer.
+    problems: Vec<AnyProblem>;
     /// The workflow that was asked for.
     workflow_id: String;
     /// How large a body may be.
@@ -193,4 +193,21 @@ details! {
     max_run_ids: u64;
     /// How many webhooks a tenant may have.
     max_webhooks: u64;
+    /// The interrupts of a node, one of which has to be named.
+    interrupt_ids: Vec<shape::InterruptName>;
+    /// What may be decided at a gate.
+    actions: Vec<String>;
+    /// Who would have decided, and may not.
+    principal: String;
+}
+
+/// Something that is wrong.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the two are written apart")]
+enum AnyProblem {
+    /// With a definition.
+    Definition(ShownProblem),
+    /// With an answer.
+    Answer(BadPart<'static>),
 }

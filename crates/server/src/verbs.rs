@@ -24,17 +24,17 @@ impl<S> Verbs<S> {
     /// The path that the router has for this one, if it has another.
     fn rewritten(&self, path: &str) -> Option<String> {
         // The router's own form is nobody else's.
-        if path.contains("/~") {
-            return Some(path.replace("/~", "/%7E"));
-        }
+        let own = path.contains("/~").then(|| path.replace("/~", "/%7E"));
+        let path = own.as_deref().unwrap_or(path);
         // A verb that is not known here becomes a segment all the same, so that it is not found: what it would be done
         // to is not what was asked for.
-        self.prefixes.iter().find_map(|prefix| {
+        let with_verb = self.prefixes.iter().find_map(|prefix| {
             let (thing, verb) = path.strip_prefix(prefix)?.split_once(':')?;
             let is_plain =
                 !thing.is_empty() && !verb.is_empty() && !thing.contains('/') && !verb.contains('/');
             is_plain.then(|| format!("{prefix}{thing}/~{verb}"))
-        })
+        });
+        with_verb.or(own)
     }
 }
 
@@ -89,6 +89,7 @@ mod tests {
             ("/v1/runs:bulk-cancel", None),
             ("/v1/people/a:pause", None),
             ("/v1/runs/run-1/~pause", Some("/v1/runs/run-1/%7Epause")),
+            ("/v1/runs/~:pause", Some("/v1/runs/%7E/~pause")),
         ];
         for (path, expected) in cases {
             assert_eq!(verbs.rewritten(path).as_deref(), expected, "{path}");

@@ -13,6 +13,13 @@ pub trait ExternalEvents: Send + Sync {
     /// Durably keeps an event, unless there is one under its id. A tenant has at most `most` that nobody asked for yet.
     fn put(&self, event: NewEvent, most: usize) -> Answer<'_, Put>;
 
+    /// Reads an event.
+    fn get(&self, tenant: TenantId, id: String) -> Answer<'_, Option<EventRow>>;
+
+    /// Whether there may be an event of this type that nobody asked for yet. It takes no look at the disk, and says yes
+    /// rather than miss one that was answered to be kept before this is asked.
+    fn may_keep(&self, tenant: TenantId, event_type: &str) -> bool;
+
     /// Those of a type that nobody asked for yet and that are still good at `now`, oldest first, behind a place.
     fn kept(
         &self,

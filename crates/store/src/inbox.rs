@@ -32,7 +32,8 @@ pub trait Inbox: Send + Sync {
     /// How many there are of each tenant and kind, and since when the oldest waits.
     fn standing(&self) -> Answer<'_, Vec<Standing>>;
 
-    /// Those that wait for an event of this type and seem to wait for this very one, by their run, at most `limit`. Whether
+    /// Those that wait for an event of this type and seem to wait for this very one, those that have waited longest first, at
+    /// most `limit`. Whether
     /// they do is seen when it is given to them.
     fn waiters(
         &self,

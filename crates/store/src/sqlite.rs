@@ -60,6 +60,8 @@ pub struct Sqlite {
     uncut: Arc<AtomicBool>,
     /// What webhooks want to hear of.
     wanted: Arc<deliveries::Wanted>,
+    /// Which events may be kept for somebody.
+    kept: external::KeptTypes,
     /// How what is never shown is kept.
     sealing: Sealing,
     /// Held for as long as the directory is ours.

@@ -58,7 +58,7 @@ impl Question {
     /// Whether the server would take this for an answer, or what is wrong with it. Who answers is not ours to judge.
     pub(super) fn check(&self, value: &Value) -> Result<(), Vec<String>> {
         let by = Answerer { principal: "somebody".to_owned(), may_act_for_others: true };
-        let schema = self.resume_schema.as_ref().map(|schema| Json::of(schema));
+        let schema = self.resume_schema.as_ref().map(Json::of);
         let checked =
             check_answer(self.kind, &Json::of(&self.data), schema.as_ref(), &Json::of(value), &by, 0);
         checked.map(drop).map_err(|refused| {

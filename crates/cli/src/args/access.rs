@@ -264,7 +264,7 @@ fn parse_address(text: &str) -> Result<(String, String), String> {
 }
 
 /// A span of time in milliseconds: a number and its unit.
-pub(super) fn parse_span(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_span(text: &str) -> Result<i64, String> {
     let told = || "it is not a time; write 90s, 15m, 12h, 30d or 4w".to_owned();
     let unit = text.chars().next_back().ok_or_else(told)?;
     let ms: i64 = match unit {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers are part of the tests, which clippy can't tell")]
 
+mod browser;
 mod cli;
 mod crash;
 mod examples;

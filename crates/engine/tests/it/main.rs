@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
 
 mod answers;
+mod asked;
+mod callbacks;
 mod children;
 mod clocks;
+mod external;
 mod http;
 mod large;
 mod messages;

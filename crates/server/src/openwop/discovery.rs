@@ -294,7 +294,7 @@ fn interrupts(app: &App) -> Option<Interrupts> {
             "openwop-interrupt-cascade-cancel",
         ],
         signed_callback_tokens: app.serves(&Method::POST, "/v1/interrupts/{token}"),
-        external_event_retention_seconds: 86_400,
+        external_event_retention_seconds: app.engine().event_retention_ms() / 1000,
     })
 }
 

@@ -10,8 +10,7 @@ mod token;
 use std::sync::Arc;
 
 use abide_core::{
-    Answerer, Command, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, Rejection,
-    Resolve, Run, RunId,
+    Answerer, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, Rejection, Run, RunId,
 };
 use abide_engine::{Error as EngineError, Reply};
 use abide_store::Receipt;
@@ -98,7 +97,22 @@ pub(crate) struct Resolved {
 /// A refused answer changes nothing.
 pub(crate) async fn resolve(app: &App, given: Given, receipt: Option<Receipt>) -> Result<Vec<u8>> {
     let Given { key, id, value, by, way } = given;
-    let asked = seen(app, key, way, |run| run.check_open_interrupt(id).map(|open| asked(run, open))).await?;
+    resolve_found(app, (key, way), |_| Ok(id), (value, by), receipt).await
+}
+
+/// [`resolve`] for an interrupt that has to be found first: the run is looked at once for both.
+async fn resolve_found(
+    app: &App,
+    (key, way): (Key, Way),
+    find: impl Fn(&Run) -> std::result::Result<InterruptId, Rejection>,
+    (value, by): (RawJson, Answerer),
+    receipt: Option<Receipt>,
+) -> Result<Vec<u8>> {
+    let look = |run: &Run| {
+        let id = find(run)?;
+        run.check_open_interrupt(id).map(|open| (id, asked(run, open)))
+    };
+    let (id, asked) = seen(app, key, way, look).await?;
     check_way(way, &asked)?;
     check_approver(&asked, &value, &by)?;
     let node_id = asked.node.clone();
@@ -106,8 +120,7 @@ pub(crate) async fn resolve(app: &App, given: Given, receipt: Option<Receipt>) -
         let (run_id, node_id, status) = (run.key().id, node_id.clone(), run.status().name());
         encoded(&Resolved { run_id, node_id, interrupt_id: id, status })
     });
-    let command = Command::Resolve(Resolve { id, value, by });
-    let done = app.engine().ask_for(key, &command, reply).await;
+    let done = app.engine().resolve(key, id, value, by, reply).await;
     let body = done.map_err(|error| with_actions(refused(way, error), &asked))?;
     let took = app.engine().clock().now().saturating_sub(asked.at);
     app.metrics().interrupt_resolved(asked.kind, took);
@@ -256,8 +269,7 @@ async fn answer_node(
     let work = {
         let app = app.clone();
         move |blank| async move {
-            let id = seen(&app, key, way, |run| meant(run, &node, id)).await?;
-            resolve(&app, Given { key, id, value, by, way }, blank).await
+            resolve_found(&app, (key, way), |run| meant(run, &node, id), (value, by), blank).await
         }
     };
     let endpoint = format!("resolveInterrupt {} {}", key.id, path.node_id);

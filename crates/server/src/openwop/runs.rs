@@ -48,8 +48,9 @@ pub(crate) struct Create {
     /// What the run is about: with `X-Dedup: enforce` it is the only one under way for its workflow and scope.
     #[schemars(length(min = 1, max = 128))]
     scope_id: Option<String>,
-    #[schemars(skip)]
-    callback_url: Option<RawJson>,
+    /// Who is told when the run waits for an answer: a URL of yours that takes POST requests.
+    #[schemars(length(min = 1, max = 8192))]
+    callback_url: Option<String>,
     /// Options of this run.
     #[schemars(with = "Option<shape::Object>")]
     configurable: Option<RawJson>,
@@ -80,10 +81,9 @@ pub(crate) async fn create(
 ) -> Result<Response> {
     let exclusive = is_exclusive(&headers)?;
     check_tenant(&app, &principal, body.tenant_id.as_deref()).await?;
-    if body.callback_url.is_some() {
-        let message =
-            "'callbackUrl' comes with interrupts, which this version does not have yet; leave it out";
-        return Err(ApiError::invalid("callbackUrl", message));
+    if let Some(url) = &body.callback_url {
+        let checked = app.engine().check_webhook_url(url).await;
+        checked.map_err(|reason| ApiError::invalid("callbackUrl", format!("'callbackUrl': {reason}")))?;
     }
     refuse_mocks(body.configurable.as_ref())?;
     let new = NewRun {
@@ -98,6 +98,7 @@ pub(crate) async fn create(
         trace: abide_engine::trace::current(),
         scope: body.scope_id,
         exclusive,
+        callback_url: body.callback_url,
     };
     let work = {
         let app = app.clone();

@@ -1,5 +1,8 @@
 //! Events that others tell of, and who is to be told that something waits.
 
+use std::collections::HashSet;
+use std::sync::RwLock;
+
 use abide_core::{InterruptId, Key, Millis, TenantId};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
@@ -11,6 +14,42 @@ use crate::rows::hash;
 use crate::sealing::{Place, Sealing, owner_of_outside};
 use crate::store::Answer;
 
+/// Types of events that may be kept. An interrupt that waits for another need not look.
+#[derive(Default)]
+pub(super) struct KeptTypes(RwLock<Option<HashSet<(TenantId, String)>>>);
+
+/// Types that are known by name. Beyond them, every interrupt looks.
+const KEPT_TYPES_MAX: usize = 10_000;
+
+impl KeptTypes {
+    /// What is on disk. If there is too much of it, or it can't be read, everybody has to look.
+    pub(super) fn read(connection: &Connection) -> Self {
+        let types = || {
+            let mut statement =
+                connection.prepare("SELECT DISTINCT tenant, type FROM external_events WHERE state <> 2")?;
+            let types = statement.query_map([], |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?;
+            types.collect::<rusqlite::Result<HashSet<_>>>()
+        };
+        let types = types().inspect_err(|error| tracing::error!(%error, "kept events can't be read"));
+        Self(RwLock::new(types.ok().filter(|types| types.len() < KEPT_TYPES_MAX)))
+    }
+
+    fn add(&self, tenant: TenantId, event_type: &str) {
+        let mut types = self.0.write().expect("no thread panics holding this");
+        if let Some(known) = types.as_mut() {
+            known.insert((tenant, event_type.to_owned()));
+            if known.len() >= KEPT_TYPES_MAX {
+                *types = None;
+            }
+        }
+    }
+
+    fn has(&self, tenant: TenantId, event_type: &str) -> bool {
+        let types = self.0.read().expect("no thread panics holding this");
+        types.as_ref().is_none_or(|types| types.contains(&(tenant, event_type.to_owned())))
+    }
+}
+
 /// Where an event stands.
 const KEPT: u8 = 0;
 const BEING_GIVEN: u8 = 1;
@@ -18,8 +57,18 @@ const GIVEN: u8 = 2;
 
 impl ExternalEvents for Sqlite {
     fn put(&self, event: NewEvent, most: usize) -> Answer<'_, Put> {
+        self.kept.add(event.tenant, &event.event_type);
         let sealing = self.sealing.clone();
         self.write(move |transaction| put(transaction, &sealing, &event, most))
+    }
+
+    fn get(&self, tenant: TenantId, id: String) -> Answer<'_, Option<EventRow>> {
+        let sealing = self.sealing.clone();
+        self.read(move |connection| get(connection, &sealing, tenant, &id))
+    }
+
+    fn may_keep(&self, tenant: TenantId, event_type: &str) -> bool {
+        self.kept.has(tenant, event_type)
     }
 
     fn kept(
@@ -74,10 +123,13 @@ fn put(
     new: &NewEvent,
     most: usize,
 ) -> rusqlite::Result<Put> {
-    let sql = format!("{EVENT} WHERE tenant = $1 AND id = $2");
-    let known =
-        transaction.prepare_cached(&sql)?.query_row((new.tenant.0, &new.id), |row| event(row, sealing));
-    if let Some(known) = known.optional()? {
+    // One whose time is over is as good as forgotten.
+    transaction
+        .prepare_cached(
+            "DELETE FROM external_events WHERE tenant = $1 AND id = $2 AND expires_at <= $3 AND state <> 1",
+        )?
+        .execute((new.tenant.0, &new.id, new.at))?;
+    if let Some(known) = get(transaction, sealing, new.tenant, &new.id)? {
         return Ok(Put::Known(known));
     }
     let kept: usize = transaction
@@ -107,6 +159,16 @@ fn put(
             KEPT,
         ))?;
     Ok(Put::New)
+}
+
+fn get(
+    connection: &Connection,
+    sealing: &Sealing,
+    tenant: TenantId,
+    id: &str,
+) -> rusqlite::Result<Option<EventRow>> {
+    let sql = format!("{EVENT} WHERE tenant = $1 AND id = $2");
+    connection.prepare_cached(&sql)?.query_row((tenant.0, id), |row| event(row, sealing)).optional()
 }
 
 fn kept(

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::queue::Queue;
 use super::reader::Readers;
-use super::{Sqlite, admin, deliveries, migrate, webhooks, writer};
+use super::{Sqlite, admin, deliveries, external, migrate, webhooks, writer};
 use crate::sealing::Unopened;
 use crate::{Error, Sealing};
 
@@ -105,12 +105,13 @@ impl Sqlite {
         let mut connection = connect_writer(options, &file)?;
         let boot = admin::begin_boot(&mut connection).map_err(|error| explain(&file, &error))?;
         let wanted = webhooks::begin(&mut connection).map_err(|error| explain(&file, &error))?;
+        let kept = external::KeptTypes::read(&connection);
         let readers = connect_readers(options, &file)?;
         for connection in readers.iter().chain([&connection]) {
             fold_at_close(connection, true).map_err(|error| explain(&file, &error))?;
         }
         let readers = Readers::new(readers, file.clone());
-        Ok(Self::start(connection, Arc::new(wanted), boot, readers, lock, options))
+        Ok(Self::start(connection, (Arc::new(wanted), kept), boot, readers, lock, options))
     }
 
     /// The writer's connection to a data directory, with nothing around it: for a bench that wants to know what
@@ -153,6 +154,7 @@ impl Sqlite {
             threads,
             uncut: Arc::default(),
             wanted: Arc::default(),
+            kept: external::KeptTypes::default(),
             sealing,
             _lock: None,
         })
@@ -160,7 +162,7 @@ impl Sqlite {
 
     fn start(
         connection: Connection,
-        wanted: Arc<deliveries::Wanted>,
+        (wanted, kept): (Arc<deliveries::Wanted>, external::KeptTypes),
         boot: u64,
         readers: Arc<Readers>,
         lock: File,
@@ -194,6 +196,7 @@ impl Sqlite {
             threads: Mutex::new(threads),
             uncut: Arc::new(true.into()),
             wanted,
+            kept,
             sealing: options.sealing.clone(),
             _lock: Some(lock),
         }

@@ -259,6 +259,29 @@ fn an_event_is_told_once_to_all_who_wait() {
     assert_eq!(recorded(&server, &run)["resumeValue"]["eventPayload"], json!({ "order": "A1" }));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_early_event_is_kept_as_long_as_the_server_was_told() {
+    let site = asking();
+    let server = site.start(&["--test-clock", "--event-retention", "1m"]);
+    let payload = json!({ "order": "A1" }).to_string();
+    let send = |id: &str| {
+        let output = server.cli(&["event", "send", "order.paid", "--id", id, "--payload", &payload]);
+        assert!(stderr(&output).contains("it is kept"), "{output:?}");
+    };
+    send("late");
+    server.advance(61_000).await;
+    let run = started(&server, "others");
+    server.settle().await;
+    let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(shown["interrupts"].as_array().unwrap().len(), 2, "its time was over: {shown:#}");
+    assert_eq!(code(&server.cli(&["run", "cancel", &run])), 0);
+    send("early");
+    server.advance(59_000).await;
+    let run = started(&server, "others");
+    let (_, page) = server.get(&format!("/v1/runs/{run}/events/poll?timeout=60&lastSequence=5")).await;
+    assert_eq!(page["events"][0]["type"], "interrupt.resolved", "{page:#}");
+}
+
 /// A server that shows a run with an open gate, loses its first answer to a post, and gives the second. It tells under
 /// which keys it was asked.
 fn forgetful() -> (String, mpsc::Receiver<String>) {

@@ -389,9 +389,9 @@ async fn another_tenant_can_not_be_named() {
 }
 
 #[tokio::test]
-async fn what_is_not_supported_yet_is_refused_by_name() {
+async fn what_can_not_be_used_is_refused_by_name() {
     let door = Door::new();
-    for (field, value) in [("callbackUrl", "https://example.com/"), ("configurable", "x"), ("scopeId", "")] {
+    for (field, value) in [("callbackUrl", "http://example.com/"), ("configurable", "x"), ("scopeId", "")] {
         let mut body = json!({ "workflowId": "noop" });
         body[field] = json!(value);
         door.refuses_field(&body.to_string(), field).await;

@@ -31,6 +31,24 @@ async fn what_a_client_needs_is_told_to_anybody() {
 }
 
 #[tokio::test]
+async fn what_interrupts_can_do_is_told_and_what_they_can_not_is_not() {
+    let site = site();
+    let server = site.start(&[]);
+    let document = told(&server).await;
+    assert_eq!(document["supportedEnvelopes"], json!(["clarification.request"]));
+    assert_eq!(document["schemaVersions"], json!({ "clarification.request": 1 }));
+    let expected = json!({
+        "profiles": [
+            "openwop-interrupt-auth-required", "openwop-interrupt-external-event", "openwop-interrupt-cascade-cancel",
+        ],
+        "signedCallbackTokens": true,
+        "externalEventRetentionSeconds": abide_engine::limits::EVENT_KEPT_MS / 1000,
+    });
+    assert_eq!(document["extensions"]["interrupts"], expected);
+    assert!(!document.to_string().contains("quorum"), "{document}");
+}
+
+#[tokio::test]
 async fn the_workflows_of_the_folder_are_named_and_pushed_ones_are_not() {
     let site = site();
     let server = site.start(&[]);

@@ -9,7 +9,6 @@ async fn an_unknown_path_is_not_found_with_or_without_a_key() {
     let site = site();
     let server = site.start(&[]);
     for path in [
-        "/",
         "/v1",
         "/v1/",
         "/v1/runs/",

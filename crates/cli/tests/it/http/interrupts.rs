@@ -2,6 +2,7 @@
 
 mod asked;
 mod by_run;
+mod elsewhere;
 mod inbox;
 mod race;
 mod status;

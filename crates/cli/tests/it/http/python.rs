@@ -23,6 +23,9 @@ const OFFERED: &[&str] = &[
     "create_annotation",
     "discovery_capabilities",
     "discovery_openapi",
+    "interrupts_inspect_by_token",
+    "interrupts_resolve_by_run",
+    "interrupts_resolve_by_token",
     "list_annotations",
     "runs_bulk_cancel",
     "runs_cancel",
@@ -46,6 +49,8 @@ async fn every_method_of_the_client_works_or_gets_the_documented_refusal() {
     let mut report = node("report", "core.transform", config, json!({}), json!({}));
     report["artifactType"] = json!("report");
     push(&server, &workflow("reporter", &[report], &[], json!([]))).await;
+    let gate = node("gate", "core.approvalGate", json!({ "title": "Release?" }), json!({}), json!({}));
+    push(&server, &workflow("review", &[gate], &[], json!([]))).await;
     let mut command = python("python");
     command.arg(crate::support::repository().join("tests/python/openwop_methods.py"));
     command.env("ABIDE_URL", &server.url).env("ABIDE_API_KEY", &server.key);

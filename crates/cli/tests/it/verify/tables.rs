@@ -47,13 +47,49 @@ const CHANGES: &[&str] = &[
     "INSERT INTO claims VALUES (1, 'keeps', 'other', randomblob(16))",
 ];
 
+/// The same of what waits for an answer. There is one such run.
+const ASKED: &[&str] = &[
+    "UPDATE interrupts SET tenant = 2",
+    "UPDATE interrupts SET run = randomblob(16)",
+    "UPDATE interrupts SET id = zeroblob(18)",
+    "UPDATE interrupts SET node = 'other'",
+    "UPDATE interrupts SET kind = 'custom'",
+    "UPDATE interrupts SET title = 'other'",
+    "UPDATE interrupts SET event_type = 'other'",
+    "UPDATE interrupts SET keys = '[]'",
+    "UPDATE interrupts SET sought = zeroblob(16)",
+    "UPDATE interrupts SET custom_kind = 'other'",
+    "UPDATE interrupts SET approvers = '[\"eve\"]'",
+    "UPDATE interrupts SET requested_at = requested_at - 1",
+    "UPDATE interrupts SET deadline = NULL",
+    "DELETE FROM interrupts",
+    "INSERT INTO interrupts SELECT tenant, ?1, id, node, kind, title, event_type, keys, sought, custom_kind, approvers,
+        requested_at, deadline FROM interrupts",
+    "UPDATE interrupt_counts SET open = 2",
+    "UPDATE interrupt_counts SET tenant = 2",
+    "UPDATE interrupt_counts SET kind = 'custom'",
+    "DELETE FROM interrupt_counts",
+    "INSERT INTO interrupt_counts VALUES (1, 'custom', 1)",
+];
+
+/// A workflow that waits for an event.
+fn asks() -> Value {
+    let data = json!({ "eventType": "order.paid", "correlation": { "order": 7 } });
+    let config = json!({ "kind": "external-event", "data": data, "timeoutMs": HOUR_MS });
+    workflow("asks", &[node("ask", "core.interrupt", config, json!({}), json!({}))], &[], json!([]))
+}
+
 #[tokio::test]
 async fn every_column_that_follows_from_a_journal_is_compared_with_it() {
     let data = Data::new().await;
+    let server = data.site.workflow(&asks()).start(&["--test-clock"]);
+    server.start_run("asks", json!({})).await;
+    assert!(server.stop().success());
+    assert_eq!(data.verify(), (0, json!([])));
     let file = data.site.data().join("abide.db");
     let clean = std::fs::read(&file).unwrap();
     let mut unnoticed = Vec::new();
-    for change in CHANGES {
+    for change in CHANGES.iter().chain(ASKED) {
         std::fs::write(&file, &clean).unwrap();
         data.damage(&data.kept, change);
         data.site.database().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();

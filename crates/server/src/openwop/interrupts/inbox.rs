@@ -120,7 +120,7 @@ pub(crate) async fn inbox(
     let Query(wanted) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     let now = app.engine().clock().now();
     let asked = asked(wanted, &principal, now)?;
-    let inbox = app.engine().store().inbox();
+    let inbox = app.engine().inbox();
     let page = inbox.list(asked).await?;
     let counted = inbox.counts(principal.tenant).await?;
     let counts = Counts {

@@ -54,7 +54,8 @@ pub(crate) async fn answer_by_token(
 ) -> Result<Response> {
     let (key, id) = held.names();
     if held.0.intent != Intent::Resolve {
-        let message = "this link is good to look, not to answer; ask for one from somebody who may answer";
+        let message =
+            "this link is good to look, not to answer; answer with a key that has approvals:respond";
         return Err(ApiError::new("forbidden", message));
     }
     // Whoever has a link speaks for whom it was made for, and for nobody else.

@@ -250,3 +250,28 @@ async fn sensitive_questions_and_answers_are_masked_outward_and_reach_the_node()
     assert!(!snapshot.to_string().contains(SECRET), "{snapshot}");
     assert!(!json!(events_in(&server, &run, "debug").await).to_string().contains(SECRET));
 }
+
+#[tokio::test]
+async fn webhooks_hear_of_questions_and_answers_and_get_no_token() {
+    let receiver = crate::receiver::Receiver::start().await;
+    let site = Site::new();
+    let allow = crate::receiver::ALLOW;
+    let server = site.start(&["--test-clock", allow[0], allow[1]]);
+    let events = ["interrupt.requested", "node.suspended", "approval.received", "interrupt.resolved"];
+    let (status, body) = server.post("/v1/webhooks", &json!({ "url": receiver.url, "events": events })).await;
+    assert_eq!(status, StatusCode::CREATED, "{body}");
+    push(&server, &review(&json!({}))).await;
+    let run = server.start_run("review", json!({})).await;
+    let token = token(&server, &run).await;
+    resolve(&server, &run, &accept()).await;
+    let posts = receiver.await_posts(4).await;
+    let told: Vec<Value> = posts.iter().map(|post| post.json()["event"].clone()).collect();
+    assert_eq!(types(&told), events);
+    let recorded = server.events(&run).await;
+    for event in &told {
+        assert!(recorded.contains(event), "{event}");
+    }
+    let all: Vec<u8> = posts.iter().flat_map(|post| post.body.clone()).collect();
+    let mac = token.split_once('.').unwrap().1;
+    assert!(!String::from_utf8(all).unwrap().contains(mac));
+}

@@ -1,0 +1,44 @@
+//! Tokens for those who are told that an interrupt waits, made when they are told.
+
+use std::sync::Arc;
+
+use abide_engine::{Asked, Minted};
+
+use crate::keyring::Keyring;
+use crate::token::{Intent, Lifetime, Minter, Token};
+
+/// Who answers with such a token.
+const SUBJECT: &str = "system:callback";
+
+/// Makes tokens for callbacks.
+pub struct CallbackMinter {
+    minter: Minter,
+    public_url: String,
+}
+
+impl CallbackMinter {
+    /// One that signs with a keyring. Whoever is told reaches this server under `public_url`.
+    pub fn new(keyring: Arc<Keyring>, public_url: &str) -> Self {
+        let public_url = public_url.trim_end_matches('/').to_owned();
+        Self { minter: Minter::new(keyring), public_url }
+    }
+}
+
+impl abide_engine::Minter for CallbackMinter {
+    fn mint(&self, asked: &Asked<'_>) -> Minted {
+        let lifetime =
+            Lifetime { deadline: asked.deadline, configured: asked.token_ms, ..Lifetime::default() };
+        let expires_at = lifetime.of_notice(asked.at);
+        let token = self.minter.mint(&Token {
+            tenant: asked.key.tenant,
+            run: asked.key.id,
+            node: asked.node.to_owned(),
+            interrupt: asked.id,
+            expires_at,
+            intent: Intent::Resolve,
+            sub: SUBJECT.to_owned(),
+        });
+        let url = format!("{}/v1/interrupts/{token}", self.public_url);
+        Minted { token, url, expires_at }
+    }
+}

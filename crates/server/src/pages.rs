@@ -1,0 +1,71 @@
+//! Pages for a browser: sign in, see what waits for an answer, answer it.
+//!
+//! They are made here, as whole pages and forms; there is no script in them. What they show and do goes through the
+//! functions that the HTTP API goes through, so a page can do nothing that a request could not. They are not
+//! operations of that API: they have their own gate, which knows people by a cookie and answers in HTML.
+//!
+//! | what | where |
+//! |---|---|
+//! | who is let in, and what every page says to browsers | `gate.rs` |
+//! | a signed cookie in the place of a session's table | `session.rs`, `sign_in.rs` |
+//! | what a form brought, and that it was one of ours | `form.rs`, `origin.rs` |
+//! | what waits, and one of it | `inbox.rs`, `answer.rs` |
+//! | where that comes from, and what a page shows of it | `source.rs`, `view.rs`, `words.rs` |
+//! | fields of a form from questions and their schemas, and back | `questions.rs` |
+//! | pages that say no | `refusal.rs` |
+//! | HTML, whose every value is escaped by the template | `../templates/` |
+
+mod answer;
+mod form;
+mod gate;
+mod html;
+mod inbox;
+mod origin;
+mod questions;
+mod refusal;
+mod session;
+mod sign_in;
+mod source;
+mod view;
+mod words;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::header;
+use axum::middleware;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{MethodRouter, get, post};
+
+use crate::app::App;
+use gate::{Door, Lets};
+
+/// Where people begin.
+const HOME: &str = "/inbox";
+
+const STYLE: &str = include_str!("../templates/style.css");
+
+/// The pages, each behind its door.
+pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
+    let page = |route: &'static str, lets: Lets, handlers: MethodRouter<Arc<App>>| {
+        let door = Door { app: app.clone(), lets, route };
+        Router::new().route(route, handlers.layer(middleware::from_fn_with_state(door, gate::pass)))
+    };
+    Router::new()
+        .merge(page("/", Lets::Anybody, get(home)))
+        .merge(page("/style.css", Lets::Anybody, get(style)))
+        .merge(page("/sign-in", Lets::Anybody, get(sign_in::show).post(sign_in::enter)))
+        .merge(page("/sign-out", Lets::Anybody, post(sign_in::leave)))
+        .merge(page("/inbox", Lets::SignedIn, get(inbox::show)))
+        .merge(page("/inbox/{runId}/{interruptId}", Lets::SignedIn, get(answer::show).post(answer::give)))
+}
+
+async fn home() -> Redirect {
+    Redirect::to(HOME)
+}
+
+async fn style() -> Response {
+    let headers =
+        [(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, "public, max-age=300")];
+    (headers, STYLE).into_response()
+}

@@ -1,0 +1,126 @@
+//! What stands before every page: is there a place, who is signed in, do they ask too often, and may they answer?
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::html::{self, Frame};
+use super::refusal::Refusal;
+use super::session::Session;
+use super::sign_in;
+use crate::admission::{Held, Place};
+use crate::app::App;
+use crate::auth::Principal;
+use crate::error::{ApiError, Result};
+use crate::outgoing;
+use crate::scope::Scope;
+use crate::trace::{self, Visit};
+
+/// Whom a page lets in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lets {
+    Anybody,
+    /// Those who signed in with a key that may answer.
+    SignedIn,
+}
+
+/// The door of one page.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) app: Arc<App>,
+    pub(super) lets: Lets,
+    /// Its path, as the table has it.
+    pub(super) route: &'static str,
+}
+
+/// Somebody who is signed in.
+#[derive(Clone)]
+pub(super) struct Visitor {
+    pub(super) principal: Principal,
+    pub(super) session: Session,
+}
+
+impl Visitor {
+    /// Who sent a request with these headers, if they are signed in.
+    pub(super) fn of(app: &App, headers: &HeaderMap) -> Option<Self> {
+        let now = app.engine().clock().now();
+        let (session, principal) = Session::of(headers, app.keys(), app.is_secure(), now)?;
+        Some(Self { principal, session })
+    }
+
+    /// The head of a page for them.
+    pub(super) fn frame(&self, app: &App, title: impl Into<String>) -> Frame {
+        let token = self.session.form_token(app.keys().keyring());
+        Frame { title: title.into(), visitor: Some((self.principal.name.clone(), token)) }
+    }
+}
+
+/// The door has let them in before any handler runs.
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> super::refusal::Result<Self> {
+        let known = parts.extensions.get::<Self>().cloned();
+        known.ok_or_else(|| ApiError::internal(&"a page without a door asked who is there").into())
+    }
+}
+
+/// Lets a request through to its page, or answers it.
+pub(super) async fn pass(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let visit = trace::visit(&request);
+    visit.came_to(door.route);
+    let mut response = match door.admit(request.headers(), &visit) {
+        Ok((None, _)) if door.lets == Lets::SignedIn => to_sign_in(request.uri()),
+        Ok((visitor, place)) => {
+            let tenant = visitor.as_ref().map(|visitor| visitor.principal.tenant);
+            if let Some(visitor) = visitor {
+                request.extensions_mut().insert(visitor);
+            }
+            let held = Held::new(place, door.app.admission().room(tenant));
+            request.extensions_mut().insert(held.clone());
+            let response = next.run(request).await;
+            outgoing::hold(held.without_room(), response, || true)
+        }
+        Err(refused) => Refusal::from(refused).into_response(),
+    };
+    html::guard(response.headers_mut());
+    response
+}
+
+impl Door {
+    /// Who comes, and the place they have.
+    fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(Option<Visitor>, Place)> {
+        let mut place = self.app.admission().enter(false)?;
+        if self.lets == Lets::Anybody {
+            return Ok((None, place));
+        }
+        let visitor = Visitor::of(&self.app, headers);
+        if let Some(Visitor { principal, .. }) = &visitor {
+            visit.is_of(principal);
+            self.app.limiter().take(principal, self.app.engine().clock().now())?;
+            check_scope(principal)?;
+            place.belong_to(principal.tenant)?;
+        }
+        Ok((visitor, place))
+    }
+}
+
+/// Whether somebody may answer at all.
+pub(super) fn check_scope(principal: &Principal) -> Result<()> {
+    let scope = Scope::ApprovalsRespond;
+    if principal.scopes.allow(scope) {
+        return Ok(());
+    }
+    let message = format!("This key does not have the scope '{scope}'. Sign in with one that has.");
+    Err(ApiError::new("forbidden", message).with("scopeRequired", scope.name()))
+}
+
+/// Signing in leads back to the page that was asked for.
+fn to_sign_in(uri: &Uri) -> Response {
+    let wanted = uri.path_and_query().map_or("", |wanted| wanted.as_str());
+    Redirect::to(&sign_in::path_to(wanted)).into_response()
+}

@@ -1,0 +1,153 @@
+//! Where pages get what they show, and where answers go.
+
+use abide_core::{
+    Answerer, Event, InterruptId, InterruptKind, Json, Key, Millis, NodeEvent, Rejection, Run, RunId, event,
+};
+use abide_engine::Error as EngineError;
+use abide_store::{InboxQuery, InterruptRow};
+use serde_json::Value;
+
+use super::view::{Asked, Closing, InboxPage, InboxRow};
+use crate::app::App;
+use crate::auth::Principal;
+use crate::error::{ApiError, Result};
+use crate::limits;
+use crate::openwop::interrupts::{self, Given, Way};
+
+/// Which part of the list is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Filter {
+    pub(super) kind: Option<InterruptKind>,
+    pub(super) title: Option<String>,
+    pub(super) cursor: Option<String>,
+}
+
+/// What waits in a tenant, oldest first.
+pub(super) async fn inbox(app: &App, who: &Principal, filter: &Filter) -> Result<InboxPage> {
+    let wrong = |_| ApiError::invalid("cursor", "This page of the inbox is no more. Begin with the first.");
+    let query = InboxQuery {
+        kind: filter.kind,
+        title: filter.title.clone(),
+        after: filter.cursor.as_deref().map(str::parse).transpose().map_err(wrong)?,
+        ..InboxQuery::of(who.tenant, limits::INBOX_PAGE_MAX)
+    };
+    let inbox = app.engine().store().inbox();
+    let page = inbox.list(query).await?;
+    let by_kind = inbox.counts(who.tenant).await?;
+    Ok(InboxPage {
+        rows: page.rows.into_iter().map(row).collect(),
+        next: page.next.map(|next| next.to_string()),
+        total: by_kind.iter().map(|(_, open)| open).sum(),
+        by_kind,
+    })
+}
+
+fn row(row: InterruptRow) -> InboxRow {
+    let open = row.open;
+    InboxRow {
+        run: row.run.to_string(),
+        id: open.id.to_string(),
+        workflow: row.workflow.to_string(),
+        node: open.node.to_string(),
+        kind: open.kind,
+        title: open.title,
+        requested_at: open.requested_at,
+        deadline: open.deadline,
+    }
+}
+
+/// An interrupt of a run, open or not.
+pub(super) async fn find(app: &App, who: &Principal, run: &str, id: &str) -> Result<Asked> {
+    let (Ok(run), Ok(id)) = (run.parse::<RunId>(), id.parse::<InterruptId>()) else {
+        return Err(nothing());
+    };
+    let key = run.of(who.tenant);
+    let seen = app.engine().read(key, |run| open(run, id)).await.map_err(|error| match error {
+        EngineError::RunNotFound(_) => nothing(),
+        other => other.into(),
+    })?;
+    match seen {
+        Ok(asked) => Ok(asked),
+        Err((_, Rejection::NoSuchInterrupt)) => Err(nothing()),
+        Err((workflow, _)) => Ok(Asked { workflow, ..past(app, key, id).await? }),
+    }
+}
+
+fn nothing() -> ApiError {
+    ApiError::new("interrupt_not_found", "There is no such question. Check the link that you followed.")
+}
+
+/// An open interrupt; or the workflow, and why it is not open.
+fn open(run: &Run, id: InterruptId) -> std::result::Result<Asked, (String, Rejection)> {
+    let workflow = run.graph().workflow_id.to_string();
+    match run.check_open_interrupt(id) {
+        Ok(open) => {
+            let node = run.interrupted_node(open);
+            Ok(Asked { workflow, ..asked(run.key(), node, &open.requested, open.at) })
+        }
+        Err(rejection) => Err((workflow, rejection)),
+    }
+}
+
+/// What was asked. Its workflow is not known here.
+fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis) -> Asked {
+    let value = |json: &Json| json.parse::<Value>().unwrap_or_default();
+    Asked {
+        run: key.id.to_string(),
+        id: requested.interrupt_id.to_string(),
+        workflow: String::new(),
+        node: node.to_owned(),
+        kind: requested.kind,
+        data: value(&requested.data),
+        is_sensitive: requested.sensitive,
+        resume_schema: requested.resume_schema.as_ref().map(value),
+        requested_at: at,
+        deadline: requested.timeout_ms.map(|ms| at.saturating_add(ms)),
+        closing: None,
+    }
+}
+
+/// An interrupt that is closed, from the journal: a run itself does not keep who closed what. The journal is read from
+/// where it was asked for, and not without end: nearly all are closed soon after, as events go.
+async fn past(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
+    let mut found: Option<Asked> = None;
+    let (mut from, mut read) = (id.sequence(), 0);
+    while read < limits::CLOSING_EVENTS_MAX {
+        let records = app.engine().events(key, from, limits::POLL_EVENTS_MAX).await?;
+        let Some(last) = records.last() else { break };
+        (from, read) = (last.sequence + 1, read + records.len());
+        for record in &records {
+            match (record.event(), &mut found) {
+                (Ok(Event::Node { node, event: NodeEvent::InterruptRequested(requested) }), None)
+                    if requested.interrupt_id == id =>
+                {
+                    found = Some(asked(key, &node, &requested, record.at));
+                }
+                (Ok(Event::Node { event: NodeEvent::InterruptResolved(resolved), .. }), Some(found))
+                    if resolved.interrupt_id == id =>
+                {
+                    let value = resolved.resume_value.filter(|_| !resolved.sensitive);
+                    let closing = Closing {
+                        outcome: resolved.outcome.name().to_owned(),
+                        reason: resolved.reason,
+                        by: Some(resolved.resolved_by),
+                        at: Some(record.at),
+                        value: value.and_then(|value| value.parse().ok()),
+                    };
+                    return Ok(Asked { closing: Some(closing), ..found.clone() });
+                }
+                _ => {}
+            }
+        }
+    }
+    let unknown = Closing { outcome: "resolved".to_owned(), reason: None, by: None, at: None, value: None };
+    found.map(|found| Asked { closing: Some(unknown), ..found }).ok_or_else(nothing)
+}
+
+/// Answers an interrupt, as every way of answering does.
+pub(super) async fn resolve(app: &App, who: &Principal, asked: &Asked, value: Value) -> Result<()> {
+    let (Ok(run), Ok(id)) = (asked.run.parse::<RunId>(), asked.id.parse()) else { return Err(nothing()) };
+    let by = Answerer { principal: who.name.clone(), may_act_for_others: who.act_as };
+    let given = Given { key: run.of(who.tenant), id, value: Json::of(&value), by, way: Way::Key };
+    interrupts::resolve(app, given, None).await.map(|_| ())
+}

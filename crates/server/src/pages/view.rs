@@ -1,0 +1,156 @@
+//! What pages show: plain data, whoever it comes from.
+
+use abide_core::{InterruptKind, Millis};
+use serde_json::Value;
+
+use super::words;
+use crate::limits;
+use crate::time::rfc3339;
+
+/// An open interrupt, as the list has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct InboxRow {
+    pub(super) run: String,
+    pub(super) id: String,
+    pub(super) workflow: String,
+    pub(super) node: String,
+    pub(super) kind: InterruptKind,
+    pub(super) title: String,
+    pub(super) requested_at: Millis,
+    pub(super) deadline: Option<Millis>,
+}
+
+impl InboxRow {
+    /// Where it is answered.
+    pub(super) fn link(&self) -> String {
+        format!("/inbox/{}/{}", self.run, self.id)
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        words::kind(self.kind)
+    }
+
+    pub(super) fn asked_at(&self) -> String {
+        rfc3339(self.requested_at)
+    }
+}
+
+/// A page of the list, and how much there is in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct InboxPage {
+    pub(super) rows: Vec<InboxRow>,
+    pub(super) next: Option<String>,
+    pub(super) total: u64,
+    pub(super) by_kind: Vec<(InterruptKind, u64)>,
+}
+
+/// An interrupt, as the answer page has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    pub(super) run: String,
+    pub(super) id: String,
+    pub(super) workflow: String,
+    pub(super) node: String,
+    pub(super) kind: InterruptKind,
+    pub(super) data: Value,
+    /// Whether the data is only for those who may answer.
+    pub(super) is_sensitive: bool,
+    pub(super) resume_schema: Option<Value>,
+    pub(super) requested_at: Millis,
+    pub(super) deadline: Option<Millis>,
+    /// How it ended, if it has.
+    pub(super) closing: Option<Closing>,
+}
+
+/// A line of what is known about an interrupt.
+pub(super) struct Fact {
+    pub(super) name: &'static str,
+    pub(super) text: String,
+    /// The moment that it is about, for machines.
+    pub(super) time: Option<String>,
+}
+
+/// How an interrupt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Closing {
+    pub(super) outcome: String,
+    pub(super) reason: Option<String>,
+    /// Who and when, if that is known.
+    pub(super) by: Option<String>,
+    pub(super) at: Option<Millis>,
+    /// The answer, if there was one and it may be shown.
+    pub(super) value: Option<Value>,
+}
+
+impl Asked {
+    /// Where it is answered.
+    pub(super) fn link(&self) -> String {
+        format!("/inbox/{}/{}", self.run, self.id)
+    }
+
+    /// A text of its data.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.data[name].as_str().filter(|text| !text.is_empty())
+    }
+
+    /// What to call it.
+    pub(super) fn title(&self) -> String {
+        let first_question = || self.data["questions"][0]["question"].as_str();
+        let named = ["title", "eventType", "customKind", "prompt"].iter().find_map(|name| self.text(name));
+        named.or_else(first_question).unwrap_or_else(|| words::kind(self.kind)).to_owned()
+    }
+
+    /// What is known about it, line by line.
+    pub(super) fn facts(&self, now: Millis) -> Vec<Fact> {
+        let plain = |name, text: &str| Fact { name, text: text.to_owned(), time: None };
+        let timed = |name, text, at| Fact { name, text, time: Some(rfc3339(at)) };
+        let due = |at| timed("Due", format!("{} ({})", words::due(at, now), words::moment(at)), at);
+        let asked = timed("Asked", words::ago(self.requested_at, now), self.requested_at);
+        let mut facts = vec![plain("Kind", words::kind(self.kind)), asked];
+        facts.extend(self.deadline.filter(|_| self.closing.is_none()).map(due));
+        facts.extend([plain("Workflow", &self.workflow), plain("Node", &self.node), plain("Run", &self.run)]);
+        facts
+    }
+
+    /// Who may decide; nobody named means everybody who may answer.
+    pub(super) fn approvers(&self) -> Vec<&str> {
+        let listed = self.data["approversList"].as_array().map(Vec::as_slice).unwrap_or_default();
+        listed.iter().filter_map(Value::as_str).collect()
+    }
+}
+
+/// A value to look at: text as it is, anything else as JSON, and not more than anybody reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Excerpt {
+    pub(super) text: String,
+    /// Whether something is missing.
+    pub(super) is_cut: bool,
+}
+
+impl Excerpt {
+    pub(super) fn of(value: &Value) -> Self {
+        let mut text = match value {
+            Value::String(text) => text.clone(),
+            other => format!("{other:#}"),
+        };
+        let is_cut = text.len() > limits::SHOWN_BYTES_MAX;
+        text.truncate(text.floor_char_boundary(limits::SHOWN_BYTES_MAX));
+        Self { text, is_cut }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_shown_up_to_a_bound() {
+        let shown = Excerpt::of(&json!({ "a": [1] }));
+        assert_eq!(shown, Excerpt { text: "{\n  \"a\": [\n    1\n  ]\n}".to_owned(), is_cut: false });
+        assert_eq!(Excerpt::of(&json!("as it is")).text, "as it is");
+        let long = Excerpt::of(&json!("ä".repeat(limits::SHOWN_BYTES_MAX)));
+        assert!(long.is_cut && long.text.len() <= limits::SHOWN_BYTES_MAX && long.text.ends_with('ä'));
+    }
+}

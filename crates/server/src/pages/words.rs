@@ -1,0 +1,73 @@
+//! Times and kinds in words.
+
+use abide_core::{InterruptKind, Millis};
+
+const MINUTE: Millis = 60_000;
+const HOUR: Millis = 60 * MINUTE;
+const DAY: Millis = 24 * HOUR;
+
+/// How long something takes or took, as roughly as people say it: "3 h".
+pub(super) fn span(ms: Millis) -> String {
+    match ms.max(0) {
+        ms if ms < MINUTE => format!("{} s", ms / 1000),
+        ms if ms < 2 * HOUR => format!("{} min", ms / MINUTE),
+        ms if ms < 2 * DAY => format!("{} h", ms / HOUR),
+        ms => format!("{} d", ms / DAY),
+    }
+}
+
+/// How long ago something was.
+pub(super) fn ago(at: Millis, now: Millis) -> String {
+    format!("{} ago", span(now.saturating_sub(at)))
+}
+
+/// When something is due.
+pub(super) fn due(at: Millis, now: Millis) -> String {
+    if at <= now { "now".to_owned() } else { format!("in {}", span(at.saturating_sub(now))) }
+}
+
+/// A moment, to the minute, in UTC: "2026-01-05 09:30 UTC".
+pub(super) fn moment(at: Millis) -> String {
+    let known = jiff::Timestamp::from_millisecond(at);
+    known.map_or_else(|_| crate::time::rfc3339(at), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())
+}
+
+/// What a kind is called by people.
+pub(super) fn kind(kind: InterruptKind) -> &'static str {
+    match kind {
+        InterruptKind::Approval => "Approval",
+        InterruptKind::Clarification => "Clarification",
+        InterruptKind::ExternalEvent => "External event",
+        InterruptKind::Custom => "Custom",
+        InterruptKind::ConversationStart => "Start of a conversation",
+        InterruptKind::ConversationExchange => "Turn in a conversation",
+        InterruptKind::ConversationClose => "End of a conversation",
+        InterruptKind::LowConfidence => "Low confidence",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_people_tell_them() {
+        let cases = [
+            (-5, "0 s"),
+            (59_999, "59 s"),
+            (MINUTE, "1 min"),
+            (119 * MINUTE, "119 min"),
+            (3 * HOUR, "3 h"),
+            (47 * HOUR, "47 h"),
+            (60 * HOUR, "2 d"),
+            (Millis::MAX, "106751991167 d"),
+        ];
+        for (ms, expected) in cases {
+            assert_eq!(span(ms), expected);
+        }
+        assert_eq!((due(5, 5), due(HOUR, 0)), ("now".to_owned(), "in 60 min".to_owned()));
+        assert_eq!(ago(Millis::MIN, Millis::MAX), "106751991167 d ago");
+        assert_eq!(moment(1_763_222_400_123), "2025-11-15 16:00 UTC");
+        assert!(!moment(Millis::MAX).is_empty());
+    }
+}
