@@ -130,6 +130,11 @@ impl App {
         self.options.public_url.as_deref()
     }
 
+    /// A path of this server for whoever is elsewhere; the path alone, if the operator does not say where the server is.
+    pub(crate) fn link(&self, path: &str) -> String {
+        format!("{}{path}", self.public_url().unwrap_or_default().trim_end_matches('/'))
+    }
+
     /// Whether people reach the server over TLS.
     pub(crate) fn is_secure(&self) -> bool {
         self.public_url().is_some_and(|url| url.starts_with("https://"))

@@ -29,6 +29,7 @@ fn everywhere() -> Vec<Operation> {
         events(),
         control(),
         interrupts(),
+        by_token(),
         annotations(),
         artifacts(),
         secrets(),
@@ -195,13 +196,12 @@ fn events() -> Vec<Operation> {
     ]
 }
 
+/// How an answer is refused whose question is closed, or never was.
+const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved"];
+
 fn interrupts() -> Vec<Operation> {
     use openwop::external_events::{ExternalEvent, Received, receive};
-    use openwop::interrupts::{
-        Inbox, Inspected, Resolved, ResumeWith, Wanted, Which, answer, answer_by_token, approve, inbox,
-        inspect,
-    };
-    const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved"];
+    use openwop::interrupts::{Inbox, Resolved, ResumeWith, Wanted, Which, answer, approve, inbox};
     vec![
         Operation::post(
             "/v1/runs/{runId}/interrupts/{nodeId}",
@@ -246,6 +246,13 @@ fn interrupts() -> Vec<Operation> {
         .answers::<Received>(200, "Those who waited have it, now or since it was told first.")
         .answers::<Received>(202, "It is kept.")
         .refuses(&["event_id_conflict", "events_full"]),
+    ]
+}
+
+/// What a token lets its holder do.
+fn by_token() -> Vec<Operation> {
+    use openwop::interrupts::{Inspected, Resolved, ResumeWith, answer_by_token, inspect};
+    vec![
         Operation::get(
             "/v1/interrupts/{token}",
             "inspectInterrupt",

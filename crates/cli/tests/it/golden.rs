@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Site, chain, node, verify, workflow};
 
+mod asks;
+
 /// Where the frozen directories lie.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
@@ -34,21 +36,24 @@ async fn every_golden_directory_is_read_verified_and_finished() {
 async fn finish(file: &Path) {
     let site = Site::new();
     std::fs::create_dir(site.data()).unwrap();
+    put_keyring(&site);
     let connection = Connection::open(site.data().join("abide.db")).unwrap();
     connection.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
     drop(connection);
     let before = standing(&site);
     assert!(
-        before.iter().filter(|run| run.1 == "running").count() >= 4,
+        before.iter().filter(|run| under_way(&run.1)).count() >= 4,
         "{file:?} has parked runs: {before:?}"
     );
     // The first start brings an older schema up to date.
     let server = site.start(&["--test-clock"]);
     assert_eq!(verify(&site.data()), before.len() as u64);
-    let under_way = |was: &String| was == "running" || was == "paused";
     for (run, _) in before.iter().filter(|(_, was)| was == "paused") {
         let (status, resumed) = server.post(&format!("/v1/runs/{run}:resume"), &json!({})).await;
         assert!(status.is_success(), "{file:?} {run}: {resumed}");
+    }
+    for (run, _) in before.iter().filter(|(_, was)| was.starts_with("waiting-")) {
+        asks::answer_all(&server, run).await;
     }
     server.advance(400 * 24 * 3_600_000).await;
     // Waits that begin only now end within hours.
@@ -64,8 +69,24 @@ async fn finish(file: &Path) {
     if site.rows()["people"] > 0 {
         demand_host(&server, &before).await;
     }
+    if before.iter().any(|(_, was)| was.starts_with("waiting-")) {
+        asks::demand(&server).await;
+    }
     assert!(server.stop().success());
     assert_eq!(verify(&site.data()), site.rows()["aggregates"]);
+}
+
+fn under_way(was: &str) -> bool {
+    was == "running" || was == "paused" || was.starts_with("waiting-")
+}
+
+/// The keyring of the frozen directories: what they hide is there for everybody to see.
+fn put_keyring(site: &Site) {
+    use std::os::unix::fs::PermissionsExt;
+    let path = site.data().with_file_name("data.keyring");
+    let keyring = json!({ "version": 1, "keys": [{ "kid": 1, "secret": "0".repeat(64) }] });
+    std::fs::write(&path, keyring.to_string()).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// Demands what came with the third release: people, annotations, artifacts, webhooks, and scopes that are free again.
@@ -105,12 +126,12 @@ async fn finish_one(server: &crate::support::Server, run: &str) {
 /// Every run of a directory and how it stands.
 fn standing(site: &Site) -> Vec<(String, String)> {
     let connection = Connection::open(site.data().join("abide.db")).unwrap();
-    let names = ["pending", "running", "paused", "cancelling", "completed", "failed", "cancelled"];
+    let name = |code: u8| abide_core::Status::by_code(code).unwrap().name().to_owned();
     let mut statement = connection.prepare("SELECT id, status FROM aggregates ORDER BY id").unwrap();
     let rows = statement
         .query_map([], |row| {
             let id = abide_core::RunId::from_bytes(row.get(0)?);
-            Ok((id.to_string(), names[row.get::<_, usize>(1)?].to_owned()))
+            Ok((id.to_string(), name(row.get(1)?)))
         })
         .unwrap();
     rows.map(Result::unwrap).collect()
@@ -119,12 +140,14 @@ fn standing(site: &Site) -> Vec<(String, String)> {
 /// Makes the golden directory of a release: runs in every state that can be left on disk.
 async fn freeze(version: &str) {
     let site = Site::new();
-    for definition in definitions().into_iter().chain(graphs()) {
+    put_keyring(&site);
+    for definition in definitions().into_iter().chain(graphs()).chain(asks::definitions()) {
         site.workflow(&definition);
     }
     let server = site.start(&["--test-clock", "--allow-net", "127.0.0.0/8"]);
     freeze_graphs(&server).await;
     freeze_host(&server).await;
+    asks::freeze(&server).await;
     server.start_run("waits", json!({ "delayMs": 1000 })).await;
     server.start_run("waits", json!({ "delayMs": 86_400_000_i64, "note": "x".repeat(6000) })).await;
     server.start_run("fan", json!({})).await;

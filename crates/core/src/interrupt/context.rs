@@ -127,17 +127,20 @@ impl<'a> NodeContext<'a> {
         let key =
             ask.key.clone().unwrap_or_else(|| self.run.default_key(self.node, self.execution, self.calls));
         if let Some(answered) = self.run.state.answers.get(&key) {
+            check_sharing(&key, keyless, answered.only.is_some())?;
             check_same(&ask, &key, answered.kind, answered.resume_schema.as_ref())?;
             self.sensitive |= answered.sensitive;
             return answered.told();
         }
         if let Some((id, open)) = self.run.state.open.iter().find(|(_, open)| open.requested.key == key) {
             let asked = &open.requested;
+            check_sharing(&key, keyless, asked.keyless)?;
             check_same(&ask, &key, asked.kind, asked.resume_schema.as_ref())?;
             self.wanted.insert(key, Call::Join(*id));
             return Err(Stop::Suspended);
         }
-        if let Some(Call::Ask { ask: first, .. }) = self.wanted.get(&key) {
+        if let Some(Call::Ask { ask: first, keyless: own, .. }) = self.wanted.get(&key) {
+            check_sharing(&key, keyless, *own)?;
             check_same(&ask, &key, first.kind, first.resume_schema.as_ref())?;
             return Err(Stop::Suspended);
         }
@@ -148,29 +151,43 @@ impl<'a> NodeContext<'a> {
 
     /// Whether this may be asked now, and may be kept.
     fn check_room(&self, ask: &Ask) -> Result<(), Stop> {
-        let fail = |code: &str, message: String| Err(Stop::Failed(Failure::new(code, message)));
+        let fail = |failure: Failure| Err(Stop::Failed(failure));
         if let Some(unbuilt) = ask.unbuilt() {
-            return fail("capability_required", unbuilt.message);
+            return fail(Failure::new("capability_required", unbuilt.message));
         }
         let state = &self.run.state;
-        let open = state.open.len() + self.wanted.len();
+        let wanted = || {
+            self.wanted.values().filter_map(|call| match call {
+                Call::Ask { ask, key, .. } => Some((ask, key)),
+                Call::Join(_) => None,
+            })
+        };
+        let open = state.open.len() + wanted().count();
         if open >= limits::INTERRUPTS_OPEN_MAX {
             let most = limits::INTERRUPTS_OPEN_MAX;
-            return fail(
+            return fail(Failure::new(
                 "interrupt_limit",
                 format!("the run has {most} open interrupts, and may have no more"),
-            );
+            ));
         }
         let size = |json: Option<&Json>| json.map_or(0, |json| json.text().len());
+        let answered = state.answers.iter().map(|(key, answered)| {
+            key.len() + size(answered.value.as_ref()) + size(answered.resume_schema.as_ref())
+        });
+        let asked =
+            |key: &str, data: &Json, schema: Option<&Json>| key.len() + data.text().len() + size(schema);
+        let open = state.open.values().map(|open| {
+            let requested = &open.requested;
+            asked(&requested.key, &requested.data, requested.resume_schema.as_ref())
+        });
+        let now = wanted().map(|(ask, key)| asked(key, &ask.data, ask.resume_schema.as_ref()));
         let bytes: usize =
-            state.answers.values().map(|answered| size(answered.value.as_ref())).sum::<usize>()
-                + state.open.values().map(|open| open.requested.data.text().len()).sum::<usize>()
-                + ask.data.text().len();
+            answered.chain(open).chain(now).sum::<usize>() + asked("", &ask.data, ask.resume_schema.as_ref());
         if bytes > limits::INTERRUPTS_BYTES_MAX {
             let most = limits::INTERRUPTS_BYTES_MAX;
             let message =
                 format!("the run's questions and answers would have {bytes} bytes; {most} are allowed");
-            return fail("interrupt_limit", message);
+            return fail(Failure::new("interrupt_limit", message));
         }
         Ok(())
     }
@@ -179,17 +196,18 @@ impl<'a> NodeContext<'a> {
 impl Answered {
     /// What the node that asks for it gets.
     fn told(&self) -> Result<Json, Stop> {
-        let fail = |code: &str, message: &str| Err(Stop::Failed(Failure::new(code, message)));
+        let fail = |failure: Failure| Err(Stop::Failed(failure));
         match (self.outcome, &self.value) {
             (Resolution::Resolved | Resolution::Rejected, Some(value)) => Ok(value.clone()),
-            (Resolution::Cancelled, _) => {
-                fail("interrupt_cancelled", "the run ended before anybody answered (InterruptCancelledError)")
-            }
-            _ if self.kind == InterruptKind::Approval => fail(
+            (Resolution::Cancelled, _) => fail(Failure::new(
+                "interrupt_cancelled",
+                "the run ended before anybody answered (InterruptCancelledError)",
+            )),
+            _ if self.kind == InterruptKind::Approval => fail(Failure::new(
                 "approval_timeout",
                 "nobody decided in time, which counts as a rejection (InterruptTimeoutError)",
-            ),
-            _ => fail("interrupt_timeout", "nobody answered in time (InterruptTimeoutError)"),
+            )),
+            _ => fail(Failure::new("interrupt_timeout", "nobody answered in time (InterruptTimeoutError)")),
         }
     }
 }
@@ -201,6 +219,17 @@ fn check_same(ask: &Ask, key: &str, kind: InterruptKind, schema: Option<&Json>) 
     let what = if ask.kind == kind { "another resumeSchema" } else { "another kind" };
     let key = crate::excerpt::excerpt(key);
     let message = format!("the key '{key}' was used in this run for {what}; use another key");
+    Err(Stop::Failed(Failure::new("interrupt_key_conflict", message)))
+}
+
+/// The keys that stand for those that were not given are of one execution each, and forgotten with it: whoever gave the
+/// same key would be asked twice.
+fn check_sharing(key: &str, keyless: bool, other_keyless: bool) -> Result<(), Stop> {
+    if keyless == other_keyless {
+        return Ok(());
+    }
+    let key = crate::excerpt::excerpt(key);
+    let message = format!("the key '{key}' is that of a call without one; use another key");
     Err(Stop::Failed(Failure::new("interrupt_key_conflict", message)))
 }
 

@@ -27,6 +27,12 @@ pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
     }
 }
 
+/// A path with a query.
+pub(super) fn link(path: &str, query: &[(&str, &str)]) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+    format!("{path}?{query}")
+}
+
 /// What every answer tells the browser. A page may hold what its reader alone may see, so nobody keeps it.
 pub(super) fn guard(headers: &mut HeaderMap) {
     let told = [

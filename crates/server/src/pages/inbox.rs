@@ -75,14 +75,10 @@ impl Shown {
 
     /// The same list, one page on.
     fn next(&self) -> Option<String> {
-        let cursor = self.page.next.as_ref()?;
-        let mut query = form_urlencoded::Serializer::new(format!("{HOME}?"));
-        if let Some(kind) = self.filter.kind {
-            query.append_pair("kind", kind.name());
-        }
-        if let Some(title) = &self.filter.title {
-            query.append_pair("title", title);
-        }
-        Some(query.append_pair("cursor", cursor).finish())
+        let kind = self.filter.kind.map(|kind| ("kind", kind.name()));
+        let title = self.filter.title.as_deref().map(|title| ("title", title));
+        let cursor = self.page.next.as_deref().map(|cursor| ("cursor", cursor))?;
+        let query: Vec<_> = kind.into_iter().chain(title).chain([cursor]).collect();
+        Some(html::link(HOME, &query))
     }
 }

@@ -79,9 +79,8 @@ fn shown(status: StatusCode, next: &str, problem: Option<String>) -> Response {
 
 /// Where to sign in, to come to this page afterwards.
 pub(super) fn path_to(wanted: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new("/sign-in?".to_owned());
     match local(wanted) {
-        Some(wanted) if wanted != HOME => query.append_pair(NEXT, wanted).finish(),
+        Some(wanted) if wanted != HOME => html::link("/sign-in", &[(NEXT, wanted)]),
         _ => "/sign-in".to_owned(),
     }
 }

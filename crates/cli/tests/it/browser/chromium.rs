@@ -28,6 +28,10 @@ pub(super) struct Chromium {
     messages: Receiver<Value>,
     session: Option<String>,
     last: u64,
+    /// Whether the window is on its way to another page.
+    on_the_way: bool,
+    /// How many pages it has come to.
+    pages: u64,
     /// What the browser complained about.
     complaints: Vec<String>,
     _profile: tempfile::TempDir,
@@ -75,6 +79,8 @@ impl Chromium {
             messages,
             session: None,
             last: 0,
+            on_the_way: false,
+            pages: 0,
             complaints: Vec::new(),
             _profile: profile,
         };
@@ -101,25 +107,35 @@ impl Chromium {
         assert_eq!(self.title(), if scripts { "on" } else { "off" });
     }
 
+    /// Makes the window another size. A narrow one is a phone's.
+    pub(super) fn resize(&mut self, width: u32, height: u32) {
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.ask("Emulation.setDeviceMetricsOverride", metrics);
+    }
+
     /// Opens an address, and waits until the page is there.
     pub(super) fn go(&mut self, url: &str) {
+        let before = self.pages;
         let gone = self.ask("Page.navigate", json!({ "url": url }));
         assert!(gone["errorText"].is_null(), "{url}: {gone}");
-        self.await_event("Page.loadEventFired");
+        self.await_page_after(before);
     }
 
     /// Clicks on something, and waits for the page that follows.
     pub(super) fn follow(&mut self, selector: &str) {
+        let before = self.pages;
         self.click(selector);
-        self.await_event("Page.loadEventFired");
+        self.await_page_after(before);
     }
 
     /// Clicks on something.
     pub(super) fn click(&mut self, selector: &str) {
         let node = self.node(selector);
         self.ask("DOM.scrollIntoViewIfNeeded", json!({ "nodeId": node }));
-        let shape = self.ask("DOM.getBoxModel", json!({ "nodeId": node }));
-        let corner = |ix: usize| shape["model"]["content"][ix].as_f64().unwrap();
+        // What is broken into lines has a shape for each; the first is as good as any.
+        let shapes = self.ask("DOM.getContentQuads", json!({ "nodeId": node }));
+        let corner = |ix: usize| shapes["quads"][0][ix].as_f64().unwrap();
         let (x, y) = ((corner(0) + corner(4)) / 2.0, (corner(1) + corner(5)) / 2.0);
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
@@ -200,14 +216,21 @@ impl Chromium {
         }
     }
 
-    fn await_event(&mut self, name: &str) {
-        while self.next()["method"] != name {}
+    fn await_page_after(&mut self, before: u64) {
+        while self.pages == before {
+            self.next();
+        }
     }
 
     fn next(&mut self) -> Value {
         let message = self.messages.recv_timeout(PATIENCE).expect("Chromium still talks");
-        if message["method"] == "Log.entryAdded" {
-            self.complaints.push(message["params"]["entry"].to_string());
+        match message["method"].as_str() {
+            Some("Page.frameNavigated") => self.on_the_way = true,
+            Some("Page.loadEventFired") if std::mem::take(&mut self.on_the_way) => self.pages += 1,
+            Some("Log.entryAdded") if message["params"]["entry"]["level"] != "verbose" => {
+                self.complaints.push(message["params"]["entry"].to_string());
+            }
+            _ => {}
         }
         message
     }

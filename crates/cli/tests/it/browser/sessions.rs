@@ -161,7 +161,7 @@ async fn every_page_is_html_under_the_strict_policy_and_never_kept() {
         (person.get("/inbox").await, 200),
         (person.get("/inbox/run-1/int-2").await, 404),
         (person.post("/inbox/run-1/int-2", &[]).await, 403),
-        (person.get(&format!("/inbox?{}", "a&".repeat(10_001))).await, 400),
+        (person.get("/inbox?cursor=nonsense").await, 400),
     ];
     for (page, status) in pages {
         assert_eq!(page.status.as_u16(), status, "{page:?}");

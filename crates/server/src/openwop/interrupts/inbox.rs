@@ -127,7 +127,7 @@ pub(crate) async fn inbox(
         total: counted.iter().map(|(_, open)| open).sum(),
         by_kind: counted.into_iter().map(|(kind, open)| (kind.name(), open)).collect(),
     };
-    let interrupts = page.rows.into_iter().map(|row| entry(row, now)).collect();
+    let interrupts = page.rows.into_iter().map(|row| entry(&app, row, now)).collect();
     let next_cursor = page.next.map(|next| next.to_string());
     Ok(Json(Inbox { interrupts, next_cursor, counts }))
 }
@@ -170,7 +170,7 @@ fn cursor(text: &str) -> Result<InboxCursor> {
     text.parse().map_err(|_| ApiError::invalid("cursor", "'cursor' is the nextCursor of the page before"))
 }
 
-fn entry(row: InterruptRow, now: Millis) -> Entry {
+fn entry(app: &App, row: InterruptRow, now: Millis) -> Entry {
     let open = row.open;
     Entry {
         interrupt_id: open.id,
@@ -185,6 +185,6 @@ fn entry(row: InterruptRow, now: Millis) -> Entry {
         age_ms: now.saturating_sub(open.requested_at).max(0),
         deadline: open.deadline.map(time::rfc3339),
         approvers: open.approvers,
-        link: format!("/inbox/{}/{}", row.run, open.id),
+        link: app.link(&format!("/inbox/{}/{}", row.run, open.id)),
     }
 }

@@ -89,6 +89,7 @@ pub(crate) struct Inspected {
 
 /// What gives a reader tokens of their own.
 pub(crate) struct Reader<'a> {
+    app: &'a App,
     key: Key,
     principal: &'a Principal,
     minter: Minter,
@@ -97,19 +98,20 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Who reads a run now.
-    pub(crate) fn of(app: &App, key: Key, principal: &'a Principal) -> Self {
+    pub(crate) fn of(app: &'a App, key: Key, principal: &'a Principal) -> Self {
         let now = app.engine().clock().now();
-        Self { key, principal, minter: Minter::new(app.keys().keyring().clone()), now }
+        Self { app, key, principal, minter: Minter::new(app.keys().keyring().clone()), now }
     }
 
-    fn token(&self, run: &Run, open: &Open, node: &str) -> String {
+    /// A token, and where it is used.
+    fn token(&self, run: &Run, open: &Open, node: &str) -> (String, String) {
         let may_answer = self.principal.scopes.allow(Scope::ApprovalsRespond) && !needs_key(open);
         let lifetime = Lifetime {
             deadline: open.deadline(),
             last_deadline: None,
             configured: run.graph().token_ms(node),
         };
-        self.minter.mint(&Token {
+        let token = self.minter.mint(&Token {
             tenant: self.key.tenant,
             run: self.key.id,
             node: node.to_owned(),
@@ -117,7 +119,9 @@ impl<'a> Reader<'a> {
             expires_at: lifetime.of_read(self.now),
             intent: if may_answer { Intent::Resolve } else { Intent::Inspect },
             sub: self.principal.name.clone(),
-        })
+        });
+        let url = self.app.link(&format!("/v1/interrupts/{token}"));
+        (token, url)
     }
 }
 
@@ -132,19 +136,19 @@ pub(crate) fn shown<'a>(run: &'a Run, reader: Option<&Reader<'_>>) -> Vec<Shown<
 
 fn one<'a>(run: &'a Run, open: &'a Open, reader: Option<&Reader<'_>>) -> Shown<'a> {
     let (asked, node) = (&open.requested, run.interrupted_node(open));
-    let token = reader.map(|reader| reader.token(run, open, node));
+    let (interrupt_token, callback_url) = reader.map(|reader| reader.token(run, open, node)).unzip();
     Shown {
         interrupt_id: asked.interrupt_id,
         kind: asked.kind,
-        key: &asked.key,
+        key: key(open, false),
         node_id: node,
         data: data(open, false),
         resume_schema: resume_schema(open, false),
         timeout_ms: asked.timeout_ms,
         requested_at: time::rfc3339(open.at),
         deadline: open.deadline().map(time::rfc3339),
-        callback_url: token.as_ref().map(|token| format!("/v1/interrupts/{token}")),
-        interrupt_token: token,
+        interrupt_token,
+        callback_url,
     }
 }
 
@@ -153,7 +157,7 @@ pub(super) fn inspected(run: &Run, open: &Open, token: &Token) -> Inspected {
     let (asked, answers) = (&open.requested, token.intent == Intent::Resolve);
     Inspected {
         kind: asked.kind,
-        key: asked.key.clone(),
+        key: key(open, answers).to_owned(),
         data: data(open, answers).into_owned(),
         resume_schema: resume_schema(open, answers).map(Cow::into_owned),
         timeout_ms: asked.timeout_ms,
@@ -175,6 +179,11 @@ fn data(open: &Open, answers: bool) -> Cow<'_, Json> {
     } else {
         Cow::Owned(mask::object(data, &Mask::All))
     }
+}
+
+/// A key may be made of what is only for those who answer.
+fn key(open: &Open, answers: bool) -> &str {
+    if answers || !open.requested.sensitive { &open.requested.key } else { mask::MASKED }
 }
 
 fn resume_schema(open: &Open, answers: bool) -> Option<Cow<'_, Json>> {

@@ -127,3 +127,17 @@ async fn pages_of_the_inbox_have_everything_once() {
     started.sort();
     assert_eq!(seen, started);
 }
+
+#[tokio::test]
+async fn links_lead_to_where_the_operator_says_the_server_is() {
+    let site = Site::new();
+    let server = site.start(&["--test-clock", "--public-url", "https://abide.example/"]);
+    push(&server, &review(&json!({}))).await;
+    let run = server.start_run("review", json!({})).await;
+    let interrupt = shown(&server, &run).await["interrupt"].clone();
+    let id = interrupt["interruptId"].as_str().unwrap();
+    let link = inbox(&server, "").await["interrupts"][0]["link"].clone();
+    assert_eq!(link, format!("https://abide.example/inbox/{run}/{id}"));
+    let token = interrupt["interruptToken"].as_str().unwrap();
+    assert_eq!(interrupt["callbackUrl"], format!("https://abide.example/v1/interrupts/{token}"));
+}
