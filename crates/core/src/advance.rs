@@ -330,14 +330,16 @@ impl Run {
         Ok(untaken)
     }
 
-    /// The edges that are not followed if those are whose conditions ask for these outputs; `None` if none does.
+    /// The edges that are not followed if those are whose conditions ask for these outputs; `None` if none does. A
+    /// condition on other things may hold by chance, and must not let pass what somebody decided against.
     pub(crate) fn declined_ways(&self, ix: NodeIx, outputs: &Json) -> Option<Vec<String>> {
         let source = Source { ix, outputs: Some(outputs), error: None, hidden: self.node(ix).sensitive };
         let scope = RunScope::edge(self, source);
         let mut fuel = Fuel::for_node();
-        let edges = self.graph.at(ix).out.iter().map(|&edge| self.graph.edge(edge));
+        let node = self.graph.at(ix);
+        let edges = node.out.iter().map(|&edge| self.graph.edge(edge));
         let (taken, untaken): (Vec<_>, Vec<_>) = edges.partition(|edge| {
-            let asked = edge.condition.is_some();
+            let asked = edge.condition.as_ref().is_some_and(|asks| asks.about_decision(&node.id, &scope));
             asked && holds(edge.condition.as_ref(), &scope, &mut fuel, &edge.id).unwrap_or(false)
         });
         let untaken = untaken.iter().map(|edge| edge.id.to_string()).collect();

@@ -67,6 +67,27 @@ impl Condition {
         }
     }
 
+    /// Whether it looks at what somebody decided at `source`, where its edge begins, and not only at other things.
+    pub(crate) fn about_decision(&self, source: &str, scope: &dyn Scope) -> bool {
+        let reads_it = |root: &str, field: Option<&str>| match root {
+            // The artifact is what was decided about.
+            "output" => !field.is_some_and(|field| field.starts_with("artifact")),
+            "nodes" => field == Some(source),
+            _ => false,
+        };
+        match self {
+            Self::Expression(expression) => {
+                expression.reads().iter().any(|(root, field)| reads_it(root, field.as_deref()))
+            }
+            Self::Test(Path(steps), _) if scope.knows(&steps[0]) => {
+                reads_it(&steps[0], steps.get(1).map(String::as_str))
+            }
+            Self::Test(Path(steps), _) => {
+                reads_it("output", Some(&steps[0])) && scope.get("output", Some(&steps[0])).is_some()
+            }
+        }
+    }
+
     /// Whether anything goes this way.
     pub(crate) fn holds(&self, scope: &dyn Scope, fuel: &mut Fuel) -> Result<bool, Fault> {
         match self {

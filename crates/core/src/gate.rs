@@ -203,19 +203,33 @@ fn approve(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop
 
 /// Goes on if what was asked for was accepted, in whatever form.
 fn decided(answer: &JsonMap, outputs: &JsonMap) -> Bodied {
+    routed(Json::of(outputs), declined(&Json::of(answer)))
+}
+
+fn routed(outputs: Json, against: Option<Failure>) -> Bodied {
+    match against {
+        Some(failure) => Bodied::Declined { outputs, failure },
+        None => Bodied::Done(Product::of(Some(outputs))),
+    }
+}
+
+fn is_approval(payload: &Json) -> bool {
+    let kind = payload.parse::<JsonMap>().ok().and_then(|mut payload| payload.remove("kind"));
+    kind.is_some_and(|kind| kind.parse::<String>().is_ok_and(|kind| kind == "approval"))
+}
+
+/// What there is to say of a decision that is no acceptance, in whatever form.
+fn declined(value: &Json) -> Option<Failure> {
+    let answer: JsonMap = value.parse().unwrap_or_default();
     let text = |key: &str| answer.get(key).and_then(|value| value.parse::<String>().ok());
-    let outputs_json = Json::of(outputs);
     if matches!(text("action").as_deref(), Some("accept" | "edit-accept")) {
-        return Bodied::Done(Product::of(Some(outputs_json)));
+        return None;
     }
     let by = text("decidedBy").unwrap_or_default();
     let why =
         ["feedback", "reason"].into_iter().find_map(text).map_or(String::new(), |why| format!(": {why}"));
-    let failure = Failure {
-        details: Some(Json::of(answer)),
-        ..Failure::new("approval_rejected", format!("{by} decided against it{why}"))
-    };
-    Bodied::Declined { outputs: outputs_json, failure }
+    let failure = Failure::new("approval_rejected", format!("{by} decided against it{why}"));
+    Some(Failure { details: Some(value.clone()), ..failure })
 }
 
 fn clarify(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop> {
@@ -226,11 +240,22 @@ fn clarify(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop
 fn interrupt(config: &JsonMap, context: &mut NodeContext<'_>) -> Result<Bodied, Stop> {
     let outputs = match config.get("interrupts") {
         Some(list) => {
-            let payloads: Vec<Json> = list.parse().unwrap_or_default();
-            JsonMap::from([("resumeValues".to_owned(), Json::of(&context.all(&payloads)?))])
+            // A gate that can't tell what to ask must not let anything through.
+            let payloads: Vec<Json> = list.parse().map_err(|_| no_list(list))?;
+            let values = context.all(&payloads)?;
+            let asked = payloads.iter().map(is_approval).zip(&values);
+            let against = asked.filter(|(approval, _)| *approval).find_map(|(_, value)| declined(value));
+            let outputs = Json::of(&JsonMap::from([("resumeValues".to_owned(), Json::of(&values))]));
+            return Ok(routed(outputs, against));
         }
         None => {
-            let value = context.interrupt(&Json::of(config))?;
+            let payload = Json::of(config);
+            let value = context.interrupt(&payload)?;
+            if is_approval(&payload) {
+                let against = declined(&value);
+                let outputs = Json::of(&JsonMap::from([("resumeValue".to_owned(), value)]));
+                return Ok(routed(outputs, against));
+            }
             let event = value.parse::<JsonMap>().ok().and_then(|mut value| value.remove("eventPayload"));
             let mut outputs = JsonMap::from([("resumeValue".to_owned(), value)]);
             outputs.extend(event.map(|event| ("eventPayload".to_owned(), event)));
@@ -238,6 +263,12 @@ fn interrupt(config: &JsonMap, context: &mut NodeContext<'_>) -> Result<Bodied, 
         }
     };
     Ok(Bodied::Done(Product::of(Some(Json::of(&outputs)))))
+}
+
+fn no_list(given: &Json) -> Stop {
+    let found = crate::fields::article(given.type_name());
+    let message = format!("interrupts: a list of payloads is expected, not {found}");
+    Stop::Failed(Failure::new("invalid_interrupt", message))
 }
 
 fn request_approval(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop> {

@@ -115,19 +115,20 @@ impl Run {
 
     fn stop_for(&mut self, turn: &mut Turn, ix: NodeIx, call: Call, inputs: &Inputs) {
         let cause = turn.last_sequence();
-        let (interrupt_id, kind, key) = match call {
+        let (interrupt_id, kind, key, sensitive) = match call {
             Call::Join(id) => {
                 let asked = &self.state.open[&id].requested;
-                (id, asked.kind, asked.key.clone())
+                (id, asked.kind, asked.key.clone(), asked.sensitive || inputs.sensitive)
             }
             Call::Ask { ask, key, keyless, call } => {
                 let id = InterruptId::of(&self.salt, self.head.next);
                 let kind = ask.kind;
                 self.open_interrupt(turn, ix, id, ask, (key.clone(), keyless, call), inputs.sensitive);
-                (id, kind, key)
+                (id, kind, key, inputs.sensitive)
             }
         };
-        self.emit_node(turn, ix, NodeEvent::Suspended(NodeSuspended { interrupt_id, kind, key }), cause);
+        let suspended = NodeSuspended { interrupt_id, kind, key, sensitive };
+        self.emit_node(turn, ix, NodeEvent::Suspended(suspended), cause);
     }
 
     fn open_interrupt(

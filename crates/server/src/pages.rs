@@ -10,7 +10,7 @@
 //! | a signed cookie in the place of a session's table | `session.rs`, `sign_in.rs` |
 //! | what a form brought, and that it was one of ours | `form.rs`, `origin.rs` |
 //! | what waits, and one of it | `inbox.rs`, `answer.rs` |
-//! | where that comes from, and what a page shows of it | `source.rs`, `view.rs`, `words.rs` |
+//! | where that comes from, and what a page shows of it | `source.rs`, `view.rs`, `words.rs`, `pretty.rs` |
 //! | fields of a form from questions and their schemas, and back | `questions.rs` |
 //! | pages that say no | `refusal.rs` |
 //! | HTML, whose every value is escaped by the template | `../templates/` |
@@ -21,6 +21,7 @@ mod gate;
 mod html;
 mod inbox;
 mod origin;
+mod pretty;
 mod questions;
 mod refusal;
 mod session;

@@ -59,6 +59,9 @@ pub struct NodeSuspended {
     pub kind: InterruptKind,
     /// What it is known by within the run.
     pub key: String,
+    /// The key may repeat something that is never shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sensitive: bool,
 }
 
 /// Somebody decided, or nobody did in time.

@@ -127,17 +127,20 @@ impl<'a> NodeContext<'a> {
         let key =
             ask.key.clone().unwrap_or_else(|| self.run.default_key(self.node, self.execution, self.calls));
         if let Some(answered) = self.run.state.answers.get(&key) {
+            check_sharing(&key, keyless, answered.only.is_some())?;
             check_same(&ask, &key, answered.kind, answered.resume_schema.as_ref())?;
             self.sensitive |= answered.sensitive;
             return answered.told();
         }
         if let Some((id, open)) = self.run.state.open.iter().find(|(_, open)| open.requested.key == key) {
             let asked = &open.requested;
+            check_sharing(&key, keyless, asked.keyless)?;
             check_same(&ask, &key, asked.kind, asked.resume_schema.as_ref())?;
             self.wanted.insert(key, Call::Join(*id));
             return Err(Stop::Suspended);
         }
-        if let Some(Call::Ask { ask: first, .. }) = self.wanted.get(&key) {
+        if let Some(Call::Ask { ask: first, keyless: own, .. }) = self.wanted.get(&key) {
+            check_sharing(&key, keyless, *own)?;
             check_same(&ask, &key, first.kind, first.resume_schema.as_ref())?;
             return Err(Stop::Suspended);
         }
@@ -153,7 +156,13 @@ impl<'a> NodeContext<'a> {
             return fail("capability_required", unbuilt.message);
         }
         let state = &self.run.state;
-        let open = state.open.len() + self.wanted.len();
+        let wanted = || {
+            self.wanted.values().filter_map(|call| match call {
+                Call::Ask { ask, key, .. } => Some((ask, key)),
+                Call::Join(_) => None,
+            })
+        };
+        let open = state.open.len() + wanted().count();
         if open >= limits::INTERRUPTS_OPEN_MAX {
             let most = limits::INTERRUPTS_OPEN_MAX;
             return fail(
@@ -162,10 +171,18 @@ impl<'a> NodeContext<'a> {
             );
         }
         let size = |json: Option<&Json>| json.map_or(0, |json| json.text().len());
+        let answered = state.answers.iter().map(|(key, answered)| {
+            key.len() + size(answered.value.as_ref()) + size(answered.resume_schema.as_ref())
+        });
+        let asked =
+            |key: &str, data: &Json, schema: Option<&Json>| key.len() + data.text().len() + size(schema);
+        let open = state.open.values().map(|open| {
+            let requested = &open.requested;
+            asked(&requested.key, &requested.data, requested.resume_schema.as_ref())
+        });
+        let now = wanted().map(|(ask, key)| asked(key, &ask.data, ask.resume_schema.as_ref()));
         let bytes: usize =
-            state.answers.values().map(|answered| size(answered.value.as_ref())).sum::<usize>()
-                + state.open.values().map(|open| open.requested.data.text().len()).sum::<usize>()
-                + ask.data.text().len();
+            answered.chain(open).chain(now).sum::<usize>() + asked("", &ask.data, ask.resume_schema.as_ref());
         if bytes > limits::INTERRUPTS_BYTES_MAX {
             let most = limits::INTERRUPTS_BYTES_MAX;
             let message =
@@ -201,6 +218,17 @@ fn check_same(ask: &Ask, key: &str, kind: InterruptKind, schema: Option<&Json>) 
     let what = if ask.kind == kind { "another resumeSchema" } else { "another kind" };
     let key = crate::excerpt::excerpt(key);
     let message = format!("the key '{key}' was used in this run for {what}; use another key");
+    Err(Stop::Failed(Failure::new("interrupt_key_conflict", message)))
+}
+
+/// The keys that stand for those that were not given are of one execution each, and forgotten with it: whoever gave the
+/// same key would be asked twice.
+fn check_sharing(key: &str, keyless: bool, other_keyless: bool) -> Result<(), Stop> {
+    if keyless == other_keyless {
+        return Ok(());
+    }
+    let key = crate::excerpt::excerpt(key);
+    let message = format!("the key '{key}' is that of a call without one; use another key");
     Err(Stop::Failed(Failure::new("interrupt_key_conflict", message)))
 }
 

@@ -21,6 +21,8 @@ const FIELDS: &[(&str, &str, &str, Extent)] = &[
     ("child.reported", "sensitive", "outputs", Extent::Values),
     ("interrupt.requested", "sensitive", "data", Extent::Values),
     ("interrupt.requested", "sensitive", "resumeSchema", Extent::Whole),
+    ("interrupt.requested", "sensitive", "key", Extent::Whole),
+    ("node.suspended", "sensitive", "key", Extent::Whole),
     ("clarification.requested", "sensitive", "questions", Extent::Whole),
     ("approval.received", "sensitive", "feedback", Extent::Whole),
     ("approval.received", "sensitive", "reason", Extent::Whole),
@@ -149,8 +151,8 @@ mod tests {
             ),
             (
                 "interrupt.requested",
-                r#"{"data":{"title":"x"},"resumeSchema":{"const":1},"sensitive":true}"#,
-                r#"{"data":{"title":"[masked]"},"resumeSchema":"[masked]","sensitive":true}"#,
+                r#"{"data":{"title":"x"},"key":"k","resumeSchema":{"const":1},"sensitive":true}"#,
+                r#"{"data":{"title":"[masked]"},"key":"[masked]","resumeSchema":"[masked]","sensitive":true}"#,
             ),
             (
                 "interrupt.requested",

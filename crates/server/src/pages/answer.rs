@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use abide_core::InterruptKind;
+use abide_core::{InterruptKind, Json};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::form::{Fields, OwnForm};
 use super::gate::Visitor;
@@ -38,10 +39,10 @@ impl Answering {
     fn of(asked: &Asked) -> Self {
         match asked.kind {
             InterruptKind::Approval => {
-                let actions = asked.data["actions"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let actions = asked.seen["actions"].as_array().map(Vec::as_slice).unwrap_or_default();
                 Self::Decide(actions.iter().filter_map(Value::as_str).map(str::to_owned).collect())
             }
-            InterruptKind::Clarification => match questions::of(&asked.data) {
+            InterruptKind::Clarification => match questions::of(&asked.seen) {
                 questions if questions.len() <= limits::FORM_QUESTIONS_MAX => Self::Questions(questions),
                 _ => Self::Json,
             },
@@ -51,37 +52,60 @@ impl Answering {
     }
 
     /// What a form says, as an answer; or what is wrong with it, by field.
-    fn read(&self, fields: &Fields) -> std::result::Result<Value, Vec<(String, String)>> {
+    fn read(&self, fields: &Fields) -> std::result::Result<Json, Vec<(String, String)>> {
         match self {
             Self::Decide(_) => {
-                let mut value = Map::new();
-                value.insert("action".to_owned(), fields.get("action").unwrap_or_default().into());
-                if let Some(feedback) = fields.said("feedback") {
-                    value.insert("feedback".to_owned(), feedback.replace("\r\n", "\n").into());
-                }
-                Ok(Value::Object(value))
+                let feedback = fields.said("feedback").map(|text| text.replace("\r\n", "\n"));
+                Ok(Json::of(&Decision { action: fields.get("action").unwrap_or_default(), feedback }))
             }
             Self::Questions(questions) => answers(questions, fields),
-            Self::Event => json_field(fields).map(|payload| json!({ "eventPayload": payload })),
+            Self::Event => json_field(fields).map(|event_payload| Json::of(&Event { event_payload })),
             Self::Json => json_field(fields),
         }
     }
 }
 
-fn json_field(fields: &Fields) -> std::result::Result<Value, Vec<(String, String)>> {
+/// The answer to an approval.
+#[derive(Serialize)]
+struct Decision<'a> {
+    action: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feedback: Option<String>,
+}
+
+/// The answer to an external event.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    event_payload: Json,
+}
+
+/// The answer to a clarification.
+#[derive(Serialize)]
+struct Answers<'a> {
+    answers: Vec<Answer<'a>>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    id: &'a str,
+    answer: Json,
+}
+
+fn json_field(fields: &Fields) -> std::result::Result<Json, Vec<(String, String)>> {
     let read = questions::json(fields.get(JSON).unwrap_or_default());
     read.map_err(|problem| vec![(JSON.to_owned(), problem)])
 }
 
-fn answers(questions: &[Question], fields: &Fields) -> std::result::Result<Value, Vec<(String, String)>> {
+fn answers(questions: &[Question], fields: &Fields) -> std::result::Result<Json, Vec<(String, String)>> {
     let (mut answers, mut problems) = (Vec::new(), Vec::new());
     for question in questions {
         match question.answer(fields) {
-            Ok(answer) => answers.push(json!({ "id": question.id, "answer": answer })),
+            Ok(answer) => answers.push(Answer { id: &question.id, answer }),
             Err(problem) => problems.push((question.name.clone(), problem)),
         }
     }
-    if problems.is_empty() { Ok(json!({ "answers": answers })) } else { Err(problems) }
+    if problems.is_empty() { Ok(Json::of(&Answers { answers })) } else { Err(problems) }
 }
 
 /// The page of an interrupt that is open.
@@ -236,23 +260,31 @@ impl<'a> Open<'a> {
     fn json(&self) -> String {
         match (self.fields, &self.answering) {
             (Some(_), _) => self.field(JSON),
-            (None, Answering::Event) => Excerpt::of(&self.asked.data["correlation"]).text,
+            (None, Answering::Event) => {
+                self.asked.part("correlation").map_or_else(String::new, |part| Excerpt::of(&part).text)
+            }
             (None, _) => String::new(),
         }
     }
 
     /// What the interrupt is about, as JSON or text.
     fn subject(&self) -> Option<Excerpt> {
-        let data = &self.asked.data;
+        if self.is_hidden() {
+            return None;
+        }
         let subject = match self.asked.kind {
-            InterruptKind::Approval => data.get("artifactData"),
+            InterruptKind::Approval => self.asked.part("artifactData"),
             InterruptKind::Clarification => None,
-            InterruptKind::ExternalEvent => data.get("correlation"),
-            InterruptKind::Custom => data.get("payload"),
-            _ => Some(data),
+            InterruptKind::ExternalEvent => self.asked.part("correlation"),
+            InterruptKind::Custom => self.asked.part("payload"),
+            _ => Some(self.asked.data.clone()),
         };
-        let may_see = !(self.asked.is_sensitive && self.is_for_others);
-        subject.filter(|subject| may_see && !subject.is_null()).map(Excerpt::of)
+        subject.as_ref().map(Excerpt::of)
+    }
+
+    /// Whether what is asked is for others alone.
+    fn is_hidden(&self) -> bool {
+        self.asked.is_sensitive && self.is_for_others
     }
 
     fn is_event(&self) -> bool {
@@ -266,7 +298,7 @@ impl<'a> Open<'a> {
     }
 
     fn description(&self) -> Option<&str> {
-        self.asked.text("description")
+        self.asked.text("description").filter(|_| !self.is_hidden())
     }
 
     fn context(&self) -> Option<&str> {
@@ -281,8 +313,9 @@ impl<'a> Open<'a> {
 impl Closed<'_> {
     /// How it ended, in a few words.
     fn outcome(&self) -> &'static str {
-        let action = self.closing.value.as_ref().and_then(|value| value["action"].as_str());
-        match (self.closing.outcome.as_str(), action) {
+        let seen =
+            self.closing.value.as_ref().and_then(|value| value.parse::<Value>().ok()).unwrap_or_default();
+        match (self.closing.outcome.as_str(), seen["action"].as_str()) {
             (_, Some("accept")) => "Accepted",
             ("rejected", Some("timeout") | None) if self.closing.reason.as_deref() == Some("timeout") => {
                 "Timed out"

@@ -5,7 +5,6 @@ use abide_core::{
 };
 use abide_engine::Error as EngineError;
 use abide_store::{InboxQuery, InterruptRow};
-use serde_json::Value;
 
 use super::view::{Asked, Closing, InboxPage, InboxRow};
 use crate::app::App;
@@ -91,16 +90,16 @@ fn open(run: &Run, id: InterruptId) -> std::result::Result<Asked, (String, Rejec
 
 /// What was asked. Its workflow is not known here.
 fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis) -> Asked {
-    let value = |json: &Json| json.parse::<Value>().unwrap_or_default();
     Asked {
         run: key.id.to_string(),
         id: requested.interrupt_id.to_string(),
         workflow: String::new(),
         node: node.to_owned(),
         kind: requested.kind,
-        data: value(&requested.data),
+        data: requested.data.clone(),
+        seen: requested.data.parse().unwrap_or_default(),
         is_sensitive: requested.sensitive,
-        resume_schema: requested.resume_schema.as_ref().map(value),
+        resume_schema: requested.resume_schema.clone(),
         requested_at: at,
         deadline: requested.timeout_ms.map(|ms| at.saturating_add(ms)),
         closing: None,
@@ -126,13 +125,12 @@ async fn past(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
                 (Ok(Event::Node { event: NodeEvent::InterruptResolved(resolved), .. }), Some(found))
                     if resolved.interrupt_id == id =>
                 {
-                    let value = resolved.resume_value.filter(|_| !resolved.sensitive);
                     let closing = Closing {
                         outcome: resolved.outcome.name().to_owned(),
                         reason: resolved.reason,
                         by: Some(resolved.resolved_by),
                         at: Some(record.at),
-                        value: value.and_then(|value| value.parse().ok()),
+                        value: resolved.resume_value.filter(|_| !resolved.sensitive),
                     };
                     return Ok(Asked { closing: Some(closing), ..found.clone() });
                 }
@@ -145,9 +143,9 @@ async fn past(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
 }
 
 /// Answers an interrupt, as every way of answering does.
-pub(super) async fn resolve(app: &App, who: &Principal, asked: &Asked, value: Value) -> Result<()> {
+pub(super) async fn resolve(app: &App, who: &Principal, asked: &Asked, value: Json) -> Result<()> {
     let (Ok(run), Ok(id)) = (asked.run.parse::<RunId>(), asked.id.parse()) else { return Err(nothing()) };
     let by = Answerer { principal: who.name.clone(), may_act_for_others: who.act_as };
-    let given = Given { key: run.of(who.tenant), id, value: Json::of(&value), by, way: Way::Key };
+    let given = Given { key: run.of(who.tenant), id, value, by, way: Way::Key };
     interrupts::resolve(app, given, None).await.map(|_| ())
 }

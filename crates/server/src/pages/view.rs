@@ -1,9 +1,9 @@
 //! What pages show: plain data, whoever it comes from.
 
-use abide_core::{InterruptKind, Millis};
+use abide_core::{InterruptKind, Json, JsonMap, Millis};
 use serde_json::Value;
 
-use super::words;
+use super::{pretty, words};
 use crate::limits;
 use crate::time::rfc3339;
 
@@ -52,10 +52,12 @@ pub(super) struct Asked {
     pub(super) workflow: String,
     pub(super) node: String,
     pub(super) kind: InterruptKind,
-    pub(super) data: Value,
+    pub(super) data: Json,
+    /// The same, to look into.
+    pub(super) seen: Value,
     /// Whether the data is only for those who may answer.
     pub(super) is_sensitive: bool,
-    pub(super) resume_schema: Option<Value>,
+    pub(super) resume_schema: Option<Json>,
     pub(super) requested_at: Millis,
     pub(super) deadline: Option<Millis>,
     /// How it ended, if it has.
@@ -79,7 +81,7 @@ pub(super) struct Closing {
     pub(super) by: Option<String>,
     pub(super) at: Option<Millis>,
     /// The answer, if there was one and it may be shown.
-    pub(super) value: Option<Value>,
+    pub(super) value: Option<Json>,
 }
 
 impl Asked {
@@ -90,12 +92,18 @@ impl Asked {
 
     /// A text of its data.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.data[name].as_str().filter(|text| !text.is_empty())
+        self.seen[name].as_str().filter(|text| !text.is_empty())
+    }
+
+    /// A part of its data, as it was written.
+    pub(super) fn part(&self, name: &str) -> Option<Json> {
+        let mut parts: JsonMap = self.data.parse().unwrap_or_default();
+        parts.remove(name).filter(|part| part.type_name() != "null")
     }
 
     /// What to call it.
     pub(super) fn title(&self) -> String {
-        let first_question = || self.data["questions"][0]["question"].as_str();
+        let first_question = || self.seen["questions"][0]["question"].as_str();
         let named = ["title", "eventType", "customKind", "prompt"].iter().find_map(|name| self.text(name));
         named.or_else(first_question).unwrap_or_else(|| words::kind(self.kind)).to_owned()
     }
@@ -114,7 +122,7 @@ impl Asked {
 
     /// Who may decide; nobody named means everybody who may answer.
     pub(super) fn approvers(&self) -> Vec<&str> {
-        let listed = self.data["approversList"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let listed = self.seen["approversList"].as_array().map(Vec::as_slice).unwrap_or_default();
         listed.iter().filter_map(Value::as_str).collect()
     }
 }
@@ -128,10 +136,10 @@ pub(super) struct Excerpt {
 }
 
 impl Excerpt {
-    pub(super) fn of(value: &Value) -> Self {
-        let mut text = match value {
-            Value::String(text) => text.clone(),
-            other => format!("{other:#}"),
+    pub(super) fn of(value: &Json) -> Self {
+        let Ok(mut text) = value.parse::<String>() else {
+            let (text, is_whole) = pretty::pretty(value.text());
+            return Self { text, is_cut: !is_whole };
         };
         let is_cut = text.len() > limits::SHOWN_BYTES_MAX;
         text.truncate(text.floor_char_boundary(limits::SHOWN_BYTES_MAX));
@@ -147,10 +155,10 @@ mod tests {
 
     #[test]
     fn a_value_is_shown_up_to_a_bound() {
-        let shown = Excerpt::of(&json!({ "a": [1] }));
+        let shown = Excerpt::of(&Json::of(&json!({ "a": [1] })));
         assert_eq!(shown, Excerpt { text: "{\n  \"a\": [\n    1\n  ]\n}".to_owned(), is_cut: false });
-        assert_eq!(Excerpt::of(&json!("as it is")).text, "as it is");
-        let long = Excerpt::of(&json!("ä".repeat(limits::SHOWN_BYTES_MAX)));
+        assert_eq!(Excerpt::of(&Json::of("as it is")).text, "as it is");
+        let long = Excerpt::of(&Json::of(&"ä".repeat(limits::SHOWN_BYTES_MAX)));
         assert!(long.is_cut && long.text.len() <= limits::SHOWN_BYTES_MAX && long.text.ends_with('ä'));
     }
 }

@@ -107,6 +107,13 @@ impl Chromium {
         assert_eq!(self.title(), if scripts { "on" } else { "off" });
     }
 
+    /// Makes the window another size. A narrow one is a phone's.
+    pub(super) fn resize(&mut self, width: u32, height: u32) {
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.ask("Emulation.setDeviceMetricsOverride", metrics);
+    }
+
     /// Opens an address, and waits until the page is there.
     pub(super) fn go(&mut self, url: &str) {
         let before = self.pages;
@@ -126,8 +133,9 @@ impl Chromium {
     pub(super) fn click(&mut self, selector: &str) {
         let node = self.node(selector);
         self.ask("DOM.scrollIntoViewIfNeeded", json!({ "nodeId": node }));
-        let shape = self.ask("DOM.getBoxModel", json!({ "nodeId": node }));
-        let corner = |ix: usize| shape["model"]["content"][ix].as_f64().unwrap();
+        // What is broken into lines has a shape for each; the first is as good as any.
+        let shapes = self.ask("DOM.getContentQuads", json!({ "nodeId": node }));
+        let corner = |ix: usize| shapes["quads"][0][ix].as_f64().unwrap();
         let (x, y) = ((corner(0) + corner(4)) / 2.0, (corner(1) + corner(5)) / 2.0);
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });

@@ -115,6 +115,7 @@ async fn the_docs_have_pictures_of_the_pages() {
         let mut browser = Chromium::open(&Window { height: 640, ..DESK });
         sign_in(&mut browser, &server, "/inbox");
         std::fs::write(images.join("inbox.png"), browser.picture()).unwrap();
+        browser.resize(DESK.width, 820);
         browser.go(&link);
         std::fs::write(images.join("answer.png"), browser.picture()).unwrap();
     }

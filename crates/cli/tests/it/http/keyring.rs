@@ -117,3 +117,28 @@ async fn a_retired_secret_takes_along_the_keys_it_checks_and_nothing_that_is_sea
     assert_eq!(called(&server, &peer).await.header("x-token"), "kept by everybody");
     check_signature(&hook.await_posts(1).await[0], HOOK_SECRET);
 }
+
+#[tokio::test]
+async fn a_secret_that_runs_are_sealed_with_is_kept_until_they_are_erased() {
+    let site = site();
+    let waits = node("wait", "core.delay", json!({ "ms": HOUR_MS }), json!({}), json!({}));
+    let variables = json!([{ "name": "pw", "type": "string", "sensitive": true }]);
+    site.workflow(&workflow("closed", &[waits], &[], variables));
+    let server = site.start(&[]);
+    let run = server.start_run("closed", json!({ "pw": "never shown" })).await;
+    done(&keyring(&site, &["rotate"]));
+    assert!(server.stop().success());
+
+    let refused = keyring(&site, &["retire", "1", "--force"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("abide run erase"), "{refused:?}");
+
+    let server = site.start(&[]);
+    assert_eq!(shown(&server, &run).await["status"], "running", "nothing was changed");
+    for args in [&["run", "cancel", &run][..], &["run", "erase", &run, "--yes"]] {
+        server.settle().await;
+        done(&server.cli(args));
+    }
+    assert!(server.stop().success());
+    done(&keyring(&site, &["retire", "1", "--force"]));
+}

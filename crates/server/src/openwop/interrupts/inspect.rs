@@ -140,7 +140,7 @@ fn one<'a>(run: &'a Run, open: &'a Open, reader: Option<&Reader<'_>>) -> Shown<'
     Shown {
         interrupt_id: asked.interrupt_id,
         kind: asked.kind,
-        key: &asked.key,
+        key: key(open, false),
         node_id: node,
         data: data(open, false),
         resume_schema: resume_schema(open, false),
@@ -157,7 +157,7 @@ pub(super) fn inspected(run: &Run, open: &Open, token: &Token) -> Inspected {
     let (asked, answers) = (&open.requested, token.intent == Intent::Resolve);
     Inspected {
         kind: asked.kind,
-        key: asked.key.clone(),
+        key: key(open, answers).to_owned(),
         data: data(open, answers).into_owned(),
         resume_schema: resume_schema(open, answers).map(Cow::into_owned),
         timeout_ms: asked.timeout_ms,
@@ -179,6 +179,11 @@ fn data(open: &Open, answers: bool) -> Cow<'_, Json> {
     } else {
         Cow::Owned(mask::object(data, &Mask::All))
     }
+}
+
+/// A key may be made of what is only for those who answer.
+fn key(open: &Open, answers: bool) -> &str {
+    if answers || !open.requested.sensitive { &open.requested.key } else { mask::MASKED }
 }
 
 fn resume_schema(open: &Open, answers: bool) -> Option<Cow<'_, Json>> {

@@ -21,7 +21,7 @@ pub(super) fn of(event: NodeEvent, node_id: String, place: Place) -> Option<Payl
         NodeEvent::ClarificationRequested(ClarificationRequested { interrupt_id, questions, .. }) => {
             Payload::ClarificationWasRequested(ClarificationWasRequested { node_id, interrupt_id, questions })
         }
-        NodeEvent::Suspended(NodeSuspended { interrupt_id, kind, key }) => {
+        NodeEvent::Suspended(NodeSuspended { interrupt_id, kind, key, .. }) => {
             let reason = reason(kind);
             Payload::NodeWasSuspended(NodeWasSuspended { node_id, interrupt_id, kind, key, reason })
         }
