@@ -29,7 +29,7 @@ fn everywhere() -> Vec<Operation> {
         events(),
         control(),
         interrupts(),
-        by_token(),
+        inbox(),
         annotations(),
         artifacts(),
         secrets(),
@@ -196,12 +196,11 @@ fn events() -> Vec<Operation> {
     ]
 }
 
-/// How an answer is refused whose question is closed, or never was.
+/// What an answer to something that is over is told.
 const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved"];
 
 fn interrupts() -> Vec<Operation> {
-    use openwop::external_events::{ExternalEvent, Received, receive};
-    use openwop::interrupts::{Inbox, Resolved, ResumeWith, Wanted, Which, answer, approve, inbox};
+    use openwop::interrupts::{Resolved, ResumeWith, Which, answer, approve};
     vec![
         Operation::post(
             "/v1/runs/{runId}/interrupts/{nodeId}",
@@ -231,6 +230,15 @@ fn interrupts() -> Vec<Operation> {
         .refuses(CLOSED)
         .refuses(&["run_not_found", "forbidden"])
         .refuses_under(422, "validation_error"),
+    ]
+}
+
+fn inbox() -> Vec<Operation> {
+    use openwop::external_events::{ExternalEvent, Received, receive};
+    use openwop::interrupts::{
+        Inbox, Inspected, Resolved, ResumeWith, Wanted, answer_by_token, inbox, inspect,
+    };
+    vec![
         Operation::get("/v1/interrupts", "listInterrupts", "What waits for an answer, oldest first.", inbox)
             .scope(Scope::ApprovalsRespond)
             .query::<Wanted>()
@@ -246,13 +254,6 @@ fn interrupts() -> Vec<Operation> {
         .answers::<Received>(200, "Those who waited have it, now or since it was told first.")
         .answers::<Received>(202, "It is kept.")
         .refuses(&["event_id_conflict", "events_full"]),
-    ]
-}
-
-/// What a token lets its holder do.
-fn by_token() -> Vec<Operation> {
-    use openwop::interrupts::{Inspected, Resolved, ResumeWith, answer_by_token, inspect};
-    vec![
         Operation::get(
             "/v1/interrupts/{token}",
             "inspectInterrupt",
