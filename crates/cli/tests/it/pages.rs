@@ -152,7 +152,9 @@ impl Reader {
     /// Every picture that the page shows, as its commands drew it.
     fn pictures(&self, page: &str) -> Vec<(String, String)> {
         let shown = page.split("](images/").skip(1).filter_map(|rest| rest.split(')').next());
+        // Photographs of pages are made by the tests of the browser.
         shown
+            .filter(|name| name.ends_with(".svg"))
             .map(|name| {
                 let drawn = std::fs::read_to_string(self.folder().join(name));
                 (name.to_owned(), drawn.unwrap_or_else(|_| panic!("no command of the page makes {name}")))
@@ -235,6 +237,7 @@ struct Told {
     runs: Vec<String>,
     keys: Vec<String>,
     run: Regex,
+    interrupt: Regex,
     key: Regex,
     time: Regex,
     cut: Regex,
@@ -243,11 +246,13 @@ struct Told {
 impl Told {
     fn since(began_ms: i64) -> Self {
         let run = Regex::new("run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
+        // Where in the journal it was asked for stays; the rest is drawn anew for each run.
+        let interrupt = Regex::new("int-([0-9a-f]{12})[0-9a-f]{24}").unwrap();
         let time = Regex::new(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ").unwrap();
         let cut = Regex::new("(20[0-9]{2}-|run-[0-9a-f]{2})[-0-9a-fT:.]*…").unwrap();
         // A key's id stands alone or behind `abk_`; what ends a run's id stands behind a dash.
         let key = Regex::new(r#"(^|[\s"_])([0-9a-f]{12})\b"#).unwrap();
-        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, key, time, cut }
+        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, interrupt, key, time, cut }
     }
 
     /// The text as it would have been on the day of the pages.
@@ -262,6 +267,7 @@ impl Told {
             format!("run-019b8d36-7c80-7000-8000-{:012}", at + 1)
         });
         self.runs = runs;
+        let named = self.interrupt.replace_all(&named, format!("int-$1{}", "7f".repeat(12)));
         let mut keys = std::mem::take(&mut self.keys);
         let named = self.key.replace_all(&named, |found: &Captures<'_>| {
             let at = keys.iter().position(|key| *key == found[2]).unwrap_or_else(|| {
