@@ -4,7 +4,7 @@
 //! is kept. Both are on disk before anybody looks, so one of them finds the other. Whom an event is given to is on disk
 //! before the first of them gets it, so a process that dies in between gives it to nobody else.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +34,7 @@ pub(crate) struct External {
     stale: Mutex<BTreeSet<Kind>>,
     wake: Notify,
     /// Events that are being given by this process: nobody has to finish that.
-    in_hand: Mutex<HashSet<Kind>>,
+    in_hand: Mutex<BTreeMap<Kind, u32>>,
     /// There may be some that a dead process, or a failed attempt, was giving.
     left_over: AtomicBool,
 }
@@ -59,13 +59,13 @@ impl External {
 
     fn hold(&self, event: &EventRow) -> InHand<'_> {
         let kind = (event.tenant, event.id.clone());
-        self.in_hand.lock().expect("no thread panics holding this").insert(kind.clone());
+        *self.in_hand.lock().expect("no thread panics holding this").entry(kind.clone()).or_default() += 1;
         InHand { external: self, kind }
     }
 
     fn is_in_hand(&self, event: &EventRow) -> bool {
         let kind = (event.tenant, event.id.clone());
-        self.in_hand.lock().expect("no thread panics holding this").contains(&kind)
+        self.in_hand.lock().expect("no thread panics holding this").contains_key(&kind)
     }
 }
 
@@ -77,7 +77,14 @@ struct InHand<'a> {
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
-        self.external.in_hand.lock().expect("no thread panics holding this").remove(&self.kind);
+        let mut in_hand = self.external.in_hand.lock().expect("no thread panics holding this");
+        // Several may have it in hand, of whom one gives it: it is in hand until the last has let go.
+        if let Some(hands) = in_hand.get_mut(&self.kind) {
+            *hands -= 1;
+            if *hands == 0 {
+                in_hand.remove(&self.kind);
+            }
+        }
     }
 }
 
