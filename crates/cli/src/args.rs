@@ -79,7 +79,7 @@ pub(crate) struct ServerArgs {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, env = "ABIDE_LISTEN", value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address that people and other machines reach the server at, behind a proxy: https://abide.example.com
+    /// Address that people and other machines reach the server at, behind a proxy: a URL without a path
     #[arg(long, env = "ABIDE_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
     /// Data directory; made if it does not exist
