@@ -92,7 +92,7 @@ impl Config {
             args.keyring.or(file.keyring).unwrap_or_else(|| abide_server::Keyring::default_path(&data));
         Ok(Self {
             listen: args.listen.or(file.listen).unwrap_or_else(|| ([127, 0, 0, 1], 7171).into()),
-            public_url: args.public_url.or(file.public_url).map(public_url).transpose()?,
+            public_url: args.public_url.or(file.public_url).as_deref().map(public_url).transpose()?,
             data,
             workflows: args.workflows.or(file.workflows),
             keyring,
@@ -110,14 +110,14 @@ impl Config {
 }
 
 /// The address without a slash at its end: paths are put behind it.
-fn public_url(text: String) -> anyhow::Result<String> {
+fn public_url(text: &str) -> anyhow::Result<String> {
     let is_plain = |url: &reqwest::Url| {
         matches!(url.scheme(), "http" | "https")
             && (url.path(), url.query(), url.fragment()) == ("/", None, None)
             && url.username().is_empty()
             && url.password().is_none()
     };
-    let url = reqwest::Url::parse(&text).ok().filter(is_plain).with_context(|| {
+    let url = reqwest::Url::parse(text).ok().filter(is_plain).with_context(|| {
         format!("--public-url '{text}' is not an address such as https://abide.example.com, without a path")
     })?;
     Ok(url.as_str().trim_end_matches('/').to_owned())

@@ -200,6 +200,7 @@ impl Chromium {
         found["nodeId"].clone()
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the values are written out where it is called")]
     fn ask(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
