@@ -83,7 +83,7 @@ mod passing {
     #[track_caller]
     fn stopped(story: Story) {
         let story = story.stands(Status::Failed).node_is("pay", NodePhase::Pending);
-        assert_eq!(story.run().error().unwrap().code, "approval_rejected");
+        assert_eq!(story.run().error().expect("it failed").code, "approval_rejected");
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod passing {
             let gate = of_kind("gate", "core.interrupt").input("interrupts", workflow::fixed(&given));
             let story = Story::of(&workflow([gate, noop("pay")]).flow("gate > pay")).start();
             let story = story.stands(Status::Failed).node_is("pay", NodePhase::Pending);
-            assert_eq!(story.run().error().unwrap().code, "invalid_interrupt");
+            assert_eq!(story.run().error().expect("it failed").code, "invalid_interrupt");
         }
     }
 }
@@ -154,7 +154,7 @@ mod keeping {
     fn a_key_that_stands_for_none_is_shared_with_nobody() {
         let forged = custom("two").config("key", json!(format!("{}:one:1:1", run_id(1))));
         let story = Story::of(&workflow([custom("one"), forged])).start().stands(Status::Failed);
-        assert_eq!(story.run().error().unwrap().code, "interrupt_key_conflict");
+        assert_eq!(story.run().error().expect("it failed").code, "interrupt_key_conflict");
     }
 
     #[test]

@@ -104,7 +104,13 @@ mod asking {
                 "node.completed ask",
                 "run.completed",
             ]);
+        let told: Value = serde_json::from_str(&story.payload("clarification.resolved")).unwrap();
+        assert_eq!(told["answers"], json!({ "colour": "red" }));
         story.outputs("ask", Some(r#"{"answers":{"colour":"red"}}"#));
+        let by_id = Story::of(&workflow([questions("ask")])).start();
+        let by_id = by_id.answer("ask", &json!({ "answers": { "colour": "red" } }));
+        let again: Value = serde_json::from_str(&by_id.payload("clarification.resolved")).unwrap();
+        assert_eq!(again["answers"], told["answers"], "either form is told the same");
     }
 
     #[test]
@@ -500,6 +506,21 @@ mod context {
         let ninth = json!({ "kind": "credential", "data": {} });
         assert!(
             matches!(call(story.run(), &ninth), Err(Stop::Failed(failure)) if failure.code == "invalid_interrupt")
+        );
+    }
+
+    #[test]
+    fn a_call_that_contradicts_itself_asks_nothing() {
+        let story = Story::of(&gated()).start();
+        let data = json!({ "customKind": "c" });
+        let payload = json!({ "kind": "custom", "reason": "clarification", "data": data });
+        let stop = story.run().context("gate").unwrap().suspend(&Json::of(&payload)).unwrap_err();
+        let Stop::Failed(failure) = stop else { panic!("it is refused") };
+        assert_eq!(failure.code, "invalid_interrupt");
+        assert!(
+            failure.message.contains("kind") && failure.message.contains("reason"),
+            "{}",
+            failure.message
         );
     }
 

@@ -275,6 +275,33 @@ fn a_run_that_makes_an_artifact() {
     insta::assert_snapshot!(written(reporting().journal()));
 }
 
+/// A run that asks questions and for a decision, and goes on with the answers.
+fn asking() -> Story {
+    let definition = r#"{
+      "id": "asking", "name": "Asking", "version": "1.0",
+      "nodes": [
+        {"id": "ask", "typeId": "core.clarificationGate", "name": "Ask", "position": {}, "inputs": {},
+         "config": {"questions": [{"id": "colour", "question": "Which colour?"}]}},
+        {"id": "gate", "typeId": "core.approvalGate", "name": "Gate", "position": {}, "inputs": {},
+         "config": {"title": "Good?", "timeoutMs": 60000, "key": "good"}}
+      ],
+      "edges": [{"id": "e", "sourceNodeId": "ask", "targetNodeId": "gate"}],
+      "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    }"#;
+    Story::following(graph(definition))
+        .start()
+        .after(1000)
+        .answer("ask", &json!({"answers": {"colour": "red"}}))
+        .after(1000)
+        .answer("gate", &json!({"action": "accept", "feedback": "yes"}))
+        .stands(Status::Completed)
+}
+
+#[test]
+fn a_run_that_asks() {
+    insta::assert_snapshot!(written(asking().journal()));
+}
+
 #[test]
 fn a_run_that_yields() {
     let story = yielding();
@@ -298,6 +325,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         endless_order(),
         supervised(),
         reporting(),
+        asking(),
     ];
     let shown: BTreeSet<&str> =
         stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
@@ -387,7 +415,7 @@ fn the_numbers_and_names_on_disk() {
     let timers = [timer, retry, TimerId::RunTimeout, TimerId::Stretch].map(|timer| format!("timer {timer}"));
     let all = [events, statuses.to_vec(), timers.to_vec()].concat();
     insta::assert_snapshot!(all.join("\n"));
-    assert_eq!(Status::by_code(7), None);
+    assert_eq!(Status::by_code(10), None);
     assert_eq!(Status::by_name("unknown"), None);
 }
 

@@ -506,7 +506,8 @@ mod limits {
     #[test]
     fn the_definition_may_say_it_for_gates() {
         // The gate's kind is provided by nobody, so it fails and is taken over from.
-        let gate = || workflow([of_kind("spin", "core.approvalGate")]).under("any_failed", "spin > spin");
+        let gate =
+            || workflow([of_kind("spin", "core.chat.approvalGate")]).under("any_failed", "spin > spin");
         assert_eq!(ran(&Story::of(&gate()).start()), 6);
         assert_eq!(ran(&Story::of(&gate().settings("maxLoopbackIterations", json!(2))).start()), 3);
     }

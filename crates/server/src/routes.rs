@@ -29,6 +29,7 @@ fn everywhere() -> Vec<Operation> {
         events(),
         control(),
         interrupts(),
+        inbox(),
         annotations(),
         artifacts(),
         secrets(),
@@ -195,13 +196,11 @@ fn events() -> Vec<Operation> {
     ]
 }
 
+/// What an answer to something that is over is told.
+const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved"];
+
 fn interrupts() -> Vec<Operation> {
-    use openwop::external_events::{ExternalEvent, Received, receive};
-    use openwop::interrupts::{
-        Inbox, Inspected, Resolved, ResumeWith, Wanted, Which, answer, answer_by_token, approve, inbox,
-        inspect,
-    };
-    const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved"];
+    use openwop::interrupts::{Resolved, ResumeWith, Which, answer, approve};
     vec![
         Operation::post(
             "/v1/runs/{runId}/interrupts/{nodeId}",
@@ -231,6 +230,15 @@ fn interrupts() -> Vec<Operation> {
         .refuses(CLOSED)
         .refuses(&["run_not_found", "forbidden"])
         .refuses_under(422, "validation_error"),
+    ]
+}
+
+fn inbox() -> Vec<Operation> {
+    use openwop::external_events::{ExternalEvent, Received, receive};
+    use openwop::interrupts::{
+        Inbox, Inspected, Resolved, ResumeWith, Wanted, answer_by_token, inbox, inspect,
+    };
+    vec![
         Operation::get("/v1/interrupts", "listInterrupts", "What waits for an answer, oldest first.", inbox)
             .scope(Scope::ApprovalsRespond)
             .query::<Wanted>()

@@ -51,6 +51,11 @@ async fn the_page_about_clients_shows_what_its_commands_print() {
     demand("docs/clients.md", &["--test-clock", "--workflows", "examples/workflows"]).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_interrupts_shows_what_its_commands_print() {
+    demand("docs/interrupts.md", &["--test-clock"]).await;
+}
+
 /// Follows a page, and demands that it shows what came of that.
 async fn demand(page: &str, flags: &[&str]) {
     let path = root().join(page);

@@ -151,9 +151,9 @@ impl<'a> NodeContext<'a> {
 
     /// Whether this may be asked now, and may be kept.
     fn check_room(&self, ask: &Ask) -> Result<(), Stop> {
-        let fail = |code: &str, message: String| Err(Stop::Failed(Failure::new(code, message)));
+        let fail = |failure: Failure| Err(Stop::Failed(failure));
         if let Some(unbuilt) = ask.unbuilt() {
-            return fail("capability_required", unbuilt.message);
+            return fail(Failure::new("capability_required", unbuilt.message));
         }
         let state = &self.run.state;
         let wanted = || {
@@ -165,10 +165,10 @@ impl<'a> NodeContext<'a> {
         let open = state.open.len() + wanted().count();
         if open >= limits::INTERRUPTS_OPEN_MAX {
             let most = limits::INTERRUPTS_OPEN_MAX;
-            return fail(
+            return fail(Failure::new(
                 "interrupt_limit",
                 format!("the run has {most} open interrupts, and may have no more"),
-            );
+            ));
         }
         let size = |json: Option<&Json>| json.map_or(0, |json| json.text().len());
         let answered = state.answers.iter().map(|(key, answered)| {
@@ -187,7 +187,7 @@ impl<'a> NodeContext<'a> {
             let most = limits::INTERRUPTS_BYTES_MAX;
             let message =
                 format!("the run's questions and answers would have {bytes} bytes; {most} are allowed");
-            return fail("interrupt_limit", message);
+            return fail(Failure::new("interrupt_limit", message));
         }
         Ok(())
     }
@@ -196,17 +196,18 @@ impl<'a> NodeContext<'a> {
 impl Answered {
     /// What the node that asks for it gets.
     fn told(&self) -> Result<Json, Stop> {
-        let fail = |code: &str, message: &str| Err(Stop::Failed(Failure::new(code, message)));
+        let fail = |failure: Failure| Err(Stop::Failed(failure));
         match (self.outcome, &self.value) {
             (Resolution::Resolved | Resolution::Rejected, Some(value)) => Ok(value.clone()),
-            (Resolution::Cancelled, _) => {
-                fail("interrupt_cancelled", "the run ended before anybody answered (InterruptCancelledError)")
-            }
-            _ if self.kind == InterruptKind::Approval => fail(
+            (Resolution::Cancelled, _) => fail(Failure::new(
+                "interrupt_cancelled",
+                "the run ended before anybody answered (InterruptCancelledError)",
+            )),
+            _ if self.kind == InterruptKind::Approval => fail(Failure::new(
                 "approval_timeout",
                 "nobody decided in time, which counts as a rejection (InterruptTimeoutError)",
-            ),
-            _ => fail("interrupt_timeout", "nobody answered in time (InterruptTimeoutError)"),
+            )),
+            _ => fail(Failure::new("interrupt_timeout", "nobody answered in time (InterruptTimeoutError)")),
         }
     }
 }

@@ -89,20 +89,20 @@ impl Chromium {
     }
 
     fn set_up(&mut self, window: &Window) {
-        let target = self.ask("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = self.ask("Target.createTarget", &json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        self.session = self.ask("Target.attachToTarget", attach)["sessionId"].as_str().map(str::to_owned);
+        self.session = self.ask("Target.attachToTarget", &attach)["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "DOM", "Log"] {
-            self.ask(&format!("{domain}.enable"), json!({}));
+            self.ask(&format!("{domain}.enable"), &json!({}));
         }
         let Window { width, height, scripts, dark } = *window;
         let metrics =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
-        self.ask("Emulation.setDeviceMetricsOverride", metrics);
-        self.ask("Emulation.setScriptExecutionDisabled", json!({ "value": !scripts }));
+        self.ask("Emulation.setDeviceMetricsOverride", &metrics);
+        self.ask("Emulation.setScriptExecutionDisabled", &json!({ "value": !scripts }));
         let scheme = if dark { "dark" } else { "light" };
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        self.ask("Emulation.setEmulatedMedia", features);
+        self.ask("Emulation.setEmulatedMedia", &features);
         self.go("data:text/html,<title>off</title><script>document.title = 'on'</script>");
         assert_eq!(self.title(), if scripts { "on" } else { "off" });
     }
@@ -111,13 +111,13 @@ impl Chromium {
     pub(super) fn resize(&mut self, width: u32, height: u32) {
         let metrics =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
-        self.ask("Emulation.setDeviceMetricsOverride", metrics);
+        self.ask("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
     /// Opens an address, and waits until the page is there.
     pub(super) fn go(&mut self, url: &str) {
         let before = self.pages;
-        let gone = self.ask("Page.navigate", json!({ "url": url }));
+        let gone = self.ask("Page.navigate", &json!({ "url": url }));
         assert!(gone["errorText"].is_null(), "{url}: {gone}");
         self.await_page_after(before);
     }
@@ -132,28 +132,28 @@ impl Chromium {
     /// Clicks on something.
     pub(super) fn click(&mut self, selector: &str) {
         let node = self.node(selector);
-        self.ask("DOM.scrollIntoViewIfNeeded", json!({ "nodeId": node }));
+        self.ask("DOM.scrollIntoViewIfNeeded", &json!({ "nodeId": node }));
         // What is broken into lines has a shape for each; the first is as good as any.
-        let shapes = self.ask("DOM.getContentQuads", json!({ "nodeId": node }));
+        let shapes = self.ask("DOM.getContentQuads", &json!({ "nodeId": node }));
         let corner = |ix: usize| shapes["quads"][0][ix].as_f64().unwrap();
         let (x, y) = ((corner(0) + corner(4)) / 2.0, (corner(1) + corner(5)) / 2.0);
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
-            self.ask("Input.dispatchMouseEvent", event);
+            self.ask("Input.dispatchMouseEvent", &event);
         }
     }
 
     /// Writes into a field.
     pub(super) fn write(&mut self, selector: &str, text: &str) {
         let node = self.node(selector);
-        self.ask("DOM.focus", json!({ "nodeId": node }));
-        self.ask("Input.insertText", json!({ "text": text }));
+        self.ask("DOM.focus", &json!({ "nodeId": node }));
+        self.ask("Input.insertText", &json!({ "text": text }));
     }
 
     /// The page as it stands, as HTML.
     pub(super) fn html(&mut self) -> String {
         let node = self.node("html");
-        self.ask("DOM.getOuterHTML", json!({ "nodeId": node }))["outerHTML"].as_str().unwrap().to_owned()
+        self.ask("DOM.getOuterHTML", &json!({ "nodeId": node }))["outerHTML"].as_str().unwrap().to_owned()
     }
 
     /// The path of the page.
@@ -167,24 +167,25 @@ impl Chromium {
     }
 
     fn entry(&mut self) -> Value {
-        let history = self.ask("Page.getNavigationHistory", json!({}));
+        let history = self.ask("Page.getNavigationHistory", &json!({}));
         history["entries"].as_array().unwrap().last().unwrap().clone()
     }
 
     /// How wide the page is, whatever the window shows of it.
     pub(super) fn width(&mut self) -> f64 {
-        self.ask("Page.getLayoutMetrics", json!({}))["cssContentSize"]["width"].as_f64().unwrap()
+        self.ask("Page.getLayoutMetrics", &json!({}))["cssContentSize"]["width"].as_f64().unwrap()
     }
 
     /// The height of something on the page.
     pub(super) fn height_of(&mut self, selector: &str) -> f64 {
         let node = self.node(selector);
-        self.ask("DOM.getBoxModel", json!({ "nodeId": node }))["model"]["height"].as_f64().unwrap()
+        self.ask("DOM.getBoxModel", &json!({ "nodeId": node }))["model"]["height"].as_f64().unwrap()
     }
 
     /// A picture of the window, as PNG.
     pub(super) fn picture(&mut self) -> Vec<u8> {
-        let taken = self.ask("Page.captureScreenshot", json!({ "format": "png", "optimizeForSpeed": false }));
+        let taken =
+            self.ask("Page.captureScreenshot", &json!({ "format": "png", "optimizeForSpeed": false }));
         base64::engine::general_purpose::STANDARD.decode(taken["data"].as_str().unwrap()).unwrap()
     }
 
@@ -194,14 +195,13 @@ impl Chromium {
     }
 
     fn node(&mut self, selector: &str) -> Value {
-        let root = self.ask("DOM.getDocument", json!({ "depth": 0 }))["root"]["nodeId"].clone();
-        let found = self.ask("DOM.querySelector", json!({ "nodeId": root, "selector": selector }));
+        let root = self.ask("DOM.getDocument", &json!({ "depth": 0 }))["root"]["nodeId"].clone();
+        let found = self.ask("DOM.querySelector", &json!({ "nodeId": root, "selector": selector }));
         assert_ne!(found["nodeId"], 0, "there is no {selector}");
         found["nodeId"].clone()
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the values are written out where it is called")]
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(session) = &self.session {

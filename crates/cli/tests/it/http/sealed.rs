@@ -53,20 +53,20 @@ fn helper() -> Value {
     workflow("helper", &nodes, &[("wait", "made")], json!([{ "name": "given", "type": "string" }]))
 }
 
-/// Every file under a directory in which the mark stands, and how many there are.
-fn marked(dir: &Path) -> (Vec<String>, usize) {
+/// Every file under a directory in which a mark stands, and how many there are.
+fn marked(dir: &Path, mark: &str) -> (Vec<String>, usize) {
     let (mut found, mut files) = (Vec::new(), 0);
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            let (inner, count) = marked(&path);
+            let (inner, count) = marked(&path, mark);
             found.extend(inner);
             files += count;
             continue;
         }
         files += 1;
         let bytes = std::fs::read(&path).unwrap_or_default();
-        if bytes.windows(MARK.len()).any(|window| window == MARK.as_bytes()) {
+        if bytes.windows(mark.len()).any(|window| window == mark.as_bytes()) {
             found.push(path.display().to_string());
         }
     }
@@ -75,7 +75,11 @@ fn marked(dir: &Path) -> (Vec<String>, usize) {
 
 /// The data, what the servers said, the keyring and everything else of a site are without the mark.
 fn demand_unmarked(site: &Site) {
-    let (found, files) = marked(&site.path(""));
+    demand_without(site, MARK);
+}
+
+fn demand_without(site: &Site, mark: &str) {
+    let (found, files) = marked(&site.path(""), mark);
     assert!(files >= 4, "the test can search");
     assert_eq!(found, Vec::<String>::new());
 }
@@ -213,4 +217,53 @@ async fn a_keyring_that_is_not_at_hand_is_named_and_takes_no_other_run_down() {
     assert_eq!(shown(&server, &run).await["nodeStates"]["check"]["outputs"], json!({ "same": true }));
     assert!(server.stop().success());
     assert_eq!(verify(&site.data()), 3);
+}
+
+/// Asks whether something sensitive may be released; what is said to that is sensitive too.
+fn gate() -> Value {
+    let shown = json!({ "artifact": { "type": "variable", "variableName": "pw" } });
+    let hidden = json!({ "abide": { "sensitive": true } });
+    let gate = node("gate", "core.approvalGate", json!({}), shown, hidden);
+    workflow("gate", &[gate], &[], json!([{ "name": "pw", "type": "string", "sensitive": true }]))
+}
+
+#[tokio::test]
+async fn a_sensitive_question_its_answer_and_its_token_stand_in_no_file_and_their_secret_cannot_be_retired() {
+    let site = Site::new();
+    site.workflow(&gate());
+    let server = site.start(&FLAGS);
+    let run = server.start_run("gate", json!({ "pw": MARK })).await;
+    let snapshot = shown(&server, &run).await;
+    let token = snapshot["interrupt"]["interruptToken"].as_str().unwrap();
+    let seen = text_of(&server, &format!("/v1/interrupts/{token}")).await;
+    assert!(seen.contains(MARK), "whoever answers sees what it is about: {seen}");
+    // An event that nobody waits for is kept, and may yet answer something sensitive.
+    let event = json!({ "eventId": "1", "eventType": "paid", "eventPayload": { "card": MARK } });
+    let (status, kept) = server.post("/v1/external-events", &event).await;
+    assert!(status.is_success() && kept["kept"] == true, "{kept}");
+    let value = json!({ "resumeValue": { "action": "accept", "feedback": MARK } });
+    let path = format!("/v1/runs/{run}/interrupts/gate");
+    let request = server.request(Method::POST, &path).header("Idempotency-Key", "once").json(&value);
+    let (status, answered) = answer(request).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "{answered}");
+    server.events(&run).await;
+    assert!(!told(&server, &run).await.contains(MARK));
+    let mac = token.rsplit_once('.').unwrap().1;
+    for mark in [MARK, mac] {
+        demand_without(&site, mark);
+    }
+    server.kill();
+    for mark in [MARK, mac] {
+        demand_without(&site, mark);
+    }
+    assert_eq!(verify(&site.data()), 1);
+    let keyring = |args: &[&str]| {
+        let mut command = crate::support::abide();
+        command.arg("keyring").args(args).arg("--data").arg(site.data()).output().unwrap()
+    };
+    assert!(keyring(&["rotate"]).status.success());
+    let refused = keyring(&["retire", "1", "--force"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("only secret 1 opens"), "{said}");
+    assert_eq!(verify(&site.data()), 1, "nothing is lost");
 }

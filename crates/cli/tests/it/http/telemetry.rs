@@ -334,7 +334,7 @@ async fn no_secret_gets_into_the_log() {
     let site = site();
     let other = site.new_key("other");
     let server = site.start(&[&ALLOWED[..], &["--log", "trace", "--log-json"]].concat());
-    set_secret(&server, "CRM", "crm-secret-4711").await;
+    set_secret(&server, "CRM", "crm-secret-xyzzy4711").await;
     let config = json!({
         "method": "POST", "url": format!("{}/x?k={{{{ secrets.CRM }}}}", peer.url),
         "headers": { "Authorization": "Bearer {{ secrets.CRM }}" }, "body": "{{ secrets.CRM }} {{ inputs.pw }}",
@@ -343,15 +343,15 @@ async fn no_secret_gets_into_the_log() {
     asks["nodes"][0]["inputs"] = json!({ "pw": { "type": "variable", "variableName": "pw" } });
     asks["variables"] = json!([{ "name": "pw", "type": "string", "sensitive": true }]);
     push(&server, &asks).await;
-    let run = server.start_run("ask", json!({ "pw": "pw-secret-4711" })).await;
+    let run = server.start_run("ask", json!({ "pw": "pw-secret-xyzzy4711" })).await;
     server.events(&run).await;
-    let note = json!({ "signal": { "kind": "flag" }, "note": "note-4711 password=hunter-4711" });
+    let note = json!({ "signal": { "kind": "flag" }, "note": "note-xyzzy4711 password=hunter-xyzzy4711" });
     server.post(&format!("/v1/runs/{run}/annotations"), &note).await;
-    let quiet = server.request(Method::POST, "/v1/runs/nonsense/cancel?secret=query-4711");
-    answer(quiet.header("idempotency-key", "idem-4711").json(&json!({ "reason": "body-4711" })))
+    let quiet = server.request(Method::POST, "/v1/runs/nonsense/cancel?secret=query-xyzzy4711");
+    answer(quiet.header("idempotency-key", "idem-xyzzy4711").json(&json!({ "reason": "body-xyzzy4711" })))
         .await
         .unwrap();
-    answer(server.request_as("abk_wrong_key4711", Method::GET, "/v1/runs")).await.unwrap();
+    answer(server.request_as("abk_wrong_keyxyzzy4711", Method::GET, "/v1/runs")).await.unwrap();
     answer(server.request_as(&other, Method::GET, "/v1/secrets")).await.unwrap();
     let (key, other_key) = (server.key.clone(), other);
     server.stop();
@@ -359,7 +359,7 @@ async fn no_secret_gets_into_the_log() {
     assert!(said.contains("\"request\""), "it talks at all: {said}");
     // The welcome shows the key of `abide dev`, on purpose; the log does not.
     let log: String = said.lines().filter(|line| line.starts_with('{')).collect();
-    for secret in [key.as_str(), &other_key, "4711"] {
+    for secret in [key.as_str(), &other_key, "xyzzy4711"] {
         assert!(!log.contains(secret), "{secret} in {log}");
     }
 }
