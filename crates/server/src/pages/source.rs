@@ -1,7 +1,8 @@
 //! Where pages get what they show, and where answers go.
 
 use abide_core::{
-    Answerer, Event, InterruptId, InterruptKind, Json, Key, Millis, NodeEvent, Rejection, Run, RunId, event,
+    Answerer, Event, InterruptId, InterruptKind, Json, Key, Millis, NodeEvent, Record, Rejection, Run, RunId,
+    event,
 };
 use abide_engine::Error as EngineError;
 use abide_store::{InboxQuery, InterruptRow};
@@ -109,37 +110,45 @@ fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis
 /// An interrupt that is closed, from the journal: a run itself does not keep who closed what. The journal is read from
 /// where it was asked for, and not without end: nearly all are closed soon after, as events go.
 async fn past(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
-    let mut found: Option<Asked> = None;
+    let mut found = None;
     let (mut from, mut read) = (id.sequence(), 0);
     while read < limits::CLOSING_EVENTS_MAX {
         let records = app.engine().events(key, from, limits::POLL_EVENTS_MAX).await?;
         let Some(last) = records.last() else { break };
         (from, read) = (last.sequence + 1, read + records.len());
-        for record in &records {
-            match (record.event(), &mut found) {
-                (Ok(Event::Node { node, event: NodeEvent::InterruptRequested(requested) }), None)
-                    if requested.interrupt_id == id =>
-                {
-                    found = Some(asked(key, &node, &requested, record.at));
-                }
-                (Ok(Event::Node { event: NodeEvent::InterruptResolved(resolved), .. }), Some(found))
-                    if resolved.interrupt_id == id =>
-                {
-                    let closing = Closing {
-                        outcome: resolved.outcome.name().to_owned(),
-                        reason: resolved.reason,
-                        by: Some(resolved.resolved_by),
-                        at: Some(record.at),
-                        value: resolved.resume_value.filter(|_| !resolved.sensitive),
-                    };
-                    return Ok(Asked { closing: Some(closing), ..found.clone() });
-                }
-                _ => {}
-            }
+        found = found.or_else(|| records.first().and_then(|record| requested(key, record, id)));
+        if let (Some(closing), Some(found)) = (records.iter().find_map(|record| closed(record, id)), &found) {
+            return Ok(Asked { closing: Some(closing), ..Asked::clone(found) });
         }
     }
     let unknown = Closing { outcome: "resolved".to_owned(), reason: None, by: None, at: None, value: None };
     found.map(|found| Asked { closing: Some(unknown), ..found }).ok_or_else(nothing)
+}
+
+/// What an event asks for, if it is this.
+fn requested(key: Key, record: &Record, id: InterruptId) -> Option<Asked> {
+    match record.event() {
+        Ok(Event::Node { node, event: NodeEvent::InterruptRequested(requested) })
+            if requested.interrupt_id == id =>
+        {
+            Some(asked(key, &node, &requested, record.at))
+        }
+        _ => None,
+    }
+}
+
+/// How an event closes an interrupt, if it does.
+fn closed(record: &Record, id: InterruptId) -> Option<Closing> {
+    let Ok(Event::Node { event: NodeEvent::InterruptResolved(resolved), .. }) = record.event() else {
+        return None;
+    };
+    (resolved.interrupt_id == id).then(|| Closing {
+        outcome: resolved.outcome.name().to_owned(),
+        reason: resolved.reason,
+        by: Some(resolved.resolved_by),
+        at: Some(record.at),
+        value: resolved.resume_value.filter(|_| !resolved.sensitive),
+    })
 }
 
 /// Answers an interrupt, as every way of answering does.
