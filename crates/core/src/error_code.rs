@@ -219,7 +219,7 @@ table! {
         "Nobody answered in the time that the node gives (InterruptTimeoutError)."
         "Raise `timeoutMs`, or route the failure with an edge under any_failed.";
     "interrupt_key_conflict" 0
-        "Two questions of one run have the same key, but another kind or another resumeSchema."
+        "Two questions of one run have the same key, but another kind or another resumeSchema; or a key was given that stands for a question without one."
         "Give each question its own `key`, or none.";
     "interrupt_limit" 0
         "The run has as many open interrupts as one may have, or its questions and answers are too large together."

@@ -376,7 +376,6 @@ impl Run {
             only: requested.keyless.then_some(open.node),
             value: resolved.resume_value.clone(),
             outcome: resolved.outcome,
-            reason: resolved.reason.clone(),
             sensitive: resolved.sensitive,
         };
         self.state.answers.insert(requested.key, answered);

@@ -1,15 +1,6 @@
 //! Time as the wire has it.
 
-use abide_core::Millis;
-
-/// RFC 3339 in UTC with milliseconds.
-pub fn rfc3339(at: Millis) -> String {
-    match jiff::Timestamp::from_millisecond(at) {
-        Ok(timestamp) => format!("{timestamp:.3}"),
-        // Beyond the year 9999 there is no RFC 3339; a delay is bounded far below that.
-        Err(_) => jiff::Timestamp::MAX.to_string(),
-    }
-}
+pub use abide_core::rfc3339;
 
 #[cfg(test)]
 mod tests {

@@ -44,8 +44,6 @@ pub(crate) struct Answered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<Json>,
     pub(crate) outcome: Resolution,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) sensitive: bool,
 }

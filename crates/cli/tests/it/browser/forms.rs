@@ -100,6 +100,21 @@ async fn an_approval_is_shown_decided_and_shown_again() {
 }
 
 #[tokio::test]
+async fn whoever_decided_is_shown_whole_whatever_they_are_called() {
+    let site = site();
+    let deputy = site.key("default").act_as().make();
+    let server = site.start(&["--test-clock"]);
+    let (run, id) = asked(&server, "approval").await;
+    let odd = "corp|team:x/ada, ä;ö@z=1 #7";
+    let body = json!({ "resumeValue": { "action": "accept", "decidedBy": odd } });
+    let path = format!("/v1/runs/{run}/interrupts/ask");
+    assert_eq!(server.ask_as(&deputy, Method::POST, &path, Some(&body)).await.0, StatusCode::OK);
+    assert_eq!(answer_of(&server, &run).await["resolvedBy"], odd);
+    let page = Person::with_key(&server, &server.key).await.get(&format!("/inbox/{run}/{id}")).await;
+    assert!(page.says(&format!("by <strong>{odd}</strong>")), "{}", page.html);
+}
+
+#[tokio::test]
 async fn an_answer_that_comes_too_late_is_told_who_was_faster() {
     let site = site();
     let keys = ["ada", "bob"].map(|name| site.key("default").principal(name).make());

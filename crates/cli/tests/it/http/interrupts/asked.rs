@@ -115,6 +115,23 @@ async fn a_question_that_somebody_heard_of_is_still_asked_after_a_kill() {
 }
 
 #[tokio::test]
+async fn a_question_is_given_up_on_time_after_a_kill_and_nobody_has_to_ask() {
+    let site = Site::new();
+    let server = site.start(&["--test-clock"]);
+    let data = json!({ "customKind": "vote" });
+    let run = ask(&server, "custom", &data, &json!({ "timeoutMs": 60_000 })).await;
+    server.kill();
+    let server = site.start(&["--test-clock"]);
+    server.advance(60_000).await;
+    let events = server.events(&run).await;
+    let given_up = &the(&events, "interrupt.resolved")["payload"];
+    assert_eq!(
+        (&given_up["outcome"], &given_up["resolvedBy"]),
+        (&json!("timeout"), &json!("system:timeout"))
+    );
+}
+
+#[tokio::test]
 async fn an_answer_is_told_once_with_what_the_node_got_and_who_gave_it() {
     let site = Site::new();
     let ada = site.key("default").principal("ada@example.org").make();
