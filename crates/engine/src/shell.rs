@@ -291,7 +291,7 @@ impl Shell {
                         self.callbacks.wake();
                     }
                 }
-                Effect::CloseInterrupt { .. } => {}
+                Effect::CloseInterrupt(_) | Effect::Notify(_) => {}
                 Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
             }
         }
@@ -406,7 +406,7 @@ fn wants_snapshot(ahead: &Ahead) -> bool {
 fn trace_interrupt(spans: &Arc<dyn Spans>, commit: &Trace, run: &Run, effect: &Effect) {
     let (name, id, kind) = match effect {
         Effect::OpenInterrupt(open) => ("interrupt requested", open.id, open.kind),
-        Effect::CloseInterrupt { id, kind, .. } => ("interrupt resolved", *id, *kind),
+        Effect::CloseInterrupt(closed) => ("interrupt resolved", closed.id, closed.kind),
         _ => return,
     };
     let own = trace::below(commit);
