@@ -76,6 +76,13 @@ pub(crate) enum Verb {
 /// What every server needs.
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
+    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
+    /// event-retention, otlp-endpoint, log, openintent; the tables limits, oidc and suspension hold the rest
+    #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// An openintent.yaml, whose suspension.default_retry_policy says how questions go on that nobody answers
+    #[arg(long, env = "ABIDE_OPENINTENT", value_name = "FILE")]
+    pub(crate) openintent: Option<PathBuf>,
     /// Address to listen on; port 0 picks a free one
     #[arg(long, env = "ABIDE_LISTEN", value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
@@ -119,10 +126,6 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// event-retention, otlp-endpoint, log; the tables limits and oidc hold the rest
-    #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]
