@@ -1,6 +1,7 @@
 //! Every command and flag, declared once; help and completions come from here.
 
 mod access;
+mod agent;
 mod bench;
 mod inbox;
 mod webhook;
@@ -18,6 +19,7 @@ pub(crate) use access::{
     CreateKeyArgs, KeyringArgs, KeyringVerb, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs,
     PeopleVerb, RotateKeyArgs, SetPersonArgs, parse_span,
 };
+pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
@@ -60,6 +62,8 @@ pub(crate) enum Verb {
     Keyring(KeyringArgs),
     /// Keep the directory of people on a server: their roles, groups and addresses
     People(PeopleArgs),
+    /// Say how the questions of an agent go on that nobody answers, on a server
+    Agent(AgentArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)

@@ -200,6 +200,7 @@ async fn prepare(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
         );
     }
+    let agent_policies = abide_server::agent_policies(&*store).await?;
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
     let signals = Signals::listen()?;
     let listener = abide_server::bind(config.listen).map_err(|error| {
@@ -217,7 +218,7 @@ async fn prepare(
         minter: Some(Arc::new(CallbackMinter::new(keyring, config.public_url.as_deref().unwrap_or(&url)))),
         event_retention_ms: config.event_retention_ms,
         retry_policy: config.retry_policy.clone(),
-        agent_policies: std::collections::HashMap::new(),
+        agent_policies,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
