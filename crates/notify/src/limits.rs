@@ -56,8 +56,14 @@ pub const RETRY_AFTER_MS_MAX: Millis = 24 * 3_600_000;
 /// Bytes that are read of an answer. A status is all that counts; the rest helps whoever reads why it was refused.
 pub const ANSWER_BYTES_MAX: usize = 16 << 10;
 
+/// How long an answer is read once its status is known.
+pub const ANSWER_MS_MAX: u64 = 2_000;
+
 /// Characters of an answer that are told.
 pub const ANSWER_TOLD_CHARS_MAX: usize = 200;
+
+/// Characters of a key that is sent as it is. Vendors take 255; a longer one is sent as its hash.
+pub const KEY_CHARS_MAX: usize = 255;
 
 /// Characters of a title. It is a subject, a heading and a line on a phone.
 pub const TITLE_CHARS_MAX: usize = 200;

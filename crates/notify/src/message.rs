@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use abide_core::{InterruptId, InterruptKind, Json, Millis, RunId};
+use abide_core::{InterruptId, InterruptKind, Json, Millis, RunId, hex, sha256};
+
+use crate::limits::KEY_CHARS_MAX;
 
 /// One message to one recipient, or to a channel that many read. It is complete: sending it needs to know nothing else.
 #[derive(Clone, PartialEq)]
@@ -148,12 +150,18 @@ impl Message {
         }
     }
 
+    /// The idempotency key as any receiver takes it: its hash where it is long, or has characters that no header has.
+    pub(crate) fn key(&self) -> String {
+        let plain = self.idempotency_key.bytes().all(|byte| byte.is_ascii_graphic());
+        if plain && (1..=KEY_CHARS_MAX).contains(&self.idempotency_key.len()) {
+            return self.idempotency_key.clone();
+        }
+        hex(&sha256(self.idempotency_key.as_bytes()))
+    }
+
     /// What everything that is said about one question has in common.
     pub(crate) fn thread(&self) -> String {
-        match &self.about {
-            Some(about) => about.interrupt.to_string(),
-            None => self.idempotency_key.clone(),
-        }
+        self.about.as_ref().map_or_else(|| self.key(), |about| about.interrupt.to_string())
     }
 }
 

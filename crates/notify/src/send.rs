@@ -4,14 +4,19 @@ mod http;
 mod smtp;
 
 use abide_core::Millis;
-use tokio::time::timeout;
+use reqwest::Url;
+use tokio::time::Instant;
 
 use crate::channels::{Channel, Channels, Way};
 use crate::compose::{email, pagerduty, slack, webhook};
 use crate::limits::ANSWER_TOLD_CHARS_MAX;
 use crate::message::Message;
 use crate::redact::{Redacted, View};
+use crate::secret::Secret;
 use crate::text::one_line;
+
+/// Characters of a secret that is looked for in answers.
+const SECRET_CHARS_MIN: usize = 6;
 
 /// A message was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,14 +56,11 @@ impl Channels {
         };
         let view = View { external: !channel.internal, full: channel.full };
         let redacted = self.redactor.redact(message, view);
-        let sent = timeout(channel.timeout, channel.send(&redacted)).await;
-        let late = || {
-            Failure::passing(format!("the receiver did not answer within {} s", channel.timeout.as_secs()))
-        };
+        let sent = channel.send(&redacted, Instant::now() + channel.timeout).await;
         let told = |text: String| {
             one_line(&self.redactor.told(&channel.without_secrets(text)), 4 * ANSWER_TOLD_CHARS_MAX)
         };
-        match sent.unwrap_or_else(|_| Err(late())) {
+        match sent {
             Ok(receipt) => Ok(Receipt { answer: told(receipt.answer) }),
             Err(failure) => Err(Failure { reason: told(failure.reason), ..failure }),
         }
@@ -66,24 +68,23 @@ impl Channels {
 }
 
 impl Channel {
-    async fn send(&self, message: &Redacted) -> Result<Receipt, Failure> {
-        match &self.way {
-            Way::Webhook { post, secret } => {
-                http::post(post, webhook::request(message, secret), message.at).await
-            }
-            Way::Slack { post } => http::post(post, slack::request(message), message.at).await,
+    async fn send(&self, message: &Redacted, deadline: Instant) -> Result<Receipt, Failure> {
+        let (post, requests) = match &self.way {
+            Way::Webhook { post, secret } => (post, vec![webhook::request(message, secret)]),
+            Way::Slack { post } => (post, vec![slack::request(message)]),
             Way::PagerDuty { post, routing_key, severity } => {
-                let mut receipt = Receipt { answer: String::new() };
-                for request in pagerduty::requests(message, routing_key, severity) {
-                    receipt = http::post(post, request, message.at).await?;
-                }
-                Ok(receipt)
+                (post, pagerduty::requests(message, routing_key, severity))
             }
             Way::Email { transport, server, from } => {
                 let mail = email::mail(message, from).map_err(Failure::lasting)?;
-                smtp::send(transport, server, mail).await
+                return smtp::send(transport, server, mail, deadline).await;
             }
+        };
+        let mut receipt = Receipt { answer: String::new() };
+        for request in requests {
+            receipt = http::post(post, request, message.at, deadline).await?;
         }
+        Ok(receipt)
     }
 
     /// A receiver may repeat what it was sent, or where.
@@ -94,9 +95,11 @@ impl Channel {
             Way::PagerDuty { post, routing_key, .. } => (Some(&post.url), Some(routing_key)),
             Way::Email { .. } => (None, None),
         };
-        let path = url.map(|url| url.path()).filter(|path| path.len() > 1);
-        let query = url.and_then(|url| url.query()).filter(|query| !query.is_empty());
-        let hidden = [path, query, key.map(|key| key.reveal())];
+        // What is shorter is no secret, and may well stand in any sentence.
+        let long = |text: &&str| text.len() >= SECRET_CHARS_MIN;
+        let path = url.map(Url::path).filter(long);
+        let query = url.and_then(Url::query).filter(long);
+        let hidden = [path, query, key.map(Secret::reveal).filter(long)];
         hidden.into_iter().flatten().fold(text, |text, secret| text.replace(secret, "[secret]"))
     }
 }

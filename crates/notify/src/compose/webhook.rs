@@ -16,7 +16,7 @@ use crate::wording::{headline, lead};
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {
     /// The same for every attempt.
-    id: &'a str,
+    id: String,
     #[serde(rename = "type")]
     kind: &'static str,
     at: String,
@@ -86,8 +86,8 @@ struct Person<'a> {
 /// The request that tells a webhook.
 pub(crate) fn request(message: &Redacted, secret: &Secret) -> Request {
     let mut request = Request::json(&body(message));
-    request.headers.push(("idempotency-key", message.idempotency_key.clone()));
-    request.headers.push(("x-openwop-delivery-id", message.idempotency_key.clone()));
+    request.headers.push(("idempotency-key", message.key()));
+    request.headers.push(("x-openwop-delivery-id", message.key()));
     let signature = signature_headers(secret.reveal().as_bytes(), message.at, &request.body);
     request.headers.extend(signature);
     request
@@ -100,7 +100,7 @@ fn body(message: &Redacted) -> Body<'_> {
     };
     let time = |at: Option<Millis>| at.map(rfc3339);
     Body {
-        id: &message.idempotency_key,
+        id: message.key(),
         kind: kind(&message.purpose),
         at: rfc3339(message.at),
         title: one_line(&message.title, TITLE_CHARS_MAX),

@@ -2,25 +2,33 @@
 //! and the link that answers it, anywhere.
 
 use std::error::Error;
+use std::time::Duration;
 
 use abide_core::Millis;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Response, StatusCode, Url};
+use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Receipt};
 use crate::channels::Post;
 use crate::compose::Request;
-use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TOLD_CHARS_MAX, RETRY_AFTER_MS_MAX};
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_MS_MAX, ANSWER_TOLD_CHARS_MAX, RETRY_AFTER_MS_MAX};
 use crate::text::one_line;
 
 /// Posts a request and says how it ended. `now` tells how far away a time is that the receiver names.
-pub(super) async fn post(post: &Post, request: Request, now: Millis) -> Result<Receipt, Failure> {
+pub(super) async fn post(
+    post: &Post,
+    request: Request,
+    now: Millis,
+    deadline: Instant,
+) -> Result<Receipt, Failure> {
     let mut sent = reqwest::Request::new(Method::POST, post.url.clone());
     *sent.headers_mut() = headers(request.headers)?;
     *sent.body_mut() = Some(request.body.into());
-    let response = post.client.execute(sent).await.map_err(|error| unanswered(error, &post.url))?;
+    let answered = timeout_at(deadline, post.client.execute(sent)).await.map_err(|_| late(&post.url))?;
+    let response = answered.map_err(|error| unanswered(error, &post.url))?;
     let (status, retry_after) = (response.status(), retry_after(response.headers(), now));
-    let said = excerpt(response).await;
+    let said = excerpt(response, deadline).await;
     if status.is_success() {
         return Ok(Receipt { answer: format!("{} {said}", status.as_u16()).trim_end().to_owned() });
     }
@@ -65,7 +73,7 @@ fn unanswered(error: reqwest::Error, url: &Url) -> Failure {
         ));
     }
     if error.is_timeout() {
-        return Failure::passing(format!("{place} did not answer in time; check that it runs"));
+        return late(url);
     }
     if error.is_connect() {
         return Failure::passing(format!(
@@ -73,6 +81,10 @@ fn unanswered(error: reqwest::Error, url: &Url) -> Failure {
         ));
     }
     Failure::passing(format!("the connection to {place} broke before it answered: {root}"))
+}
+
+fn late(url: &Url) -> Failure {
+    Failure::passing(format!("{} did not answer in time; check that it runs", place(url)))
 }
 
 fn place(url: &Url) -> String {
@@ -97,11 +109,12 @@ fn http_date(text: &str) -> Option<Millis> {
     Millis::try_from(since.as_millis()).ok()
 }
 
-/// The beginning of an answer, on one line. It is read so that a receiver that is still writing is not cut off, and not
-/// for longer than it takes to know.
-async fn excerpt(mut response: Response) -> String {
+/// The beginning of an answer, on one line. It is read so that a receiver that is still writing is not cut off. The status
+/// has been told by then, so however long the rest takes, it changes nothing.
+async fn excerpt(mut response: Response, deadline: Instant) -> String {
     let mut bytes = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
+    let patience = deadline.min(Instant::now() + Duration::from_millis(ANSWER_MS_MAX));
+    while let Ok(Ok(Some(chunk))) = timeout_at(patience, response.chunk()).await {
         bytes.extend_from_slice(&chunk[..chunk.len().min(ANSWER_BYTES_MAX - bytes.len())]);
         if bytes.len() >= ANSWER_BYTES_MAX {
             break;

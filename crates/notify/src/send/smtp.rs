@@ -4,6 +4,7 @@ use std::error::Error;
 
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message as Mail, Tokio1Executor};
+use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Receipt};
 use crate::limits::ANSWER_TOLD_CHARS_MAX;
@@ -14,8 +15,11 @@ pub(super) async fn send(
     transport: &AsyncSmtpTransport<Tokio1Executor>,
     server: &str,
     mail: Mail,
+    deadline: Instant,
 ) -> Result<Receipt, Failure> {
-    let response = transport.send(mail).await.map_err(|error| refused(&error, server))?;
+    let late = |_| Failure::passing(format!("{server} did not answer in time; check that it runs"));
+    let answered = timeout_at(deadline, transport.send(mail)).await.map_err(late)?;
+    let response = answered.map_err(|error| refused(&error, server))?;
     let said = response.message().collect::<Vec<_>>().join(" ");
     Ok(Receipt { answer: one_line(&format!("{} {said}", response.code()), ANSWER_TOLD_CHARS_MAX) })
 }
