@@ -435,7 +435,7 @@ impl Server {
             let (_, why) = self.get(&format!("/v1/runs/{}/why", run.as_str().unwrap())).await;
             let rests = |reason: &Value| match reason["kind"].as_str().unwrap() {
                 // The times are all written alike, so the later one is the greater text.
-                "delay" | "retry" | "timeout" => reason["until"].as_str() > clock["now"].as_str(),
+                "delay" | "retry" | "timeout" | "ladder" => reason["until"].as_str() > clock["now"].as_str(),
                 // Nobody answers but the test.
                 "approval" | "input" | "event" => {
                     reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()
