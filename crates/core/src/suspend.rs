@@ -243,11 +243,22 @@ impl Run {
         self.emit_node(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
     }
 
-    /// Closes an interrupt that nobody answered in time.
-    pub(crate) fn time_out_interrupt(&mut self, turn: &mut Turn, id: InterruptId) {
+    /// Closes an interrupt whose end has come. Timers may be heard late and in any order, so what was due first
+    /// counts, and not which was heard.
+    pub(crate) fn end_interrupt(&mut self, turn: &mut Turn, id: InterruptId) {
         // Whatever was due before that is recorded first, and may have ended it.
         self.climb(turn, id);
         let Some(open) = self.state.open.get(&id) else { return };
+        let given_up = open.given_up_at();
+        match open.occasion() {
+            Some(due) if given_up.is_none_or(|end| due < end) => self.happen(turn, id),
+            _ => self.time_out_interrupt(turn, id),
+        }
+    }
+
+    /// Closes an interrupt that nobody answered in time.
+    fn time_out_interrupt(&mut self, turn: &mut Turn, id: InterruptId) {
+        let open = &self.state.open[&id];
         let (ix, kind) = (open.node, open.requested.kind);
         let approval = kind == InterruptKind::Approval;
         if approval {
@@ -268,8 +279,8 @@ impl Run {
     }
 
     /// Resolves an interrupt that waited for a time, which has come.
-    pub(crate) fn happen(&mut self, turn: &mut Turn, id: InterruptId) {
-        let Some(open) = self.state.open.get(&id) else { return };
+    fn happen(&mut self, turn: &mut Turn, id: InterruptId) {
+        let open = &self.state.open[&id];
         let event = open.requested.data.parse::<JsonMap>().ok().and_then(|mut data| data.remove("eventType"));
         let payload: JsonMap = event.map(|event| ("eventType".to_owned(), event)).into_iter().collect();
         let value = Json::of(&JsonMap::from([("eventPayload".to_owned(), Json::of(&payload))]));
