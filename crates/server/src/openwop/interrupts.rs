@@ -34,7 +34,7 @@ use crate::idempotency::{Repeatable, Ticket, once};
 use crate::shape;
 
 /// The profile of a gate that a token does not answer: whoever does has to come with a key.
-const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
+pub(crate) const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
 
 /// An answer on its way to the run that waits for it.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{pretty, words};
 use crate::limits;
+use crate::openwop::interrupts::AUTH_REQUIRED;
 use crate::time::rfc3339;
 
 /// An open interrupt, as the list has it.
@@ -85,9 +86,9 @@ pub(super) struct Closing {
 }
 
 impl Asked {
-    /// Where it is answered.
-    pub(super) fn link(&self) -> String {
-        format!("/inbox/{}/{}", self.run, self.id)
+    /// Whether whoever answers has to sign in.
+    pub(super) fn needs_key(&self) -> bool {
+        self.kind == InterruptKind::Approval && self.text("profile") == Some(AUTH_REQUIRED)
     }
 
     /// A text of its data.
