@@ -217,6 +217,8 @@ async fn prepare(
         webhooks: Some(signer.clone()),
         minter: Some(Arc::new(CallbackMinter::new(keyring, config.public_url.as_deref().unwrap_or(&url)))),
         event_retention_ms: config.event_retention_ms,
+        retry_policy: None,
+        agent_policies: std::collections::HashMap::new(),
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,

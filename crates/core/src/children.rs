@@ -366,7 +366,7 @@ mod tests {
             sensitive: Vec::new(),
             error: None,
         };
-        let mut turn = Turn::new(run.head, 2);
+        let mut turn = Turn::new(run.head, 2, Arc::default());
         turn.emit_run(&mut run, RunEvent::ChildReported(report), None);
         assert!(run.is_worker_due(ix));
         run.next_worker(&mut turn, ix, None);

@@ -11,6 +11,8 @@ mod resolve;
 mod start;
 mod timer;
 
+use std::sync::Arc;
+
 pub use resolve::Resolve;
 pub use start::Start;
 
@@ -19,7 +21,7 @@ use crate::event::{Cancellation, Event, Failure, Paused, Resumed, RunEvent};
 use crate::http::TaskFailure;
 use crate::journal::{Head, Record};
 use crate::perform::Product;
-use crate::{Lifecycle, Millis, Rejection, Run, RunId, limits};
+use crate::{InterruptId, LadderDefaults, Lifecycle, Millis, Rejection, Run, RunId, limits};
 
 /// What may be asked of a run that exists.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +50,17 @@ pub enum Command {
     Report(Report),
     /// Somebody answers an interrupt.
     Resolve(Resolve),
+    /// Somebody who was to be told of an interrupt may not be.
+    RefuseNotice {
+        /// Which interrupt.
+        id: InterruptId,
+        /// At which attempt.
+        attempt: u32,
+        /// Who.
+        notify_to: String,
+        /// Why not.
+        reason: String,
+    },
     /// Another run tells how it stands.
     Hear {
         /// What it says.
@@ -101,7 +114,17 @@ impl Run {
     ///
     /// On `Err` the run is exactly as it was.
     pub fn decide(&mut self, command: Command, now: Millis) -> Result<Step, Rejection> {
-        let mut turn = Turn::new(self.head, now);
+        self.decide_under(command, now, &Arc::default())
+    }
+
+    /// [`Self::decide`] under what the operator and the agents say about questions that nobody answers.
+    pub fn decide_under(
+        &mut self,
+        command: Command,
+        now: Millis,
+        defaults: &Arc<LadderDefaults>,
+    ) -> Result<Step, Rejection> {
+        let mut turn = Turn::new(self.head, now, defaults.clone());
         match command {
             Command::Cancel(asked) => cancel::decide(self, &mut turn, asked)?,
             Command::Pause { reason, by, drain } => {
@@ -111,6 +134,9 @@ impl Run {
             Command::Fire(timer) => timer::decide(self, &mut turn, &timer)?,
             Command::Report(report) => report::decide(self, &mut turn, report)?,
             Command::Resolve(resolve) => resolve::decide(self, &mut turn, &resolve)?,
+            Command::RefuseNotice { id, attempt, notify_to, reason } => {
+                self.refuse_notice(&mut turn, id, attempt, notify_to, reason)?;
+            }
             Command::Hear { notice, heard } => child::hear(self, &mut turn, &notice, heard)?,
             Command::RefuseChild { child, node, error } => {
                 child::refuse(self, &mut turn, child, &node, &error)?;
@@ -150,16 +176,19 @@ fn check_reason(reason: Option<&String>) -> Result<(), Rejection> {
 pub(crate) struct Turn {
     pub(crate) step: Step,
     pub(crate) now: Millis,
+    /// What the operator and the agents say about questions that nobody answers.
+    pub(crate) defaults: Arc<LadderDefaults>,
     /// The payloads so far, so that a stretch can yield before a commit gets too large.
     pub(crate) bytes: usize,
 }
 
 impl Turn {
     /// A decision at `now`, or at the time of the last event if that is later.
-    pub(crate) fn new(base: Head, now: Millis) -> Self {
+    pub(crate) fn new(base: Head, now: Millis, defaults: Arc<LadderDefaults>) -> Self {
         Self {
             step: Step { base, records: Vec::new(), effects: Vec::new() },
             now: now.max(base.at),
+            defaults,
             bytes: 0,
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::fields::{Fields, Findings, ROOT};
 use crate::retry::RetryPolicy;
-use crate::{Json, JsonMap, limits};
+use crate::{Json, JsonMap, LadderCall, limits};
 
 /// One thing wrong with a definition: where, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,12 @@ pub(crate) struct AbideSettings {
     pub(crate) sensitive: bool,
     /// How long the tokens of the node's interrupts are good for.
     pub(crate) token_ms: Option<i64>,
+    /// How a question of the node goes on that nobody answers.
+    pub(crate) ladder: Option<LadderCall>,
+    /// The agent that asks.
+    pub(crate) agent: Option<String>,
+    /// Who may answer.
+    pub(crate) respondents: Vec<String>,
 }
 
 /// Where a node's input comes from: `kind` says which of the other keys belong to it.
@@ -293,6 +299,12 @@ fn read_flags(map: &JsonMap, place: &str, findings: &mut Findings) -> Vec<(Strin
 }
 
 impl AbideSettings {
+    /// Whether something of it is of use to a node that asks alone.
+    pub(crate) fn is_about_asking(&self) -> bool {
+        let asks = self.ladder.is_some() || self.agent.is_some() || !self.respondents.is_empty();
+        self.sensitive || self.token_ms.is_some() || asks
+    }
+
     fn read(json: &Json, place: &str, findings: &mut Findings) -> Self {
         let Some(mut open) = Fields::of(json, place, findings) else {
             return Self::default();
@@ -310,6 +322,12 @@ impl AbideSettings {
         let looping = fields.optional("loop");
         let sensitive = fields.optional_flag("sensitive").unwrap_or(false);
         let token_ms = fields.optional_whole("tokenMs", 1..=limits::TOKEN_MS_MAX);
+        let ladder = fields.optional("ladder");
+        let below = fields.place("ladder");
+        let ladder = ladder.and_then(|json| LadderCall::read(&json, &below, fields.findings()));
+        let agent = names(&mut fields, "agent", limits::AGENT_NAME_CHARS_MAX, 1).pop();
+        let respondents =
+            names(&mut fields, "respondents", limits::PRINCIPAL_CHARS_MAX, limits::RESPONDENTS_MAX);
         let place = fields.place("retry");
         let retry = retry.and_then(|json| RetryPolicy::read(&json, &place, fields.findings()));
         let place = fields.place("loop");
@@ -320,8 +338,25 @@ impl AbideSettings {
             Some(most.and_then(|most| u32::try_from(most).ok()).unwrap_or(DEFAULT_LOOP_MAX))
         });
         fields.finish();
-        Self { durable, idempotent, retry, loop_max, sensitive, token_ms }
+        Self { durable, idempotent, retry, loop_max, sensitive, token_ms, ladder, agent, respondents }
     }
+}
+
+/// One name, or a list of them. What is wrong with them keeps a definition from being admitted.
+fn names(fields: &mut Fields<'_>, key: &'static str, chars: usize, most: usize) -> Vec<String> {
+    let Some(given) = fields.optional(key) else { return Vec::new() };
+    let list: Option<Vec<String>> =
+        if most == 1 { given.parse().ok().map(|name| vec![name]) } else { given.parse().ok() };
+    let is_name = |name: &String| {
+        !name.is_empty() && name.chars().count() <= chars && !name.chars().any(char::is_control)
+    };
+    let found = list.filter(|list| (1..=most).contains(&list.len()) && list.iter().all(is_name));
+    if found.is_none() {
+        let what = if most == 1 { "a name".to_owned() } else { format!("a list of 1 to {most} names") };
+        let place = fields.place(key);
+        fields.findings().objection(place, format!("{what} is expected, each of up to {chars} characters"));
+    }
+    found.unwrap_or_default()
 }
 
 /// OpenWOP's own default for `settings.maxLoopbackIterations`.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Failure, Parent};
+use crate::event::{Failure, Parent, Resolution};
 use crate::{InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Sought, Trace};
 
 /// One thing to do. The store writes it in the transaction that holds its event.
@@ -53,12 +53,9 @@ pub enum Effect {
     /// Put an interrupt among those that wait for an answer, and tell whoever wants to be told.
     OpenInterrupt(Box<OpenInterrupt>),
     /// Take an interrupt from among those that wait for an answer.
-    CloseInterrupt {
-        /// Which interrupt.
-        id: InterruptId,
-        /// What it was about.
-        kind: InterruptKind,
-    },
+    CloseInterrupt(ClosedInterrupt),
+    /// Tell people of an interrupt, and remember that they are to be told.
+    Notify(Notify),
     /// Remember how far a sender has been heard, so that repeats are known.
     Hear {
         /// The sender.
@@ -95,6 +92,34 @@ pub struct OpenInterrupt {
     pub callback_url: Option<String>,
 }
 
+/// An interrupt that does not wait any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedInterrupt {
+    /// Which interrupt.
+    pub id: InterruptId,
+    /// What it was about.
+    pub kind: InterruptKind,
+    /// How it ended.
+    pub outcome: Resolution,
+    /// Who closed it.
+    pub by: String,
+    /// When.
+    pub at: Millis,
+    /// People were told of it, or were to be.
+    pub told: bool,
+}
+
+/// An attempt to reach people about an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify {
+    /// Which interrupt.
+    pub id: InterruptId,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// When it was due.
+    pub at: Millis,
+}
+
 /// One execution of a node, as a unit of work with a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId {
@@ -125,6 +150,8 @@ pub enum TimerId {
     Interrupt(InterruptId),
     /// The time has come that an interrupt waits for.
     Occasion(InterruptId),
+    /// Nobody has answered yet: the next attempt is due, or the ladder has ended.
+    Attempt(InterruptId),
     /// The run has lasted as long as it may.
     RunTimeout,
     /// A long stretch of pure nodes goes on after it yielded.
@@ -138,6 +165,7 @@ impl fmt::Display for TimerId {
             Self::Retry { node, execution } => write!(f, "retry/{execution}/{node}"),
             Self::Interrupt(id) => write!(f, "interrupt/{id}"),
             Self::Occasion(id) => write!(f, "occasion/{id}"),
+            Self::Attempt(id) => write!(f, "attempt/{id}"),
             Self::RunTimeout => f.write_str("run-timeout"),
             Self::Stretch => f.write_str("stretch"),
         }
@@ -163,6 +191,7 @@ impl FromStr for TimerId {
             }
             (_, Some(("interrupt", rest))) => rest.parse().ok().map(Self::Interrupt),
             (_, Some(("occasion", rest))) => rest.parse().ok().map(Self::Occasion),
+            (_, Some(("attempt", rest))) => rest.parse().ok().map(Self::Attempt),
             _ => None,
         };
         parsed.ok_or_else(|| format!("'{text}' is no timer of this version"))
@@ -262,7 +291,7 @@ mod tests {
         let delay = TimerId::Delay { node: "a/b".into(), execution: 3 };
         let retry = TimerId::Retry { node: "a/b".into(), execution: 3 };
         let id = InterruptId::from_bytes([9; InterruptId::BYTES]);
-        let waits = [TimerId::Interrupt(id), TimerId::Occasion(id)];
+        let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
         for timer in [delay, retry, TimerId::RunTimeout, TimerId::Stretch].into_iter().chain(waits) {
             assert_eq!(timer.to_string().parse::<TimerId>(), Ok(timer));
         }

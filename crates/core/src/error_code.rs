@@ -215,6 +215,12 @@ table! {
     "approval_timeout" 0
         "Nobody decided in the time that an approval gate gives, which counts as a rejection."
         "Raise the gate's `timeoutMs`, or route the failure with an edge under any_failed.";
+    "input_timeout" 0
+        "Nobody answered a node's question, however often they were told, and its fallback is to fail (InputTimeoutError)."
+        "See who was told with `abide ladder explain`, and start the run anew. Raise `max_attempts` or `interval_seconds`, or give a `fallback_value`.";
+    "invalid_ladder" 0
+        "A node asks with a ladder that contradicts its question: the message names the key of `settings.abide.ladder`."
+        "Change that key in the definition, and start the run anew.";
     "interrupt_timeout" 0
         "Nobody answered in the time that the node gives (InterruptTimeoutError)."
         "Raise `timeoutMs`, or route the failure with an edge under any_failed.";

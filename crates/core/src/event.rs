@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::Json;
 
 pub use interrupt::{
-    ApprovalReceived, ClarificationRequested, ClarificationResolved, InterruptRequested, InterruptResolved,
-    NodeResumed, NodeSuspended, Resolution,
+    ApprovalReceived, ClarificationRequested, ClarificationResolved, InterruptEscalated, InterruptExpired,
+    InterruptRenotified, InterruptRequested, InterruptResolved, NodeResumed, NodeSuspended, NoticeRefused,
+    Resolution,
 };
 pub use node::{
     ArtifactCreated, ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed,
@@ -116,6 +117,14 @@ pub enum NodeEvent {
     InterruptResolved(Box<InterruptResolved>),
     /// Accepted by a suspended node whose interrupts are all closed.
     Resumed(NodeResumed),
+    /// Accepted by a suspended node: people are told again.
+    InterruptRenotified(InterruptRenotified),
+    /// Accepted by a node that asks: others are told.
+    InterruptEscalated(InterruptEscalated),
+    /// Accepted by a suspended node: nobody has answered.
+    InterruptExpired(InterruptExpired),
+    /// Accepted by a suspended node: somebody may not be told.
+    NoticeRefused(NoticeRefused),
 }
 
 /// Why a node or a run failed: a stable code and a sentence for people.
@@ -186,13 +195,17 @@ declare! {
     CHANNEL_WRITTEN = 108 "channel.written" v 1 true;
     ORCHESTRATOR_DECIDED = 109 "runOrchestrator.decided" v 1 true;
     ARTIFACT_CREATED = 110 "artifact.created" v 1 true;
-    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 1 true;
+    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 2 true;
     CLARIFICATION_REQUESTED = 112 "clarification.requested" v 1 true;
     NODE_SUSPENDED = 113 "node.suspended" v 1 true;
     APPROVAL_RECEIVED = 114 "approval.received" v 1 true;
     CLARIFICATION_RESOLVED = 115 "clarification.resolved" v 1 true;
     INTERRUPT_RESOLVED = 116 "interrupt.resolved" v 1 true;
     NODE_RESUMED = 117 "node.resumed" v 1 true;
+    INTERRUPT_RENOTIFIED = 118 "interrupt.renotified" v 1 false;
+    INTERRUPT_ESCALATED = 119 "interrupt.escalated" v 1 false;
+    INTERRUPT_EXPIRED = 120 "interrupt.expired" v 1 false;
+    NOTICE_REFUSED = 121 "notice.refused" v 1 false;
 }
 
 /// Types from this number on are about one node; those below are about the run.
@@ -375,6 +388,10 @@ impl NodeEvent {
             Self::ClarificationResolved(_) => CLARIFICATION_RESOLVED,
             Self::InterruptResolved(_) => INTERRUPT_RESOLVED,
             Self::Resumed(_) => NODE_RESUMED,
+            Self::InterruptRenotified(_) => INTERRUPT_RENOTIFIED,
+            Self::InterruptEscalated(_) => INTERRUPT_ESCALATED,
+            Self::InterruptExpired(_) => INTERRUPT_EXPIRED,
+            Self::NoticeRefused(_) => NOTICE_REFUSED,
         }
     }
 
@@ -392,6 +409,10 @@ impl NodeEvent {
             Self::ClarificationResolved(resolved) => resolved.sensitive,
             Self::InterruptResolved(resolved) => resolved.sensitive,
             Self::Suspended(_)
+            | Self::InterruptRenotified(_)
+            | Self::InterruptEscalated(_)
+            | Self::InterruptExpired(_)
+            | Self::NoticeRefused(_)
             | Self::Resumed(_)
             | Self::Failed(_)
             | Self::Cancelled(_)
@@ -423,6 +444,10 @@ impl NodeEvent {
             Self::ClarificationResolved(payload) => serde_json::to_vec(payload),
             Self::InterruptResolved(payload) => serde_json::to_vec(payload),
             Self::Resumed(payload) => serde_json::to_vec(payload),
+            Self::InterruptRenotified(payload) => serde_json::to_vec(payload),
+            Self::InterruptEscalated(payload) => serde_json::to_vec(payload),
+            Self::InterruptExpired(payload) => serde_json::to_vec(payload),
+            Self::NoticeRefused(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -446,6 +471,10 @@ impl NodeEvent {
             CLARIFICATION_RESOLVED => read(kind, payload).map(Self::ClarificationResolved),
             INTERRUPT_RESOLVED => read(kind, payload).map(Self::InterruptResolved),
             NODE_RESUMED => read(kind, payload).map(Self::Resumed),
+            INTERRUPT_RENOTIFIED => read(kind, payload).map(Self::InterruptRenotified),
+            INTERRUPT_ESCALATED => read(kind, payload).map(Self::InterruptEscalated),
+            INTERRUPT_EXPIRED => read(kind, payload).map(Self::InterruptExpired),
+            NOTICE_REFUSED => read(kind, payload).map(Self::NoticeRefused),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }

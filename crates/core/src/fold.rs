@@ -259,10 +259,14 @@ impl Run {
             NodeEvent::Suspended(suspended) => self.fold_suspended(ix, suspended)?,
             NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding)?,
             NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
+            NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding)?,
+            NodeEvent::NoticeRefused(refused) => self.fold_refused(refused)?,
             NodeEvent::Decided(_)
             | NodeEvent::ArtifactCreated(_)
             | NodeEvent::ClarificationRequested(_)
             | NodeEvent::ApprovalReceived(_)
+            | NodeEvent::InterruptEscalated(_)
+            | NodeEvent::InterruptExpired(_)
             | NodeEvent::ClarificationResolved(_) => {}
         }
         Ok(())

@@ -174,14 +174,27 @@ fn form_questions(config: &mut JsonMap) -> JsonMap {
 fn one_question(config: &mut JsonMap) -> JsonMap {
     let mut question = JsonMap::from([("id".to_owned(), Json::of(ANSWER))]);
     question.extend(config.remove("question").map(|text| ("question".to_owned(), text)));
-    question.extend(config.remove("schema").map(|schema| ("schema".to_owned(), schema)));
+    for key in ["schema", "responseType", "choices"] {
+        question.extend(config.remove_entry(key));
+    }
     clarification(Json::of(&[question]), config)
 }
 
 fn clarification(questions: Json, config: &mut JsonMap) -> JsonMap {
     let mut data = JsonMap::from([("questions".to_owned(), questions)]);
-    data.extend(config.remove("contextType").map(|text| ("contextType".to_owned(), text)));
+    data.extend(["contextType", "context"].into_iter().filter_map(|key| config.remove_entry(key)));
     data
+}
+
+/// What a node receives for a fallback value: a gate with one question takes the answer to it alone.
+pub(crate) fn resume_value(form: Form, fallback: &Json) -> Json {
+    match form {
+        Form::AskUser => {
+            let answers = JsonMap::from([(ANSWER.to_owned(), fallback.clone())]);
+            Json::of(&JsonMap::from([("answers".to_owned(), Json::of(&answers))]))
+        }
+        _ => fallback.clone(),
+    }
 }
 
 /// The name of the only question.

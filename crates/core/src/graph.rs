@@ -84,6 +84,12 @@ pub(crate) struct GraphNode {
     pub(crate) sensitive: bool,
     /// How long the tokens of its interrupts are good for.
     pub(crate) token_ms: Option<crate::Millis>,
+    /// How a question of it goes on that nobody answers.
+    pub(crate) ladder: Option<crate::LadderCall>,
+    /// The agent that asks.
+    pub(crate) agent: Option<Arc<str>>,
+    /// Who may answer.
+    pub(crate) respondents: Vec<String>,
     /// The edges that lead away.
     pub(crate) out: Vec<EdgeIx>,
     /// The rules of the edges that lead here, each with their number. Edges that close a loop don't count.

@@ -12,6 +12,7 @@ mod external;
 mod form;
 mod legacy;
 mod payload;
+mod response;
 mod sought;
 
 use std::fmt;
@@ -24,6 +25,7 @@ pub(crate) use context::{Answered, Call};
 pub use context::{NodeContext, Open, Stop};
 pub use external::{Occurrence, correlates, scheduled_time};
 pub use payload::{Ask, Unbuilt};
+pub use response::ResponseType;
 pub use sought::Sought;
 
 use crate::journal::Salt;

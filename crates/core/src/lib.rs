@@ -21,12 +21,14 @@
 //! | [`Graph`] | `graph.rs`, `definition.rs` | a workflow definition, checked and indexed |
 //! | [`Expression`] | `expression.rs` and `expression/` | CEL over the values of a run, at a bounded cost |
 //! | [`Template`], [`JsonTemplate`] | `template.rs` | text and JSON with expressions and secrets in it |
+//! | [`Ladder`] | `ladder.rs` and `ladder/` | how a question goes on that nobody answers |
 //! | [`Rate`], [`Bucket`] | `rate.rs` | how often something may happen |
 
 mod advance;
 mod annotation;
 mod channel;
 mod children;
+mod climb;
 mod command;
 mod condition;
 mod definition;
@@ -46,6 +48,7 @@ mod interrupt;
 mod invocation;
 mod journal;
 mod json;
+mod ladder;
 mod lifecycle;
 pub mod limits;
 mod moment;
@@ -75,7 +78,7 @@ pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Drain, Report, Resolve, Start, Step};
 pub use definition::Problem;
 pub use delivery::{Gate, Health, retry_after};
-pub use effect::{Cascade, Effect, Notice, OpenInterrupt, Spawn, TaskId, TimerId};
+pub use effect::{Cascade, ClosedInterrupt, Effect, Notice, Notify, OpenInterrupt, Spawn, TaskId, TimerId};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
     Cancellation, Caps, ChildReported, Event, EventType, Failure, Mask, NodeEvent, Parent, RunEvent,
@@ -89,11 +92,15 @@ pub use http::{
 pub use id::{EventId, Key, RunId, TenantId};
 pub use interrupt::{
     Action, Answerer, Ask, Checked, Decision, InterruptId, InterruptKind, NodeContext, Occurrence, Open,
-    Refused, Sought, Stop, Unbuilt, Waiting, check_answer, correlates, scheduled_time,
+    Refused, ResponseType, Sought, Stop, Unbuilt, Waiting, check_answer, correlates, scheduled_time,
 };
 pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
+pub use ladder::{
+    FallbackPolicy, HumanRetryPolicy, Ladder, LadderCall, LadderDefaults, LadderTarget, Level, Levels, Next,
+    Rung, Strategy, Unfit, cascade,
+};
 pub use lifecycle::{Hold, Lifecycle};
 pub use moment::rfc3339;
 pub use node::{Node, NodePhase};

@@ -271,3 +271,21 @@ pub const FEEDBACK_CHARS_MAX: usize = 64 * 1024;
 
 /// Tags, or ids of items, in the feedback of one refinement.
 pub const FEEDBACK_ITEMS_MAX: usize = 1_000;
+
+/// Attempts to reach people about one question: more would be noise, and each is an event.
+pub const LADDER_ATTEMPTS_MAX: u32 = 100;
+
+/// Seconds of an attempt: as long as a question may be asked at all.
+pub const LADDER_SECONDS_MAX: u32 = 31_536_000;
+
+/// Characters of a channel's name.
+pub const CHANNEL_HINT_CHARS_MAX: usize = 64;
+
+/// Characters of an agent's name.
+pub const AGENT_NAME_CHARS_MAX: usize = 256;
+
+/// Those who may answer a question, by name, group or role.
+pub const RESPONDENTS_MAX: usize = 100;
+
+/// Choices of a question: more than anybody reads.
+pub const CHOICES_MAX: usize = 100;

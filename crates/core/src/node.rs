@@ -63,6 +63,13 @@ impl NodePhase {
             }
             (Suspended, NodeEvent::InterruptResolved(_)) => Some(Suspended),
             (Suspended, NodeEvent::Resumed(_)) => Some(Running),
+            (Running | Suspended, NodeEvent::InterruptEscalated(_)) => Some(self),
+            (
+                Suspended,
+                NodeEvent::InterruptRenotified(_)
+                | NodeEvent::InterruptExpired(_)
+                | NodeEvent::NoticeRefused(_),
+            ) => Some(Suspended),
             _ => None,
         }
     }

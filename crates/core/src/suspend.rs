@@ -1,7 +1,9 @@
 //! How nodes stop for an answer and go on with it.
 
+use std::sync::Arc;
+
 use crate::command::Turn;
-use crate::effect::{Effect, OpenInterrupt, TimerId};
+use crate::effect::{ClosedInterrupt, Effect, Notify, OpenInterrupt, TimerId};
 use crate::event::{
     ApprovalReceived, ClarificationRequested, ClarificationResolved, Failure, InterruptRequested,
     InterruptResolved, NodeEvent, NodeResumed, NodeSuspended, Resolution,
@@ -12,7 +14,8 @@ use crate::interrupt::{Action, Answered, Ask, Call, Checked, NodeContext, Open, 
 use crate::ports::Inputs;
 use crate::run::Ending;
 use crate::{
-    Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Sought, Waiting,
+    Hold, InterruptId, InterruptKind, Json, JsonMap, Ladder, NodeIx, NodePhase, Rejection, Run, Sought,
+    Waiting,
 };
 
 /// Who closes what nobody answered.
@@ -40,14 +43,14 @@ impl Run {
     }
 
     /// The node that an open interrupt is of.
-    pub fn interrupted_node(&self, open: &Open) -> &std::sync::Arc<str> {
+    pub fn interrupted_node(&self, open: &Open) -> &Arc<str> {
         &self.graph.at(open.node).id
     }
 
     /// What a node's current execution sees of the outside.
     pub fn context(&self, node: &str) -> Option<NodeContext<'_>> {
         let ix = self.graph.node(node)?;
-        Some(NodeContext::new(self, ix, self.node(ix).execution))
+        Some(NodeContext::new(self, ix, self.node(ix).execution, Arc::default()))
     }
 
     /// The interrupt that an answer to this node is meant for.
@@ -97,7 +100,7 @@ impl Ending {
 impl Run {
     /// Executes a node that may ask, from the top.
     pub(crate) fn converse(&mut self, turn: &mut Turn, ix: NodeIx, inputs: &Inputs) {
-        let mut context = NodeContext::new(self, ix, self.node(ix).execution);
+        let mut context = NodeContext::new(self, ix, self.node(ix).execution, turn.defaults.clone());
         let bodied = self.body(ix, inputs, &mut context);
         let (wanted, saw_sensitive) = context.into_wanted();
         match bodied {
@@ -120,10 +123,17 @@ impl Run {
                 let asked = &self.state.open[&id].requested;
                 (id, asked.kind, asked.key.clone(), asked.sensitive || inputs.sensitive)
             }
-            Call::Ask { ask, key, keyless, call } => {
+            Call::Ask { ask, key, keyless, call, ladder } => {
                 let id = InterruptId::of(&self.salt, self.head.next);
                 let kind = ask.kind;
-                self.open_interrupt(turn, ix, id, ask, (key.clone(), keyless, call), inputs.sensitive);
+                self.open_interrupt(
+                    turn,
+                    ix,
+                    id,
+                    ask,
+                    (key.clone(), keyless, call, ladder),
+                    inputs.sensitive,
+                );
                 (id, kind, key, inputs.sensitive)
             }
         };
@@ -137,7 +147,7 @@ impl Run {
         ix: NodeIx,
         interrupt_id: InterruptId,
         ask: Ask,
-        (key, keyless, call): (String, bool, u32),
+        (key, keyless, call, ladder): (String, bool, u32, Option<Box<Ladder>>),
         sensitive: bool,
     ) {
         let cause = turn.last_sequence();
@@ -155,6 +165,8 @@ impl Run {
             data,
             resume_schema,
             timeout_ms,
+            ladder: ladder.map(|ladder| *ladder),
+            respondents: self.graph.at(ix).respondents.clone(),
             sensitive,
             sensitive_answer,
         };
@@ -163,6 +175,7 @@ impl Run {
             let asked = ClarificationRequested { interrupt_id, questions, sensitive };
             self.emit_node(turn, ix, NodeEvent::ClarificationRequested(asked), turn.last_sequence());
         }
+        self.escalate(turn, ix, interrupt_id, 1);
     }
 
     /// Goes on with a node whose interrupts are all closed.
@@ -176,6 +189,17 @@ impl Run {
 
     /// Closes an interrupt with an answer that was checked.
     pub(crate) fn resolve(&mut self, turn: &mut Turn, id: InterruptId, checked: Checked) {
+        self.resolve_as(turn, id, checked, None);
+    }
+
+    /// Closes an interrupt with an answer that was checked, or with what stands for one.
+    pub(crate) fn resolve_as(
+        &mut self,
+        turn: &mut Turn,
+        id: InterruptId,
+        checked: Checked,
+        why: Option<(Resolution, &str)>,
+    ) {
         let open = &self.state.open[&id];
         let (ix, kind, sensitive) = (open.node, open.requested.kind, open.requested.sensitive_answer);
         let mut outcome = Resolution::Resolved;
@@ -202,6 +226,9 @@ impl Run {
             let resolved = ClarificationResolved { interrupt_id: id, answers, answered_by, sensitive };
             self.emit_node(turn, ix, NodeEvent::ClarificationResolved(resolved), None);
         }
+        if let Some((instead, why)) = why {
+            (outcome, reason) = (instead, Some(why.to_owned()));
+        }
         let resolved = InterruptResolved {
             interrupt_id: id,
             kind,
@@ -217,6 +244,8 @@ impl Run {
 
     /// Closes an interrupt that nobody answered in time.
     pub(crate) fn time_out_interrupt(&mut self, turn: &mut Turn, id: InterruptId) {
+        // Whatever was due before that is recorded first, and may have ended it.
+        self.climb(turn, id);
         let Some(open) = self.state.open.get(&id) else { return };
         let (ix, kind) = (open.node, open.requested.kind);
         let approval = kind == InterruptKind::Approval;
@@ -247,7 +276,14 @@ impl Run {
         self.resolve(turn, id, Checked { value, decision: None, answers: None, by });
     }
 
-    fn close(&mut self, turn: &mut Turn, id: InterruptId, outcome: Resolution, reason: &str, by: &str) {
+    pub(crate) fn close(
+        &mut self,
+        turn: &mut Turn,
+        id: InterruptId,
+        outcome: Resolution,
+        reason: &str,
+        by: &str,
+    ) {
         let open = &self.state.open[&id];
         let (ix, kind) = (open.node, open.requested.kind);
         let resolved = InterruptResolved {
@@ -302,14 +338,25 @@ impl Run {
             InterruptKind::ExternalEvent => scheduled_time(&requested.data)?,
             _ => None,
         };
-        let open = Open { requested: requested.clone(), at: folding.at, node: ix, waiters: Vec::new() };
-        if let Some(deadline) = open.deadline() {
+        let open = Open {
+            requested: requested.clone(),
+            at: folding.at,
+            node: ix,
+            waiters: Vec::new(),
+            attempt: 1,
+            refused: None,
+        };
+        if let Some(deadline) = open.given_up_at() {
             self.arm(TimerId::Interrupt(id), deadline, folding);
         }
         if let Some(due) = occasion {
             self.arm(TimerId::Occasion(id), due, folding);
         }
         folding.effects.push(Effect::OpenInterrupt(Box::new(self.listed(ix, &open))));
+        self.await_next(&open, folding);
+        if open.requested.ladder.is_some() {
+            folding.effects.push(Effect::Notify(Notify { id, attempt: 1, at: folding.at }));
+        }
         self.state.open.insert(id, open);
         self.state.nodes[ix as usize].asked += 1;
         Ok(())
@@ -365,7 +412,15 @@ impl Run {
         let open = self.state.open.remove(&id).ok_or("what is resolved is not open")?;
         self.disarm(&TimerId::Interrupt(id), folding);
         self.disarm(&TimerId::Occasion(id), folding);
-        folding.effects.push(Effect::CloseInterrupt { id, kind: open.requested.kind });
+        self.disarm(&TimerId::Attempt(id), folding);
+        folding.effects.push(Effect::CloseInterrupt(ClosedInterrupt {
+            id,
+            kind: open.requested.kind,
+            outcome: resolved.outcome,
+            by: resolved.resolved_by.clone(),
+            at: folding.at,
+            told: open.requested.ladder.is_some(),
+        }));
         if resolved.outcome == Resolution::Cancelled {
             self.state.lost.insert(id, resolved.reason.clone().unwrap_or_default());
         }

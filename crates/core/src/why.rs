@@ -139,7 +139,13 @@ impl Run {
                 Waiting::Input => ("input", "somebody's answer", "the run goes on when somebody answers"),
                 Waiting::External => ("event", "something elsewhere", "the run goes on when that happens"),
             };
-            let what = format!("node '{node}' waits for {what} ({})", asked.interrupt_id);
+            let told = match &asked.ladder {
+                Some(ladder) if ladder.max_attempts > 1 => {
+                    format!(", attempt {} of {}", open.attempt, ladder.max_attempts)
+                }
+                _ => String::new(),
+            };
+            let what = format!("node '{node}' waits for {what} ({}){told}", asked.interrupt_id);
             let until = open.deadline();
             Reason {
                 node: Some(node.to_string()),
@@ -166,6 +172,7 @@ impl Run {
                 TimerId::Delay { .. }
                 | TimerId::Retry { .. }
                 | TimerId::Interrupt(_)
+                | TimerId::Attempt(_)
                 | TimerId::Occasion(_) => return None,
             };
             Some(Reason { until: Some(due), ..reason })

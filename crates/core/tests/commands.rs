@@ -167,6 +167,7 @@ mod start {
             scope: None,
             exclusive: false,
             callback_url: None,
+            defaults: std::sync::Arc::default(),
         };
         let mut twin = Run::empty(start.key, start.salt, start.graph.clone());
         let (run, step) = Run::start(start, -1).expect("the start is accepted");

@@ -129,7 +129,7 @@ impl World {
                     assert!(self.open.insert(open.id) && !self.asked.contains(&open.id), "asked twice");
                     self.asked.push(open.id);
                 }
-                Effect::CloseInterrupt { id, .. } => assert!(self.open.remove(&id), "closed twice"),
+                Effect::CloseInterrupt(closed) => assert!(self.open.remove(&closed.id), "closed twice"),
                 other => panic!("nothing else is to be done here: {other:?}"),
             }
         }

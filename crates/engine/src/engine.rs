@@ -1,12 +1,13 @@
 //! What servers and tools call.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    Cancellation, Command, Drain, Graph, Json, JsonMap, Key, Millis, Parent, Record, Run, RunId, Salt, Start,
-    Status, TenantId,
+    Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent, Record, Run,
+    RunId, Salt, Start, Status, TenantId,
 };
 use abide_store::{
     ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey, WorkflowVersion,
@@ -19,6 +20,7 @@ use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::Hot;
+use crate::ladders::Ladders;
 use crate::outbox::Outbox;
 use crate::shell::{Basis, Shell};
 use crate::stats::{Counters, Stats};
@@ -53,6 +55,10 @@ pub struct EngineOptions {
     pub webhooks: Option<Arc<dyn Envelopes>>,
     /// Who makes the tokens of those who are told of an interrupt; without it, they are not told.
     pub minter: Option<Arc<dyn Minter>>,
+    /// What the operator says about questions that nobody answers.
+    pub retry_policy: Option<HumanRetryPolicy>,
+    /// What the agents of each tenant say about theirs.
+    pub agent_policies: HashMap<TenantId, BTreeMap<String, HumanRetryPolicy>>,
     /// How long an event from elsewhere is kept.
     pub event_retention_ms: Millis,
     /// Who takes the spans of what is done, if anybody does.
@@ -76,6 +82,8 @@ impl EngineOptions {
             net,
             webhooks: None,
             minter: None,
+            retry_policy: None,
+            agent_policies: HashMap::new(),
             event_retention_ms: limits::EVENT_KEPT_MS,
             spans: None,
             mocks: false,
@@ -148,6 +156,7 @@ impl Engine {
             webhooks: Webhooks::new(options.webhooks),
             external: External::new(options.event_retention_ms),
             callbacks: Callbacks::new(options.minter),
+            ladders: Ladders::new(options.retry_policy, false, options.agent_policies),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),

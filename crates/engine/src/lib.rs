@@ -35,6 +35,7 @@ mod graphs;
 mod hot;
 mod http;
 mod inbox;
+mod ladders;
 pub mod limits;
 mod outbox;
 mod past;

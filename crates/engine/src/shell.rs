@@ -12,6 +12,7 @@ use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::{Ahead, Cell, Hot};
+use crate::ladders::Ladders;
 use crate::outbox::Outbox;
 use crate::reply::Reply;
 use crate::stats::Counters;
@@ -34,6 +35,7 @@ pub(crate) struct Shell {
     pub(crate) webhooks: Webhooks,
     pub(crate) external: External,
     pub(crate) callbacks: Callbacks,
+    pub(crate) ladders: Ladders,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) permits: Arc<Semaphore>,
@@ -89,6 +91,7 @@ impl Shell {
     ) -> Result<T, Error> {
         let permit = self.permit().await?;
         let (graph, salt, tenant) = (start.graph.clone(), start.salt, start.key.tenant);
+        let start = Start { defaults: self.ladders.of(tenant), ..start };
         let (run, step) = Run::start(start, self.clock.now())?;
         // What is told is what this commit says: the run may be ahead of the disk again by the time it is told.
         let seen = see(&run);
@@ -159,7 +162,8 @@ impl Shell {
             return Attempt::Dead;
         };
         let expected = ahead.run.head().next;
-        match ahead.run.decide(command.clone(), self.clock.now()) {
+        let defaults = self.ladders.of(ahead.run.key().tenant);
+        match ahead.run.decide_under(command.clone(), self.clock.now(), &defaults) {
             Err(rejection) => {
                 let ended = ahead.run.lifecycle().is_terminal();
                 Attempt::Rejected { rejection, next: expected, ended }
@@ -291,7 +295,7 @@ impl Shell {
                         self.callbacks.wake();
                     }
                 }
-                Effect::CloseInterrupt { .. } => {}
+                Effect::CloseInterrupt(_) | Effect::Notify(_) => {}
                 Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
             }
         }
@@ -406,7 +410,7 @@ fn wants_snapshot(ahead: &Ahead) -> bool {
 fn trace_interrupt(spans: &Arc<dyn Spans>, commit: &Trace, run: &Run, effect: &Effect) {
     let (name, id, kind) = match effect {
         Effect::OpenInterrupt(open) => ("interrupt requested", open.id, open.kind),
-        Effect::CloseInterrupt { id, kind, .. } => ("interrupt resolved", *id, *kind),
+        Effect::CloseInterrupt(closed) => ("interrupt resolved", closed.id, closed.kind),
         _ => return,
     };
     let own = trace::below(commit);

@@ -420,7 +420,7 @@ impl Folded {
                     let listed = OpenInterrupt { callback_url: None, ..*open };
                     self.interrupts.insert(listed.id, listed);
                 }
-                Effect::CloseInterrupt { id, .. } => drop(self.interrupts.remove(&id)),
+                Effect::CloseInterrupt(closed) => drop(self.interrupts.remove(&closed.id)),
                 _ => {}
             }
         }

@@ -307,8 +307,9 @@ fn carry_out<'a>(
             open_interrupt(commit, open, plan);
             return Ok(());
         }
-        Effect::CloseInterrupt { id, kind } => {
-            plan.extend(close_interrupt(commit, id, *kind));
+        Effect::Notify(_) => return Ok(()),
+        Effect::CloseInterrupt(closed) => {
+            plan.extend(close_interrupt(commit, &closed.id, closed.kind));
             return Ok(());
         }
         Effect::Hear { from, sequence } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::command::{Step, Turn};
 use crate::event::{Caps, Parent, READING, RunEvent, Started};
 use crate::journal::Salt;
-use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, Trace, limits, ports};
+use crate::{Graph, Json, JsonMap, Key, LadderDefaults, Millis, Rejection, Run, Trace, limits, ports};
 
 /// What a new run is made of.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub struct Start {
     pub exclusive: bool,
     /// Who is told when the run waits for something from outside.
     pub callback_url: Option<String>,
+    /// What the operator and the agents say about questions that nobody answers. It is no part of the run.
+    pub defaults: Arc<LadderDefaults>,
 }
 
 impl Start {
@@ -61,6 +63,7 @@ impl Start {
             scope: None,
             exclusive: false,
             callback_url: None,
+            defaults: Arc::default(),
         }
     }
 }
@@ -73,7 +76,7 @@ impl Run {
         let declared = start.graph.variables.iter().filter(|variable| variable.sensitive);
         let sensitive = declared.map(|variable| variable.name.clone()).chain(start.sensitive).collect();
         let mut run = Self::empty(start.key, start.salt, start.graph.clone());
-        let mut turn = Turn::new(run.head, now);
+        let mut turn = Turn::new(run.head, now, start.defaults);
         let started = Started {
             workflow_id: start.graph.workflow_id.to_string(),
             definition: start.graph.hash_hex(),

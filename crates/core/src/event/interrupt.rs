@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::interrupt::Action;
-use crate::{InterruptId, InterruptKind, Json, JsonMap, Millis};
+use crate::{FallbackPolicy, InterruptId, InterruptKind, Json, JsonMap, Ladder, Millis};
 
 /// A node asks for something from outside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,12 @@ pub struct InterruptRequested {
     /// How long an answer is waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<Millis>,
+    /// How it goes on if nobody answers, if anybody says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ladder: Option<Ladder>,
+    /// Who may answer, by name, group or role; everybody if it is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub respondents: Vec<String>,
     /// What is shown is only for those who answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,
@@ -118,6 +124,8 @@ pub enum Resolution {
     Timeout,
     /// With its run.
     Cancelled,
+    /// With no answer at the end of its ladder; the fallback may have given one.
+    Expired,
 }
 
 impl Resolution {
@@ -128,6 +136,7 @@ impl Resolution {
             Self::Rejected => "rejected",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
         }
     }
 }
@@ -161,4 +170,65 @@ pub struct InterruptResolved {
 pub struct NodeResumed {
     /// What was resolved last.
     pub interrupt_id: InterruptId,
+}
+
+/// People are told again of what nobody has answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InterruptRenotified {
+    /// Which interrupt.
+    pub interrupt_id: InterruptId,
+    /// Which attempt this is, from 2.
+    pub attempt: u32,
+    /// How many there are at the most.
+    pub max_attempts: u32,
+    /// By which channel they are told.
+    pub channel_hint: Option<String>,
+    /// Who is told.
+    pub notify_to: Option<String>,
+    /// When the next attempt is made, if there is one.
+    pub next_attempt_at: Option<Millis>,
+    /// What follows was due as well, so nobody was told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub superseded: bool,
+}
+
+/// An attempt reached a rung of the ladder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InterruptEscalated {
+    /// Which interrupt.
+    pub interrupt_id: InterruptId,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Who is told in place of the others, if somebody else is.
+    pub escalated_to: Option<String>,
+    /// By which channel they are told.
+    pub channel_hint: String,
+}
+
+/// Nobody answered on the whole ladder. What follows from that follows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InterruptExpired {
+    /// Which interrupt.
+    pub interrupt_id: InterruptId,
+    /// How many attempts there were.
+    pub attempts: u32,
+    /// What takes the answer's place.
+    pub fallback_policy: FallbackPolicy,
+}
+
+/// Somebody was to be told who may not be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NoticeRefused {
+    /// Which interrupt.
+    pub interrupt_id: InterruptId,
+    /// At which attempt.
+    pub attempt: u32,
+    /// Who.
+    pub notify_to: String,
+    /// Why not.
+    pub reason: String,
 }

@@ -198,6 +198,9 @@ impl Builder<'_> {
             artifact_type: node.artifact_type.as_deref().map(Into::into),
             sensitive: node.abide.sensitive,
             token_ms: node.abide.token_ms,
+            ladder: node.abide.ladder.clone(),
+            agent: node.abide.agent.as_deref().map(Into::into),
+            respondents: node.abide.respondents.clone(),
             out: Vec::new(),
             groups: Vec::new(),
             loops: Vec::new(),
@@ -228,9 +231,14 @@ impl Builder<'_> {
             let given = |key: &&str| node.inputs.iter().any(|(name, _)| name == key);
             if !gate.form.keys().iter().any(given) {
                 gate.check(&format!("{place}.config"), self.findings);
+                gate.check_ladder(
+                    node.abide.ladder.as_ref(),
+                    &format!("{place}.settings.abide.ladder"),
+                    self.findings,
+                );
             }
-        } else if node.abide.sensitive || node.abide.token_ms.is_some() {
-            let message = "only nodes that ask have answers and tokens; remove it";
+        } else if node.abide.is_about_asking() {
+            let message = "only nodes that ask have answers, tokens and ladders; remove it";
             self.findings.objection(format!("{place}.settings.abide"), message);
         }
         // What runs later, in an executor, sees the inputs that were recorded and what never changes.

@@ -1,7 +1,7 @@
 //! What the gates are told by their configs.
 
 use crate::fields::{Fields, Findings};
-use crate::{Json, JsonMap, JsonTemplate};
+use crate::{Json, JsonMap, JsonTemplate, LadderCall};
 
 /// A node that asks.
 #[derive(Debug)]
@@ -54,7 +54,9 @@ impl Form {
                 "timeoutMs",
                 "timeoutSec",
             ],
-            Self::Clarification => &["questions", "contextType", "key", "resumeSchema", "timeoutMs"],
+            Self::Clarification => {
+                &["questions", "contextType", "context", "key", "resumeSchema", "timeoutMs"]
+            }
             Self::Interrupt => &["kind", "key", "data", "resumeSchema", "timeoutMs", "interrupts"],
             Self::ApprovalRequest => &[
                 "title",
@@ -69,7 +71,17 @@ impl Form {
                 "resumeSchema",
             ],
             Self::Fields => &["formSchema", "contextType", "key", "resumeSchema", "deadlineSeconds"],
-            Self::AskUser => &["question", "schema", "contextType", "key", "resumeSchema", "deadlineSeconds"],
+            Self::AskUser => &[
+                "question",
+                "schema",
+                "responseType",
+                "choices",
+                "contextType",
+                "context",
+                "key",
+                "resumeSchema",
+                "deadlineSeconds",
+            ],
         }
     }
 
@@ -95,6 +107,17 @@ impl Gate {
         }
         let plain = template.is_plain().then(|| config.clone());
         Some(Self { form, template, plain })
+    }
+
+    /// Objects to a ladder that no question of the gate could have.
+    pub(crate) fn check_ladder(&self, ladder: Option<&LadderCall>, place: &str, findings: &mut Findings) {
+        let Some(ladder) = ladder else { return };
+        for ask in self.foreseen().iter().filter_map(|payload| self.read_payload(payload).ok()) {
+            if let Err(unfit) = ladder.check_for(&ask, self.form) {
+                findings.objection(format!("{place}.{}", unfit.key), unfit.message);
+                return;
+            }
+        }
     }
 
     /// Objects to what could never be asked. What ports take the place of is only known later.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::answer::{Answer, Refused, refused};
 use super::form::{Faults, optional_text, pointer, schema, text};
+use super::response;
 use crate::excerpt::excerpt;
 use crate::fields::{Entries, Fields, Findings, ROOT, article};
 use crate::limits::{
@@ -16,6 +17,7 @@ pub(super) fn read_data(mut fields: Fields<'_>) {
     let given = fields.any("questions");
     let place = fields.place("questions");
     optional_text(&mut fields, "contextType", 0..=ASK_NAME_CHARS_MAX);
+    fields.any("context");
     match given.map(|given| given.parse::<Vec<Json>>()) {
         Some(Ok(questions)) if (1..=QUESTIONS_MAX).contains(&questions.len()) => {
             read_questions(&questions, &place, fields.findings());
@@ -37,7 +39,14 @@ fn read_questions(questions: &[Json], place: &str, findings: &mut Findings) {
         let Some(mut fields) = Fields::of(question, place, findings) else { continue };
         let id = text(&mut fields, "id", 1..=ASK_NAME_CHARS_MAX);
         text(&mut fields, "question", 1..=ASK_TEXT_CHARS_MAX);
-        size += schema(&mut fields, "schema").map_or(0, |(_, schema)| schema.size());
+        let own = schema(&mut fields, "schema");
+        size += own.as_ref().map_or(0, |(_, schema)| schema.size());
+        if response::read(&mut fields).is_some() && own.is_some() {
+            let place = fields.place("schema");
+            fields
+                .findings()
+                .problem(place, "'responseType' says what an answer looks like; remove one of the two");
+        }
         let id_place = fields.place("id");
         let schema_place = fields.place("schema");
         fields.finish();
@@ -72,7 +81,8 @@ fn questions(data: &Json) -> Option<Vec<Question>> {
     let questions: Vec<JsonMap> = data.get("questions")?.parse().ok()?;
     let question = |question: &JsonMap| {
         let schema = question.get("schema").filter(|schema| schema.type_name() != "null");
-        Some(Question { id: question.get("id")?.parse().ok()?, schema: schema.cloned() })
+        let schema = schema.cloned().or_else(|| response::schema(question));
+        Some(Question { id: question.get("id")?.parse().ok()?, schema })
     };
     questions.iter().map(question).collect()
 }

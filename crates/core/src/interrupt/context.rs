@@ -5,12 +5,15 @@
 //! while the node waits.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Failure, InterruptRequested, Resolution};
 use crate::interrupt::Ask;
-use crate::{InterruptId, InterruptKind, Json, Millis, NodeIx, Problem, Run, limits};
+use crate::{
+    InterruptId, InterruptKind, Json, Ladder, LadderDefaults, Millis, Next, NodeIx, Problem, Run, limits,
+};
 
 /// An interrupt that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,12 +26,48 @@ pub struct Open {
     pub(crate) node: NodeIx,
     /// The nodes that are stopped until it is resolved, the one that asked among them.
     pub(crate) waiters: Vec<NodeIx>,
+    /// How often people were told, or were to be.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub attempt: u32,
+    /// The last attempt at which somebody was not to be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<u32>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 impl Open {
-    /// When it is given up.
+    /// When it is given up, or its ladder ends: nobody can answer from then on.
     pub fn deadline(&self) -> Option<Millis> {
+        let ends = self.requested.ladder.as_ref().and_then(|ladder| ladder.expires_at(self.at));
+        self.given_up_at().into_iter().chain(ends).min()
+    }
+
+    /// When it is given up, whatever its ladder says.
+    pub(crate) fn given_up_at(&self) -> Option<Millis> {
         self.requested.timeout_ms.map(|ms| self.at.saturating_add(ms))
+    }
+
+    /// What comes next on its ladder, and when. What would come after it is given up never does.
+    pub fn next(&self) -> Option<(Next, Millis)> {
+        self.after(self.attempt)
+    }
+
+    /// When people are told again, if they ever are.
+    pub fn next_attempt_at(&self) -> Option<Millis> {
+        self.next().filter(|(next, _)| matches!(next, Next::Attempt(_))).map(|(_, due)| due)
+    }
+
+    /// What follows an attempt, and when.
+    pub(crate) fn after(&self, attempt: u32) -> Option<(Next, Millis)> {
+        let (next, due) = self.requested.ladder.as_ref()?.next(self.at, attempt)?;
+        self.given_up_at().is_none_or(|end| due < end).then_some((next, due))
     }
 }
 
@@ -61,7 +100,7 @@ pub enum Stop {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     /// Something new.
-    Ask { ask: Ask, key: String, keyless: bool, call: u32 },
+    Ask { ask: Ask, key: String, keyless: bool, call: u32, ladder: Option<Box<Ladder>> },
     /// What is asked already.
     Join(InterruptId),
 }
@@ -74,11 +113,12 @@ pub struct NodeContext<'a> {
     calls: u32,
     wanted: BTreeMap<String, Call>,
     sensitive: bool,
+    defaults: Arc<LadderDefaults>,
 }
 
 impl<'a> NodeContext<'a> {
-    pub(crate) fn new(run: &'a Run, node: NodeIx, execution: u32) -> Self {
-        Self { run, node, execution, calls: 0, wanted: BTreeMap::new(), sensitive: false }
+    pub(crate) fn new(run: &'a Run, node: NodeIx, execution: u32, defaults: Arc<LadderDefaults>) -> Self {
+        Self { run, node, execution, calls: 0, wanted: BTreeMap::new(), sensitive: false, defaults }
     }
 
     /// Asks, and stops until there is an answer.
@@ -143,7 +183,9 @@ impl<'a> NodeContext<'a> {
             return Err(Stop::Suspended);
         }
         self.check_room(&ask)?;
-        self.wanted.insert(key.clone(), Call::Ask { ask, key, keyless, call: self.calls });
+        let ladder = self.run.ladder_of(self.node, &ask, &self.defaults).map_err(Stop::Failed)?;
+        let ladder = ladder.map(Box::new);
+        self.wanted.insert(key.clone(), Call::Ask { ask, key, keyless, call: self.calls, ladder });
         Err(Stop::Suspended)
     }
 
@@ -196,7 +238,13 @@ impl Answered {
     fn told(&self) -> Result<Json, Stop> {
         let fail = |failure: Failure| Err(Stop::Failed(failure));
         match (self.outcome, &self.value) {
-            (Resolution::Resolved | Resolution::Rejected, Some(value)) => Ok(value.clone()),
+            (Resolution::Resolved | Resolution::Rejected | Resolution::Expired, Some(value)) => {
+                Ok(value.clone())
+            }
+            (Resolution::Expired, None) => fail(Failure::new(
+                "input_timeout",
+                "nobody answered, however often they were told (InputTimeoutError)",
+            )),
             (Resolution::Cancelled, _) => fail(Failure::new(
                 "interrupt_cancelled",
                 "the run ended before anybody answered (InterruptCancelledError)",

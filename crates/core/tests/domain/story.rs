@@ -107,6 +107,7 @@ impl Story {
             scope: None,
             exclusive: false,
             callback_url: None,
+            defaults: Arc::default(),
         })
     }
 }
@@ -516,7 +517,8 @@ fn describe(effect: &Effect) -> String {
         }
         Effect::Disown(child) => format!("disown {child}"),
         Effect::OpenInterrupt(open) => format!("open {} {}", open.kind, open.node),
-        Effect::CloseInterrupt { kind, .. } => format!("close {kind}"),
+        Effect::CloseInterrupt(closed) => format!("close {}", closed.kind),
+        Effect::Notify(notify) => format!("notify attempt {}", notify.attempt),
         Effect::Cascade(Cascade { reason, .. }) => format!("cascade {reason}"),
     }
 }

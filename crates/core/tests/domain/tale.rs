@@ -203,7 +203,7 @@ impl Kept {
             // No plan has children yet, so nothing asks for one or ends with one.
             Effect::Spawn(_) | Effect::Disown(_) | Effect::Cascade(_) => false,
             // Nor has one nodes that ask.
-            Effect::OpenInterrupt(_) | Effect::CloseInterrupt { .. } => false,
+            Effect::OpenInterrupt(_) | Effect::CloseInterrupt(_) | Effect::Notify(_) => false,
         };
         if !fits {
             self.misfits.push(effect.clone());
@@ -347,6 +347,7 @@ impl Teller {
             scope: None,
             exclusive: false,
             callback_url: None,
+            defaults: Arc::default(),
             trace: None,
         };
         let before = Run::empty(key(), SALT, graph.clone());

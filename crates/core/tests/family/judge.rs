@@ -180,6 +180,10 @@ impl<'d> Judge<'d> {
             | NodeEvent::ApprovalReceived(_)
             | NodeEvent::ClarificationResolved(_)
             | NodeEvent::InterruptResolved(_)
+            | NodeEvent::InterruptRenotified(_)
+            | NodeEvent::InterruptEscalated(_)
+            | NodeEvent::InterruptExpired(_)
+            | NodeEvent::NoticeRefused(_)
             | NodeEvent::Resumed(_) => panic!("no node of these graphs asks"),
             NodeEvent::Failed(failed) => self.settle(ix, Stand::Broken, Way::Bad, &failed.untaken),
             NodeEvent::Skipped(skipped) => {

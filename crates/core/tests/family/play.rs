@@ -219,8 +219,9 @@ impl<'p> Family<'p> {
             Effect::OpenInterrupt(open) => {
                 assert!(member.open.insert(open.id), "an interrupt is opened twice");
             }
-            Effect::CloseInterrupt { id, .. } => {
-                assert!(member.open.remove(&id), "an interrupt is closed that is not open");
+            Effect::Notify(_) => panic!("nobody is told of anything here"),
+            Effect::CloseInterrupt(closed) => {
+                assert!(member.open.remove(&closed.id), "an interrupt is closed that is not open");
             }
             Effect::Hear { from, sequence } => {
                 let before = member.heard.insert(from, sequence);

@@ -53,7 +53,8 @@ impl Derived {
                 let listed = OpenInterrupt { callback_url: None, ..*open };
                 (self.interrupts.insert((key, listed.id), listed).is_none(), None)
             }
-            Effect::CloseInterrupt { id, .. } => (self.interrupts.remove(&(key, id)).is_some(), None),
+            Effect::Notify(_) => (true, None),
+            Effect::CloseInterrupt(closed) => (self.interrupts.remove(&(key, closed.id)).is_some(), None),
         };
         assert!(new, "an effect repeats itself");
         if let Some((to, message)) = message {

@@ -1,0 +1,55 @@
+//! What the operator and the agents say about questions that nobody answers, at hand whenever a run decides.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use abide_core::{HumanRetryPolicy, LadderDefaults, TenantId};
+
+use crate::Engine;
+
+/// The levels above a question, by tenant.
+pub(crate) struct Ladders {
+    /// For those who have no agents with a policy.
+    base: Arc<LadderDefaults>,
+    tenants: RwLock<HashMap<TenantId, Arc<LadderDefaults>>>,
+}
+
+impl Ladders {
+    pub(crate) fn new(
+        platform: Option<HumanRetryPolicy>,
+        notifies: bool,
+        agents: HashMap<TenantId, BTreeMap<String, HumanRetryPolicy>>,
+    ) -> Self {
+        let base = Arc::new(LadderDefaults { platform, agents: BTreeMap::new(), notifies });
+        let ladders = Self { base, tenants: RwLock::default() };
+        agents.into_iter().for_each(|(tenant, agents)| ladders.set_agents(tenant, agents));
+        ladders
+    }
+
+    /// What holds for the questions of a tenant.
+    pub(crate) fn of(&self, tenant: TenantId) -> Arc<LadderDefaults> {
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        tenants.get(&tenant).unwrap_or(&self.base).clone()
+    }
+
+    fn set_agents(&self, tenant: TenantId, agents: BTreeMap<String, HumanRetryPolicy>) {
+        let mut tenants = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
+        if agents.is_empty() {
+            tenants.remove(&tenant);
+        } else {
+            tenants.insert(tenant, Arc::new(LadderDefaults { agents, ..(*self.base).clone() }));
+        }
+    }
+}
+
+impl Engine {
+    /// What the operator says about questions that nobody answers.
+    pub fn platform_policy(&self) -> Option<HumanRetryPolicy> {
+        self.shell.ladders.base.platform.clone()
+    }
+
+    /// Questions that a tenant's agents ask from here on have these policies.
+    pub fn set_agent_policies(&self, tenant: TenantId, agents: BTreeMap<String, HumanRetryPolicy>) {
+        self.shell.ladders.set_agents(tenant, agents);
+    }
+}
