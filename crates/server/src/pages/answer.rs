@@ -68,7 +68,7 @@ async fn shown(app: &App, reader: &Reader) -> Result<Response> {
         return Ok(closed(app, reader, (status, false), (&asked, closing)));
     }
     check_time(reader)?;
-    Ok(html::page(StatusCode::OK, &Open::of(app, reader, &asked)))
+    Ok(html::page(StatusCode::OK, &Open::of(app, reader, &asked).await?))
 }
 
 async fn given(app: &App, reader: &Reader, fields: &Fields) -> Result<Response> {
@@ -77,7 +77,7 @@ async fn given(app: &App, reader: &Reader, fields: &Fields) -> Result<Response> 
         return Ok(closed(app, reader, (StatusCode::CONFLICT, true), (&asked, closing)));
     }
     check_time(reader)?;
-    let mut page = Open::of(app, reader, &asked);
+    let mut page = Open::of(app, reader, &asked).await?;
     page.fields = Some(fields);
     let value = match page.answering.read(fields) {
         Ok(value) => value,

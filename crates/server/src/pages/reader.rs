@@ -12,6 +12,7 @@ use super::refusal::{Refusal, Result};
 use super::source;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::openwop::interrupts::respondents::{self, Respondent};
 use crate::openwop::interrupts::{Given, Way};
 use crate::token::{Intent, Verifier};
 
@@ -112,11 +113,17 @@ impl Reader {
         }
     }
 
+    /// Whether they are among those who may answer.
+    pub(super) async fn may_respond(&self, app: &App, named: &[String]) -> crate::error::Result<bool> {
+        let who = Respondent { tenant: self.key.tenant, principal: &self.name, roles: &self.roles };
+        respondents::may_respond(app, named, who).await
+    }
+
     /// An answer of theirs.
     pub(super) fn gives(&self, value: abide_core::Json) -> Given {
         let by = Answerer { principal: self.name.clone(), may_act_for_others: self.may_act_for_others };
         let way = if self.link().is_some() { Way::Token } else { Way::Key };
-        Given { key: self.key, id: self.id, value, by, way }
+        Given { key: self.key, id: self.id, value, by, roles: self.roles.clone(), way }
     }
 }
 

@@ -12,6 +12,7 @@ use super::reader::Reader;
 use super::view::{Asked, Closing, Excerpt, Fact};
 use super::words;
 use crate::app::App;
+use crate::error::Result;
 
 /// The page of an interrupt that is open.
 #[derive(Template)]
@@ -46,14 +47,15 @@ pub(super) struct Closed<'a> {
 }
 
 impl<'a> Open<'a> {
-    pub(super) fn of(app: &App, reader: &'a Reader, asked: &'a Asked) -> Self {
-        let only_looks = only_looks(reader, asked);
+    pub(super) async fn of(app: &App, reader: &'a Reader, asked: &'a Asked) -> Result<Self> {
+        let may_respond = reader.may_respond(app, &asked.respondents).await?;
+        let only_looks = only_looks(reader, asked, may_respond);
         let title = match only_looks {
             // Those who signed in have read the title in their inbox.
             Some(_) if asked.is_sensitive && reader.link().is_some() => words::kind(asked.kind).to_owned(),
             _ => asked.title(),
         };
-        Self {
+        Ok(Self {
             frame: reader.frame(app, title),
             reader,
             asked,
@@ -63,7 +65,7 @@ impl<'a> Open<'a> {
             fields: None,
             refused: Vec::new(),
             problems: Vec::new(),
-        }
+        })
     }
 
     fn feedback(&self) -> String {
@@ -163,14 +165,14 @@ impl<'a> Open<'a> {
         self.reader.link().map(|_| self.reader.name.as_str())
     }
 
-    /// Who may answer.
+    /// Who may decide.
     fn deciders(&self) -> Vec<&str> {
         if self.is_hidden() && self.reader.link().is_some() { Vec::new() } else { self.asked.approvers() }
     }
 }
 
 /// Why a reader does not get to answer, if so.
-fn only_looks(reader: &Reader, asked: &Asked) -> Option<&'static str> {
+fn only_looks(reader: &Reader, asked: &Asked, may_respond: bool) -> Option<&'static str> {
     let approvers = asked.approvers();
     match reader.link() {
         Some(link) if !link.answers => Some("This link is good to look, not to answer."),
@@ -178,6 +180,7 @@ fn only_looks(reader: &Reader, asked: &Asked) -> Option<&'static str> {
         _ if !approvers.is_empty() && !approvers.contains(&reader.name.as_str()) => {
             Some("You are not among those who may decide this.")
         }
+        _ if !may_respond => Some("You are not among those who may answer this."),
         _ => None,
     }
 }

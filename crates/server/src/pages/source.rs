@@ -81,7 +81,8 @@ fn open(run: &Run, id: InterruptId) -> std::result::Result<Asked, (String, Rejec
     match run.check_open_interrupt(id) {
         Ok(open) => {
             let node = run.interrupted_node(open);
-            Ok(Asked { workflow, ..asked(run.key(), node, &open.requested, open.at) })
+            let deadline = open.deadline();
+            Ok(Asked { workflow, deadline, ..asked(run.key(), node, &open.requested, open.at) })
         }
         Err(rejection) => Err((workflow, rejection)),
     }
@@ -99,6 +100,7 @@ fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis
         seen: requested.data.parse().unwrap_or_default(),
         is_sensitive: requested.sensitive,
         resume_schema: requested.resume_schema.clone(),
+        respondents: requested.respondents.clone(),
         requested_at: at,
         deadline: requested.timeout_ms.map(|ms| at.saturating_add(ms)),
         closing: None,

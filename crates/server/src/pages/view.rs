@@ -59,6 +59,8 @@ pub(super) struct Asked {
     /// Whether the data is only for those who may answer.
     pub(super) is_sensitive: bool,
     pub(super) resume_schema: Option<Json>,
+    /// Who may answer: principals, groups and roles; everybody if it is empty.
+    pub(super) respondents: Vec<String>,
     pub(super) requested_at: Millis,
     pub(super) deadline: Option<Millis>,
     /// How it ended, if it has.
