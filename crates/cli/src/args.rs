@@ -81,7 +81,7 @@ pub(crate) enum Verb {
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
     /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// event-retention, otlp-endpoint, log, openintent; the tables limits, oidc and suspension hold the rest
+    /// event-retention, otlp-endpoint, log, openintent; the tables limits, oidc, suspension, notify and channels hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// An openintent.yaml, whose suspension.default_retry_policy says how questions go on that nobody answers
