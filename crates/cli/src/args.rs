@@ -1,6 +1,7 @@
 //! Every command and flag, declared once; help and completions come from here.
 
 mod access;
+mod agent;
 mod bench;
 mod inbox;
 mod webhook;
@@ -18,6 +19,7 @@ pub(crate) use access::{
     CreateKeyArgs, KeyringArgs, KeyringVerb, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs,
     PeopleVerb, RotateKeyArgs, SetPersonArgs, parse_span,
 };
+pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
@@ -60,6 +62,8 @@ pub(crate) enum Verb {
     Keyring(KeyringArgs),
     /// Keep the directory of people on a server: their roles, groups and addresses
     People(PeopleArgs),
+    /// Say how the questions of an agent go on that nobody answers, on a server
+    Agent(AgentArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)
@@ -76,6 +80,13 @@ pub(crate) enum Verb {
 /// What every server needs.
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
+    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
+    /// event-retention, otlp-endpoint, log, openintent; the tables limits, oidc and suspension hold the rest
+    #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// An openintent.yaml, whose suspension.default_retry_policy says how questions go on that nobody answers
+    #[arg(long, env = "ABIDE_OPENINTENT", value_name = "FILE")]
+    pub(crate) openintent: Option<PathBuf>,
     /// Address to listen on; port 0 picks a free one
     #[arg(long, env = "ABIDE_LISTEN", value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
@@ -119,10 +130,6 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// event-retention, otlp-endpoint, log; the tables limits and oidc hold the rest
-    #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

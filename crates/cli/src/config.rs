@@ -1,10 +1,12 @@
 //! Where settings come from: a file, then the environment, then flags.
 
+mod suspension;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use abide_core::Rate;
+use abide_core::{HumanRetryPolicy, Rate};
 use abide_engine::limits::EVENT_KEPT_MS;
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
 use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
@@ -12,6 +14,7 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use crate::args::{LimitArgs, OidcArgs, ServerArgs, parse_span};
+use suspension::FileSuspension;
 
 /// A configuration file. The names are those of the flags.
 #[derive(Default, Deserialize)]
@@ -30,10 +33,13 @@ struct FileConfig {
     #[serde(rename = "otlp-endpoint")]
     otlp_endpoint: Option<String>,
     log: Option<String>,
+    openintent: Option<PathBuf>,
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
     oidc: FileOidc,
+    #[serde(default)]
+    suspension: FileSuspension,
 }
 
 /// `[limits]`: how much a server takes on.
@@ -81,13 +87,26 @@ pub(crate) struct Config {
     pub(crate) rates: Rates,
     pub(crate) capacity: Capacity,
     pub(crate) oidc: Option<OidcOptions>,
+    /// How questions go on that nobody answers, if neither they nor their agents say.
+    pub(crate) retry_policy: Option<HumanRetryPolicy>,
+}
+
+/// What is usual for a command, if nobody says otherwise.
+pub(crate) struct Usual {
+    /// The data directory.
+    pub(crate) data: &'static str,
+    /// What to log.
+    pub(crate) log: &'static str,
 }
 
 impl Config {
     /// Flags and environment over the file over what is usual for this command.
-    pub(crate) fn resolve(args: ServerArgs, file: Option<&Path>, data: &str) -> anyhow::Result<Self> {
-        let file = file.map(read).transpose()?.unwrap_or_default();
-        let data = args.data.or(file.data).unwrap_or_else(|| data.into());
+    pub(crate) fn resolve(args: ServerArgs, usual: &Usual) -> anyhow::Result<Self> {
+        let path = args.config.as_deref();
+        let file = path.map(read).transpose()?.unwrap_or_default();
+        let own = path.map(|path| file.suspension.policy(path)).transpose()?.flatten();
+        let openintent = args.openintent.or(file.openintent);
+        let data = args.data.or(file.data).unwrap_or_else(|| usual.data.into());
         let keyring =
             args.keyring.or(file.keyring).unwrap_or_else(|| abide_server::Keyring::default_path(&data));
         Ok(Self {
@@ -100,11 +119,12 @@ impl Config {
             event_retention_ms: event_retention(args.event_retention, file.event_retention.as_deref())?,
             conformance: args.conformance,
             otlp_endpoint: args.otlp_endpoint.or(file.otlp_endpoint).filter(|url| !url.is_empty()),
-            log: args.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
+            log: args.log.or(file.log).unwrap_or_else(|| usual.log.to_owned()),
             log_json: args.log_json,
             rates: rates(&args.limits, &file.limits)?,
             capacity: capacity(&args.limits, &file.limits)?,
             oidc: oidc(args.oidc, file.oidc)?,
+            retry_policy: suspension::platform(path.zip(own), openintent.as_deref())?,
         })
     }
 }
@@ -224,8 +244,12 @@ fn read(path: &Path) -> anyhow::Result<FileConfig> {
 mod tests {
     use super::*;
 
+    const USUAL: Usual = Usual { data: "usual", log: "info" };
+
     fn args() -> ServerArgs {
         ServerArgs {
+            config: None,
+            openintent: None,
             listen: None,
             public_url: None,
             data: None,
@@ -247,13 +271,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("abide.toml");
         std::fs::write(&file, "data = 'from-file'\nlog = 'warn'\n").unwrap();
-        let config = Config::resolve(args(), Some(&file), "usual").unwrap();
+        let with_file = || ServerArgs { config: Some(file.clone()), ..args() };
+        let config = Config::resolve(with_file(), &USUAL).unwrap();
         assert_eq!((config.data, config.log.as_str()), ("from-file".into(), "warn"));
-        let flags = ServerArgs { data: Some("from-flag".into()), ..args() };
-        let config = Config::resolve(flags, Some(&file), "usual").unwrap();
+        let flags = ServerArgs { data: Some("from-flag".into()), ..with_file() };
+        let config = Config::resolve(flags, &USUAL).unwrap();
         assert_eq!(config.data, PathBuf::from("from-flag"));
         assert!(config.keyring.ends_with("from-flag.keyring"), "beside the data: {:?}", config.keyring);
-        let config = Config::resolve(args(), None, "usual").unwrap();
+        let config = Config::resolve(args(), &USUAL).unwrap();
         assert_eq!((config.data, config.listen.port()), ("usual".into(), 7171));
     }
 
@@ -261,7 +286,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("abide.toml");
         std::fs::write(&file, text).unwrap();
-        Config::resolve(args(), Some(&file), "usual")
+        Config::resolve(ServerArgs { config: Some(file), ..args() }, &USUAL)
     }
 
     #[test]
@@ -314,10 +339,7 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_refused_by_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("abide.toml");
-        std::fs::write(&file, "lisen = '127.0.0.1:1'\n").unwrap();
-        let error = format!("{:#}", Config::resolve(args(), Some(&file), "usual").unwrap_err());
+        let error = format!("{:#}", resolved("lisen = '127.0.0.1:1'\n").unwrap_err());
         assert!(error.contains("lisen") && error.contains("abide.toml"), "{error}");
     }
 }

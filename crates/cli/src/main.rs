@@ -2,6 +2,7 @@
 //!
 //! Results go to standard output, talk goes to standard error, and exit codes are stable (see `exit.rs`).
 
+mod agent;
 mod answer;
 mod args;
 mod bench;
@@ -61,6 +62,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Keys(keys) => keys::dispatch(keys).await,
         Verb::Keyring(keyring) => keyring::dispatch(keyring).await,
         Verb::People(people) => people::dispatch(people).await,
+        Verb::Agent(agent) => agent::dispatch(agent).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Compact(args) => compact::compact(args).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,

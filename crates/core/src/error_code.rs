@@ -46,7 +46,7 @@ table! {
         "Read `message`: it says what is wrong with the URL. The operator can allow private addresses with --allow-net.";
     "unauthenticated" 401
         "The request carries no API key and no token, or one that is malformed, unknown or not genuine."
-        "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
+        "Send `Authorization: Bearer <key>` or `X-API-Key: <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
     "key_expired" 401
         "The API key is genuine, but its time is over."
         "Use the key that took its place, or make one with `abide keys create`.";
@@ -86,6 +86,9 @@ table! {
     "person_not_found" 404
         "Your tenant's directory has nobody with this principal."
         "Check the principal with `abide people list`.";
+    "agent_not_found" 404
+        "Your tenant has no record of an agent of this name."
+        "Check the name with `abide agent list`.";
     "interrupt_not_found" 404
         "Your tenant has no such interrupt at this node, or the token is not one of this server's, whole and unchanged."
         "Look at the run's open interrupts. A link has to be used as it was sent, to its last character; ask for a new one if it does not work.";

@@ -1,5 +1,7 @@
 //! The table of operations. What is not here does not exist.
 
+mod ladders;
+
 use crate::app::App;
 use crate::operation::Operation;
 use crate::page::PageQuery;
@@ -36,6 +38,8 @@ fn everywhere() -> Vec<Operation> {
         webhooks(),
         keys(),
         people(),
+        ladders::configuration(),
+        ladders::agents(),
     ];
     families.into_iter().flatten().collect()
 }
