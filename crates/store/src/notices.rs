@@ -99,6 +99,14 @@ pub struct NewMessage {
     pub due: Millis,
 }
 
+impl NewMessage {
+    /// The same, and why it is not sent.
+    #[must_use]
+    pub fn unsent(self, state: NoticeState, reason: String) -> Self {
+        Self { state, reason: Some(reason), ..self }
+    }
+}
+
 /// Logs never show an address.
 impl fmt::Debug for NewMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
