@@ -110,7 +110,8 @@ impl Run {
         reason: String,
     ) -> Result<(), Rejection> {
         let open = self.check_open_interrupt(id)?;
-        if attempt > open.attempt || open.refused.is_some_and(|last| last >= attempt) {
+        let made = open.requested.ladder.is_some() && (1..=open.attempt).contains(&attempt);
+        if !made || open.refused.is_some_and(|last| last >= attempt) {
             return Err(Rejection::AlreadyResolved);
         }
         let ix = open.node;
@@ -167,7 +168,7 @@ fn renotified(open: &Open, attempt: u32, now: crate::Millis) -> InterruptRenotif
     let asked = &open.requested;
     let target = asked.ladder.as_ref().map(|ladder| ladder.target(attempt));
     let following = open.after(attempt);
-    let given_up = open.given_up_at().is_some_and(|end| end <= now);
+    let ended = open.ends_at().is_some_and(|end| end <= now);
     InterruptRenotified {
         interrupt_id: asked.interrupt_id,
         attempt,
@@ -175,7 +176,7 @@ fn renotified(open: &Open, attempt: u32, now: crate::Millis) -> InterruptRenotif
         channel_hint: target.and_then(|target| target.channel_hint).map(ToOwned::to_owned),
         notify_to: target.and_then(|target| target.notify_to).map(ToOwned::to_owned),
         next_attempt_at: following.filter(|(next, _)| *next != Next::Expiry).map(|(_, due)| due),
-        superseded: given_up || following.is_some_and(|(_, due)| due <= now),
+        superseded: ended || following.is_some_and(|(_, due)| due <= now),
     }
 }
 

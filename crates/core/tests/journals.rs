@@ -15,8 +15,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use abide_core::{
-    EventType, Failure, Graph, Hash, Json, Key, Lifecycle, NodePhase, Payload, Reached, Record, Run, RunId,
-    Status, TenantId, TimerId, event_types, limits, sha256,
+    Command, EventType, Failure, Graph, Hash, Json, Key, Lifecycle, NodePhase, Payload, Reached, Record, Run,
+    RunId, Status, TenantId, TimerId, event_types, limits, sha256,
 };
 use serde_json::json;
 use story::{BEGIN, SALT, Story, hours, key, notice, payload_text, run_id, type_name};
@@ -302,6 +302,35 @@ fn a_run_that_asks() {
     insta::assert_snapshot!(written(asking().journal()));
 }
 
+/// A run that reminds somebody, tells somebody else, and goes on without them.
+fn reminding() -> Story {
+    let definition = r#"{
+      "id": "reminding", "name": "Reminding", "version": "1.0",
+      "nodes": [
+        {"id": "ask", "typeId": "core.hitl.ask-user", "name": "Ask", "position": {}, "inputs": {},
+         "config": {"question": "Sure?", "responseType": "confirm"},
+         "settings": {"abide": {"respondents": ["alice", "role:boss"], "ladder": {
+           "channel_hint": "slack", "notify_to": "alice", "fallback_value": "no",
+           "retry_policy": {"max_attempts": 2, "interval_seconds": 60,
+             "escalation_ladder": [{"attempt": 2, "channel_hint": "email", "notify_to": "boss"}],
+             "final_fallback_policy": "use_default_and_continue"}}}}}
+      ],
+      "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    }"#;
+    let story = Story::following(graph(definition)).start();
+    let id = story.open_at("ask")[0];
+    let climb = TimerId::Attempt(id).to_string();
+    let reason = "not on the list".to_owned();
+    let refuse = Command::RefuseNotice { id, attempt: 2, notify_to: "boss".to_owned(), reason };
+    let story = story.after(60_000).fire_timer(&climb).ask(refuse);
+    story.after(60_000).fire_timer(&climb).stands(Status::Completed)
+}
+
+#[test]
+fn a_run_that_reminds_and_goes_on_without_an_answer() {
+    insta::assert_snapshot!(written(reminding().journal()));
+}
+
 #[test]
 fn a_run_that_yields() {
     let story = yielding();
@@ -326,6 +355,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         supervised(),
         reporting(),
         asking(),
+        reminding(),
     ];
     let shown: BTreeSet<&str> =
         stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
@@ -388,7 +418,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":4"#, r#""version":5"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":5"#, r#""version":6"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());
@@ -412,8 +442,11 @@ fn the_numbers_and_names_on_disk() {
     });
     let timer = TimerId::Delay { node: "pick up".into(), execution: 1 };
     let retry = TimerId::Retry { node: "pick up".into(), execution: 1 };
-    let timers = [timer, retry, TimerId::RunTimeout, TimerId::Stretch].map(|timer| format!("timer {timer}"));
-    let all = [events, statuses.to_vec(), timers.to_vec()].concat();
+    let id = abide_core::InterruptId::from_bytes([0; abide_core::InterruptId::BYTES]);
+    let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
+    let timers = [timer, retry, TimerId::RunTimeout, TimerId::Stretch].into_iter().chain(waits);
+    let timers = timers.map(|timer| format!("timer {timer}")).collect::<Vec<_>>();
+    let all = [events, statuses.to_vec(), timers].concat();
     insta::assert_snapshot!(all.join("\n"));
     assert_eq!(Status::by_code(10), None);
     assert_eq!(Status::by_name("unknown"), None);

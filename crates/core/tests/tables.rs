@@ -104,6 +104,26 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         r#"{"interruptId":"int-000000000001000000000000000000000000","kind":"custom","outcome":"resolved","resolvedBy":"a"}"#,
     ),
     ("node.resumed", "", r#"{"interruptId":"int-000000000001000000000000000000000000"}"#),
+    (
+        "interrupt.renotified",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","attempt":2,"maxAttempts":2,"channelHint":null,"notifyTo":null,"nextAttemptAt":null}"#,
+    ),
+    (
+        "interrupt.escalated",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","attempt":2,"escalatedTo":null,"channelHint":"c"}"#,
+    ),
+    (
+        "interrupt.expired",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","attempts":2,"fallbackPolicy":"fail"}"#,
+    ),
+    (
+        "notice.refused",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","attempt":1,"notifyTo":"a","reason":"r"}"#,
+    ),
 ];
 
 fn samples() -> Vec<Sample<Event>> {

@@ -32,6 +32,7 @@ pub(crate) fn abide() -> Command {
         "ABIDE_WORKFLOWS",
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
+        "ABIDE_OPENINTENT",
         "ABIDE_ALLOW_NET",
         "ABIDE_EVENT_RETENTION",
         "OTEL_EXPORTER_OTLP_ENDPOINT",

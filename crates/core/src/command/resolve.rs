@@ -17,6 +17,10 @@ pub struct Resolve {
 
 pub(super) fn decide(run: &mut Run, turn: &mut Turn, resolve: &Resolve) -> Result<(), Rejection> {
     let open = run.check_open_interrupt(resolve.id)?;
+    // Whoever is late is late, even if the timer has not been heard yet, and whatever they say.
+    if open.deadline().is_some_and(|deadline| deadline <= turn.now) {
+        return Err(Rejection::AlreadyResolved);
+    }
     let asked = &open.requested;
     let checked = check_answer(
         asked.kind,
@@ -30,10 +34,6 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, resolve: &Resolve) -> Resul
         Refused::Invalid(errors) => Rejection::BadAnswer(errors),
         Refused::Mismatch(errors) => Rejection::Mismatch(errors),
     })?;
-    // Whoever is late is late, even if the timer has not been heard yet.
-    if open.deadline().is_some_and(|deadline| deadline <= turn.now) {
-        return Err(Rejection::AlreadyResolved);
-    }
     run.resolve(turn, resolve.id, checked);
     run.advance(turn);
     Ok(())

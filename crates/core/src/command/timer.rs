@@ -19,8 +19,7 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, timer: &TimerId) -> Result<
             let ix = node_of(run, node)?;
             run.emit_node(turn, ix, NodeEvent::Due(NodeDue {}), None);
         }
-        TimerId::Interrupt(id) => run.time_out_interrupt(turn, *id),
-        TimerId::Occasion(id) => run.happen(turn, *id),
+        TimerId::Interrupt(id) | TimerId::Occasion(id) => run.end_interrupt(turn, *id),
         TimerId::Attempt(id) => run.climb(turn, *id),
         TimerId::RunTimeout => time_out(run, turn),
         // The stretch timer needs no event of its own: the first node that starts takes it away.

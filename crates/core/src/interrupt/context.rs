@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Failure, InterruptRequested, Resolution};
-use crate::interrupt::Ask;
+use crate::interrupt::{Ask, scheduled_time};
 use crate::{
     InterruptId, InterruptKind, Json, Ladder, LadderDefaults, Millis, Next, NodeIx, Problem, Run, limits,
 };
@@ -54,7 +54,20 @@ impl Open {
         self.requested.timeout_ms.map(|ms| self.at.saturating_add(ms))
     }
 
-    /// What comes next on its ladder, and when. What would come after it is given up never does.
+    /// When what it waits for happens by itself, if that is a time.
+    pub(crate) fn occasion(&self) -> Option<Millis> {
+        match self.requested.kind {
+            InterruptKind::ExternalEvent => scheduled_time(&self.requested.data).ok().flatten(),
+            _ => None,
+        }
+    }
+
+    /// When it ends whatever its ladder says: it is given up, or has happened.
+    pub(crate) fn ends_at(&self) -> Option<Millis> {
+        self.given_up_at().into_iter().chain(self.occasion()).min()
+    }
+
+    /// What comes next on its ladder, and when. What would come after its end never does.
     pub fn next(&self) -> Option<(Next, Millis)> {
         self.after(self.attempt)
     }
@@ -67,7 +80,7 @@ impl Open {
     /// What follows an attempt, and when.
     pub(crate) fn after(&self, attempt: u32) -> Option<(Next, Millis)> {
         let (next, due) = self.requested.ladder.as_ref()?.next(self.at, attempt)?;
-        self.given_up_at().is_none_or(|end| due < end).then_some((next, due))
+        self.ends_at().is_none_or(|end| due < end).then_some((next, due))
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use abide_core::{
     Answerer, Cancellation, Cascade, Command, Drain, Effect, ErrorCode, EventType, Failure, Graph,
-    InterruptId, Json, JsonMap, Key, Lifecycle, Millis, NodePhase, Notice, Parent, Payload, Performance,
-    Product, Reached, Record, Rejection, Report, Resolve, Run, RunId, Salt, Spawn, Start, Status, Step,
-    TaskFailure, TaskId, TenantId, TimerId,
+    InterruptId, Json, JsonMap, Key, LadderDefaults, Lifecycle, Millis, NodePhase, Notice, Parent, Payload,
+    Performance, Product, Reached, Record, Rejection, Report, Resolve, Run, RunId, Salt, Spawn, Start,
+    Status, Step, TaskFailure, TaskId, TenantId, TimerId,
 };
 use serde_json::Value;
 
@@ -48,6 +48,7 @@ pub(crate) fn notice(from: RunId, sequence: u64, lifecycle: Lifecycle) -> Notice
         outputs: JsonMap::new(),
         sensitive: Vec::new(),
         error: None,
+        still: false,
     }
 }
 
@@ -83,6 +84,8 @@ pub(crate) struct Story {
     now: Millis,
     journal: Vec<Record>,
     last: Result<Step, Rejection>,
+    /// What is said elsewhere about questions that nobody answers.
+    defaults: Arc<LadderDefaults>,
 }
 
 impl Story {
@@ -168,11 +171,19 @@ impl Opening {
         self
     }
 
+    /// What the operator and the agents say about questions that nobody answers.
+    pub(crate) fn under(mut self, defaults: LadderDefaults) -> Self {
+        self.0.defaults = Arc::new(defaults);
+        self
+    }
+
     #[track_caller]
     pub(crate) fn start(self) -> Story {
         let twin = Run::empty(self.0.key, self.0.salt, self.0.graph.clone());
+        let defaults = self.0.defaults.clone();
         let (run, step) = Run::start(self.0, BEGIN).expect("the start is accepted");
-        let mut story = Story { run, twin, now: BEGIN, journal: Vec::new(), last: Ok(step.clone()) };
+        let last = Ok(step.clone());
+        let mut story = Story { run, twin, now: BEGIN, journal: Vec::new(), last, defaults };
         story.take_in(&step);
         story
     }
@@ -188,6 +199,12 @@ impl Story {
     /// Time passes; a negative time is a clock that was set back.
     pub(crate) fn after(mut self, ms: Millis) -> Self {
         self.now += ms;
+        self
+    }
+
+    /// It is so long after the beginning.
+    pub(crate) fn at(mut self, ms: Millis) -> Self {
+        self.now = BEGIN + ms;
         self
     }
 
@@ -336,7 +353,7 @@ impl Story {
     #[track_caller]
     pub(crate) fn ask(mut self, command: Command) -> Self {
         let before = self.run.snapshot();
-        self.last = self.run.decide(command, self.now);
+        self.last = self.run.decide_under(command, self.now, &self.defaults);
         match self.last.clone() {
             Ok(step) => self.take_in(&step),
             Err(_) => assert_eq!(self.run.snapshot(), before, "a refused command left a trace"),
@@ -442,10 +459,10 @@ impl Story {
         spawned.expect("a child was asked for")
     }
 
-    /// What the run told its parent.
+    /// What the run told its parent last.
     #[track_caller]
     pub(crate) fn told(&self) -> Notice {
-        let told = self.step().effects.iter().find_map(|effect| match effect {
+        let told = self.step().effects.iter().rev().find_map(|effect| match effect {
             Effect::Send { notice, .. } => Some(notice.clone()),
             _ => None,
         });
