@@ -207,11 +207,15 @@ async fn a_hint_that_names_no_channel_falls_to_the_default_and_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_recipient_gets_so_many_an_hour_and_the_rest_later() {
     let receiver = Receiver::start().await;
-    let site = site_with(&format!("[notify]\nper-recipient = '1/h'\n{}", hook("hook", &receiver.url)));
+    let site = site_with(&format!(
+        "[notify]\nper-recipient = '1/h'\nallow = ['*@example.com']\n{}",
+        hook("hook", &receiver.url)
+    ));
+    site.workflow(&asking("named", json!({ "notify_to": "bob@example.com" })));
     let server = start(&site, &[]);
-    server.start_run("plain", json!({})).await;
+    server.start_run("named", json!({})).await;
     until_states(&server, &["sent"]).await;
-    server.start_run("plain", json!({})).await;
+    server.start_run("named", json!({})).await;
     let is_put_off = |notices: &[Value]| notices.len() == 2 && notices[1].get("reason").is_some();
     let notices = until(&server, "a second one", is_put_off).await;
     assert_eq!((&notices[1]["state"], &notices[1]["tries"]), (&json!("waiting"), &json!(0)));
