@@ -4,6 +4,7 @@ mod access;
 mod agent;
 mod bench;
 mod inbox;
+mod notify;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ pub(crate) use access::{
 pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
+pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
 /// A durable runtime for agent workflows that wait for people.
@@ -56,6 +58,8 @@ pub(crate) enum Verb {
     Secrets(SecretsArgs),
     /// Have events sent to other systems, and see what became of them
     Webhook(WebhookArgs),
+    /// See whether channels work, who was told what, and send again what was given up
+    Notify(NotifyArgs),
     /// Make, list, rotate and revoke API keys, in a data directory or on a server
     Keys(KeysArgs),
     /// Rotate, list and retire the secrets that sign and encrypt

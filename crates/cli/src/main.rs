@@ -18,6 +18,7 @@ mod follow;
 mod inbox;
 mod keyring;
 mod keys;
+mod notify;
 mod output;
 mod people;
 mod run;
@@ -59,6 +60,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Event(event) => event::dispatch(event).await,
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Webhook(webhook) => webhook::dispatch(webhook).await,
+        Verb::Notify(notify) => notify::dispatch(notify).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
         Verb::Keyring(keyring) => keyring::dispatch(keyring).await,
         Verb::People(people) => people::dispatch(people).await,

@@ -1,6 +1,7 @@
 //! The table of operations. What is not here does not exist.
 
 mod ladders;
+mod notices;
 
 use crate::app::App;
 use crate::operation::Operation;
@@ -40,6 +41,7 @@ fn everywhere() -> Vec<Operation> {
         people(),
         ladders::configuration(),
         ladders::agents(),
+        notices::notices(),
     ];
     families.into_iter().flatten().collect()
 }
