@@ -34,7 +34,7 @@ async fn ask(server: &Server, abide: Value) -> String {
 }
 
 /// What a run's journal says so far.
-async fn journal(server: &Server, run: &str) -> Vec<Value> {
+pub(super) async fn journal(server: &Server, run: &str) -> Vec<Value> {
     let request = server.request(Method::GET, &format!("/v1/runs/{run}/journal"));
     let (status, page) = answer(request.header("accept", "application/json")).await.unwrap();
     assert_eq!(status, StatusCode::OK, "{page}");
