@@ -36,6 +36,11 @@ enum Move {
         backwards: bool,
         snapshot: bool,
     },
+    /// It is so long after the next instant of a question, or before it, and nothing was heard meanwhile.
+    Reach {
+        which: usize,
+        off: Millis,
+    },
     /// Somebody answers one of the questions.
     Answer {
         which: usize,
@@ -62,6 +67,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         8 => (0..25_000i64).prop_map(Move::Run),
         4 => (0..60_000i64, any::<bool>(), any::<bool>())
             .prop_map(|(ms, backwards, snapshot)| Move::Down { ms, backwards, snapshot }),
+        4 => (0..2usize, -1..2i64).prop_map(|(which, off)| Move::Reach { which, off }),
         2 => (0..2usize, prop::bool::weighted(0.7)).prop_map(|(which, sound)| Move::Answer { which, sound }),
         3 => (0..8usize).prop_map(Move::Hear),
         1 => (0..2usize, 0..5u32).prop_map(|(which, attempt)| Move::Refuse { which, attempt }),
@@ -92,6 +98,8 @@ struct Asked {
     id: InterruptId,
     schedule: Schedule,
     closed: Option<Resolution>,
+    /// Somebody's answer was taken.
+    answered: bool,
     /// Attempts as they were recorded.
     made: Vec<(Millis, InterruptRenotified)>,
     /// Attempts that people were told of.
@@ -139,6 +147,7 @@ impl World {
             id,
             schedule,
             closed: None,
+            answered: false,
             made: Vec::new(),
             told: Vec::new(),
             escalated: Vec::new(),
@@ -242,6 +251,13 @@ impl World {
                 self.crash(snapshot);
                 self.catch_up(backwards);
             }
+            Move::Reach { which, off } => {
+                let asked = &self.asked[which % self.asked.len()];
+                let next = asked.timers().into_iter().map(|(_, due)| due).chain(asked.schedule.deadline);
+                if let Some(next) = next.filter(|due| *due >= self.now).min() {
+                    self.now = next + off;
+                }
+            }
             Move::Answer { which, sound } => self.answer(which, sound),
             Move::Hear(which) => {
                 let known: Vec<TimerId> =
@@ -271,6 +287,7 @@ impl World {
 
     fn fire(&mut self, timer: TimerId) {
         self.heard.push(timer.clone());
+        assert!(self.heard.len() < 100, "there are not so many instants: a timer is heard again and again");
         self.ask(Command::Fire(timer)).expect("what is due is taken");
     }
 
@@ -296,14 +313,16 @@ impl World {
         let time = self.time();
         let asked = &self.asked[which % self.asked.len()];
         let (id, open) = (asked.id, asked.closed.is_none());
-        let late = asked.schedule.end.is_some_and(|end| end.at() <= time);
-        let (answer, fits) = asked.schedule.answer(sound);
+        let late = asked.schedule.deadline.is_some_and(|deadline| deadline <= time);
+        let answer = asked.schedule.answer(sound);
         let by = Answerer { principal: "alice".to_owned(), may_act_for_others: false };
         let answered = self.ask(Command::Resolve(Resolve { id, value: Json::of(&answer), by }));
-        assert_eq!(answered.is_ok(), open && !late && fits, "{answered:?}");
+        assert_eq!(answered.is_ok(), open && !late && sound, "{answered:?}");
         if open && late {
             assert_eq!(answered, Err(Rejection::AlreadyResolved));
         }
+        self.of(id).answered |= answered.is_ok();
+        self.check();
     }
 
     fn refuse(&mut self, which: usize, attempt: u32) {
@@ -370,12 +389,21 @@ impl Asked {
         let open = run.interrupt(self.id);
         assert_eq!(open.is_some(), self.closed.is_none());
         if let Some(open) = open {
-            assert_eq!((open.attempt, open.deadline()), (made + 1, schedule.end.map(End::at)));
+            assert_eq!((open.attempt, open.deadline()), (made + 1, schedule.deadline));
             assert_eq!(open.next_attempt_at(), schedule.instant(made + 2));
         }
         let expiry = matches!((self.closed, schedule.end), (Some(Resolution::Expired), Some(End::Expiry(_))));
         assert_eq!(self.expired.len(), usize::from(expiry), "it expires once, if it does");
-        match (self.closed, schedule.end) {
+        let end = schedule.end;
+        assert!(self.closed != Some(Resolution::Rejected) || matches!(end, Some(End::Timeout(_))));
+        assert!(
+            !self.answered || self.closed == Some(Resolution::Resolved),
+            "an answer that was taken counts"
+        );
+        match (self.closed, end) {
+            (Some(Resolution::Resolved), end) => {
+                assert!(self.answered || matches!(end, Some(End::Occasion(_))), "nobody answered");
+            }
             (Some(Resolution::Expired), Some(End::Expiry(due))) => {
                 assert!(self.expired[0] >= due, "it expires early");
                 assert_eq!(made + 1, schedule.max_attempts, "after all attempts");
@@ -398,7 +426,8 @@ impl Asked {
         let next = self.schedule.instant(self.made.len() as u32 + 2).or(expiry);
         let attempt = next.map(|due| (TimerId::Attempt(self.id), due));
         let limit = self.schedule.limit.map(|due| (TimerId::Interrupt(self.id), due));
-        attempt.into_iter().chain(limit).collect()
+        let occasion = self.schedule.occasion.map(|due| (TimerId::Occasion(self.id), due));
+        attempt.into_iter().chain(limit).chain(occasion).collect()
     }
 }
 

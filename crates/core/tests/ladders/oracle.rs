@@ -21,10 +21,19 @@ pub(crate) struct Said {
     fallback: Option<&'static str>,
 }
 
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Approval,
+    Question,
+    /// Something that may happen by itself, so long after the beginning.
+    Event(Option<Millis>),
+}
+
 /// One question.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
-    approval: bool,
+    kind: Kind,
     limit_ms: Option<Millis>,
     /// What it says itself, if it says anything.
     call: Option<CallSaid>,
@@ -54,12 +63,14 @@ pub(crate) struct Case {
 pub(crate) enum End {
     Expiry(Millis),
     Timeout(Millis),
+    /// It happened by itself.
+    Occasion(Millis),
 }
 
 impl End {
     pub(crate) fn at(self) -> Millis {
         match self {
-            Self::Expiry(at) | Self::Timeout(at) => at,
+            Self::Expiry(at) | Self::Timeout(at) | Self::Occasion(at) => at,
         }
     }
 }
@@ -67,15 +78,19 @@ impl End {
 /// Everything that is going to happen to a question that nobody answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
-    approval: bool,
+    kind: Kind,
     /// Whether people are told at all.
     pub(crate) tells: bool,
     pub(crate) max_attempts: u32,
     /// The instants of the attempts, the first one first.
     instants: Vec<Millis>,
     pub(crate) end: Option<End>,
+    /// From when on nobody can answer.
+    pub(crate) deadline: Option<Millis>,
     /// When it is given up.
     pub(crate) limit: Option<Millis>,
+    /// When it happens by itself.
+    pub(crate) occasion: Option<Millis>,
     pub(crate) rungs: BTreeMap<u32, Option<String>>,
     channel: Option<&'static str>,
     to: Option<&'static str>,
@@ -104,13 +119,15 @@ impl Schedule {
         }
     }
 
-    /// An answer, and whether it fits.
-    pub(crate) fn answer(&self, sound: bool) -> (Value, bool) {
-        match (self.approval, sound) {
-            (true, true) => (json!({ "action": "accept" }), true),
-            (true, false) => (json!({ "action": "perhaps" }), false),
-            (false, true) => (json!({ "answers": { "answer": "yes" } }), true),
-            (false, false) => (json!({ "answers": { "answer": "" } }), false),
+    /// An answer, one that fits or not.
+    pub(crate) fn answer(&self, sound: bool) -> Value {
+        match (self.kind, sound) {
+            (Kind::Approval, true) => json!({ "action": "accept" }),
+            (Kind::Approval, false) => json!({ "action": "perhaps" }),
+            (Kind::Question, true) => json!({ "answers": { "answer": "yes" } }),
+            (Kind::Question, false) => json!({ "answers": { "answer": "" } }),
+            (Kind::Event(_), true) => json!({ "eventPayload": { "paid": true } }),
+            (Kind::Event(_), false) => json!("paid"),
         }
     }
 }
@@ -142,11 +159,18 @@ impl Said {
 impl Gate {
     pub(crate) fn sketch(&self, ix: usize) -> Sketch {
         let id = format!("gate{ix}");
-        let gate = match self.approval {
-            true => of_kind(&id, "core.approvalGate").config("title", json!("Pay?")),
-            false => {
+        let gate = match self.kind {
+            Kind::Approval => of_kind(&id, "core.approvalGate").config("title", json!("Pay?")),
+            Kind::Question => {
                 let question = json!([{ "id": "answer", "question": "Well?", "responseType": "text" }]);
                 of_kind(&id, "core.clarificationGate").config("questions", question)
+            }
+            Kind::Event(occasion) => {
+                let time = occasion.map(|ms| format!("scheduled-time:{}", abide_core::rfc3339(BEGIN + ms)));
+                let event_type = time.unwrap_or_else(|| "paid".to_owned());
+                of_kind(&id, "core.interrupt")
+                    .config("kind", json!("external-event"))
+                    .config("data", json!({ "eventType": event_type, "correlation": {} }))
             }
         };
         let gate = match self.limit_ms {
@@ -168,9 +192,10 @@ impl Gate {
 
     /// What is taken for an answer.
     fn value(&self) -> Value {
-        match self.approval {
-            true => json!({ "action": "reject" }),
-            false => json!({ "answers": { "answer": "none" } }),
+        match self.kind {
+            Kind::Approval => json!({ "action": "reject" }),
+            Kind::Question => json!({ "answers": { "answer": "none" } }),
+            Kind::Event(_) => json!({ "eventPayload": { "paid": false } }),
         }
     }
 
@@ -215,7 +240,8 @@ impl Case {
         let own = call.and_then(|call| call.policy.clone());
         let levels = [own.clone(), self.agent.clone(), self.platform.clone()];
         let first = |field: &dyn Fn(&Said) -> Option<u32>| levels.iter().flatten().find_map(field);
-        let tells = call.is_some() || self.agent.is_some() || self.platform.is_some() || self.notifies;
+        let above = self.agent.is_some() || self.platform.is_some() || self.notifies;
+        let tells = call.is_some() || above && !matches!(gate.kind, Kind::Event(_));
         let timeout = call.and_then(|call| call.timeout);
         let interval = match (first(&|said| said.interval), timeout) {
             (Some(interval), Some(timeout)) => Some(interval.min(timeout)),
@@ -223,26 +249,41 @@ impl Case {
         };
         let mut attempts = first(&|said| said.attempts).unwrap_or(1);
         if attempts > 1 && interval.is_none() {
+            // Nobody's question fails for what somebody else wrote.
             if own.as_ref().is_some_and(|own| own.attempts.is_some()) {
                 return Err("no time between the attempts");
             }
             attempts = 1;
         }
         let seconds = |count: u32| i64::from(interval.unwrap_or(0)) * 1_000 * i64::from(count);
-        let before_limit = |at: &Millis| limit.is_none_or(|limit| *at < limit);
-        let instants = (0..attempts).map(|done| asked + seconds(done)).filter(before_limit).collect();
-        let expiry = interval.map(|_| asked + seconds(attempts)).filter(before_limit);
+        let occasion = match gate.kind {
+            Kind::Event(occasion) => occasion.map(|ms| asked + ms),
+            _ => None,
+        };
+        let other = match (limit, occasion) {
+            (limit, Some(occasion)) if limit.is_none_or(|limit| occasion < limit) => {
+                Some(End::Occasion(occasion))
+            }
+            (limit, _) => limit.map(End::Timeout),
+        };
+        let before_end = |at: &Millis| other.is_none_or(|end| *at < end.at());
+        let made = if tells { attempts } else { 1 };
+        let instants = (0..made).map(|done| asked + seconds(done)).filter(before_end).collect();
+        let whole = interval.map(|_| asked + seconds(attempts)).filter(|_| tells);
+        let expiry = whole.filter(before_end);
         let last = own.as_ref().and_then(|own| own.fallback).or(call.and_then(|call| call.fallback));
         let inherited = levels[1..].iter().flatten().find_map(|said| said.fallback);
         let takes_value = last.or(inherited).is_some_and(|policy| policy != "fail");
         let rungs = levels.iter().flatten().find_map(|said| said.rungs.clone()).unwrap_or_default();
         Ok(Schedule {
-            approval: gate.approval,
+            kind: gate.kind,
             tells,
             max_attempts: attempts,
             instants,
-            end: expiry.filter(|_| tells).map(End::Expiry).or(limit.map(End::Timeout)),
+            end: expiry.map(End::Expiry).or(other),
+            deadline: limit.into_iter().chain(whole).min(),
             limit,
+            occasion,
             rungs: if tells { rungs } else { BTreeMap::new() },
             channel: call.and_then(|call| call.channel),
             to: call.and_then(|call| call.to),
@@ -294,8 +335,14 @@ fn gate() -> impl Strategy<Value = Gate> {
     // Whole intervals are likely, so that both clocks often end at once.
     let limit = prop_oneof![(1..80i64).prop_map(|seconds| seconds * 1_000), 1..80_000i64];
     let limit = prop::option::weighted(0.4, limit);
-    (any::<bool>(), limit, prop::option::weighted(0.7, call)).prop_map(|(approval, limit_ms, call)| Gate {
-        approval,
+    let occasion = prop::option::of((1..80i64).prop_map(|seconds| seconds * 1_000));
+    let kind = prop_oneof![
+        2 => Just(Kind::Approval),
+        2 => Just(Kind::Question),
+        1 => occasion.prop_map(Kind::Event),
+    ];
+    (kind, limit, prop::option::weighted(0.7, call)).prop_map(|(kind, limit_ms, call)| Gate {
+        kind,
         limit_ms,
         call,
     })
