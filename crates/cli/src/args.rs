@@ -1,8 +1,10 @@
 //! Every command and flag, declared once; help and completions come from here.
 
 mod access;
+mod agent;
 mod bench;
 mod inbox;
+mod notify;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -18,8 +20,10 @@ pub(crate) use access::{
     CreateKeyArgs, KeyringArgs, KeyringVerb, KeysArgs, KeysPlace, KeysVerb, LimitArgs, OidcArgs, PeopleArgs,
     PeopleVerb, RotateKeyArgs, SetPersonArgs, parse_span,
 };
+pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
+pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
 /// A durable runtime for agent workflows that wait for people.
@@ -54,12 +58,16 @@ pub(crate) enum Verb {
     Secrets(SecretsArgs),
     /// Have events sent to other systems, and see what became of them
     Webhook(WebhookArgs),
+    /// See whether channels work, who was told what, and send again what was given up
+    Notify(NotifyArgs),
     /// Make, list, rotate and revoke API keys, in a data directory or on a server
     Keys(KeysArgs),
     /// Rotate, list and retire the secrets that sign and encrypt
     Keyring(KeyringArgs),
     /// Keep the directory of people on a server: their roles, groups and addresses
     People(PeopleArgs),
+    /// Say how the questions of an agent go on that nobody answers, on a server
+    Agent(AgentArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)
@@ -76,6 +84,13 @@ pub(crate) enum Verb {
 /// What every server needs.
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
+    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
+    /// event-retention, otlp-endpoint, log, openintent; the tables limits, oidc, suspension, notify and channels hold the rest
+    #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// An openintent.yaml, whose suspension.default_retry_policy says how questions go on that nobody answers
+    #[arg(long, env = "ABIDE_OPENINTENT", value_name = "FILE")]
+    pub(crate) openintent: Option<PathBuf>,
     /// Address to listen on; port 0 picks a free one
     #[arg(long, env = "ABIDE_LISTEN", value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
@@ -119,10 +134,6 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// event-retention, otlp-endpoint, log; the tables limits and oidc hold the rest
-    #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

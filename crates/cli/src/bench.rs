@@ -6,6 +6,7 @@
 mod ceiling;
 mod graphs;
 mod http;
+mod ladder;
 mod parked;
 mod rig;
 mod roundtrip;
@@ -41,6 +42,9 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
         BenchVerb::Roundtrip { concurrency, roundtrips, parked, payload } => {
             let size = roundtrip::Size { concurrency: concurrency.max(1), roundtrips, parked, payload };
             roundtrip::bench(dir.path(), &size).await?
+        }
+        BenchVerb::Ladder { parked, concurrency } => {
+            ladder::bench(dir.path(), parked.max(10), concurrency.max(1)).await?
         }
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };

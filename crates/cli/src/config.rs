@@ -1,17 +1,22 @@
 //! Where settings come from: a file, then the environment, then flags.
 
+mod suspension;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use abide_core::Rate;
+use abide_core::{HumanRetryPolicy, Rate};
 use abide_engine::limits::EVENT_KEPT_MS;
+use abide_notify::{ChannelConfig, Channels, ChannelsConfig, NotifyConfig};
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
 use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
 use anyhow::Context;
 use serde::Deserialize;
 
 use crate::args::{LimitArgs, OidcArgs, ServerArgs, parse_span};
+use suspension::FileSuspension;
 
 /// A configuration file. The names are those of the flags.
 #[derive(Default, Deserialize)]
@@ -30,10 +35,17 @@ struct FileConfig {
     #[serde(rename = "otlp-endpoint")]
     otlp_endpoint: Option<String>,
     log: Option<String>,
+    openintent: Option<PathBuf>,
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
     oidc: FileOidc,
+    #[serde(default)]
+    suspension: FileSuspension,
+    #[serde(default)]
+    notify: NotifyConfig,
+    #[serde(default)]
+    channels: BTreeMap<String, ChannelConfig>,
 }
 
 /// `[limits]`: how much a server takes on.
@@ -81,13 +93,28 @@ pub(crate) struct Config {
     pub(crate) rates: Rates,
     pub(crate) capacity: Capacity,
     pub(crate) oidc: Option<OidcOptions>,
+    /// How questions go on that nobody answers, if neither they nor their agents say.
+    pub(crate) retry_policy: Option<HumanRetryPolicy>,
+    /// The ways to reach people.
+    pub(crate) channels: Arc<Channels>,
+}
+
+/// What is usual for a command, if nobody says otherwise.
+pub(crate) struct Usual {
+    /// The data directory.
+    pub(crate) data: &'static str,
+    /// What to log.
+    pub(crate) log: &'static str,
 }
 
 impl Config {
     /// Flags and environment over the file over what is usual for this command.
-    pub(crate) fn resolve(args: ServerArgs, file: Option<&Path>, data: &str) -> anyhow::Result<Self> {
-        let file = file.map(read).transpose()?.unwrap_or_default();
-        let data = args.data.or(file.data).unwrap_or_else(|| data.into());
+    pub(crate) fn resolve(args: ServerArgs, usual: &Usual) -> anyhow::Result<Self> {
+        let path = args.config.as_deref();
+        let file = path.map(read).transpose()?.unwrap_or_default();
+        let own = path.map(|path| file.suspension.policy(path)).transpose()?.flatten();
+        let openintent = args.openintent.or(file.openintent);
+        let data = args.data.or(file.data).unwrap_or_else(|| usual.data.into());
         let keyring =
             args.keyring.or(file.keyring).unwrap_or_else(|| abide_server::Keyring::default_path(&data));
         Ok(Self {
@@ -100,11 +127,16 @@ impl Config {
             event_retention_ms: event_retention(args.event_retention, file.event_retention.as_deref())?,
             conformance: args.conformance,
             otlp_endpoint: args.otlp_endpoint.or(file.otlp_endpoint).filter(|url| !url.is_empty()),
-            log: args.log.or(file.log).unwrap_or_else(|| "info".to_owned()),
+            log: args.log.or(file.log).unwrap_or_else(|| usual.log.to_owned()),
             log_json: args.log_json,
             rates: rates(&args.limits, &file.limits)?,
             capacity: capacity(&args.limits, &file.limits)?,
             oidc: oidc(args.oidc, file.oidc)?,
+            retry_policy: suspension::platform(path.zip(own), openintent.as_deref())?,
+            channels: Arc::new(channels(
+                path,
+                ChannelsConfig { notify: file.notify, channels: file.channels },
+            )?),
         })
     }
 }
@@ -215,17 +247,38 @@ fn grants(file: BTreeMap<String, Vec<String>>) -> anyhow::Result<BTreeMap<String
     file.into_iter().map(scopes).collect()
 }
 
+fn channels(path: Option<&Path>, told: ChannelsConfig) -> anyhow::Result<Channels> {
+    let place = path.unwrap_or(Path::new("the configuration")).display();
+    Channels::from_config(told).map_err(|error| anyhow::anyhow!("{place}: {error}"))
+}
+
 fn read(path: &Path) -> anyhow::Result<FileConfig> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("{} is not a valid configuration", path.display()))
+    toml::from_str(&text).map_err(|error| {
+        let place = error.span().map_or_else(String::new, |span| place_of(&text, span.start));
+        anyhow::anyhow!("{} is not a valid configuration: {place}{}", path.display(), error.message())
+    })
+}
+
+/// Where something is wrong: its line, and the key that stands there. What is behind the key may be a secret.
+fn place_of(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or_default();
+    let number = before.matches('\n').count();
+    let key = text.lines().nth(number).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+    let key = key.map_or_else(String::new, |key| format!(", {key}"));
+    format!("line {}{key}: ", number + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const USUAL: Usual = Usual { data: "usual", log: "info" };
+
     fn args() -> ServerArgs {
         ServerArgs {
+            config: None,
+            openintent: None,
             listen: None,
             public_url: None,
             data: None,
@@ -247,13 +300,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("abide.toml");
         std::fs::write(&file, "data = 'from-file'\nlog = 'warn'\n").unwrap();
-        let config = Config::resolve(args(), Some(&file), "usual").unwrap();
+        let with_file = || ServerArgs { config: Some(file.clone()), ..args() };
+        let config = Config::resolve(with_file(), &USUAL).unwrap();
         assert_eq!((config.data, config.log.as_str()), ("from-file".into(), "warn"));
-        let flags = ServerArgs { data: Some("from-flag".into()), ..args() };
-        let config = Config::resolve(flags, Some(&file), "usual").unwrap();
+        let flags = ServerArgs { data: Some("from-flag".into()), ..with_file() };
+        let config = Config::resolve(flags, &USUAL).unwrap();
         assert_eq!(config.data, PathBuf::from("from-flag"));
         assert!(config.keyring.ends_with("from-flag.keyring"), "beside the data: {:?}", config.keyring);
-        let config = Config::resolve(args(), None, "usual").unwrap();
+        let config = Config::resolve(args(), &USUAL).unwrap();
         assert_eq!((config.data, config.listen.port()), ("usual".into(), 7171));
     }
 
@@ -261,7 +315,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("abide.toml");
         std::fs::write(&file, text).unwrap();
-        Config::resolve(args(), Some(&file), "usual")
+        Config::resolve(ServerArgs { config: Some(file), ..args() }, &USUAL)
     }
 
     #[test]
@@ -313,11 +367,29 @@ mod tests {
     }
 
     #[test]
+    fn channels_are_settings_whose_secrets_are_never_told() {
+        let slack = "[channels.slack]\ntype = 'slack'\nurl = 'https://hooks.example/s3cr3t'\n";
+        let config = resolved(&format!("[notify]\ndefault = 'slack'\n{slack}")).unwrap();
+        assert_eq!(config.channels.names().collect::<Vec<_>>(), ["slack"]);
+        assert!(resolved("").unwrap().channels.is_empty());
+        for (text, what) in [
+            (slack.replace("'slack'", "'smoke'"), "[channels.slack] type"),
+            (slack.replace("url", "urll"), "line 3, urll: unknown field `urll`"),
+            (slack.replace("url = ", "url = ["), "line "),
+            (slack.replace("'https://hooks.example/s3cr3t'", "{ s3cr3t = 1 }"), "a text in quotes"),
+            (slack.replace("'https://hooks.example/s3cr3t'", "s3cr3t"), "line 3, url: "),
+            (format!("[notify]\ndefault = 'mail'\n{slack}"), "[notify] default"),
+            ("[notify]\nper-recipient = 'often'\n".to_owned(), "[notify] per-recipient"),
+        ] {
+            let told = format!("{:#}", resolved(&text).unwrap_err());
+            assert!(told.contains(what) && told.contains("abide.toml"), "{told}");
+            assert!(!told.contains("s3cr3t"), "{told}");
+        }
+    }
+
+    #[test]
     fn an_unknown_key_is_refused_by_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("abide.toml");
-        std::fs::write(&file, "lisen = '127.0.0.1:1'\n").unwrap();
-        let error = format!("{:#}", Config::resolve(args(), Some(&file), "usual").unwrap_err());
+        let error = format!("{:#}", resolved("lisen = '127.0.0.1:1'\n").unwrap_err());
         assert!(error.contains("lisen") && error.contains("abide.toml"), "{error}");
     }
 }

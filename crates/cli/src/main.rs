@@ -2,6 +2,7 @@
 //!
 //! Results go to standard output, talk goes to standard error, and exit codes are stable (see `exit.rs`).
 
+mod agent;
 mod answer;
 mod args;
 mod bench;
@@ -17,6 +18,7 @@ mod follow;
 mod inbox;
 mod keyring;
 mod keys;
+mod notify;
 mod output;
 mod people;
 mod run;
@@ -58,9 +60,11 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Event(event) => event::dispatch(event).await,
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Webhook(webhook) => webhook::dispatch(webhook).await,
+        Verb::Notify(notify) => notify::dispatch(notify).await,
         Verb::Keys(keys) => keys::dispatch(keys).await,
         Verb::Keyring(keyring) => keyring::dispatch(keyring).await,
         Verb::People(people) => people::dispatch(people).await,
+        Verb::Agent(agent) => agent::dispatch(agent).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Compact(args) => compact::compact(args).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,

@@ -20,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs, StartArgs};
-use crate::config::Config;
+use crate::config::{Config, Usual};
 use crate::definition_file::{self, DefinitionFile};
 use crate::{output, run};
 
@@ -71,7 +71,7 @@ impl Signals {
 
 pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     raise_file_limit();
-    let config = Config::resolve(args.server, args.config.as_deref(), "abide-data")?;
+    let config = Config::resolve(args.server, &Usual { data: "abide-data", log: "info" })?;
     start_logging(&config)?;
     let (store, sealer) = open_store(&config, None)?;
     if store.test_clock().await?.is_some() {
@@ -85,10 +85,9 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     run_until_signal(server).await
 }
 
-pub(crate) async fn dev(mut args: DevArgs) -> anyhow::Result<()> {
+pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
     raise_file_limit();
-    args.server.log.get_or_insert_with(|| DEV_LOG.to_owned());
-    let config = Config::resolve(args.server, None, ".abide/dev")?;
+    let config = Config::resolve(args.server, &Usual { data: ".abide/dev", log: DEV_LOG })?;
     start_logging(&config)?;
     let failpoints =
         args.failpoint.as_deref().map(str::parse::<Failpoints>).transpose().map_err(anyhow::Error::msg)?;
@@ -201,6 +200,7 @@ async fn prepare(
             "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
         );
     }
+    let agent_policies = abide_server::agent_policies(&*store).await?;
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
     let signals = Signals::listen()?;
     let listener = abide_server::bind(config.listen).map_err(|error| {
@@ -217,8 +217,9 @@ async fn prepare(
         webhooks: Some(signer.clone()),
         minter: Some(Arc::new(CallbackMinter::new(keyring, config.public_url.as_deref().unwrap_or(&url)))),
         event_retention_ms: config.event_retention_ms,
-        retry_policy: None,
-        agent_policies: std::collections::HashMap::new(),
+        channels: config.channels.clone(),
+        retry_policy: config.retry_policy.clone(),
+        agent_policies,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,

@@ -365,6 +365,7 @@ mod tests {
             outputs: JsonMap::new(),
             sensitive: Vec::new(),
             error: None,
+            still: false,
         };
         let mut turn = Turn::new(run.head, 2, Arc::default());
         turn.emit_run(&mut run, RunEvent::ChildReported(report), None);

@@ -223,6 +223,9 @@ pub struct Notice {
     /// Why the sender failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
+    /// The sender waits for nothing but people.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub still: bool,
 }
 
 impl Notice {

@@ -46,7 +46,7 @@ table! {
         "Read `message`: it says what is wrong with the URL. The operator can allow private addresses with --allow-net.";
     "unauthenticated" 401
         "The request carries no API key and no token, or one that is malformed, unknown or not genuine."
-        "Send `Authorization: Bearer <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
+        "Send `Authorization: Bearer <key>` or `X-API-Key: <key>`. The CLI takes the key from ABIDE_API_KEY; `abide keys create` makes one.";
     "key_expired" 401
         "The API key is genuine, but its time is over."
         "Use the key that took its place, or make one with `abide keys create`.";
@@ -86,6 +86,15 @@ table! {
     "person_not_found" 404
         "Your tenant's directory has nobody with this principal."
         "Check the principal with `abide people list`.";
+    "agent_not_found" 404
+        "Your tenant has no record of an agent of this name."
+        "Check the name with `abide agent list`.";
+    "notice_not_found" 404
+        "Your tenant has no message to people with this id."
+        "Check the id with `abide notify list`.";
+    "channel_not_found" 404
+        "The server has no channel of this name."
+        "Check the name with `GET /v1/channels`. Channels are configured under [channels] of the server's configuration.";
     "interrupt_not_found" 404
         "Your tenant has no such interrupt at this node, or the token is not one of this server's, whole and unchanged."
         "Look at the run's open interrupts. A link has to be used as it was sent, to its last character; ask for a new one if it does not work.";
@@ -101,6 +110,9 @@ table! {
     "interrupt_already_resolved" 409
         "Somebody was faster, or the run has ended: the interrupt is closed. Nothing was changed."
         "Look at the run: it shows how the interrupt was answered and how the run went on.";
+    "notice_not_dead" 409
+        "The message was not given up, or nothing waits for an answer any more. Nothing was changed."
+        "Look at it with `abide notify list`. What waits is tried again by itself.";
     "annotations_full" 409
         "The run has as many annotations as one may have."
         "Keep further remarks elsewhere, or annotate another run.";

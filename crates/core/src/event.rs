@@ -169,7 +169,7 @@ macro_rules! declare {
 }
 
 declare! {
-    RUN_STARTED = 1 "run.started" v 4 true;
+    RUN_STARTED = 1 "run.started" v 5 true;
     RUN_COMPLETED = 2 "run.completed" v 1 true;
     RUN_FAILED = 3 "run.failed" v 1 true;
     RUN_CANCELLING = 4 "run.cancelling" v 2 false;
@@ -177,7 +177,7 @@ declare! {
     RUN_PAUSED = 6 "run.paused" v 1 true;
     RUN_RESUMED = 7 "run.resumed" v 2 true;
     RUN_YIELDED = 8 "run.yielded" v 1 false;
-    CHILD_REPORTED = 9 "child.reported" v 2 false;
+    CHILD_REPORTED = 9 "child.reported" v 3 false;
     CAP_BREACHED = 10 "cap.breached" v 1 true;
     VARIABLE_CHANGED = 11 "variable.changed" v 1 true;
     LOOPBACK_LIMIT = 12 "workflow.loopback-limit" v 1 true;
@@ -498,8 +498,8 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused_by_name() {
-        let error = Event::decode(1, 5, None, b"{}").unwrap_err();
-        assert!(error.contains("run.started has version 5"), "{error}");
+        let error = Event::decode(1, 6, None, b"{}").unwrap_err();
+        assert!(error.contains("run.started has version 6"), "{error}");
         let error = Event::decode(999, 1, None, b"{}").unwrap_err();
         assert!(error.contains("999"), "{error}");
     }

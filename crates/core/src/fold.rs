@@ -93,6 +93,11 @@ impl Run {
             RunEvent::Yielded(_) => self.arm(TimerId::Stretch, folding.at, folding),
             RunEvent::ChildReported(report) => {
                 folding.effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
+                if report.still {
+                    self.state.still_children.insert(report.child);
+                } else {
+                    self.state.still_children.remove(&report.child);
+                }
                 if report.lifecycle.is_terminal() {
                     self.line_up_worker(&report.node, report.child, folding);
                 }
@@ -158,6 +163,8 @@ impl Run {
         state.workers.clear();
         state.answered.clear();
         state.time_left = None;
+        state.still = false;
+        state.still_children.clear();
         (state.pausing, state.paused_at) = (None, None);
         for (timer, due) in std::mem::take(&mut state.timers) {
             folding.effects.push(Effect::DropTimer { timer, due });
@@ -172,8 +179,8 @@ impl Run {
         }
     }
 
-    /// What the parent is told at the end.
-    fn notice(&self, parent: &Parent, sequence: u64) -> Notice {
+    /// What the parent is told.
+    pub(crate) fn notice(&self, parent: &Parent, sequence: u64) -> Notice {
         let state = &self.state;
         let wanted =
             parent.harvest.iter().filter_map(|name| Some((name.clone(), state.variables.get(name)?.clone())));
@@ -189,6 +196,7 @@ impl Run {
             outputs,
             sensitive,
             error: state.error.clone(),
+            still: state.still,
         }
     }
 
@@ -390,6 +398,7 @@ impl Run {
             root: Some(self.root()),
             depth: Some(self.depth() + 1),
             harvest: spawned.harvest.clone(),
+            clocked: self.is_clocked(),
         };
         self.state.cascades |= spawned.cascade;
         folding.effects.push(Effect::Spawn(Spawn {

@@ -79,6 +79,12 @@ pub(crate) struct State {
     /// Interrupts that were closed without an answer because the run was about to end, and why it was.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) lost: BTreeMap<InterruptId, String>,
+    /// Its parent was told that it waits for nothing but people.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) still: bool,
+    /// Its children that wait for nothing but people.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) still_children: BTreeSet<RunId>,
     /// Who is told when the run waits for something from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) callback_url: Option<String>,
@@ -207,6 +213,8 @@ impl Run {
             pausing: None,
             paused_at: None,
             time_left: None,
+            still: false,
+            still_children: BTreeSet::new(),
             ending: None,
             error: None,
             timers: BTreeMap::new(),

@@ -11,6 +11,7 @@ use crate::event::{
 use crate::fold::Folding;
 use crate::gate::Bodied;
 use crate::interrupt::{Action, Answered, Ask, Call, Checked, NodeContext, Open, Stop, scheduled_time};
+use crate::node::Node;
 use crate::ports::Inputs;
 use crate::run::Ending;
 use crate::{
@@ -474,9 +475,10 @@ impl Run {
         }
     }
 
-    /// Human time is not machine time: while nothing but an answer is waited for, the run's own time stands still.
+    /// Human time is not machine time: while nothing but an answer is waited for, the run's own time stands still, and
+    /// so does that of a parent which waits for nothing else.
     pub(crate) fn settle_clock(&mut self, folding: &mut Folding<'_>) {
-        if self.state.caps.duration_ms.is_none() || self.state.lifecycle.is_terminal() {
+        if !self.is_clocked() || self.state.lifecycle.is_terminal() {
             return;
         }
         let stands = self.state.hold == Hold::Paused || self.waits_for_people_alone();
@@ -485,16 +487,38 @@ impl Run {
         } else {
             self.start_clock(folding);
         }
+        if let Some(parent) =
+            self.state.parent.clone().filter(|parent| parent.clocked && stands != self.state.still)
+        {
+            self.state.still = stands;
+            let notice = self.notice(&parent, folding.sequence);
+            folding.effects.push(Effect::Send { to: parent.run, notice });
+        }
+    }
+
+    /// Whether somebody counts the run's time: itself, or a run above it.
+    pub(crate) fn is_clocked(&self) -> bool {
+        let above = self.state.parent.as_ref().is_some_and(|parent| parent.clocked);
+        self.state.caps.duration_ms.is_some() || above
     }
 
     fn waits_for_people_alone(&self) -> bool {
         let state = &self.state;
-        let idle = state.in_flight == 0 && state.ready.is_empty() && state.answered.is_empty();
+        let idle = state.in_flight == 0
+            && state.ready.is_empty()
+            && state.answered.is_empty()
+            && state.workers.is_empty();
         let timed = || {
             state.timers.keys().any(|timer| matches!(timer, TimerId::Delay { .. } | TimerId::Retry { .. }))
         };
-        let others =
-            || state.nodes.iter().any(|node| matches!(node.phase, NodePhase::Running | NodePhase::Waiting));
-        !state.open.is_empty() && idle && !timed() && !others()
+        let is_still = |node: &Node| node.child.is_some_and(|child| state.still_children.contains(&child));
+        let works = |node: &Node| match node.phase {
+            NodePhase::Running => true,
+            NodePhase::Waiting => !is_still(node),
+            _ => false,
+        };
+        let asks = !state.open.is_empty()
+            || state.nodes.iter().any(|node| node.phase == NodePhase::Waiting && is_still(node));
+        asks && idle && !timed() && !state.nodes.iter().any(works)
     }
 }

@@ -3,7 +3,7 @@
 use crate::effect::TimerId;
 use crate::graph::Work;
 use crate::node::{Node, NodePhase};
-use crate::{Hold, Lifecycle, Millis, NodeIx, Run, RunId, Waiting};
+use crate::{Hold, InterruptId, Lifecycle, Millis, Next, NodeIx, Run, RunId, Waiting};
 
 /// Why a run is not finished, or how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Why {
 pub struct Reason {
     /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `pausing`, `cancelling`, `ending`,
     /// `stretch`,
-    /// `timeout`, `approval`, `input` or `event`.
+    /// `timeout`, `approval`, `input`, `event` or `ladder`.
     pub kind: &'static str,
     /// The node that waits.
     pub node: Option<String>,
@@ -139,13 +139,7 @@ impl Run {
                 Waiting::Input => ("input", "somebody's answer", "the run goes on when somebody answers"),
                 Waiting::External => ("event", "something elsewhere", "the run goes on when that happens"),
             };
-            let told = match &asked.ladder {
-                Some(ladder) if ladder.max_attempts > 1 => {
-                    format!(", attempt {} of {}", open.attempt, ladder.max_attempts)
-                }
-                _ => String::new(),
-            };
-            let what = format!("node '{node}' waits for {what} ({}){told}", asked.interrupt_id);
+            let what = format!("node '{node}' waits for {what} ({})", asked.interrupt_id);
             let until = open.deadline();
             Reason {
                 node: Some(node.to_string()),
@@ -156,7 +150,24 @@ impl Run {
         })
     }
 
-    /// Timers of the run itself.
+    /// What comes next for a question that nobody answers.
+    fn climbs(&self, id: InterruptId) -> Option<Reason> {
+        let open = self.interrupt(id)?;
+        let ladder = open.requested.ladder.as_ref()?;
+        let (attempt, most) = (open.attempt, ladder.max_attempts);
+        let what = format!("nobody has answered {id}, after attempt {attempt} of {most}");
+        let next = match open.next()?.0 {
+            Next::Attempt(_) => "people are told again",
+            Next::Expiry if ladder.final_fallback_policy.needs_value() => {
+                "the fallback is taken for the answer"
+            }
+            Next::Expiry => "the node fails with input_timeout",
+        };
+        let node = Some(self.interrupted_node(open).to_string());
+        Some(Reason { node, since: Some(open.at), ..Reason::of("ladder", what, next) })
+    }
+
+    /// Timers of the run itself, and of its ladders.
     fn clocks(&self) -> impl Iterator<Item = Reason> + '_ {
         self.timers().iter().filter_map(|(timer, &due)| {
             let reason = match timer {
@@ -164,6 +175,7 @@ impl Run {
                     let what = "the run may not last longer than it was given".to_owned();
                     Reason::of("timeout", what, "the run fails with run_timeout")
                 }
+                TimerId::Attempt(id) => self.climbs(*id)?,
                 TimerId::Stretch => Reason::of(
                     "stretch",
                     "many nodes are run in turns".to_owned(),
@@ -172,7 +184,6 @@ impl Run {
                 TimerId::Delay { .. }
                 | TimerId::Retry { .. }
                 | TimerId::Interrupt(_)
-                | TimerId::Attempt(_)
                 | TimerId::Occasion(_) => return None,
             };
             Some(Reason { until: Some(due), ..reason })

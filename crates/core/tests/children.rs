@@ -435,3 +435,72 @@ mod going_along {
         story.cancel().hear(late, None).refused(&Rejection::Ended(Lifecycle::Cancelled));
     }
 }
+
+mod still {
+    use abide_core::TimerId;
+
+    use super::*;
+
+    fn gate() -> Sketch {
+        workflow::of_kind("gate", "core.approvalGate").config("title", json!("Pay?"))
+    }
+
+    /// A parent that may last a second and a half, and what it told its child when it started it.
+    fn begun() -> Story {
+        Story::of(&parent(ship()).settings("timeout", json!(1_500))).start()
+    }
+
+    #[test]
+    fn a_parents_time_stands_still_while_its_child_waits_for_people_alone() {
+        let parent = begun();
+        let asked =
+            Story::of(&workflow([gate(), noop("then")]).flow("gate > then")).spawned(&parent.spawn()).start();
+        let still = asked.told();
+        assert!(still.still && still.lifecycle == Lifecycle::Running);
+        let parent = parent.after(500).hear(still.clone(), None).expect(["child.reported"]);
+        assert!(!parent.run().timers().contains_key(&TimerId::RunTimeout), "nobody counts a person's time");
+
+        let answered = asked.after(hours(48)).answer("gate", &json!({ "action": "accept" }));
+        let ended = answered.told();
+        assert!(ended.lifecycle.is_terminal() && !ended.still);
+        let parent = parent.after(hours(48)).hear(ended, Some(still.sequence));
+        parent.stands(Status::Completed);
+    }
+
+    #[test]
+    fn the_time_goes_on_when_the_child_does() {
+        let parent = begun();
+        let later = workflow([gate(), delay("sleep", 9_000)]).flow("gate > sleep");
+        let asked = Story::of(&later).spawned(&parent.spawn()).start();
+        let still = asked.told();
+        let parent = parent.after(500).hear(still.clone(), None);
+        let works = asked.after(hours(1)).answer("gate", &json!({ "action": "accept" })).told();
+        assert!(!works.still && works.lifecycle == Lifecycle::Running);
+        let parent = parent.after(hours(1)).hear(works, Some(still.sequence));
+        let due = parent.run().timers()[&TimerId::RunTimeout];
+        assert_eq!(due, story::BEGIN + 500 + hours(1) + 1_000, "the second that was left is left");
+        let parent = parent.after(1_000).fire_timer("run-timeout");
+        assert_eq!(parent.run().error().unwrap().code, "run_timeout");
+    }
+
+    #[test]
+    fn a_child_whose_time_nobody_counts_tells_nothing() {
+        let uncounted = Story::of(&parent(ship())).start();
+        Story::of(&workflow([gate()]))
+            .spawned(&uncounted.spawn())
+            .start()
+            .expect_effects(["open approval gate"]);
+    }
+
+    #[test]
+    fn a_run_between_the_two_passes_it_on() {
+        let top = begun();
+        let middle = Story::of(&parent(ship())).spawned(&top.spawn()).start();
+        let bottom = Story::of(&workflow([gate()])).spawned(&middle.spawn()).start();
+        let middle = middle.after(1).hear(bottom.told(), None);
+        let still = middle.told();
+        assert!(still.still, "what its child waits for, it waits for");
+        let top = top.after(2).hear(still, None);
+        assert!(!top.run().timers().contains_key(&TimerId::RunTimeout));
+    }
+}

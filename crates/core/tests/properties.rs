@@ -340,6 +340,7 @@ fn every_command() -> Vec<Command> {
         outputs: JsonMap::new(),
         sensitive: Vec::new(),
         error: None,
+        still: false,
     };
     let error = Failure::new("workflow_not_found", "there is no such workflow");
     vec![

@@ -257,7 +257,7 @@ fn the_cases_cover_the_ground() {
             }
         }
     }
-    // Nodes that ask are played in `random_interrupts.rs`.
+    // Nodes that ask are played in `random_interrupts.rs`, their ladders in `random_ladders.rs`.
     let beyond = [
         "runOrchestrator.decided",
         "interrupt.requested",
@@ -267,6 +267,10 @@ fn the_cases_cover_the_ground() {
         "clarification.resolved",
         "interrupt.resolved",
         "node.resumed",
+        "interrupt.renotified",
+        "interrupt.escalated",
+        "interrupt.expired",
+        "notice.refused",
     ];
     let expected = event_types().iter().map(|kind| kind.name).filter(|name| !beyond.contains(name));
     let others = [

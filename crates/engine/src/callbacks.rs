@@ -21,6 +21,12 @@ use crate::{Error, Window, limits};
 pub trait Minter: Send + Sync + 'static {
     /// A token for whoever is told of an interrupt.
     fn mint(&self, asked: &Asked<'_>) -> Minted;
+
+    /// Where whoever signs in answers an interrupt, if there is such a place.
+    fn sign_in(&self, run: Key, id: InterruptId) -> Option<String> {
+        let _ = (run, id);
+        None
+    }
 }
 
 /// An interrupt that somebody is told of.
@@ -38,6 +44,8 @@ pub struct Asked<'a> {
     pub token_ms: Option<Millis>,
     /// When it is told.
     pub at: Millis,
+    /// Whom an answer is put down to. Whoever started the run if it is missing.
+    pub subject: Option<&'a str>,
 }
 
 /// A token, and where it opens something.
@@ -60,6 +68,10 @@ pub(crate) struct Callbacks {
 impl Callbacks {
     pub(crate) fn new(minter: Option<Arc<dyn Minter>>) -> Self {
         Self { minter, wake: Notify::new(), places: Semaphore::new(limits::CALLBACKS_IN_FLIGHT_MAX) }
+    }
+
+    pub(crate) fn minter(&self) -> Option<&Arc<dyn Minter>> {
+        self.minter.as_ref()
     }
 
     /// Somebody is to be told of something new.
@@ -213,7 +225,8 @@ async fn body(shell: &Arc<Shell>, row: &CallbackRow) -> Result<Option<Vec<u8>>, 
     };
     let Some(minter) = &shell.callbacks.minter else { return Err(Error::Draining) };
     let (at, deadline) = (shell.clock.now(), open.deadline());
-    let minted = minter.mint(&Asked { key: row.key, node: &node, id: row.id, deadline, token_ms, at });
+    let minted =
+        minter.mint(&Asked { key: row.key, node: &node, id: row.id, deadline, token_ms, at, subject: None });
     let asked = &open.requested;
     let body = Body {
         run_id: row.key.id,

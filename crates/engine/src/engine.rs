@@ -9,6 +9,7 @@ use abide_core::{
     Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent, Record, Run,
     RunId, Salt, Start, Status, TenantId,
 };
+use abide_notify::Channels;
 use abide_store::{
     ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey, WorkflowVersion,
 };
@@ -21,6 +22,7 @@ use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::Hot;
 use crate::ladders::Ladders;
+use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::shell::{Basis, Shell};
 use crate::stats::{Counters, Stats};
@@ -29,7 +31,7 @@ use crate::trace::{Spans, Trace};
 use crate::webhooks::Webhooks;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
-    Subscription, callbacks, executor, external, limits, outbox, reply, timers, webhooks,
+    Subscription, callbacks, executor, external, limits, notices, outbox, reply, timers, webhooks,
 };
 
 /// Runs of many tenants on one store.
@@ -55,6 +57,8 @@ pub struct EngineOptions {
     pub webhooks: Option<Arc<dyn Envelopes>>,
     /// Who makes the tokens of those who are told of an interrupt; without it, they are not told.
     pub minter: Option<Arc<dyn Minter>>,
+    /// The ways to reach people; without any, nobody is told but callbacks.
+    pub channels: Arc<Channels>,
     /// What the operator says about questions that nobody answers.
     pub retry_policy: Option<HumanRetryPolicy>,
     /// What the agents of each tenant say about theirs.
@@ -82,6 +86,7 @@ impl EngineOptions {
             net,
             webhooks: None,
             minter: None,
+            channels: Arc::default(),
             retry_policy: None,
             agent_policies: HashMap::new(),
             event_retention_ms: limits::EVENT_KEPT_MS,
@@ -156,7 +161,8 @@ impl Engine {
             webhooks: Webhooks::new(options.webhooks),
             external: External::new(options.event_retention_ms),
             callbacks: Callbacks::new(options.minter),
-            ladders: Ladders::new(options.retry_policy, false, options.agent_policies),
+            ladders: Ladders::new(options.retry_policy, !options.channels.is_empty(), options.agent_policies),
+            notices: Notices::new(options.channels),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
@@ -176,6 +182,7 @@ impl Engine {
             tokio::spawn(external::run(shell.clone())),
             tokio::spawn(external::purge(shell.clone())),
             tokio::spawn(callbacks::run(shell.clone())),
+            tokio::spawn(notices::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
@@ -444,6 +451,7 @@ impl Engine {
             self.shell.executor.retire().await;
             self.shell.webhooks.retire().await;
             self.shell.callbacks.retire().await;
+            self.shell.notices.retire().await;
             let _ = self.shell.permits.acquire_many(commits).await;
         };
         if tokio::time::timeout(patience, settled).await.is_err() {

@@ -22,7 +22,7 @@ impl Ladders {
     ) -> Self {
         let base = Arc::new(LadderDefaults { platform, agents: BTreeMap::new(), notifies });
         let ladders = Self { base, tenants: RwLock::default() };
-        agents.into_iter().for_each(|(tenant, agents)| ladders.set_agents(tenant, agents));
+        agents.into_iter().for_each(|(tenant, agents)| ladders.change(tenant, |all| *all = agents));
         ladders
     }
 
@@ -32,8 +32,17 @@ impl Ladders {
         tenants.get(&tenant).unwrap_or(&self.base).clone()
     }
 
-    fn set_agents(&self, tenant: TenantId, agents: BTreeMap<String, HumanRetryPolicy>) {
+    fn set_agent(&self, tenant: TenantId, agent: String, policy: Option<HumanRetryPolicy>) {
+        self.change(tenant, |agents| match policy {
+            Some(policy) => drop(agents.insert(agent, policy)),
+            None => drop(agents.remove(&agent)),
+        });
+    }
+
+    fn change(&self, tenant: TenantId, change: impl FnOnce(&mut BTreeMap<String, HumanRetryPolicy>)) {
         let mut tenants = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
+        let mut agents = tenants.get(&tenant).map(|known| known.agents.clone()).unwrap_or_default();
+        change(&mut agents);
         if agents.is_empty() {
             tenants.remove(&tenant);
         } else {
@@ -48,8 +57,8 @@ impl Engine {
         self.shell.ladders.base.platform.clone()
     }
 
-    /// Questions that a tenant's agents ask from here on have these policies.
-    pub fn set_agent_policies(&self, tenant: TenantId, agents: BTreeMap<String, HumanRetryPolicy>) {
-        self.shell.ladders.set_agents(tenant, agents);
+    /// Questions that an agent asks from here on have this policy, or the operator's if it has none.
+    pub fn set_agent_policy(&self, tenant: TenantId, agent: String, policy: Option<HumanRetryPolicy>) {
+        self.shell.ladders.set_agent(tenant, agent, policy);
     }
 }

@@ -16,6 +16,7 @@
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
 //! | [`Envelopes`] | `webhooks.rs` | events to webhooks, in order and until they arrive |
 //! | [`Minter`] | `callbacks.rs` | whoever started a run is told what waits for an answer |
+//! | notices | `notices.rs` and `notices/` | people are told what waits for them, and what became of it |
 //! | [`trace`], [`Stats`] | `trace.rs`, `stats.rs` | what is told of the work: spans and counts |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
@@ -37,6 +38,7 @@ mod http;
 mod inbox;
 mod ladders;
 pub mod limits;
+mod notices;
 mod outbox;
 mod past;
 mod reply;

@@ -163,6 +163,42 @@ pub const EVENTS_PURGED_MAX: usize = 1000;
 /// Events read at once.
 pub const EVENTS_PAGE_MAX: usize = 64;
 
+/// Messages to people under way at once: each holds what is asked in memory.
+pub const NOTICES_IN_FLIGHT_MAX: usize = 256;
+
+/// Messages over one channel under way at once, so that many channels have to hang before another one waits.
+pub const NOTICES_OF_CHANNEL_MAX: usize = 16;
+
+/// Messages of one tenant over one channel under way at once, so that another tenant's find a place on it.
+pub const NOTICES_OF_LINE_MAX: usize = 8;
+
+/// Messages looked at at once beside those under way. Those whose recipients got enough for now are put off in passing.
+pub const NOTICES_LOOK_MAX: usize = 256;
+
+/// Attempts turned into messages in one transaction, so that those who wait for the writer get their turn.
+pub const NOTICES_PAGE_MAX: usize = 128;
+
+/// Attempts of one tenant in such a transaction, so that those of a tenant with many don't hide another's.
+pub const NOTICES_OF_TENANT_PAGE_MAX: usize = 64;
+
+/// Runs read at once to turn attempts into messages.
+pub const NOTICE_READS_MAX: usize = 4;
+
+/// People and addresses that one attempt is told to. A larger group is nobody in particular.
+pub const NOTICE_RECIPIENTS_MAX: usize = 50;
+
+/// People read from the directory at once.
+pub const PEOPLE_PAGE_MAX: usize = 500;
+
+/// Characters of the names that a message to many stands under.
+pub const NOTICE_RECIPIENT_CHARS_MAX: usize = 200;
+
+/// Bytes of the key that is the same for every try at one message. It goes into a header.
+pub const NOTICE_KEY_BYTES_MAX: usize = 200;
+
+/// Spans of a recipient's limit that a message is put off by at once. It may be its turn sooner if others are withdrawn.
+pub const NOTICE_SPANS_MAX: u32 = 24;
+
 /// Callbacks under way at once: each holds what is asked in memory.
 pub const CALLBACKS_IN_FLIGHT_MAX: usize = 64;
 

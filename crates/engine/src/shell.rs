@@ -13,6 +13,7 @@ use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::{Ahead, Cell, Hot};
 use crate::ladders::Ladders;
+use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::reply::Reply;
 use crate::stats::Counters;
@@ -36,6 +37,7 @@ pub(crate) struct Shell {
     pub(crate) external: External,
     pub(crate) callbacks: Callbacks,
     pub(crate) ladders: Ladders,
+    pub(crate) notices: Notices,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) permits: Arc<Semaphore>,
@@ -295,7 +297,12 @@ impl Shell {
                         self.callbacks.wake();
                     }
                 }
-                Effect::CloseInterrupt(_) | Effect::Notify(_) => {}
+                Effect::Notify(_) => self.notices.wake_for_attempt(),
+                Effect::CloseInterrupt(closed) => {
+                    if closed.told {
+                        self.notices.wake_for(key.tenant);
+                    }
+                }
                 Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use abide_core::{Millis, Status};
-use abide_store::Counts;
+use abide_store::{Counts, HowEnded};
 
 use crate::limits;
 use crate::shell::Shell;
@@ -20,6 +20,13 @@ pub(crate) struct Counters {
     timers_late_ms: AtomicU64,
     messages_delivered: AtomicU64,
     messages_waiting: AtomicU64,
+    notices_sent: AtomicU64,
+    notices_failed: AtomicU64,
+    notices_dead: AtomicU64,
+    notices_put_off: AtomicU64,
+    notices_refused: AtomicU64,
+    notices_unreachable: AtomicU64,
+    notices_followed: AtomicU64,
 }
 
 impl Counters {
@@ -45,6 +52,31 @@ impl Counters {
     pub(crate) fn fired(&self, late_ms: Millis) {
         add(&self.timers_fired, 1);
         add(&self.timers_late_ms, u64::try_from(late_ms).unwrap_or(0));
+    }
+
+    /// A try at a message to somebody has ended.
+    pub(crate) fn told(&self, how: &HowEnded) {
+        match how {
+            HowEnded::Sent { .. } => add(&self.notices_sent, 1),
+            HowEnded::Again { .. } | HowEnded::FollowAgain { .. } => add(&self.notices_failed, 1),
+            HowEnded::Dead { .. } | HowEnded::Unfollowed { .. } => {
+                add(&self.notices_failed, 1);
+                add(&self.notices_dead, 1);
+            }
+            HowEnded::Followed => add(&self.notices_followed, 1),
+            HowEnded::PutOff { .. } | HowEnded::Withdrawn => {}
+        }
+    }
+
+    /// So many messages have to wait until their recipients may get another.
+    pub(crate) fn put_off(&self, messages: usize) {
+        add(&self.notices_put_off, messages as u64);
+    }
+
+    /// Somebody may not be told, or can't be.
+    pub(crate) fn not_told(&self, refused: bool, unreachable: bool) {
+        add(&self.notices_refused, u64::from(refused));
+        add(&self.notices_unreachable, u64::from(unreachable));
     }
 
     /// A pass through the outbox has ended, with so many messages delivered and so many left.
@@ -91,6 +123,20 @@ pub struct Stats {
     pub messages_delivered: u64,
     /// Messages that the last pass through the outbox could not deliver.
     pub messages_waiting: u64,
+    /// Messages to people that were sent.
+    pub notices_sent: u64,
+    /// Tries at messages to people that failed.
+    pub notices_failed: u64,
+    /// Messages to people that were given up.
+    pub notices_dead: u64,
+    /// Messages to people that had to wait because their recipients had got enough.
+    pub notices_put_off: u64,
+    /// People who were not told because they may not be.
+    pub notices_refused: u64,
+    /// People who were not told because nothing reaches them.
+    pub notices_unreachable: u64,
+    /// Recipients of messages for whom all is said since an interrupt was closed.
+    pub notices_followed: u64,
 }
 
 impl Shell {
@@ -115,6 +161,13 @@ impl Shell {
             timers_overdue_ms: u64::try_from(overdue).unwrap_or(0),
             messages_delivered: read(&counters.messages_delivered),
             messages_waiting: read(&counters.messages_waiting),
+            notices_sent: read(&counters.notices_sent),
+            notices_failed: read(&counters.notices_failed),
+            notices_dead: read(&counters.notices_dead),
+            notices_put_off: read(&counters.notices_put_off),
+            notices_refused: read(&counters.notices_refused),
+            notices_unreachable: read(&counters.notices_unreachable),
+            notices_followed: read(&counters.notices_followed),
         }
     }
 }

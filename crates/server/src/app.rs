@@ -64,6 +64,8 @@ pub struct App {
     limiter: Limiter,
     admission: Admission,
     slots: Slots,
+    /// Held by whoever changes an agent's record.
+    changing_agents: tokio::sync::Mutex<()>,
     stopping: watch::Sender<bool>,
     metrics: Metrics,
     discovery: OnceLock<openwop::discovery::Document>,
@@ -81,6 +83,7 @@ impl App {
             limiter,
             admission,
             slots: Slots::default(),
+            changing_agents: tokio::sync::Mutex::default(),
             stopping: watch::Sender::new(false),
             metrics,
             discovery: OnceLock::new(),
@@ -111,6 +114,11 @@ impl App {
     /// Repeatable requests that are under way.
     pub(crate) fn slots(&self) -> &Slots {
         &self.slots
+    }
+
+    /// Held by whoever changes an agent's record.
+    pub(crate) fn changing_agents(&self) -> &tokio::sync::Mutex<()> {
+        &self.changing_agents
     }
 
     pub(crate) fn secrets(&self) -> &SecretStore {

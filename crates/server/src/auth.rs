@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use abide_core::{Millis, TenantId};
 use axum::extract::FromRequestParts;
-use axum::http::{HeaderMap, header, request::Parts};
+use axum::http::{HeaderMap, HeaderName, header, request::Parts};
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::keys::{self, Refused};
 use crate::scope::Scopes;
+
+/// Where OpenIntent's clients have the key, and nothing before it. What stands in `Authorization` goes before it.
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Who asks, and whose data they may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +37,17 @@ pub(crate) struct Principal {
 
 /// Who sent a request with these headers.
 pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Principal> {
-    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let Some(header) = header else {
-        return Err(ApiError::new("unauthenticated", "send an API key: Authorization: Bearer <key>"));
+    let header = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let now = app.engine().clock().now();
+    let Some(header) = header(header::AUTHORIZATION) else {
+        let Some(key) = header(X_API_KEY) else {
+            let message = "send an API key: Authorization: Bearer <key>, or X-API-Key: <key>";
+            return Err(ApiError::new("unauthenticated", message));
+        };
+        return holder_of(app, key.trim(), now);
     };
     let bearer = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let text = bearer.map_or("", |(_, text)| text.trim());
-    let now = app.engine().clock().now();
     if let Some(oidc) = app.oidc().filter(|_| keys::is_token(text)) {
         return oidc.check(text, now, app.keys()).await;
     }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use abide_core::{InterruptId, Key};
 use abide_engine::{Asked, Minted};
 
 use crate::keyring::Keyring;
 use crate::token::{Intent, Lifetime, Minter, Token};
 
-/// Who answers with such a token.
+/// Who answers with the token of a callback.
 const SUBJECT: &str = "system:callback";
 
-/// Makes tokens for callbacks.
+/// Makes tokens for callbacks, and links for people.
 pub struct CallbackMinter {
     minter: Minter,
     public_url: String,
@@ -29,6 +30,7 @@ impl abide_engine::Minter for CallbackMinter {
         let lifetime =
             Lifetime { deadline: asked.deadline, configured: asked.token_ms, ..Lifetime::default() };
         let expires_at = lifetime.of_notice(asked.at);
+        let place = if asked.subject.is_some() { "answer" } else { "v1/interrupts" };
         let token = self.minter.mint(&Token {
             tenant: asked.key.tenant,
             run: asked.key.id,
@@ -36,9 +38,13 @@ impl abide_engine::Minter for CallbackMinter {
             interrupt: asked.id,
             expires_at,
             intent: Intent::Resolve,
-            sub: SUBJECT.to_owned(),
+            sub: asked.subject.unwrap_or(SUBJECT).to_owned(),
         });
-        let url = format!("{}/v1/interrupts/{token}", self.public_url);
+        let url = format!("{}/{place}/{token}", self.public_url);
         Minted { token, url, expires_at }
+    }
+
+    fn sign_in(&self, run: Key, id: InterruptId) -> Option<String> {
+        Some(format!("{}/inbox/{}/{id}", self.public_url, run.id))
     }
 }

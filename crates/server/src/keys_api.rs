@@ -7,9 +7,8 @@ use std::sync::Arc;
 use abide_core::Millis;
 use abide_store::ApiKey;
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +20,7 @@ use crate::keys::{ApiSecret, Grant, KeyState, scopes_of, successor};
 use crate::limits::{self, KEY_LIFE_MS_MAX, KEY_OVERLAP_MS_DEFAULT, KEYS_MAX};
 use crate::names::NameProblem;
 use crate::page::{self, PageQuery};
+use crate::path_name::PathName;
 use crate::scope::{Scope, Scopes};
 use crate::time;
 
@@ -197,7 +197,7 @@ pub(crate) async fn list(
 pub(crate) async fn rotate(
     State(app): State<Arc<App>>,
     principal: Principal,
-    KeyPath(id): KeyPath,
+    PathName(id): PathName,
     body: Result<JsonBody<Rotate>>,
 ) -> Result<(StatusCode, Json<MadeKey>)> {
     let change = app.keys().change().await;
@@ -232,7 +232,7 @@ pub(crate) async fn rotate(
 pub(crate) async fn revoke(
     State(app): State<Arc<App>>,
     principal: Principal,
-    KeyPath(id): KeyPath,
+    PathName(id): PathName,
 ) -> Result<StatusCode> {
     let change = app.keys().change().await;
     let key = app.keys().get(principal.tenant, &id).ok_or_else(no_such_key)?;
@@ -343,17 +343,5 @@ fn no_such_key() -> ApiError {
 impl From<NameProblem> for ApiError {
     fn from(problem: NameProblem) -> Self {
         Self::invalid(problem.field, problem.message)
-    }
-}
-
-/// The key that a path names. What is not even text is an id that no key has.
-pub(crate) struct KeyPath(String);
-
-impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        let path = Path::<String>::from_request_parts(parts, state).await;
-        Ok(Self(path.map_or_else(|_| String::new(), |Path(id)| id)))
     }
 }

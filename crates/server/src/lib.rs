@@ -29,6 +29,7 @@
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod admission;
+mod agents_api;
 mod app;
 mod auth;
 mod body;
@@ -48,6 +49,7 @@ mod listen;
 mod metrics;
 mod names;
 mod newcomer;
+mod notices_api;
 mod nowhere;
 mod oidc;
 mod openapi;
@@ -57,15 +59,18 @@ mod otlp;
 mod outgoing;
 mod page;
 mod pages;
+mod path_name;
 mod people_api;
 mod rates;
 mod reseal;
+mod retry_policy;
 mod routes;
 mod schemas;
 mod scope;
 mod sealing;
 mod secrets;
 mod secrets_api;
+mod server_config;
 mod shape;
 mod stall;
 mod stream;
@@ -76,6 +81,7 @@ mod verbs;
 mod webhooks;
 
 pub use admission::Capacity;
+pub use agents_api::agent_policies;
 pub use app::{App, AppOptions};
 pub use callback::CallbackMinter;
 pub use keyring::{Kept, Keyring, KeyringFile};

@@ -150,7 +150,11 @@ pub const KEY_LIFE_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 /// How long an old secret works beside the new one, unless told otherwise: a day to replace it everywhere.
 pub const KEY_OVERLAP_MS_DEFAULT: i64 = 24 * 3_600_000;
 
-/// Keys or people in one page of a list.
+/// Records of agents of a tenant. All are held in memory: some hundred bytes each as a rule, 40 KiB with the longest
+/// ladder, and a change copies those of its tenant.
+pub const AGENTS_MAX: usize = 1_000;
+
+/// Keys, people or agents in one page of a list.
 pub const LIST_PAGE_MAX: usize = 500;
 /// Keys or people in a page that does not say.
 pub const LIST_PAGE_DEFAULT: usize = 100;

@@ -83,6 +83,10 @@ fn build(operations: &[Operation]) -> Value {
         "type": "http", "scheme": "bearer",
         "description": "An API key. Beside it stands the scope that the key needs.",
     });
+    let header = json!({
+        "type": "apiKey", "in": "header", "name": "X-API-Key",
+        "description": "The same API key, where a client sends no other header.",
+    });
     json!({
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
@@ -94,7 +98,7 @@ fn build(operations: &[Operation]) -> Value {
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
-        "components": { "schemas": schemas.into_components(), "securitySchemes": { "key": bearer } },
+        "components": { "schemas": schemas.into_components(), "securitySchemes": { "key": bearer, "header": header } },
     })
 }
 
@@ -123,8 +127,8 @@ fn described(operation: &Operation, schemas: &mut Schemas) -> Value {
 fn security(access: Access) -> Value {
     match access {
         Access::Public | Access::Token => json!([]),
-        Access::AnyKey => json!([{ "key": [] }]),
-        Access::Scope(scope) => json!([{ "key": [scope.name()] }]),
+        Access::AnyKey => json!([{ "key": [] }, { "header": [] }]),
+        Access::Scope(scope) => json!([{ "key": [scope.name()] }, { "header": [scope.name()] }]),
     }
 }
 

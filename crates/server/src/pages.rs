@@ -2,20 +2,22 @@
 //!
 //! They are made here, as whole pages and forms; there is no script in them. What they show and do goes through the
 //! functions that the HTTP API goes through, so a page can do nothing that a request could not. They are not
-//! operations of that API: they have their own gate, which knows people by a cookie and answers in HTML.
+//! operations of that API: they have their own gate, which knows people by a cookie, or lets a link vouch for them, and
+//! answers in HTML.
 //!
 //! | what | where |
 //! |---|---|
 //! | who is let in, and what every page says to browsers | `gate.rs` |
 //! | a signed cookie in the place of a session's table | `session.rs`, `sign_in.rs` |
 //! | what a form brought, and that it was one of ours | `form.rs`, `origin.rs` |
-//! | what waits, and one of it | `inbox.rs`, `answer.rs` |
+//! | what waits, and one of it, for those who signed in or hold a link | `inbox.rs`, `answer.rs`, `reader.rs`, `sheet.rs` |
 //! | where that comes from, and what a page shows of it | `source.rs`, `view.rs`, `words.rs`, `pretty.rs` |
-//! | fields of a form from questions and their schemas, and back | `questions.rs` |
+//! | fields of a form from questions and their schemas, and back | `questions.rs`, `answering.rs` |
 //! | pages that say no | `refusal.rs` |
 //! | HTML, whose every value is escaped by the template | `../templates/` |
 
 mod answer;
+mod answering;
 mod form;
 mod gate;
 mod html;
@@ -23,8 +25,10 @@ mod inbox;
 mod origin;
 mod pretty;
 mod questions;
+mod reader;
 mod refusal;
 mod session;
+mod sheet;
 mod sign_in;
 mod source;
 mod view;
@@ -59,6 +63,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .merge(page("/sign-out", Lets::Anybody, post(sign_in::leave)))
         .merge(page("/inbox", Lets::SignedIn, get(inbox::show)))
         .merge(page("/inbox/{runId}/{interruptId}", Lets::SignedIn, get(answer::show).post(answer::give)))
+        .merge(page("/answer/{token}", Lets::Holders, get(answer::show_link).post(answer::give_link)))
 }
 
 async fn home() -> Redirect {

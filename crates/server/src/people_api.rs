@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use abide_store::Person;
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +19,7 @@ use crate::error::{ApiError, Result};
 use crate::limits::{LABEL_CHARS_MAX, ROLE_CHARS_MAX, ROLES_MAX};
 use crate::names::{self, NameProblem, problem};
 use crate::page::PageQuery;
+use crate::path_name::PathName;
 use crate::time;
 
 /// What is to be known about a person. It replaces what was known.
@@ -100,7 +100,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(app): State<Arc<App>>,
     principal: Principal,
-    PersonPath(person): PersonPath,
+    PathName(person): PathName,
 ) -> Result<Json<PersonView>> {
     let found = app.engine().store().person(principal.tenant, person).await?;
     found.map(|person| Json(person.into())).ok_or_else(no_such_person)
@@ -110,7 +110,7 @@ pub(crate) async fn show(
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
     principal: Principal,
-    PersonPath(person): PersonPath,
+    PathName(person): PathName,
     body: Result<JsonBody<SetPerson>>,
 ) -> Result<Json<PersonView>> {
     names::check_principal(&person)?;
@@ -168,7 +168,7 @@ fn check(set: &SetPerson) -> std::result::Result<(), NameProblem> {
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     principal: Principal,
-    PersonPath(person): PersonPath,
+    PathName(person): PathName,
 ) -> Result<StatusCode> {
     let gone = app.engine().store().delete_person(principal.tenant, person).await?;
     if gone { Ok(StatusCode::NO_CONTENT) } else { Err(no_such_person()) }
@@ -176,16 +176,4 @@ pub(crate) async fn remove(
 
 fn no_such_person() -> ApiError {
     ApiError::new("person_not_found", "there is nobody of this principal; list them to see who there is")
-}
-
-/// The principal that a path names. What is not even text is nobody's.
-pub(crate) struct PersonPath(String);
-
-impl<S: Send + Sync> FromRequestParts<S> for PersonPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        let path = Path::<String>::from_request_parts(parts, state).await;
-        Ok(Self(path.map_or_else(|_| String::new(), |Path(principal)| principal)))
-    }
 }

@@ -1,5 +1,8 @@
 //! The table of operations. What is not here does not exist.
 
+mod ladders;
+mod notices;
+
 use crate::app::App;
 use crate::operation::Operation;
 use crate::page::PageQuery;
@@ -36,6 +39,9 @@ fn everywhere() -> Vec<Operation> {
         webhooks(),
         keys(),
         people(),
+        ladders::configuration(),
+        ladders::agents(),
+        notices::notices(),
     ];
     families.into_iter().flatten().collect()
 }

@@ -6,9 +6,8 @@ use abide_core::Json as RawJson;
 use abide_core::limits::SECRET_NAME_CHARS_MAX;
 use abide_store::SecretRow;
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +15,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
+use crate::path_name::PathName;
 use crate::{limits, shape, time};
 
 /// A secret to be kept.
@@ -51,7 +51,7 @@ struct ListedSecret {
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
     principal: Principal,
-    SecretPath(name): SecretPath,
+    PathName(name): PathName,
     body: Result<JsonBody<Set>>,
 ) -> Result<StatusCode> {
     check_name(&name)?;
@@ -105,7 +105,7 @@ fn listed(secret: SecretRow) -> ListedSecret {
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     principal: Principal,
-    SecretPath(name): SecretPath,
+    PathName(name): PathName,
 ) -> Result<StatusCode> {
     if app.secrets().remove(principal.tenant, &name).await? {
         return Ok(StatusCode::NO_CONTENT);
@@ -114,16 +114,4 @@ pub(crate) async fn remove(
         "secret_not_found",
         "there is no secret of this name; list them to see which there are",
     ))
-}
-
-/// The secret that a path names. What is not even text is a name that no secret has.
-pub(crate) struct SecretPath(String);
-
-impl<S: Send + Sync> FromRequestParts<S> for SecretPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        let path = Path::<String>::from_request_parts(parts, state).await;
-        Ok(Self(path.map_or_else(|_| String::new(), |Path(name)| name)))
-    }
 }

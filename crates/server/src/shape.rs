@@ -117,6 +117,7 @@ pub(crate) fn path_parameter(name: &str) -> Value {
             "examples": ["run-019a8a3e-0000-7000-8000-000000000000"],
         }),
         "workflowId" => json!({ "type": "string", "minLength": 1, "maxLength": PATH_ID_CHARS_MAX }),
+        "agentName" => json!({ "type": "string", "minLength": 1, "maxLength": limits::AGENT_NAME_CHARS_MAX }),
         "token" => json!({
             "type": "string", "minLength": 1, "maxLength": INTERRUPT_TOKEN_CHARS_MAX,
             "pattern": "^[A-Za-z0-9_.-]+$",

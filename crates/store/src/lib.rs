@@ -9,6 +9,7 @@ mod commit;
 mod error;
 mod external;
 mod inbox;
+mod notices;
 mod rows;
 mod sealing;
 mod sql;
@@ -22,6 +23,10 @@ pub use error::Error;
 pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 pub use inbox::{
     EVENT_KEYS_MAX, INBOX_LOOK_MAX, Inbox, InboxCursor, InboxPage, InboxQuery, InterruptRow, Standing, Waiter,
+};
+pub use notices::{
+    AgentRow, Agents, Expanded, FollowUp, HowEnded, NOTICES_LOOK_MAX, NewMessage, NoticeDelivery, NoticeEnd,
+    NoticeId, NoticeLine, NoticeRow, NoticeState, Notices, NoticesPage, NoticesQuery,
 };
 pub use rows::{
     Annotated, Annotations, Beside, ChildRow, Claim, Erased, Erasure, Expected, Listed, Loaded, Message,

@@ -6,10 +6,11 @@
 use std::borrow::Cow;
 
 use abide_core::{
-    Cascade, Effect, InterruptId, InterruptKind, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status,
+    Cascade, ClosedInterrupt, Effect, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status,
 };
 use serde::Serialize;
 
+use crate::notices::FollowUp;
 use crate::sealing::{Place, Sealing};
 use crate::{Commit, Error, Message, Receipt};
 
@@ -113,6 +114,21 @@ pub(crate) const COUNT_CLOSED: &str =
     "UPDATE interrupt_counts SET open = open - 1 WHERE tenant = $1 AND kind = $2";
 pub(crate) const CALL_BACK: &str = "INSERT INTO callbacks (tenant, run, id, url, due, attempts) \
     VALUES ($1, $2, $3, $4, $5, 0)";
+
+pub(crate) const TELL: &str =
+    "INSERT INTO notices (tenant, run, interrupt, attempt, at) VALUES ($1, $2, $3, $4, $5)";
+pub(crate) const UNTELL: &str = "DELETE FROM notices WHERE tenant = $1 AND run = $2 AND interrupt = $3";
+/// Whoever got a message, or may have got one, is told how it ended: once, however many messages they got over one
+/// channel. One that is being sent right now is withdrawn like the others that wait, and found out about when its try
+/// ends.
+pub(crate) const FOLLOW_UP: &str = "UPDATE notice_deliveries AS d SET follow = $1, due = $2, tries = 0, \
+    state = CASE d.state WHEN 0 THEN 5 ELSE d.state END WHERE d.tenant = $3 AND d.run = $4 AND d.interrupt = $5 \
+    AND d.state IN (0, 1, 2, 3) AND (d.state = 1 OR d.tries > 0 OR (d.state = 0 AND d.due <= $6)) \
+    AND NOT EXISTS (SELECT 1 FROM notice_deliveries l WHERE l.tenant = d.tenant AND l.run = d.run \
+    AND l.interrupt = d.interrupt AND l.attempt > d.attempt AND l.channel = d.channel \
+    AND l.recipient = d.recipient AND l.state = 1)";
+pub(crate) const WITHDRAW: &str = "UPDATE notice_deliveries SET state = 5, due = NULL \
+    WHERE tenant = $1 AND run = $2 AND interrupt = $3 AND state = 0";
 
 /// Puts a run's first new event that a webhook wants on its way, unless an earlier one is there. What follows it is
 /// found in the journal when its turn comes.
@@ -307,10 +323,14 @@ fn carry_out<'a>(
             open_interrupt(commit, open, plan);
             return Ok(());
         }
-        Effect::Notify(_) => return Ok(()),
         Effect::CloseInterrupt(closed) => {
-            plan.extend(close_interrupt(commit, &closed.id, closed.kind));
+            close_interrupt(commit, closed, plan);
             return Ok(());
+        }
+        Effect::Notify(notify) => {
+            let values =
+                vec![tenant, id, blob(notify.id.as_bytes()), int(notify.attempt), Value::Int(notify.at)];
+            (TELL, values, Otherwise::Fine)
         }
         Effect::Hear { from, sequence } => {
             (HEAR, vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)], Otherwise::Fine)
@@ -350,17 +370,23 @@ fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Ve
     }
 }
 
-fn close_interrupt<'a>(commit: &'a Commit, id: &'a InterruptId, kind: InterruptKind) -> [Statement<'a>; 2] {
+fn close_interrupt<'a>(commit: &'a Commit, closed: &'a ClosedInterrupt, plan: &mut Vec<Statement<'a>>) {
     let [tenant, run] = key(commit);
-    let counted = vec![tenant.clone(), text(kind.name())];
-    [
-        Statement {
-            sql: CLOSE_INTERRUPT,
-            values: vec![tenant, run, blob(id.as_bytes())],
-            otherwise: Otherwise::Fine,
-        },
-        Statement { sql: COUNT_CLOSED, values: counted, otherwise: Otherwise::Fine },
-    ]
+    let counted = vec![tenant.clone(), text(closed.kind.name())];
+    let named = vec![tenant, run, blob(closed.id.as_bytes())];
+    let mut push = |sql, values| plan.push(Statement { sql, values, otherwise: Otherwise::Fine });
+    push(CLOSE_INTERRUPT, named.clone());
+    push(COUNT_CLOSED, counted);
+    if closed.told {
+        let follow_up = FollowUp { outcome: closed.outcome, by: closed.by.clone(), at: closed.at };
+        let follow_up = serde_json::to_string(&follow_up).expect("names and numbers serialise");
+        let mut values = vec![Value::Text(follow_up.into()), Value::Int(closed.at)];
+        values.extend(named.iter().cloned());
+        values.push(Value::Int(closed.at));
+        push(UNTELL, named.clone());
+        push(FOLLOW_UP, values);
+        push(WITHDRAW, named);
+    }
 }
 
 fn notify<'a>(
@@ -486,6 +512,10 @@ mod tests {
             CLOSE_INTERRUPT,
             COUNT_CLOSED,
             CALL_BACK,
+            TELL,
+            UNTELL,
+            FOLLOW_UP,
+            WITHDRAW,
         ];
         for sql in statements {
             let numbers: Vec<u32> = sql

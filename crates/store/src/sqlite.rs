@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod agents;
 mod annotations;
 mod audit;
 mod deliveries;
@@ -12,6 +13,7 @@ mod erase;
 mod external;
 mod inbox;
 mod migrate;
+mod notices;
 mod open;
 mod queue;
 mod reader;
@@ -33,6 +35,7 @@ pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
+use crate::notices::{Agents, Notices};
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
 use crate::{
@@ -399,6 +402,14 @@ impl Store for Sqlite {
     }
 
     fn callbacks(&self) -> &dyn Callbacks {
+        self
+    }
+
+    fn notices(&self) -> &dyn Notices {
+        self
+    }
+
+    fn agents(&self) -> &dyn Agents {
         self
     }
 

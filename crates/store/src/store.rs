@@ -8,6 +8,7 @@ use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
+use crate::notices::{Agents, Notices};
 use crate::webhooks::Webhooks;
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
@@ -189,6 +190,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Who is to be told that an interrupt is open.
     fn callbacks(&self) -> &dyn Callbacks;
+
+    /// Who is told that an interrupt waits for them, and who was.
+    fn notices(&self) -> &dyn Notices;
+
+    /// What agents ask for by default.
+    fn agents(&self) -> &dyn Agents;
 
     /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
     fn put_person(&self, person: Person) -> Answer<'_, ()>;

@@ -39,10 +39,11 @@ const NOT_IN_CORE: &[(&str, &[&str])] = &[
 const ARROWS: &[(&str, &[&str])] = &[
     ("abide-core", &[]),
     ("abide-store", &["abide-core"]),
-    ("abide-engine", &["abide-core", "abide-store"]),
-    ("abide-server", &["abide-core", "abide-store", "abide-engine"]),
+    ("abide-notify", &["abide-core"]),
+    ("abide-engine", &["abide-core", "abide-store", "abide-notify"]),
+    ("abide-server", &["abide-core", "abide-store", "abide-notify", "abide-engine"]),
     // The benchmark counts the syncs of a real disk, so the binary holds the shim as well.
-    ("abide", &["abide-core", "abide-store", "abide-engine", "abide-server", "abide-vfs"]),
+    ("abide", &["abide-core", "abide-store", "abide-notify", "abide-engine", "abide-server", "abide-vfs"]),
     ("abide-vfs", &[]),
     ("abide-tidy", &[]),
 ];

@@ -66,6 +66,15 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 1024)]
         payload: usize,
     },
+    /// Ladders: many questions whose next attempt falls in the same minute, and those who work meanwhile
+    Ladder {
+        /// Questions that wait
+        #[arg(long, default_value_t = 100_000)]
+        parked: usize,
+        /// Questions asked at once
+        #[arg(long, default_value_t = 64)]
+        concurrency: usize,
+    },
     /// Parked runs: memory, disk, waking one, and starting after a kill
     Parked {
         /// Runs to park

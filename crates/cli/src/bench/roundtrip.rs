@@ -23,6 +23,8 @@ use super::wire::{Connection, request};
 use super::{Latencies, Report, rate};
 use crate::output;
 
+pub(super) use parked::park as park_all;
+
 /// Roundtrips that go before the measured ones, for each connection: files grow and caches fill.
 const WARM_UP: usize = 4;
 
@@ -33,7 +35,7 @@ const SEQUENTIAL_MAX: usize = 2_000;
 const POLL_S: u32 = 30;
 
 /// The node that asks.
-const GATE: &str = "gate";
+pub(super) const GATE: &str = "gate";
 
 /// What a bench of roundtrips is asked for.
 pub(super) struct Size {
@@ -110,7 +112,7 @@ async fn sequential(
 }
 
 /// A step, a gate, a step.
-fn gated(id: &str, durable: bool) -> Value {
+pub(super) fn gated(id: &str, durable: bool) -> Value {
     let step = |id: &str| {
         json!({
             "id": id, "typeId": "core.noop", "name": id, "position": { "x": 0, "y": 0 }, "config": {}, "inputs": {},
@@ -131,7 +133,7 @@ fn gated(id: &str, durable: bool) -> Value {
 
 /// Whoever starts runs and answers them.
 #[derive(Clone)]
-struct Caller {
+pub(super) struct Caller {
     address: SocketAddr,
     key: Arc<str>,
     start: Arc<[u8]>,
@@ -139,7 +141,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn new(address: SocketAddr, key: &str, workflow: &str) -> Self {
+    pub(super) fn new(address: SocketAddr, key: &str, workflow: &str) -> Self {
         Self::with(address, key, &json!({ "workflowId": workflow }))
     }
 
@@ -149,7 +151,7 @@ impl Caller {
     }
 
     /// Makes roundtrips over `concurrency` connections, one after the other on each. Gives the requests as well.
-    async fn drive(
+    pub(super) async fn drive(
         &self,
         concurrency: usize,
         roundtrips: usize,

@@ -72,6 +72,17 @@ impl Server {
         Ok(kib / 1024.0)
     }
 
+    /// What the process has used of the CPUs.
+    pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
+        let stat =
+            std::fs::read_to_string(PathBuf::from("/proc").join(self.child.id().to_string()).join("stat"))?;
+        // The name of the program stands in parentheses and may have spaces; the times are the 12th and 13th behind it.
+        let behind = stat.rsplit_once(')').context("no name in stat")?.1;
+        let ticks =
+            behind.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    }
+
     pub(super) fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;

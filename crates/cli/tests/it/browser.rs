@@ -3,6 +3,7 @@
 mod chromium;
 mod clicks;
 mod forms;
+mod links;
 mod person;
 mod sessions;
 

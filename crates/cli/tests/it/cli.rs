@@ -1,5 +1,6 @@
 //! The command line, as people and scripts see it: what it prints, where, and how it exits.
 
+mod agents;
 mod bench;
 mod compact;
 mod exit;

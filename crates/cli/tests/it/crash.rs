@@ -8,6 +8,7 @@ mod answers;
 mod dice;
 mod families;
 mod journals;
+mod ladder;
 mod load;
 mod replay;
 mod webhooks;

@@ -16,6 +16,7 @@ mod idempotency;
 mod interrupts;
 mod keyring;
 mod keys;
+mod ladders;
 mod list;
 mod mask;
 mod oidc;

@@ -3,6 +3,7 @@
 //! | in a page | what becomes of it |
 //! |---|---|
 //! | `<!-- file: NAME -->` before a block | the block is written to NAME |
+//! | `<!-- first: NAME -->` before a block | the same, before the server starts; with `desk.py` there is a desk that is told |
 //! | `<!-- part -->` before a block | the block is part of a definition; with the rest filled in it has to be valid |
 //! | a block of `console` | each line behind `$ ` is run by bash; the lines below it are what it printed |
 //! | `$ later MS` | the test clock is moved; the page says how a reader does that |
@@ -14,7 +15,7 @@
 //! `ABIDE_REGENERATE=1 cargo test -p abide --test it pages` rewrites what the commands print, and the pictures.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use jiff::Timestamp;
 use regex::{Captures, Regex};
@@ -52,6 +53,11 @@ async fn the_page_about_clients_shows_what_its_commands_print() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_ladders_shows_what_its_commands_print() {
+    demand("docs/ladder.md", &["--test-clock", "--config", "abide.toml"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_about_interrupts_shows_what_its_commands_print() {
     demand("docs/interrupts.md", &["--test-clock"]).await;
 }
@@ -60,7 +66,7 @@ async fn the_page_about_interrupts_shows_what_its_commands_print() {
 async fn demand(page: &str, flags: &[&str]) {
     let path = root().join(page);
     let written = std::fs::read_to_string(&path).unwrap();
-    let reader = Reader::begin(flags).await;
+    let reader = Reader::begin(&written, flags).await;
     let (followed, pictures) = reader.follow(&written).await;
     let regenerate = std::env::var_os(REGENERATE).is_some_and(|value| value == "1");
     for (name, drawn) in pictures {
@@ -95,11 +101,13 @@ fn root() -> PathBuf {
 struct Reader {
     site: Site,
     server: Server,
+    /// Who is told by a server that has a channel.
+    desk: Option<Child>,
     told: Told,
 }
 
 impl Reader {
-    async fn begin(flags: &[&str]) -> Self {
+    async fn begin(page: &str, flags: &[&str]) -> Self {
         let site = Site::new();
         let examples = root().join("examples/workflows");
         std::fs::create_dir_all(site.path("folder/examples/workflows")).unwrap();
@@ -107,12 +115,17 @@ impl Reader {
             let copy = site.path("folder/examples/workflows").join(entry.file_name());
             std::fs::copy(entry.path(), copy).unwrap();
         }
-        let examples = examples.to_str().unwrap();
-        let flags = flags.iter().map(|flag| if *flag == "examples/workflows" { examples } else { flag });
+        let desk = set_up(page, &site.path("folder"));
+        let config = site.path("folder/abide.toml");
+        let flags = flags.iter().map(|flag| match *flag {
+            "examples/workflows" => examples.to_str().unwrap(),
+            "abide.toml" => config.to_str().unwrap(),
+            flag => flag,
+        });
         let server = site.start(&flags.collect::<Vec<_>>());
         let (_, clock) = server.get("/v1/dev/clock").await;
         let told = Told::since(clock["nowMs"].as_i64().unwrap());
-        Self { site, server, told }
+        Self { site, server, desk, told }
     }
 
     /// The page as it should read, and the pictures that it shows.
@@ -133,6 +146,10 @@ impl Reader {
                 let head = lines.next().filter(|line| line.starts_with("```")).unwrap();
                 let block = lines.by_ref().take_while(|line| *line != "```");
                 let text = block.map(|line| format!("{line}\n")).collect::<String>();
+                if comment.starts_with("first: ") {
+                    followed += &format!("{head}\n{text}```\n");
+                    continue;
+                }
                 match comment.strip_prefix("file: ") {
                     Some(name) => std::fs::write(self.folder().join(name), &text).unwrap(),
                     None if comment == "part" => demand_valid(&text),
@@ -194,6 +211,32 @@ impl Reader {
             .unwrap();
         self.told.again(&String::from_utf8(output.stdout).unwrap())
     }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(desk) = &mut self.desk {
+            let _ = desk.kill();
+            let _ = desk.wait();
+        }
+    }
+}
+
+/// Where the pages say that somebody is told.
+const DESK: &str = "9099";
+
+/// Writes what has to be there before the server starts, and starts the desk if there is one.
+fn set_up(page: &str, folder: &Path) -> Option<Child> {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    for part in page.split("<!-- first: ").skip(1) {
+        let (name, rest) = part.split_once(" -->\n").unwrap();
+        let text = rest.split_once('\n').unwrap().1.split("\n```").next().unwrap();
+        std::fs::write(folder.join(name), format!("{}\n", text.replace(DESK, &port))).unwrap();
+    }
+    folder.join("desk.py").exists().then(|| {
+        let python = python_home().join("bin/python");
+        Command::new(python).args(["desk.py", &port]).current_dir(folder).spawn().unwrap()
+    })
 }
 
 /// Demands that part of a definition is valid once everything that it leaves out is there.

@@ -32,6 +32,7 @@ pub(crate) fn abide() -> Command {
         "ABIDE_WORKFLOWS",
         "ABIDE_KEYRING",
         "ABIDE_CONFIG",
+        "ABIDE_OPENINTENT",
         "ABIDE_ALLOW_NET",
         "ABIDE_EVENT_RETENTION",
         "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -435,7 +436,7 @@ impl Server {
             let (_, why) = self.get(&format!("/v1/runs/{}/why", run.as_str().unwrap())).await;
             let rests = |reason: &Value| match reason["kind"].as_str().unwrap() {
                 // The times are all written alike, so the later one is the greater text.
-                "delay" | "retry" | "timeout" => reason["until"].as_str() > clock["now"].as_str(),
+                "delay" | "retry" | "timeout" | "ladder" => reason["until"].as_str() > clock["now"].as_str(),
                 // Nobody answers but the test.
                 "approval" | "input" | "event" => {
                     reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()

@@ -27,6 +27,7 @@ pub(super) fn hear(
         outputs: notice.outputs.clone(),
         sensitive: notice.sensitive.clone(),
         error: notice.error.clone(),
+        still: notice.still,
     };
     let waits = run.waiting_for(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
     turn.emit_run(run, RunEvent::ChildReported(report), None);

@@ -113,12 +113,23 @@ pub struct Parent {
     /// The variables that the parent wants to hear at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub harvest: Vec<String>,
+    /// The parent's time is counted, so it wants to hear when the child waits for nothing but people.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clocked: bool,
 }
 
 impl Parent {
     /// A node of a run, and nothing more.
     pub fn of(run: RunId, node: &str) -> Self {
-        Self { run, node: node.to_owned(), execution: None, root: None, depth: None, harvest: Vec::new() }
+        Self {
+            run,
+            node: node.to_owned(),
+            execution: None,
+            root: None,
+            depth: None,
+            harvest: Vec::new(),
+            clocked: false,
+        }
     }
 }
 
@@ -209,6 +220,9 @@ pub struct ChildReported {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
+    /// It waits for nothing but people.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub still: bool,
 }
 
 /// A child could not be started.

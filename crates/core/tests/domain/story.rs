@@ -48,6 +48,7 @@ pub(crate) fn notice(from: RunId, sequence: u64, lifecycle: Lifecycle) -> Notice
         outputs: JsonMap::new(),
         sensitive: Vec::new(),
         error: None,
+        still: false,
     }
 }
 
@@ -458,10 +459,10 @@ impl Story {
         spawned.expect("a child was asked for")
     }
 
-    /// What the run told its parent.
+    /// What the run told its parent last.
     #[track_caller]
     pub(crate) fn told(&self) -> Notice {
-        let told = self.step().effects.iter().find_map(|effect| match effect {
+        let told = self.step().effects.iter().rev().find_map(|effect| match effect {
             Effect::Send { notice, .. } => Some(notice.clone()),
             _ => None,
         });

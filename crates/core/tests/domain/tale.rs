@@ -453,6 +453,7 @@ impl Teller {
             outputs: JsonMap::new(),
             sensitive: Vec::new(),
             error: None,
+            still: false,
         };
         self.ask(Command::Hear { notice, heard });
     }

@@ -360,16 +360,17 @@ mod telling {
         for attempt in 1..=3 {
             let why = story.clone().at(hours(attempt - 1));
             let why = if attempt > 1 { why.climb(id).run().why() } else { why.run().why() };
-            let reason = &why.reasons[0];
-            let what = format!("node 'gate' waits for somebody's answer ({id}), attempt {attempt} of 3");
-            assert_eq!((reason.kind, reason.what.as_str()), ("input", what.as_str()));
-            assert_eq!((reason.since, reason.until), (Some(BEGIN), Some(BEGIN + hours(3))));
-            assert_eq!(why.reasons.len(), 1, "the ladder's timer is no reason by itself");
+            let [waits, climbs] = why.reasons.as_slice() else { panic!("{:?}", why.reasons) };
+            assert_eq!((waits.kind, waits.until), ("input", Some(BEGIN + hours(3))));
+            let what = format!("nobody has answered {id}, after attempt {attempt} of 3");
+            assert_eq!((climbs.kind, climbs.what.as_str()), ("ladder", what.as_str()));
+            let next =
+                if attempt < 3 { "people are told again" } else { "the node fails with input_timeout" };
+            assert_eq!((climbs.until, climbs.next.as_str()), (Some(BEGIN + hours(attempt)), next));
         }
         let once = Story::of(&asking(json!({ "timeout_seconds": 60 }))).start();
-        let reason = once.run().why().reasons.remove(0);
-        assert!(!reason.what.contains("attempt"), "{}", reason.what);
-        assert_eq!(reason.until, Some(BEGIN + secs(60)));
+        let reasons = once.run().why().reasons;
+        assert!(reasons.iter().all(|reason| reason.until == Some(BEGIN + secs(60))), "{reasons:?}");
     }
 
     #[test]

@@ -284,6 +284,14 @@ impl Store for Tapped {
         self.inner.callbacks()
     }
 
+    fn notices(&self) -> &dyn abide_store::Notices {
+        self.inner.notices()
+    }
+
+    fn agents(&self) -> &dyn abide_store::Agents {
+        self.inner.agents()
+    }
+
     fn webhooks(&self) -> &dyn abide_store::Webhooks {
         self.inner.webhooks()
     }

@@ -5,6 +5,7 @@
 
 mod inbox;
 mod inspect;
+pub(crate) mod respondents;
 mod token;
 
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(crate) use inbox::{Inbox, Wanted, inbox};
 pub(crate) use inspect::{Inspected, Reader, Shown, shown};
 pub(crate) use token::{answer_by_token, inspect};
 
+use respondents::Respondent;
+
 use super::control::encoded;
 use super::runs::RunPath;
 use crate::app::App;
@@ -34,7 +37,7 @@ use crate::idempotency::{Repeatable, Ticket, once};
 use crate::shape;
 
 /// The profile of a gate that a token does not answer: whoever does has to come with a key.
-const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
+pub(crate) const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
 
 /// An answer on its way to the run that waits for it.
 #[derive(Clone, Debug)]
@@ -47,8 +50,23 @@ pub(crate) struct Given {
     pub(crate) value: RawJson,
     /// Who gives it.
     pub(crate) by: Answerer,
+    /// The roles that they have shown.
+    pub(crate) roles: Vec<String>,
     /// How it comes.
     pub(crate) way: Way,
+}
+
+/// An answer, and who gives it.
+struct Said {
+    value: RawJson,
+    by: Answerer,
+    roles: Vec<String>,
+}
+
+impl From<Given> for Said {
+    fn from(given: Given) -> Self {
+        Self { value: given.value, by: given.by, roles: given.roles }
+    }
 }
 
 /// How an answer comes. What is refused has its words by the way.
@@ -67,8 +85,10 @@ struct Asked {
     node: String,
     kind: InterruptKind,
     at: Millis,
-    /// Who may answer; anybody if it is empty.
+    /// Who may decide; anybody if it is empty.
     approvers: Vec<String>,
+    /// Who may answer; anybody if it is empty.
+    respondents: Vec<String>,
     actions: Option<Vec<String>>,
     auth_required: bool,
 }
@@ -96,8 +116,8 @@ pub(crate) struct Resolved {
 ///
 /// A refused answer changes nothing.
 pub(crate) async fn resolve(app: &App, given: Given, receipt: Option<Receipt>) -> Result<Vec<u8>> {
-    let Given { key, id, value, by, way } = given;
-    resolve_found(app, (key, way), |_| Ok(id), (value, by), receipt).await
+    let id = given.id;
+    resolve_found(app, (given.key, given.way), |_| Ok(id), given.into(), receipt).await
 }
 
 /// [`resolve`] for an interrupt that has to be found first: the run is looked at once for both.
@@ -105,7 +125,7 @@ async fn resolve_found(
     app: &App,
     (key, way): (Key, Way),
     find: impl Fn(&Run) -> std::result::Result<InterruptId, Rejection>,
-    (value, by): (RawJson, Answerer),
+    Said { value, by, roles }: Said,
     receipt: Option<Receipt>,
 ) -> Result<Vec<u8>> {
     let look = |run: &Run| {
@@ -114,7 +134,12 @@ async fn resolve_found(
     };
     let (id, asked) = seen(app, key, way, look).await?;
     check_way(way, &asked)?;
-    check_approver(&asked, &value, &by)?;
+    let decider = asked.decider(&value, &by);
+    check_approver(&asked, &decider)?;
+    // Whoever speaks for somebody else has shown their own roles, and not those of the other.
+    let roles = if decider == by.principal { roles.as_slice() } else { &[] };
+    let who = Respondent { tenant: key.tenant, principal: &decider, roles };
+    respondents::check(app, &asked.respondents, who).await?;
     let node_id = asked.node.clone();
     let reply = Reply::new(receipt, move |run: &Run| {
         let (run_id, node_id, status) = (run.key().id, node_id.clone(), run.status().name());
@@ -170,6 +195,7 @@ fn asked(run: &Run, open: &Open) -> Asked {
         kind: requested.kind,
         at: open.at,
         approvers: texts("approversList").filter(|_| approval).unwrap_or_default(),
+        respondents: requested.respondents.clone(),
         actions: texts("actions").filter(|_| approval),
         auth_required: approval && needs_key(open),
     }
@@ -189,20 +215,24 @@ fn check_way(way: Way, asked: &Asked) -> Result<()> {
     Ok(())
 }
 
-/// Whether whoever decides is among those who may. A name that is given is one only for those who may act for others.
-fn check_approver(asked: &Asked, value: &RawJson, by: &Answerer) -> Result<()> {
-    if asked.approvers.is_empty() {
-        return Ok(());
+impl Asked {
+    /// In whose name an answer is given. A name in it is one only for approvals, and for those who may act for others.
+    fn decider(&self, value: &RawJson, by: &Answerer) -> String {
+        let named = named(value).filter(|_| by.may_act_for_others && self.kind == InterruptKind::Approval);
+        named.unwrap_or_else(|| by.principal.clone())
     }
-    let decider = named(value).filter(|_| by.may_act_for_others).unwrap_or_else(|| by.principal.clone());
-    if asked.approvers.contains(&decider) {
+}
+
+/// Whether whoever decides is among those who may.
+fn check_approver(asked: &Asked, decider: &String) -> Result<()> {
+    if asked.approvers.is_empty() || asked.approvers.contains(decider) {
         return Ok(());
     }
     let message = "only those whom the gate names may decide; its 'approversList' has their names";
-    Err(ApiError::new("forbidden", message).with("principal", decider))
+    Err(ApiError::new("forbidden", message).with("principal", decider.as_str()))
 }
 
-/// In whose name an answer is given.
+/// Whom an answer names as the one who gives it.
 fn named(value: &RawJson) -> Option<String> {
     let answer: JsonMap = value.parse().ok()?;
     ["decidedBy", "voter"].into_iter().find_map(|key| answer.get(key)?.parse().ok())
@@ -265,12 +295,11 @@ async fn answer_node(
     let id = id.transpose().map_err(|message| ApiError::invalid("interruptId", message))?;
     let key = RunPath::named(path.run_id.clone()).of(&principal)?;
     let by = Answerer { principal: principal.name, may_act_for_others: principal.act_as };
+    let said = Said { value, by, roles: principal.roles };
     let node = path.node_id.clone();
     let work = {
         let app = app.clone();
-        move |blank| async move {
-            resolve_found(&app, (key, way), |run| meant(run, &node, id), (value, by), blank).await
-        }
+        move |blank| async move { resolve_found(&app, (key, way), |run| meant(run, &node, id), said, blank).await }
     };
     let endpoint = format!("resolveInterrupt {} {}", key.id, path.node_id);
     once(app, principal.tenant, endpoint, ticket, StatusCode::OK, work).await

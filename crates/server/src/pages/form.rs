@@ -56,10 +56,32 @@ impl FromRequest<Arc<App>> for Form {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
-        let (parts, body) = request.into_parts();
-        if !origin::is_ours(&parts.headers, app.public_url()) {
+        if !origin::is_ours(request.headers(), app.public_url()) {
             return Err(stray());
         }
+        Fields::sent(request).await.map(Self)
+    }
+}
+
+/// A form of a page that was reached by a link. The link itself is what nobody else can send; still, what a browser says
+/// to come from another site is refused.
+pub(super) struct LinkForm(pub(super) Fields);
+
+impl FromRequest<Arc<App>> for LinkForm {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
+        if origin::is_foreign(request.headers(), app.public_url()) {
+            return Err(stray());
+        }
+        Fields::sent(request).await.map(Self)
+    }
+}
+
+impl Fields {
+    /// The fields of a form that was sent.
+    async fn sent(request: Request) -> Result<Self> {
+        let (parts, body) = request.into_parts();
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
         if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
@@ -67,7 +89,7 @@ impl FromRequest<Arc<App>> for Form {
             return Err(ApiError::new("validation_error", message).into());
         }
         let bytes = body::read(&parts, body, limits::BODY_BYTES_MAX).await?;
-        Fields::read(&bytes).map(Self)
+        Self::read(&bytes)
     }
 }
 

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
-use super::html::{self, Frame};
+use super::html::{self, Frame, Referrer};
 use super::refusal::Refusal;
 use super::session::Session;
 use super::sign_in;
@@ -24,6 +24,8 @@ use crate::trace::{self, Visit};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lets {
     Anybody,
+    /// Whoever holds a link, which is for the page to check; nothing else that they bring is even looked at.
+    Holders,
     /// Those who signed in with a key that may answer.
     SignedIn,
 }
@@ -87,7 +89,8 @@ pub(super) async fn pass(State(door): State<Door>, mut request: Request, next: N
         }
         Err(refused) => Refusal::from(refused).into_response(),
     };
-    html::guard(response.headers_mut());
+    let referrer = if door.lets == Lets::Holders { Referrer::Nobody } else { Referrer::SameOrigin };
+    html::guard(response.headers_mut(), referrer);
     response
 }
 
@@ -95,7 +98,7 @@ impl Door {
     /// Who comes, and the place they have.
     fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(Option<Visitor>, Place)> {
         let mut place = self.app.admission().enter(false)?;
-        if self.lets == Lets::Anybody {
+        if self.lets != Lets::SignedIn {
             return Ok((None, place));
         }
         let visitor = Visitor::of(&self.app, headers);

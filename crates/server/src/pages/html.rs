@@ -33,14 +33,33 @@ pub(super) fn link(path: &str, query: &[(&str, &str)]) -> String {
     format!("{path}?{query}")
 }
 
-/// What every answer tells the browser. A page may hold what its reader alone may see, so nobody keeps it.
-pub(super) fn guard(headers: &mut HeaderMap) {
+/// To whom a browser tells where somebody came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Referrer {
+    /// To us alone: with less, browsers would not say where our own forms stand either.
+    SameOrigin,
+    /// To nobody: the address is a credential.
+    Nobody,
+}
+
+impl Referrer {
+    fn policy(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::SameOrigin => "same-origin",
+            Self::Nobody => "no-referrer",
+        })
+    }
+}
+
+/// What every answer tells the browser. A page may hold what its reader alone may see, so nobody keeps it, and no
+/// search engine lists it.
+pub(super) fn guard(headers: &mut HeaderMap, referrer: Referrer) {
     let told = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-        // With `no-referrer`, browsers would not say where our own forms stand either.
-        (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+        (header::REFERRER_POLICY, referrer.policy()),
+        (HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex, nofollow")),
         (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     ];
     headers.extend(told);

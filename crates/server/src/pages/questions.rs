@@ -23,6 +23,8 @@ pub(super) struct Question {
     nullable: bool,
     /// What is proposed.
     default: Option<Value>,
+    /// Whether it is all that is asked, and pressing one of its choices answers it.
+    is_pressed: bool,
 }
 
 /// What kind of field a question gets.
@@ -46,6 +48,8 @@ pub(super) enum Asks {
     Text {
         required: bool,
     },
+    /// Anything: JSON, or else a text.
+    Free,
     /// What no field fits.
     Json,
 }
@@ -55,17 +59,34 @@ pub(super) enum Asks {
 pub(super) struct Choice {
     label: String,
     value: Value,
+    /// What else is to be known about it.
+    description: Option<String>,
+    style: Style,
+}
+
+/// How a choice looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As what is proposed.
+    Primary,
+    /// As what is hard to undo.
+    Danger,
+    #[default]
+    Plain,
 }
 
 /// The questions of a clarification.
 pub(super) fn of(data: &Value) -> Vec<Question> {
     let asked = data["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let none = Map::new();
+    let (none, is_only) = (Map::new(), asked.len() == 1);
     let question = |(ix, asked): (usize, &Value)| {
         let schema = asked["schema"].as_object();
         let text = |name: &str| schema?.get(name)?.as_str().map(str::to_owned);
-        let (asks, nullable) = Asks::of(schema.unwrap_or(&none));
+        let wanted = wanted(asked).map(|asks| (asks, false));
+        let (asks, nullable) = wanted.unwrap_or_else(|| Asks::of(schema.unwrap_or(&none)));
+        let is_labelled = !asked["responseType"].is_null() || !asked["schema"]["oneOf"].is_null();
         Question {
+            is_pressed: is_only && is_labelled && asks.is_short_choice(),
             id: asked["id"].as_str().unwrap_or_default().to_owned(),
             name: field_name(ix),
             text: asked["question"].as_str().unwrap_or_default().to_owned(),
@@ -78,12 +99,33 @@ pub(super) fn of(data: &Value) -> Vec<Question> {
     asked.iter().enumerate().map(question).collect()
 }
 
+/// The field of a question that says what kind of response it wants.
+fn wanted(asked: &Value) -> Option<Asks> {
+    let given = asked["choices"].as_array().map(|choices| choices.iter().filter_map(Choice::given).collect());
+    match asked["responseType"].as_str()? {
+        "choice" => Some(Asks::One(given?)),
+        "confirm" => {
+            let usual =
+                || [("Yes", "yes"), ("No", "no")].map(|(label, value)| Choice::new(label, value)).into();
+            Some(Asks::One(given.unwrap_or_else(usual)))
+        }
+        "text" => Some(Asks::Text { required: true }),
+        "form" => Some(Asks::Free),
+        _ => None,
+    }
+}
+
 /// What the field of a question is called.
 pub(super) fn field_name(index: usize) -> String {
     format!("q{index}")
 }
 
 impl Asks {
+    /// Whether it is one of few.
+    fn is_short_choice(&self) -> bool {
+        matches!(self, Self::One(choices) if choices.len() <= CHOICES_SHOWN_MAX)
+    }
+
     /// The field that fits a schema, and whether saying nothing means null.
     fn of(schema: &Map<String, Value>) -> (Self, bool) {
         if let Some(choices) = choices(schema) {
@@ -156,24 +198,42 @@ fn choices(schema: &Map<String, Value>) -> Option<Vec<Choice>> {
 
 impl Choice {
     fn new(label: &str, value: impl Into<Value>) -> Self {
-        Self { label: label.to_owned(), value: value.into() }
+        Self { label: label.to_owned(), value: value.into(), description: None, style: Style::Plain }
     }
 
     fn of(value: &Value) -> Self {
         let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Self { label, value: value.clone() }
+        Self::new(&label, value.clone())
     }
 
-    /// `{const, title}`, and nothing else that would matter.
+    /// `{value, label, description, style}`, as those write it who ask.
+    fn given(choice: &Value) -> Option<Self> {
+        let value = choice.get("value")?;
+        let style = match choice["style"].as_str() {
+            Some("primary") => Style::Primary,
+            Some("danger") => Style::Danger,
+            _ => Style::Plain,
+        };
+        let label = choice["label"].as_str().map_or_else(|| Self::of(value).label, str::to_owned);
+        Some(Self { label, value: value.clone(), description: said(choice, "description"), style })
+    }
+
+    /// `{const, title, description}`, and nothing else that would matter.
     fn named(way: &Value) -> Option<Self> {
         let way = way.as_object()?;
         let value = way.get("const").filter(|value| !value.is_array() && !value.is_object())?;
         if !way.keys().all(|key| key == "const" || is_remark(key)) {
             return None;
         }
-        let plain = Self::of(value);
-        Some(way.get("title").and_then(Value::as_str).map_or(plain, |title| Self::new(title, value.clone())))
+        let title = way.get("title").and_then(Value::as_str);
+        let plain = title.map_or_else(|| Self::of(value), |title| Self::new(title, value.clone()));
+        let description = way.get("description").and_then(Value::as_str).map(str::to_owned);
+        Some(Self { description, ..plain })
     }
+}
+
+fn said(object: &Value, name: &str) -> Option<String> {
+    object[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 impl Question {
@@ -195,6 +255,8 @@ impl Question {
             }
             Asks::Line { .. } => Ok(Json::of(text.trim())),
             Asks::Text { .. } => Ok(Json::of(&text.replace("\r\n", "\n"))),
+            Asks::Free if text.trim().is_empty() => Err("Write something.".to_owned()),
+            Asks::Free => Ok(json(text).unwrap_or_else(|_| Json::of(&text.replace("\r\n", "\n")))),
             Asks::Json => json(text),
         }
     }
@@ -205,11 +267,10 @@ impl Question {
             Asks::One(choices) | Asks::Several(choices) => choices.as_slice(),
             _ => &[],
         };
-        let shown = |(ix, choice): (usize, &Choice)| {
-            let is_chosen = self.is_chosen(choice, ix, fields);
-            ShownChoice { label: choice.label.clone(), is_chosen }
-        };
-        let choices = choices.iter().enumerate().map(shown).collect();
+        let choices = choices.iter().enumerate();
+        let choices = choices
+            .map(|(ix, choice)| ShownChoice { choice, is_chosen: self.is_chosen(choice, ix, fields) })
+            .collect();
         let (written, problem) = (self.written(fields), problem.map(str::to_owned));
         Field { question: self, written, choices, problem }
     }
@@ -236,15 +297,34 @@ impl Question {
 pub(super) struct Field<'a> {
     pub(super) question: &'a Question,
     pub(super) written: String,
-    pub(super) choices: Vec<ShownChoice>,
+    pub(super) choices: Vec<ShownChoice<'a>>,
     pub(super) problem: Option<String>,
 }
 
 /// Something to choose, and whether it is chosen.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ShownChoice {
-    pub(super) label: String,
+#[derive(Debug, PartialEq)]
+pub(super) struct ShownChoice<'a> {
+    choice: &'a Choice,
     pub(super) is_chosen: bool,
+}
+
+impl ShownChoice<'_> {
+    pub(super) fn label(&self) -> &str {
+        &self.choice.label
+    }
+
+    pub(super) fn description(&self) -> Option<&str> {
+        self.choice.description.as_deref()
+    }
+
+    /// The class of its button.
+    pub(super) fn class(&self) -> &'static str {
+        match self.choice.style {
+            Style::Primary => "primary",
+            Style::Danger => "danger",
+            Style::Plain => "quiet",
+        }
+    }
 }
 
 impl Field<'_> {
@@ -256,6 +336,11 @@ impl Field<'_> {
         }
     }
 
+    /// Whether each of its choices is a button that answers.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.question.is_pressed
+    }
+
     /// The type of each field of a group.
     pub(super) fn kind(&self) -> &'static str {
         if matches!(self.question.asks, Asks::One(_)) { "radio" } else { "checkbox" }
@@ -264,7 +349,7 @@ impl Field<'_> {
     /// Whether the browser lets nobody pass without it.
     pub(super) fn is_required(&self) -> bool {
         match &self.question.asks {
-            Asks::One(_) | Asks::Json => true,
+            Asks::One(_) | Asks::Json | Asks::Free => true,
             Asks::Line { required, .. } | Asks::Text { required } => *required,
             Asks::Several(_) | Asks::Number { .. } => false,
         }

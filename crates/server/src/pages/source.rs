@@ -1,9 +1,6 @@
 //! Where pages get what they show, and where answers go.
 
-use abide_core::{
-    Answerer, Event, InterruptId, InterruptKind, Json, Key, Millis, NodeEvent, Record, Rejection, Run, RunId,
-    event,
-};
+use abide_core::{Event, InterruptId, InterruptKind, Key, Millis, NodeEvent, Record, Rejection, Run, event};
 use abide_engine::Error as EngineError;
 use abide_store::{InboxQuery, InterruptRow};
 
@@ -12,7 +9,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::limits;
-use crate::openwop::interrupts::{self, Given, Way};
+use crate::openwop::interrupts::{self, Given};
 
 /// Which part of the list is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,13 +54,12 @@ fn row(row: InterruptRow) -> InboxRow {
 }
 
 /// An interrupt of a run, open or not.
-pub(super) async fn find(app: &App, who: &Principal, run: &str, id: &str) -> Result<Asked> {
-    let (Ok(run), Ok(id)) = (run.parse::<RunId>(), id.parse::<InterruptId>()) else {
-        return Err(nothing());
-    };
-    let key = run.of(who.tenant);
+pub(super) async fn find(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
     let seen = app.engine().read(key, |run| open(run, id)).await.map_err(|error| match error {
         EngineError::RunNotFound(_) => nothing(),
+        EngineError::Erased(_) => {
+            ApiError::new("run_erased", "This is closed, and what was recorded of it was erased.")
+        }
         other => other.into(),
     })?;
     match seen {
@@ -73,7 +69,7 @@ pub(super) async fn find(app: &App, who: &Principal, run: &str, id: &str) -> Res
     }
 }
 
-fn nothing() -> ApiError {
+pub(super) fn nothing() -> ApiError {
     ApiError::new("interrupt_not_found", "There is no such question. Check the link that you followed.")
 }
 
@@ -83,7 +79,8 @@ fn open(run: &Run, id: InterruptId) -> std::result::Result<Asked, (String, Rejec
     match run.check_open_interrupt(id) {
         Ok(open) => {
             let node = run.interrupted_node(open);
-            Ok(Asked { workflow, ..asked(run.key(), node, &open.requested, open.at) })
+            let deadline = open.deadline();
+            Ok(Asked { workflow, deadline, ..asked(run.key(), node, &open.requested, open.at) })
         }
         Err(rejection) => Err((workflow, rejection)),
     }
@@ -101,6 +98,7 @@ fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis
         seen: requested.data.parse().unwrap_or_default(),
         is_sensitive: requested.sensitive,
         resume_schema: requested.resume_schema.clone(),
+        respondents: requested.respondents.clone(),
         requested_at: at,
         deadline: requested.timeout_ms.map(|ms| at.saturating_add(ms)),
         closing: None,
@@ -152,9 +150,6 @@ fn closed(record: &Record, id: InterruptId) -> Option<Closing> {
 }
 
 /// Answers an interrupt, as every way of answering does.
-pub(super) async fn resolve(app: &App, who: &Principal, asked: &Asked, value: Json) -> Result<()> {
-    let (Ok(run), Ok(id)) = (asked.run.parse::<RunId>(), asked.id.parse()) else { return Err(nothing()) };
-    let by = Answerer { principal: who.name.clone(), may_act_for_others: who.act_as };
-    let given = Given { key: run.of(who.tenant), id, value, by, way: Way::Key };
+pub(super) async fn resolve(app: &App, given: Given) -> Result<()> {
     interrupts::resolve(app, given, None).await.map(|_| ())
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{pretty, words};
 use crate::limits;
+use crate::openwop::interrupts::AUTH_REQUIRED;
 use crate::time::rfc3339;
 
 /// An open interrupt, as the list has it.
@@ -58,6 +59,8 @@ pub(super) struct Asked {
     /// Whether the data is only for those who may answer.
     pub(super) is_sensitive: bool,
     pub(super) resume_schema: Option<Json>,
+    /// Who may answer: principals, groups and roles; everybody if it is empty.
+    pub(super) respondents: Vec<String>,
     pub(super) requested_at: Millis,
     pub(super) deadline: Option<Millis>,
     /// How it ended, if it has.
@@ -85,9 +88,9 @@ pub(super) struct Closing {
 }
 
 impl Asked {
-    /// Where it is answered.
-    pub(super) fn link(&self) -> String {
-        format!("/inbox/{}/{}", self.run, self.id)
+    /// Whether whoever answers has to sign in.
+    pub(super) fn needs_key(&self) -> bool {
+        self.kind == InterruptKind::Approval && self.text("profile") == Some(AUTH_REQUIRED)
     }
 
     /// A text of its data.

@@ -7,9 +7,9 @@ use abide_core::{Key, Payload, Record, Salt, Status};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use serde_json::json;
 
-use super::annotations;
 use super::external::forget_callbacks;
 use super::reader::{self, checked, journal};
+use super::{annotations, notices};
 use crate::sql::ENDED;
 use crate::{Erased, Erasure, Note, Sealing};
 
@@ -67,6 +67,7 @@ fn begin(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt)
     erase_messages(transaction, key)?;
     annotations::erase(transaction, key)?;
     forget_callbacks(transaction, key)?;
+    notices::forget(transaction, key)?;
     note(transaction, key, erasure, salt)
 }
 

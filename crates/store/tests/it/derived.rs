@@ -53,8 +53,9 @@ impl Derived {
                 let listed = OpenInterrupt { callback_url: None, ..*open };
                 (self.interrupts.insert((key, listed.id), listed).is_none(), None)
             }
-            Effect::Notify(_) => (true, None),
             Effect::CloseInterrupt(closed) => (self.interrupts.remove(&(key, closed.id)).is_some(), None),
+            // What becomes of it depends on who is told.
+            Effect::Notify(_) => (true, None),
         };
         assert!(new, "an effect repeats itself");
         if let Some((to, message)) = message {

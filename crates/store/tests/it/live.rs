@@ -49,6 +49,7 @@ pub(crate) fn ended_well(from: RunId, sequence: u64) -> Notice {
         outputs: JsonMap::new(),
         sensitive: Vec::new(),
         error: None,
+        still: false,
     }
 }
 

@@ -9,6 +9,7 @@ mod erasure;
 mod external;
 mod inbox;
 mod isolation;
+mod notices;
 mod people;
 mod queues;
 mod reads;

@@ -75,7 +75,11 @@ fn caller(server: &Server, key: &str, payload: usize) -> Caller {
     Caller::with(server.address, key, &json!({ "workflowId": "stretch", "inputs": { "data": data } }))
 }
 
-async fn park(caller: &Caller, concurrency: usize, runs: usize) -> anyhow::Result<Vec<String>> {
+pub(in crate::bench) async fn park(
+    caller: &Caller,
+    concurrency: usize,
+    runs: usize,
+) -> anyhow::Result<Vec<String>> {
     let mut drivers = JoinSet::new();
     for driver in 0..concurrency {
         let share = runs / concurrency + usize::from(driver < runs % concurrency);

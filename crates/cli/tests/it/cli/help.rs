@@ -43,6 +43,7 @@ fn every_command_has_its_help() {
         "keys rotate",
         "keyring retire",
         "people import",
+        "agent set",
         "verify",
         "compact",
         "completions",

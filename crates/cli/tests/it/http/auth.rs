@@ -178,6 +178,37 @@ async fn the_key_is_asked_for_before_anything_else_is_looked_at() {
 }
 
 #[tokio::test]
+async fn a_key_may_stand_where_openintents_clients_have_it() {
+    let site = site();
+    let (reader, other) = (site.key("default").scopes("runs:read").make(), site.new_key("other"));
+    let server = site.start(&[]);
+    server.start_run("parked", json!({})).await;
+    let ask = async |path: &str, headers: &[(&str, &str)]| {
+        let request = server.anonymous(Method::GET, path);
+        answer(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)))
+            .await
+            .unwrap()
+    };
+    let (status, page) = ask("/v1/runs", &[("X-API-Key", &reader)]).await;
+    assert_eq!((status, page["runs"].as_array().unwrap().len()), (StatusCode::OK, 1));
+    let (_, page) = ask("/v1/runs", &[("x-api-key", &other)]).await;
+    assert_eq!(page["runs"], json!([]), "its tenant's alone");
+    let details = refusal(ask("/v1/secrets", &[("X-API-Key", &reader)]).await, "forbidden");
+    assert_eq!(details["scopeRequired"], "secrets:manage");
+    let bearer = format!("Bearer {other}");
+    let (_, page) = ask("/v1/runs", &[("X-API-Key", &reader), ("Authorization", &bearer)]).await;
+    assert_eq!(page["runs"], json!([]), "the other header goes before it");
+    let with_scheme = format!("Bearer {reader}");
+    for key in ["", "abk_nobody_0", "é", &with_scheme] {
+        refusal(ask("/v1/runs", &[("X-API-Key", key)]).await, "unauthenticated");
+    }
+    refusal(
+        ask("/v1/runs", &[("X-API-Key", &reader), ("Authorization", "Basic x")]).await,
+        "unauthenticated",
+    );
+}
+
+#[tokio::test]
 async fn a_key_in_the_query_or_a_cookie_is_no_key() {
     let site = site();
     let server = site.start(&[]);

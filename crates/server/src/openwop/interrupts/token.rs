@@ -60,10 +60,12 @@ pub(crate) async fn answer_by_token(
     }
     // Whoever has a link speaks for whom it was made for, and for nobody else.
     let by = Answerer { principal: held.0.sub, may_act_for_others: false };
-    let value = body.resume_value;
+    let (value, roles) = (body.resume_value, Vec::new());
     let work = {
         let app = app.clone();
-        move |blank| async move { resolve(&app, Given { key, id, value, by, way: Way::Token }, blank).await }
+        move |blank| async move {
+            resolve(&app, Given { key, id, value, by, roles, way: Way::Token }, blank).await
+        }
     };
     // The token itself must not be kept, not even in a receipt.
     let endpoint = format!("resolveByToken {} {id}", key.id);

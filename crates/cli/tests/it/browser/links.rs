@@ -1,0 +1,322 @@
+//! The answer page of whoever holds a signed link, and nothing else.
+
+use reqwest::header::{CONTENT_TYPE, ORIGIN};
+use reqwest::{Method, StatusCode};
+
+use super::*;
+use crate::support::abide;
+
+const MINUTE_MS: i64 = 60_000;
+
+/// The path of the page behind the token that a run shows to whoever has this key.
+async fn link(server: &Server, key: &str, run: &str) -> String {
+    server.settle().await;
+    let (_, shown) = server.ask_as(key, Method::GET, &format!("/v1/runs/{run}"), None).await;
+    let token = shown["interrupt"]["interruptToken"].as_str().unwrap_or_else(|| panic!("{shown:#}"));
+    format!("/answer/{token}")
+}
+
+#[tokio::test]
+async fn a_link_is_all_that_is_needed_to_see_what_is_asked_and_to_answer() {
+    let site = site();
+    let ada = site.key("default").principal("ada").make();
+    let server = site.start(&["--test-clock"]);
+    let person = Person::at(&server);
+    let json = ("json", r#"{"order": 17}"#);
+    let all = [("q0", "1"), ("q1", "12"), ("q2", "1"), ("q3", "a@b.c"), ("q4", "No"), ("q5", "{}")];
+    let cases: [(&str, &str, &[(&str, &str)]); 4] = [
+        ("approval", "<h1>Publish the release notes of version 7?</h1>", &[("action", "accept")]),
+        ("clarification", "Who gets the invoice?", &all),
+        ("event", "The event has to say", &[json]),
+        ("custom", "acme.moon-phase", &[json]),
+    ];
+    for (workflow, asks, form) in cases {
+        let (run, _) = asked(&server, workflow).await;
+        let path = link(&server, &ada, &run).await;
+        let page = person.get(&path).await;
+        assert_eq!(page.status, StatusCode::OK, "{}", page.html);
+        for text in [asks, "You answer as <strong>ada</strong>", "<form class=\"answer\" method=\"post\">"] {
+            assert!(page.says(text), "{workflow}: {text}: {}", page.html);
+        }
+        assert_eq!(page.says("<dt>Due</dt>"), workflow == "approval", "{}", page.html);
+        let token = path.strip_prefix("/answer/").unwrap();
+        assert!(!page.says(token), "the link stands nowhere on its own page: {}", page.html);
+        assert_eq!(person.post(&path, form).await.leads_to(), path);
+        assert_eq!(answer_of(&server, &run).await["resolvedBy"], "ada");
+        let page = person.get(&path).await;
+        assert!(
+            page.says("Your answer is recorded.") && page.says("by <strong>ada</strong>"),
+            "{}",
+            page.html
+        );
+        assert!(!page.says("<form class=\"answer\""), "{}", page.html);
+    }
+}
+
+#[tokio::test]
+async fn looking_through_a_link_answers_nothing_whoever_looks() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let (run, _) = asked(&server, "approval").await;
+    let path = link(&server, &server.key, &run).await;
+    let (person, rows) = (Person::at(&server), site.rows());
+    for query in ["", "?action=accept", "?q0=0&json=1"] {
+        let page = person.get(&format!("{path}{query}")).await;
+        assert_eq!(page.status, StatusCode::OK, "{page:?}");
+        let request = person.request(Method::HEAD, &format!("{path}{query}"));
+        let page = person.send(request.header("sec-purpose", "prefetch")).await;
+        assert_eq!((page.status, page.html.as_str()), (StatusCode::OK, ""));
+    }
+    assert_eq!(site.rows(), rows);
+    let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(shown["status"], "waiting-approval");
+}
+
+#[tokio::test]
+async fn a_link_to_look_has_no_form_and_hides_what_is_for_those_who_answer() {
+    let site = site();
+    let reader = site.key("default").scopes("runs:read").principal("reader").make();
+    let config = approval(&json!({}))["data"].clone();
+    let inputs = json!({ "artifact": { "type": "variable", "variableName": "pw" } });
+    let gate = node("ask", "core.approvalGate", config, inputs, json!({}));
+    let variables = json!([{ "name": "pw", "type": "string", "sensitive": true, "defaultValue": "hunter2" }]);
+    site.workflow(&workflow("secret", &[gate], &[], variables));
+    let server = site.start(&["--test-clock"]);
+    let person = Person::at(&server);
+    for (workflow, is_hidden) in [("approval", false), ("secret", true)] {
+        let (run, id) = asked(&server, workflow).await;
+        let path = link(&server, &reader, &run).await;
+        let page = person.get(&path).await;
+        assert_eq!(page.status, StatusCode::OK, "{}", page.html);
+        assert!(page.says("This link is good to look, not to answer."), "{}", page.html);
+        assert!(page.says(&format!("<a href=\"/inbox/{run}/{id}\">Sign in to answer</a>")), "{}", page.html);
+        assert_eq!(page.says("Publish the release notes"), !is_hidden, "{}", page.html);
+        assert_eq!(page.says("Faster start"), !is_hidden, "{}", page.html);
+        assert!(!page.says("<form class=\"answer\"") && !page.says("hunter2"), "{}", page.html);
+        let page = person.post(&path, &[("action", "accept")]).await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN, "{}", page.html);
+        let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
+        assert_eq!(shown["status"], "waiting-approval");
+    }
+}
+
+#[tokio::test]
+async fn a_link_whose_time_is_over_says_so_and_what_to_do() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let (run, _) = asked(&server, "custom").await;
+    let path = link(&server, &server.key, &run).await;
+    server.advance(31 * MINUTE_MS).await;
+    let person = Person::at(&server);
+    for page in [person.get(&path).await, person.post(&path, &[("json", "1")]).await] {
+        assert_eq!(page.status, StatusCode::GONE, "{}", page.html);
+        assert!(page.says("This link worked until"), "{}", page.html);
+        assert!(
+            page.says("Ask for a new one, or sign in") && page.says("href=\"/sign-in\""),
+            "{}",
+            page.html
+        );
+        assert!(!page.says("acme.moon-phase") && !page.says(&run), "{}", page.html);
+    }
+    let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(shown["status"], "waiting-input");
+}
+
+#[tokio::test]
+async fn what_is_no_link_of_this_server_gets_one_page_whatever_it_is() {
+    let (site, other_site) = (site(), self::site());
+    let (server, other) = (site.start(&["--test-clock"]), other_site.start(&["--test-clock"]));
+    let (run, _) = asked(&server, "approval").await;
+    let (theirs, _) = asked(&other, "approval").await;
+    let genuine = link(&server, &server.key, &run).await;
+    let foreign = link(&other, &other.key, &theirs).await;
+    let token = genuine.strip_prefix("/answer/").unwrap();
+    let (payload, mac) = token.split_once('.').unwrap();
+    // The same words for another tenant, under the MAC of this one.
+    let moved = retold(payload, r#""kid":"1."#, r#""kid":"2."#);
+    let later = retold(payload, r#""intent":"resolve""#, r#""intent":"inspect""#);
+    let wrong = [
+        foreign.strip_prefix("/answer/").unwrap().to_owned(),
+        "x".to_owned(),
+        payload.to_owned(),
+        format!("{payload}."),
+        format!("{payload}.{mac}A"),
+        format!("{moved}.{mac}"),
+        format!("{later}.{mac}"),
+        format!("{}A", &token[..token.len() - 2]),
+        "%00".to_owned(),
+        "a".repeat(5_000),
+    ];
+    let person = Person::at(&server);
+    let mut told = std::collections::BTreeSet::new();
+    for token in &wrong {
+        let path = format!("/answer/{token}");
+        for page in [person.get(&path).await, person.post(&path, &[("action", "accept")]).await] {
+            assert_eq!(page.status, StatusCode::NOT_FOUND, "{token}: {}", page.html);
+            told.insert(page.html);
+        }
+    }
+    assert_eq!(told.len(), 1, "nobody learns how far a forged one came: {told:?}");
+    let words = told.pop_first().unwrap();
+    assert!(words.contains("ask for a new one") && words.contains("sign in"), "{words}");
+    let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(shown["status"], "waiting-approval");
+}
+
+/// A token's words with one of them changed.
+fn retold(payload: &str, from: &str, to: &str) -> String {
+    use base64::Engine as _;
+    let engine = base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let text = String::from_utf8(engine.decode(payload).unwrap()).unwrap();
+    assert!(text.contains(from), "{text}");
+    engine.encode(text.replace(from, to))
+}
+
+#[tokio::test]
+async fn a_link_dies_with_the_secret_that_signed_it() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let (run, _) = asked(&server, "approval").await;
+    let path = link(&server, &server.key, &run).await;
+    assert!(server.stop().success());
+    for args in [&["rotate"][..], &["retire", "1", "--force"]] {
+        let output = abide().arg("keyring").args(args).arg("--data").arg(site.data()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let server = site.start(&["--test-clock"]);
+    let (old, made_up) = (Person::at(&server).get(&path).await, Person::at(&server).get("/answer/x").await);
+    assert_eq!((old.status, old.html), (StatusCode::NOT_FOUND, made_up.html));
+}
+
+#[tokio::test]
+async fn whoever_is_late_is_told_who_answered_and_when_and_nothing_else() {
+    let site = site();
+    let keys = ["ada", "bob"].map(|name| site.key("default").principal(name).make());
+    let server = site.start(&["--test-clock"]);
+    let (run, _) = asked(&server, "approval").await;
+    let [ada, bob] = [link(&server, &keys[0], &run).await, link(&server, &keys[1], &run).await];
+    let person = Person::at(&server);
+    assert!(person.get(&bob).await.says("Accept</button>"));
+    let form = [("action", "reject"), ("feedback", "Not on a Friday")];
+    assert_eq!(person.post(&ada, &form).await.leads_to(), ada);
+    let resolved = answer_of(&server, &run).await;
+    let at = resolved["resolvedAt"].as_str().unwrap();
+    let at = format!("{} {} UTC", &at[..10], &at[11..16]);
+    let said = format!("<strong>Rejected</strong> by <strong>ada</strong>, {at}");
+    let late = person.post(&bob, &[("action", "accept")]).await;
+    assert_eq!(late.status, StatusCode::CONFLICT);
+    assert!(late.says("Your answer was not recorded"), "{}", late.html);
+    let later = person.get(&bob).await;
+    assert_eq!(later.status, StatusCode::OK);
+    server.advance(31 * MINUTE_MS).await;
+    let over = person.get(&bob).await;
+    assert_eq!(over.status, StatusCode::GONE);
+    for page in [late, later, over] {
+        assert!(page.says(&said), "{said}: {}", page.html);
+        for hidden in ["Friday", "release notes", "Publish", &run, "Accept<", "Workflow"] {
+            assert!(!page.says(hidden), "{hidden}: {}", page.html);
+        }
+    }
+    assert_eq!(answer_of(&server, &run).await["resolvedBy"], "ada", "the first answer stands");
+    let again = person.post(&ada, &[("action", "accept")]).await;
+    assert_eq!(again.status, StatusCode::CONFLICT);
+    assert!(again.says("answered before in your name"), "{}", again.html);
+}
+
+#[tokio::test]
+async fn a_link_tells_how_it_ended_without_an_answer() {
+    let site = site();
+    let fallback = json!({ "abide": { "ladder": { "timeout_seconds": 600, "fallback_policy": "fail" } } });
+    let gate = node("ask", "core.approvalGate", json!({ "title": "Which?" }), json!({}), fallback);
+    site.workflow(&workflow("ladder", &[gate], &[], json!([])));
+    let server = site.start(&["--test-clock"]);
+    let person = Person::at(&server);
+    let (cancelled, _) = asked(&server, "approval").await;
+    let path = link(&server, &server.key, &cancelled).await;
+    let (status, body) = server.post(&format!("/v1/runs/{cancelled}/cancel"), &json!({})).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert!(person.get(&path).await.says("<strong>Cancelled</strong>"));
+    let (expired, _) = asked(&server, "ladder").await;
+    let path = link(&server, &server.key, &expired).await;
+    server.advance(601_000).await;
+    server.events(&expired).await;
+    let page = person.get(&path).await;
+    assert!(page.says("<strong>Expired</strong>") && !page.says("Which?"), "{}", page.html);
+    assert_eq!(person.post(&path, &[("action", "accept")]).await.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn a_link_is_told_to_nobody() {
+    let site = site();
+    let server = site.start(&["--test-clock", "--log", "trace", "--log-json"]);
+    let (run, _) = asked(&server, "approval").await;
+    let path = link(&server, &server.key, &run).await;
+    let person = Person::at(&server);
+    let pages = [
+        person.get(&path).await,
+        person.get("/answer/nonsense").await,
+        person.post(&path, &[("action", "maybe")]).await,
+        person.post(&path, &[("action", "accept")]).await,
+        person.get(&path).await,
+    ];
+    let script = regex::Regex::new("<script|<style|style=|\\son[a-z]+=|javascript:").unwrap();
+    for page in &pages {
+        let header = |name: &str| page.headers[name].to_str().unwrap().to_owned();
+        assert_eq!(page.headers.get_all("referrer-policy").iter().count(), 1);
+        assert_eq!(header("referrer-policy"), "no-referrer");
+        assert_eq!(header("cache-control"), "no-store");
+        assert_eq!(header("x-robots-tag"), "noindex, nofollow");
+        assert!(header("content-security-policy").starts_with("default-src 'none'"));
+        assert!(!script.is_match(&page.html), "{}", page.html);
+    }
+    let (_, metrics) = server.get("/metrics").await;
+    assert!(metrics.as_str().unwrap().contains("/answer/{token}"), "{metrics}");
+    assert!(server.stop().success());
+    let mac = path.split_once('.').unwrap().1;
+    let said = site.said();
+    assert!(said.contains("/answer/{token}"), "{said}");
+    assert!(!said.contains(mac) && !metrics.to_string().contains(mac), "it is in the log");
+    for entry in std::fs::read_dir(site.data()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap_or_default();
+        assert!(!bytes.windows(mac.len()).any(|window| window == mac.as_bytes()), "it is on disk");
+    }
+}
+
+#[tokio::test]
+async fn a_form_of_a_link_is_refused_from_elsewhere_and_bounded() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let (run, _) = asked(&server, "approval").await;
+    let path = link(&server, &server.key, &run).await;
+    let person = Person::at(&server);
+    let form = || person.form(&path, &[("action", "accept")]);
+    for request in [
+        form().header(ORIGIN, "https://evil.example"),
+        form().header("sec-fetch-site", "cross-site"),
+        form().header("sec-fetch-site", "same-site").header(ORIGIN, "null"),
+    ] {
+        assert_eq!(person.send(request).await.status, StatusCode::FORBIDDEN);
+    }
+    let json = person.request(Method::POST, &path).header(CONTENT_TYPE, "application/json").body("{}");
+    assert_eq!(person.send(json).await.status, StatusCode::BAD_REQUEST);
+    let large = "x".repeat(1024 * 1024);
+    let page = person.post(&path, &[("action", "accept"), ("feedback", &large)]).await;
+    assert_eq!(page.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(shown["status"], "waiting-approval");
+    let page = person.send(form().header(ORIGIN, "null")).await;
+    assert_eq!(page.leads_to(), path, "browsers tell nobody where this form stands");
+}
+
+#[tokio::test]
+async fn a_gate_that_wants_a_key_is_only_shown_by_a_link() {
+    let site = site();
+    site.workflow(&asking("keyed", approval(&json!({ "profile": "openwop-interrupt-auth-required" }))));
+    let server = site.start(&["--test-clock"]);
+    let (run, _) = asked(&server, "keyed").await;
+    let path = link(&server, &server.key, &run).await;
+    let person = Person::at(&server);
+    let page = person.get(&path).await;
+    assert!(page.says("Sign in to answer") && !page.says("<form class=\"answer\""), "{}", page.html);
+    assert_eq!(person.post(&path, &[("action", "accept")]).await.status, StatusCode::FORBIDDEN);
+}

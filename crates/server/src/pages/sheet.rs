@@ -1,0 +1,242 @@
+//! The page of one interrupt: open, with a form that answers it; or closed, with how it ended.
+
+use abide_core::InterruptKind;
+use askama::Template;
+use serde_json::Value;
+
+use super::answering::{Answering, JSON};
+use super::form::Fields;
+use super::html::Frame;
+use super::questions::{Asks, Field};
+use super::reader::Reader;
+use super::view::{Asked, Closing, Excerpt, Fact};
+use super::words;
+use crate::app::App;
+use crate::error::Result;
+
+/// The page of an interrupt that is open.
+#[derive(Template)]
+#[template(path = "answer.html")]
+pub(super) struct Open<'a> {
+    frame: Frame,
+    reader: &'a Reader,
+    asked: &'a Asked,
+    facts: Vec<Fact>,
+    pub(super) answering: Answering,
+    /// Why the reader does not get to answer, if so.
+    only_looks: Option<&'static str>,
+    /// What was written, if it comes back.
+    pub(super) fields: Option<&'a Fields>,
+    /// What is wrong with it as a whole.
+    pub(super) refused: Vec<String>,
+    /// What is wrong with which field.
+    pub(super) problems: Vec<(String, String)>,
+}
+
+/// The page of one that is not.
+#[derive(Template)]
+#[template(path = "closed.html")]
+pub(super) struct Closed<'a> {
+    frame: Frame,
+    closing: &'a Closing,
+    facts: Vec<Fact>,
+    /// What to say first, if somebody tried to answer it.
+    late: bool,
+    /// Who reads it, if all that they may know is who closed it, when and how.
+    holder: Option<&'a str>,
+}
+
+impl<'a> Open<'a> {
+    pub(super) async fn of(app: &App, reader: &'a Reader, asked: &'a Asked) -> Result<Self> {
+        let may_respond = reader.may_respond(app, &asked.respondents).await?;
+        let only_looks = only_looks(reader, asked, may_respond);
+        let title = match only_looks {
+            // Those who signed in have read the title in their inbox.
+            Some(_) if asked.is_sensitive && reader.link().is_some() => words::kind(asked.kind).to_owned(),
+            _ => asked.title(),
+        };
+        Ok(Self {
+            frame: reader.frame(app, title),
+            reader,
+            asked,
+            facts: asked.facts(app.engine().clock().now()),
+            answering: Answering::of(asked),
+            only_looks,
+            fields: None,
+            refused: Vec::new(),
+            problems: Vec::new(),
+        })
+    }
+
+    fn feedback(&self) -> String {
+        self.field("feedback")
+    }
+
+    fn field(&self, name: &str) -> String {
+        self.fields.and_then(|fields| fields.get(name)).unwrap_or_default().to_owned()
+    }
+
+    fn json_problem(&self) -> Option<&str> {
+        self.problem(JSON)
+    }
+
+    fn problem(&self, name: &str) -> Option<&str> {
+        self.problems.iter().find(|(field, _)| field == name).map(|(_, problem)| problem.as_str())
+    }
+
+    /// The questions, each with its field.
+    fn form(&self) -> Vec<Field<'_>> {
+        let Answering::Questions(questions) = &self.answering else { return Vec::new() };
+        questions.iter().map(|question| question.field(self.fields, self.problem(&question.name))).collect()
+    }
+
+    /// What the field for JSON shows: what was written, or what an event has to have.
+    fn json(&self) -> String {
+        match (self.fields, &self.answering) {
+            (Some(_), _) => self.field(JSON),
+            (None, Answering::Event) => {
+                self.asked.part("correlation").map_or_else(String::new, |part| Excerpt::of(&part).text)
+            }
+            (None, _) => String::new(),
+        }
+    }
+
+    /// What the interrupt is about, as JSON or text.
+    fn subject(&self) -> Option<Excerpt> {
+        if self.is_hidden() {
+            return None;
+        }
+        let subject = match self.asked.kind {
+            InterruptKind::Approval => self.asked.part("artifactData"),
+            InterruptKind::Clarification => self.asked.part("context"),
+            InterruptKind::ExternalEvent => self.asked.part("correlation"),
+            InterruptKind::Custom => self.asked.part("payload"),
+            _ => Some(self.asked.data.clone()),
+        };
+        subject.as_ref().map(Excerpt::of)
+    }
+
+    /// Whether what is asked is for others alone.
+    fn is_hidden(&self) -> bool {
+        self.asked.is_sensitive && self.only_looks.is_some()
+    }
+
+    fn is_event(&self) -> bool {
+        matches!(self.answering, Answering::Event)
+    }
+
+    /// What its artifact is called, if it is about one.
+    fn artifact(&self) -> Option<(&str, &str)> {
+        let id = self.asked.text("artifactId").filter(|_| !self.is_hidden())?;
+        Some((self.asked.text("artifactType").unwrap_or("Artifact"), id))
+    }
+
+    fn description(&self) -> Option<&str> {
+        self.asked.text("description").filter(|_| !self.is_hidden())
+    }
+
+    fn context(&self) -> Option<&str> {
+        self.asked.text("contextType").filter(|_| !self.is_hidden())
+    }
+
+    fn schema(&self) -> Option<Excerpt> {
+        self.asked.resume_schema.as_ref().map(Excerpt::of)
+    }
+
+    /// Questions that are only to be read.
+    fn questions(&self) -> Vec<String> {
+        let Answering::Questions(questions) = &self.answering else { return Vec::new() };
+        let is_shown = self.only_looks.is_some() && !self.is_hidden();
+        questions.iter().filter(|_| is_shown).map(|question| question.text.clone()).collect()
+    }
+
+    /// Whether the answer is one press of a button that says it.
+    fn is_pressed(&self) -> bool {
+        self.form().iter().any(Field::is_pressed)
+    }
+
+    /// Where the form goes: a page that was reached by a link goes to itself, so that the link stands nowhere in it.
+    fn action(&self) -> Option<String> {
+        self.reader.link().is_none().then(|| self.reader.place())
+    }
+
+    /// Who answers by a link.
+    fn holder(&self) -> Option<&str> {
+        self.reader.link().map(|_| self.reader.name.as_str())
+    }
+
+    /// Who may decide.
+    fn deciders(&self) -> Vec<&str> {
+        if self.is_hidden() && self.reader.link().is_some() { Vec::new() } else { self.asked.approvers() }
+    }
+}
+
+/// Why a reader does not get to answer, if so.
+fn only_looks(reader: &Reader, asked: &Asked, may_respond: bool) -> Option<&'static str> {
+    let approvers = asked.approvers();
+    match reader.link() {
+        Some(link) if !link.answers => Some("This link is good to look, not to answer."),
+        Some(_) if asked.needs_key() => Some("This is not answered by a link."),
+        _ if !approvers.is_empty() && !approvers.contains(&reader.name.as_str()) => {
+            Some("You are not among those who may decide this.")
+        }
+        _ if !may_respond => Some("You are not among those who may answer this."),
+        _ => None,
+    }
+}
+
+impl<'a> Closed<'a> {
+    pub(super) fn of(
+        app: &App,
+        reader: &'a Reader,
+        late: bool,
+        (asked, closing): (&Asked, &'a Closing),
+    ) -> Self {
+        let holder = reader.link().map(|_| reader.name.as_str());
+        let (title, facts) = match holder {
+            // A link dies with the answer, and tells no more than that.
+            Some(_) => ("This is closed".to_owned(), Vec::new()),
+            None => (asked.title(), asked.facts(app.engine().clock().now())),
+        };
+        Self { frame: reader.frame(app, title), closing, facts, late, holder }
+    }
+
+    /// How it ended, in a few words.
+    fn outcome(&self) -> &'static str {
+        let seen =
+            self.closing.value.as_ref().and_then(|value| value.parse::<Value>().ok()).unwrap_or_default();
+        match (self.closing.outcome.as_str(), seen["action"].as_str()) {
+            (_, Some("accept")) => "Accepted",
+            ("rejected", Some("timeout") | None) if self.closing.reason.as_deref() == Some("timeout") => {
+                "Timed out"
+            }
+            ("rejected", _) => "Rejected",
+            ("timeout", _) => "Timed out",
+            ("expired", _) => "Expired",
+            ("cancelled", _) => "Cancelled",
+            _ => "Answered",
+        }
+    }
+
+    /// Who closed it, if somebody did.
+    fn by(&self) -> Option<&str> {
+        self.closing.by.as_deref()
+    }
+
+    /// Whether the reader's own answer is the one that counts.
+    fn is_own(&self) -> bool {
+        self.holder.is_some() && self.holder == self.by()
+    }
+
+    fn at(&self) -> Option<String> {
+        self.closing.at.map(words::moment)
+    }
+
+    fn reason(&self) -> Option<&str> {
+        self.closing.reason.as_deref().filter(|_| self.holder.is_none())
+    }
+
+    fn value(&self) -> Option<Excerpt> {
+        self.closing.value.as_ref().filter(|_| self.holder.is_none()).map(Excerpt::of)
+    }
+}
