@@ -40,6 +40,7 @@ fn everywhere() -> Vec<Operation> {
         people(),
         ladders::configuration(),
         ladders::agents(),
+        ladders::of_interrupts(),
     ];
     families.into_iter().flatten().collect()
 }
