@@ -4,6 +4,8 @@ mod access;
 mod agent;
 mod bench;
 mod inbox;
+mod ladder;
+mod notify;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -22,6 +24,8 @@ pub(crate) use access::{
 pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
+pub(crate) use ladder::{LadderArgs, LadderVerb};
+pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
 /// A durable runtime for agent workflows that wait for people.
@@ -50,12 +54,16 @@ pub(crate) enum Verb {
     Inbox(InboxArgs),
     /// Answer what a run asks: shows it, asks, checks, and tells what was recorded
     Answer(AnswerArgs),
+    /// See what was done to reach people about a question, and what comes next
+    Ladder(LadderArgs),
     /// Tell runs that something happened elsewhere
     Event(EventArgs),
     /// Keep the secrets that workflows name, on a server
     Secrets(SecretsArgs),
     /// Have events sent to other systems, and see what became of them
     Webhook(WebhookArgs),
+    /// See whether channels work, who was told what, and send again what was given up
+    Notify(NotifyArgs),
     /// Make, list, rotate and revoke API keys, in a data directory or on a server
     Keys(KeysArgs),
     /// Rotate, list and retire the secrets that sign and encrypt
@@ -81,7 +89,7 @@ pub(crate) enum Verb {
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
     /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// event-retention, otlp-endpoint, log, openintent; the tables limits, oidc and suspension hold the rest
+    /// event-retention, otlp-endpoint, log, openintent; the tables limits, oidc, suspension, notify and channels hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// An openintent.yaml, whose suspension.default_retry_policy says how questions go on that nobody answers

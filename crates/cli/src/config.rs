@@ -5,9 +5,11 @@ mod suspension;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use abide_core::{HumanRetryPolicy, Rate};
 use abide_engine::limits::EVENT_KEPT_MS;
+use abide_notify::{ChannelConfig, Channels, ChannelsConfig, NotifyConfig};
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
 use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
 use anyhow::Context;
@@ -40,6 +42,10 @@ struct FileConfig {
     oidc: FileOidc,
     #[serde(default)]
     suspension: FileSuspension,
+    #[serde(default)]
+    notify: NotifyConfig,
+    #[serde(default)]
+    channels: BTreeMap<String, ChannelConfig>,
 }
 
 /// `[limits]`: how much a server takes on.
@@ -89,6 +95,8 @@ pub(crate) struct Config {
     pub(crate) oidc: Option<OidcOptions>,
     /// How questions go on that nobody answers, if neither they nor their agents say.
     pub(crate) retry_policy: Option<HumanRetryPolicy>,
+    /// The ways to reach people.
+    pub(crate) channels: Arc<Channels>,
 }
 
 /// What is usual for a command, if nobody says otherwise.
@@ -125,6 +133,10 @@ impl Config {
             capacity: capacity(&args.limits, &file.limits)?,
             oidc: oidc(args.oidc, file.oidc)?,
             retry_policy: suspension::platform(path.zip(own), openintent.as_deref())?,
+            channels: Arc::new(channels(
+                path,
+                ChannelsConfig { notify: file.notify, channels: file.channels },
+            )?),
         })
     }
 }
@@ -235,9 +247,26 @@ fn grants(file: BTreeMap<String, Vec<String>>) -> anyhow::Result<BTreeMap<String
     file.into_iter().map(scopes).collect()
 }
 
+fn channels(path: Option<&Path>, told: ChannelsConfig) -> anyhow::Result<Channels> {
+    let place = path.unwrap_or(Path::new("the configuration")).display();
+    Channels::from_config(told).map_err(|error| anyhow::anyhow!("{place}: {error}"))
+}
+
 fn read(path: &Path) -> anyhow::Result<FileConfig> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("{} is not a valid configuration", path.display()))
+    toml::from_str(&text).map_err(|error| {
+        let place = error.span().map_or_else(String::new, |span| place_of(&text, span.start));
+        anyhow::anyhow!("{} is not a valid configuration: {place}{}", path.display(), error.message())
+    })
+}
+
+/// Where something is wrong: its line, and the key that stands there. What is behind the key may be a secret.
+fn place_of(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or_default();
+    let number = before.matches('\n').count();
+    let key = text.lines().nth(number).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+    let key = key.map_or_else(String::new, |key| format!(", {key}"));
+    format!("line {}{key}: ", number + 1)
 }
 
 #[cfg(test)]
@@ -335,6 +364,27 @@ mod tests {
             assert!(told.contains(what), "{told}");
         }
         assert!(resolved("").unwrap().oidc.is_none());
+    }
+
+    #[test]
+    fn channels_are_settings_whose_secrets_are_never_told() {
+        let slack = "[channels.slack]\ntype = 'slack'\nurl = 'https://hooks.example/s3cr3t'\n";
+        let config = resolved(&format!("[notify]\ndefault = 'slack'\n{slack}")).unwrap();
+        assert_eq!(config.channels.names().collect::<Vec<_>>(), ["slack"]);
+        assert!(resolved("").unwrap().channels.is_empty());
+        for (text, what) in [
+            (slack.replace("'slack'", "'smoke'"), "[channels.slack] type"),
+            (slack.replace("url", "urll"), "line 3, urll: unknown field `urll`"),
+            (slack.replace("url = ", "url = ["), "line "),
+            (slack.replace("'https://hooks.example/s3cr3t'", "{ s3cr3t = 1 }"), "a text in quotes"),
+            (slack.replace("'https://hooks.example/s3cr3t'", "s3cr3t"), "line 3, url: "),
+            (format!("[notify]\ndefault = 'mail'\n{slack}"), "[notify] default"),
+            ("[notify]\nper-recipient = 'often'\n".to_owned(), "[notify] per-recipient"),
+        ] {
+            let told = format!("{:#}", resolved(&text).unwrap_err());
+            assert!(told.contains(what) && told.contains("abide.toml"), "{told}");
+            assert!(!told.contains("s3cr3t"), "{told}");
+        }
     }
 
     #[test]

@@ -217,7 +217,7 @@ async fn prepare(
         webhooks: Some(signer.clone()),
         minter: Some(Arc::new(CallbackMinter::new(keyring, config.public_url.as_deref().unwrap_or(&url)))),
         event_retention_ms: config.event_retention_ms,
-        channels: Arc::default(),
+        channels: config.channels.clone(),
         retry_policy: config.retry_policy.clone(),
         agent_policies,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),

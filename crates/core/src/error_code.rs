@@ -89,6 +89,12 @@ table! {
     "agent_not_found" 404
         "Your tenant has no record of an agent of this name."
         "Check the name with `abide agent list`.";
+    "notice_not_found" 404
+        "Your tenant has no message to people with this id."
+        "Check the id with `abide notify list`.";
+    "channel_not_found" 404
+        "The server has no channel of this name."
+        "Check the name with `GET /v1/channels`. Channels are configured under [channels] of the server's configuration.";
     "interrupt_not_found" 404
         "Your tenant has no such interrupt at this node, or the token is not one of this server's, whole and unchanged."
         "Look at the run's open interrupts. A link has to be used as it was sent, to its last character; ask for a new one if it does not work.";
@@ -104,6 +110,9 @@ table! {
     "interrupt_already_resolved" 409
         "Somebody was faster, or the run has ended: the interrupt is closed. Nothing was changed."
         "Look at the run: it shows how the interrupt was answered and how the run went on.";
+    "notice_not_dead" 409
+        "The message was not given up, or nothing waits for an answer any more. Nothing was changed."
+        "Look at it with `abide notify list`. What waits is tried again by itself.";
     "annotations_full" 409
         "The run has as many annotations as one may have."
         "Keep further remarks elsewhere, or annotate another run.";

@@ -49,6 +49,7 @@ mod listen;
 mod metrics;
 mod names;
 mod newcomer;
+mod notices_api;
 mod nowhere;
 mod oidc;
 mod openapi;

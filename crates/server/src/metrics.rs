@@ -263,6 +263,13 @@ fn counters(stats: &Stats, otlp: Option<&Otlp>) -> Vec<(&'static str, &'static s
         ("timers_fired", "Timers that fired", whole(stats.timers_fired)),
         ("timers_late_seconds", "How late they fired, together", stats.timers_late_ms as f64 / 1000.0),
         ("messages_delivered", "Messages between runs that arrived", whole(stats.messages_delivered)),
+        ("notices_sent", "Messages to people that were sent", whole(stats.notices_sent)),
+        ("notices_failed", "Tries at messages to people that failed", whole(stats.notices_failed)),
+        ("notices_dead", "Messages to people that were given up", whole(stats.notices_dead)),
+        ("notices_put_off", "Messages that had to wait for a limit", whole(stats.notices_put_off)),
+        ("notices_refused", "People who may not be told", whole(stats.notices_refused)),
+        ("notices_unreachable", "People whom nothing reaches", whole(stats.notices_unreachable)),
+        ("notices_followed", "Recipients for whom all is said", whole(stats.notices_followed)),
         ("spans_exported", "Spans that a collector took", whole(exported)),
         ("spans_dropped", "Spans that no collector took", whole(dropped)),
     ]

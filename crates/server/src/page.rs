@@ -20,7 +20,10 @@ pub(crate) struct PageQuery {
     pub(crate) cursor: Option<String>,
 }
 
-fn limit<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Option<usize>, D::Error> {
+/// How many there may be in a page, as a query says.
+pub(crate) fn limit<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<Option<usize>, D::Error> {
     let text = String::deserialize(from)?;
     let known = text.parse().ok().filter(|limit| (1..=LIST_PAGE_MAX).contains(limit));
     let told = || serde::de::Error::custom(format_args!("'limit' is a number from 1 to {LIST_PAGE_MAX}"));

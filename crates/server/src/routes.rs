@@ -1,6 +1,7 @@
 //! The table of operations. What is not here does not exist.
 
 mod ladders;
+mod notices;
 
 use crate::app::App;
 use crate::operation::Operation;
@@ -41,6 +42,7 @@ fn everywhere() -> Vec<Operation> {
         ladders::configuration(),
         ladders::agents(),
         ladders::of_interrupts(),
+        notices::notices(),
     ];
     families.into_iter().flatten().collect()
 }

@@ -11,6 +11,7 @@ mod external;
 mod http;
 mod large;
 mod messages;
+mod notices;
 mod peer;
 mod receipts;
 mod requests;

@@ -302,9 +302,7 @@ async fn answer_node(
     let node = path.node_id.clone();
     let work = {
         let app = app.clone();
-        move |blank| async move {
-            resolve_found(&app, (key, way), |run| meant(run, &node, id), said, blank).await
-        }
+        move |blank| async move { resolve_found(&app, (key, way), |run| meant(run, &node, id), said, blank).await }
     };
     let endpoint = format!("resolveInterrupt {} {}", key.id, path.node_id);
     once(app, principal.tenant, endpoint, ticket, StatusCode::OK, work).await

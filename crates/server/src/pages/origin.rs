@@ -80,8 +80,9 @@ mod tests {
     }
 
     fn headers(given: &[(&'static str, &'static str)]) -> HeaderMap {
-        let header =
-            |(name, value): &(&'static str, &'static str)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        let header = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
         given.iter().map(header).collect()
     }
 }

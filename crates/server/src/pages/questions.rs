@@ -105,7 +105,8 @@ fn wanted(asked: &Value) -> Option<Asks> {
     match asked["responseType"].as_str()? {
         "choice" => Some(Asks::One(given?)),
         "confirm" => {
-            let usual = || [("Yes", "yes"), ("No", "no")].map(|(label, value)| Choice::new(label, value)).into();
+            let usual =
+                || [("Yes", "yes"), ("No", "no")].map(|(label, value)| Choice::new(label, value)).into();
             Some(Asks::One(given.unwrap_or_else(usual)))
         }
         "text" => Some(Asks::Text { required: true }),

@@ -1,8 +1,6 @@
 //! Where pages get what they show, and where answers go.
 
-use abide_core::{
-    InterruptId, InterruptKind, Key, Millis, Rejection, Run, event,
-};
+use abide_core::{InterruptId, InterruptKind, Key, Millis, Rejection, Run, event};
 use abide_engine::Error as EngineError;
 use abide_store::{InboxQuery, InterruptRow};
 

@@ -44,7 +44,11 @@ async fn a_link_is_all_that_is_needed_to_see_what_is_asked_and_to_answer() {
         assert_eq!(person.post(&path, form).await.leads_to(), path);
         assert_eq!(answer_of(&server, &run).await["resolvedBy"], "ada");
         let page = person.get(&path).await;
-        assert!(page.says("Your answer is recorded.") && page.says("by <strong>ada</strong>"), "{}", page.html);
+        assert!(
+            page.says("Your answer is recorded.") && page.says("by <strong>ada</strong>"),
+            "{}",
+            page.html
+        );
         assert!(!page.says("<form class=\"answer\""), "{}", page.html);
     }
 }
@@ -107,7 +111,11 @@ async fn a_link_whose_time_is_over_says_so_and_what_to_do() {
     for page in [person.get(&path).await, person.post(&path, &[("json", "1")]).await] {
         assert_eq!(page.status, StatusCode::GONE, "{}", page.html);
         assert!(page.says("This link worked until"), "{}", page.html);
-        assert!(page.says("Ask for a new one, or sign in") && page.says("href=\"/sign-in\""), "{}", page.html);
+        assert!(
+            page.says("Ask for a new one, or sign in") && page.says("href=\"/sign-in\""),
+            "{}",
+            page.html
+        );
         assert!(!page.says("acme.moon-phase") && !page.says(&run), "{}", page.html);
     }
     let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
@@ -116,7 +124,7 @@ async fn a_link_whose_time_is_over_says_so_and_what_to_do() {
 
 #[tokio::test]
 async fn what_is_no_link_of_this_server_gets_one_page_whatever_it_is() {
-    let (site, other_site) = (site(), self::site());
+    let (site, other_site) = (site(), site());
     let (server, other) = (site.start(&["--test-clock"]), other_site.start(&["--test-clock"]));
     let (run, _) = asked(&server, "approval").await;
     let (theirs, _) = asked(&other, "approval").await;

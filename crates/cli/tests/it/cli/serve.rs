@@ -99,7 +99,7 @@ fn a_bad_configuration_is_named_with_its_mistake() {
     for (text, word) in [
         (None, "can't be read"),
         (Some("lisen = '127.0.0.1:1'"), "lisen"),
-        (Some("listen = 'nowhere'"), "nowhere"),
+        (Some("listen = 'nowhere'"), "line 1, listen"),
         (Some("listen = 7171"), "listen"),
         (Some("data = "), "data"),
         (Some("log = 'warn'\nlog = 'info'"), "duplicate"),

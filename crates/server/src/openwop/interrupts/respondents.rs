@@ -27,7 +27,8 @@ pub(crate) async fn check(app: &App, named: &[String], who: Respondent<'_>) -> R
     if may_respond(app, named, who).await? {
         return Ok(());
     }
-    let message = "only those whom the node names may answer; its 'respondents' has principals, groups and roles";
+    let message =
+        "only those whom the node names may answer; its 'respondents' has principals, groups and roles";
     Err(ApiError::new("forbidden", message).with("principal", who.principal))
 }
 
@@ -48,7 +49,9 @@ fn is_among(named: &[String], who: Respondent<'_>, known: Option<&Person>) -> bo
     named.iter().any(|name| {
         // A principal may be called anything, even what looks like a group.
         *name == who.principal
-            || name.strip_prefix(GROUP).is_some_and(|group| known.is_some_and(|known| has(&known.groups, group)))
+            || name
+                .strip_prefix(GROUP)
+                .is_some_and(|group| known.is_some_and(|known| has(&known.groups, group)))
             || name.strip_prefix(ROLE).is_some_and(|role| {
                 has(who.roles, role) || known.is_some_and(|known| has(&known.roles, role))
             })

@@ -63,7 +63,9 @@ pub(crate) async fn answer_by_token(
     let (value, roles) = (body.resume_value, Vec::new());
     let work = {
         let app = app.clone();
-        move |blank| async move { resolve(&app, Given { key, id, value, by, roles, way: Way::Token }, blank).await }
+        move |blank| async move {
+            resolve(&app, Given { key, id, value, by, roles, way: Way::Token }, blank).await
+        }
     };
     // The token itself must not be kept, not even in a receipt.
     let endpoint = format!("resolveByToken {} {id}", key.id);
