@@ -17,15 +17,15 @@ const SHOWN: usize = 20;
 
 /// Where an answer goes, as far as it is known.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Place {
-    pub(super) run: String,
+pub(crate) struct Place {
+    pub(crate) run: String,
     node: Option<String>,
-    interrupt: Option<String>,
+    pub(crate) interrupt: Option<String>,
 }
 
 impl Place {
     /// What the words on the command line mean.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         client: &Client,
         target: Option<&str>,
         node: Option<&str>,
@@ -43,7 +43,7 @@ impl Place {
     }
 
     /// Reads what is asked there. Whoever has an answer already need not be able to read it, if the place is known.
-    pub(super) async fn look(self, client: &Client, given: bool) -> anyhow::Result<(Self, Option<Question>)> {
+    pub(in crate::answer) async fn look(self, client: &Client, given: bool) -> anyhow::Result<(Self, Option<Question>)> {
         let blind = given && self.node.is_some();
         let run = match client.get(&format!("/v1/runs/{}", encoded(&self.run))).await {
             Ok(run) => run,
@@ -66,6 +66,21 @@ impl Place {
         }
     }
 
+    /// Which interrupt it is, if that takes no more than a look at what is open.
+    pub(crate) async fn interrupt_id(&self, client: &Client) -> anyhow::Result<String> {
+        if let Some(id) = &self.interrupt {
+            return Ok(id.clone());
+        }
+        let run = client.get(&format!("/v1/runs/{}", encoded(&self.run))).await?;
+        let open: Vec<&Value> =
+            run["interrupts"].as_array().into_iter().flatten().filter(|entry| self.means(entry)).collect();
+        match open[..] {
+            [entry] => Ok(entry["interruptId"].as_str().unwrap_or_default().to_owned()),
+            [] => Err(self.asks_nothing().into()),
+            _ => Err(several(&open)),
+        }
+    }
+
     /// Whether an open interrupt of the run may be the one.
     fn means(&self, entry: &Value) -> bool {
         let fits =
@@ -73,7 +88,7 @@ impl Place {
         fits(&self.node, "nodeId") && fits(&self.interrupt, "interruptId")
     }
 
-    pub(super) fn asks_nothing(&self) -> Failure {
+    pub(crate) fn asks_nothing(&self) -> Failure {
         let run = legible(&self.run);
         let what = match (&self.interrupt, &self.node) {
             (Some(id), _) => format!("{run} does not wait for {}", legible(id)),
