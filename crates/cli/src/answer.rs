@@ -1,6 +1,6 @@
 //! `abide answer`: shows what a run asks, takes an answer, checks it, and sends it exactly once.
 
-mod place;
+pub(crate) mod place;
 mod question;
 mod typed;
 
@@ -54,7 +54,8 @@ fn given(args: &AnswerArgs, question: Option<&Question>) -> anyhow::Result<Optio
     let mut read = Map::new();
     for (id, text) in answers {
         let schema = question.and_then(|question| question.schema_of(id));
-        let value = typed::read(text, schema.as_ref()).map_err(|problems| {
+        let choices = question.map(|question| question.choices_of(id)).unwrap_or_default();
+        let value = typed::choose(text, &choices, schema.as_ref()).map_err(|problems| {
             refused(&problems.iter().map(|problem| format!("{id}: {problem}")).collect::<Vec<_>>())
         })?;
         read.insert(id.clone(), value);

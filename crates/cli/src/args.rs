@@ -4,6 +4,7 @@ mod access;
 mod agent;
 mod bench;
 mod inbox;
+mod ladder;
 mod notify;
 mod webhook;
 
@@ -23,6 +24,7 @@ pub(crate) use access::{
 pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
+pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 
@@ -52,6 +54,8 @@ pub(crate) enum Verb {
     Inbox(InboxArgs),
     /// Answer what a run asks: shows it, asks, checks, and tells what was recorded
     Answer(AnswerArgs),
+    /// See what was done to reach people about a question, and what comes next
+    Ladder(LadderArgs),
     /// Tell runs that something happened elsewhere
     Event(EventArgs),
     /// Keep the secrets that workflows name, on a server

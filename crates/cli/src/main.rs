@@ -18,6 +18,7 @@ mod follow;
 mod inbox;
 mod keyring;
 mod keys;
+mod ladder;
 mod notify;
 mod output;
 mod people;
@@ -57,6 +58,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Inbox(inbox) => inbox::list(inbox).await,
         Verb::Answer(answer) => answer::answer(answer).await,
+        Verb::Ladder(ladder) => ladder::dispatch(ladder).await,
         Verb::Event(event) => event::dispatch(event).await,
         Verb::Secrets(secrets) => secrets::dispatch(secrets).await,
         Verb::Webhook(webhook) => webhook::dispatch(webhook).await,

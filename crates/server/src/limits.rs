@@ -313,3 +313,9 @@ pub const CHOICES_MAX: usize = 200;
 
 /// Events that are looked through for how an interrupt was closed. Most are closed within a few.
 pub const CLOSING_EVENTS_MAX: usize = 10_000;
+
+/// Messages about one interrupt that its ladder shows. Nobody reads more, and their list has them all.
+pub const LADDER_DELIVERIES_MAX: usize = 200;
+
+/// Attempts to come that a ladder shows.
+pub const LADDER_PLANNED_MAX: usize = 20;

@@ -31,6 +31,7 @@ mod session;
 mod sheet;
 mod sign_in;
 mod source;
+mod timeline;
 mod view;
 mod words;
 

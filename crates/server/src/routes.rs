@@ -41,6 +41,7 @@ fn everywhere() -> Vec<Operation> {
         people(),
         ladders::configuration(),
         ladders::agents(),
+        ladders::of_interrupts(),
         notices::notices(),
     ];
     families.into_iter().flatten().collect()

@@ -6,6 +6,7 @@ use super::question::Question;
 use crate::client::{Client, encoded};
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
+use crate::follow::Follower;
 use crate::inbox;
 use crate::output::{self, cell};
 
@@ -17,15 +18,15 @@ const SHOWN: usize = 20;
 
 /// Where an answer goes, as far as it is known.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Place {
-    pub(super) run: String,
+pub(crate) struct Place {
+    pub(crate) run: String,
     node: Option<String>,
-    interrupt: Option<String>,
+    pub(crate) interrupt: Option<String>,
 }
 
 impl Place {
     /// What the words on the command line mean.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         client: &Client,
         target: Option<&str>,
         node: Option<&str>,
@@ -43,7 +44,11 @@ impl Place {
     }
 
     /// Reads what is asked there. Whoever has an answer already need not be able to read it, if the place is known.
-    pub(super) async fn look(self, client: &Client, given: bool) -> anyhow::Result<(Self, Option<Question>)> {
+    pub(in crate::answer) async fn look(
+        self,
+        client: &Client,
+        given: bool,
+    ) -> anyhow::Result<(Self, Option<Question>)> {
         let blind = given && self.node.is_some();
         let run = match client.get(&format!("/v1/runs/{}", encoded(&self.run))).await {
             Ok(run) => run,
@@ -66,6 +71,38 @@ impl Place {
         }
     }
 
+    /// Which interrupt it is: the open one, or else the one that was asked last.
+    pub(crate) async fn interrupt_id(&self, client: &Client) -> anyhow::Result<String> {
+        if let Some(id) = &self.interrupt {
+            return Ok(id.clone());
+        }
+        let run = client.get(&format!("/v1/runs/{}", encoded(&self.run))).await?;
+        let open: Vec<&Value> =
+            run["interrupts"].as_array().into_iter().flatten().filter(|entry| self.means(entry)).collect();
+        match open[..] {
+            [entry] => Ok(entry["interruptId"].as_str().unwrap_or_default().to_owned()),
+            [] => self
+                .asked_last(client, run["sequence"].as_u64())
+                .await?
+                .ok_or_else(|| self.asks_nothing().into()),
+            _ => Err(several(&open)),
+        }
+    }
+
+    /// The last interrupt that was asked for, up to this event.
+    async fn asked_last(&self, client: &Client, end: Option<u64>) -> anyhow::Result<Option<String>> {
+        let (mut found, mut last) = (None, None);
+        let mut events = Follower::new(client, &self.run, None);
+        while last < end {
+            let Some(event) = events.next().await? else { break };
+            last = event["sequence"].as_u64();
+            if event["type"] == "interrupt.requested" && self.means(&event["payload"]) {
+                found = event["payload"]["interruptId"].as_str().map(str::to_owned);
+            }
+        }
+        Ok(found)
+    }
+
     /// Whether an open interrupt of the run may be the one.
     fn means(&self, entry: &Value) -> bool {
         let fits =
@@ -73,7 +110,7 @@ impl Place {
         fits(&self.node, "nodeId") && fits(&self.interrupt, "interruptId")
     }
 
-    pub(super) fn asks_nothing(&self) -> Failure {
+    pub(crate) fn asks_nothing(&self) -> Failure {
         let run = legible(&self.run);
         let what = match (&self.interrupt, &self.node) {
             (Some(id), _) => format!("{run} does not wait for {}", legible(id)),

@@ -2,7 +2,7 @@
 
 use abide_core::{Answerer, InterruptKind, Json, Refused, SchemaError, check_answer};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::draw::words::{escaped, legible};
 use crate::exit::{Exit, Failure};
@@ -43,11 +43,14 @@ impl Question {
     pub(super) fn questions(&self) -> Vec<(String, String, Option<Value>)> {
         let questions = self.data["questions"].as_array().map_or(&[][..], Vec::as_slice);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let schema = |value: &Value| Some(value.clone()).filter(|value| !value.is_null());
-        questions
-            .iter()
-            .map(|asked| (text(&asked["id"]), text(&asked["question"]), schema(&asked["schema"])))
-            .collect()
+        questions.iter().map(|asked| (text(&asked["id"]), text(&asked["question"]), schema(asked))).collect()
+    }
+
+    /// What there is to choose for one question.
+    pub(super) fn choices_of(&self, id: &str) -> Vec<Choice> {
+        let questions = self.data["questions"].as_array().map_or(&[][..], Vec::as_slice);
+        let asked = questions.iter().find(|asked| asked["id"] == id);
+        asked.map(Choice::all).unwrap_or_default()
     }
 
     /// The schema of the answer to one question.
@@ -127,18 +130,88 @@ impl Question {
             lines.extend(question.lines().map(legible));
             let hint = schema.map(|schema| format!(": {}", hint(&schema))).unwrap_or_default();
             lines.push(format!("  {}{hint}", legible(&id)));
+            lines.extend(self.choices_of(&id).iter().map(|choice| format!("    {}", choice.told())));
         }
+    }
+}
+
+/// What fits the answer to a question: its schema, or what its kind of response stands for.
+fn schema(asked: &Value) -> Option<Value> {
+    match asked["responseType"].as_str() {
+        Some("choice" | "confirm") => {
+            let values: Vec<Value> = Choice::all(asked).into_iter().map(|choice| choice.value).collect();
+            Some(json!({ "enum": values }))
+        }
+        Some("text") => Some(json!({ "type": "string", "minLength": 1 })),
+        _ => Some(asked["schema"].clone()).filter(|schema| !schema.is_null()),
+    }
+}
+
+/// Something to choose: what is sent, and what people read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Choice {
+    pub(super) value: Value,
+    pub(super) label: String,
+    description: String,
+}
+
+impl Choice {
+    /// The choices of a question that says what kind of response it wants, or whose schema names them.
+    fn all(asked: &Value) -> Vec<Self> {
+        let text = |choice: &Value, name: &str| choice[name].as_str().unwrap_or_default().to_owned();
+        let read = |choice: &Value, value: &str, label: &str| Self {
+            value: choice[value].clone(),
+            label: text(choice, label),
+            description: text(choice, "description"),
+        };
+        let listed = |list: &Value| list.as_array().cloned();
+        let given = listed(&asked["choices"])
+            .map(|all| all.iter().map(|choice| read(choice, "value", "label")).collect());
+        let named = || {
+            let ways = listed(&asked["schema"]["oneOf"])?;
+            let plain = ways.iter().all(|way| !way["const"].is_null());
+            plain.then(|| ways.iter().map(|way| read(way, "const", "title")).collect())
+        };
+        let usual = || {
+            let plain = |value: &str| Self {
+                value: Value::from(value),
+                label: value.to_owned(),
+                description: String::new(),
+            };
+            (asked["responseType"] == "confirm").then(|| ["yes", "no"].map(plain).to_vec())
+        };
+        given.or_else(named).or_else(usual).unwrap_or_default()
+    }
+
+    /// Whether this is what somebody typed: the value, or what they read.
+    pub(super) fn is(&self, typed: &str) -> bool {
+        self.value == typed || cell(&self.value) == typed || self.label.eq_ignore_ascii_case(typed)
+    }
+
+    fn told(&self) -> String {
+        let value = cell(&self.value);
+        let label = if self.label.is_empty() || self.label == value {
+            String::new()
+        } else {
+            format!("  {}", legible(&self.label))
+        };
+        let more = if self.description.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", legible(&self.description))
+        };
+        format!("{value}{label}{more}")
     }
 }
 
 /// What fits a schema, in few words.
 pub(super) fn hint(schema: &Value) -> String {
-    match schema["enum"].as_array() {
-        Some(choices) => {
-            let choices: Vec<String> = choices.iter().map(cell).collect();
-            format!("one of {}", choices.join(", "))
-        }
-        None => compact(schema),
+    let one_of = |values: Vec<String>| format!("one of {}", values.join(", "));
+    let ways = schema["oneOf"].as_array().filter(|ways| ways.iter().all(|way| !way["const"].is_null()));
+    match (schema["enum"].as_array(), ways) {
+        (Some(choices), _) => one_of(choices.iter().map(cell).collect()),
+        (None, Some(ways)) => one_of(ways.iter().map(|way| cell(&way["const"])).collect()),
+        (None, None) => compact(schema),
     }
 }
 
@@ -154,8 +227,6 @@ fn pretty(value: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn shown(entry: &Value) -> String {
@@ -186,6 +257,31 @@ mod tests {
                 { "id": "why", "question": "Why?" },
             ] },
         })));
+    }
+
+    #[test]
+    fn choices_show_what_they_mean_and_are_known_by_value_and_label() {
+        let entry = json!({
+            "kind": "clarification", "nodeId": "ask", "requestedAt": "2026-01-01T11:59:00.000Z",
+            "data": { "questions": [
+                { "id": "go", "question": "Proceed?", "responseType": "choice", "choices": [
+                    { "value": "yes", "label": "Proceed", "description": "The report is sent\u{1b}[2J" },
+                    { "value": "no", "label": "Stop here", "style": "danger" },
+                ] },
+                { "id": "sure", "question": "Sure?", "responseType": "confirm" },
+                { "id": "where", "question": "Where?",
+                  "schema": { "oneOf": [{ "const": "eu", "title": "Europe" }, { "const": "us" }] } },
+            ] },
+        });
+        insta::assert_snapshot!(shown(&entry));
+        let question = Question::read("run-1", &entry).unwrap();
+        let means = |id: &str, typed: &str| {
+            question.choices_of(id).into_iter().find(|choice| choice.is(typed)).map(|choice| choice.value)
+        };
+        assert_eq!(means("go", "yes"), Some(json!("yes")));
+        assert_eq!(means("go", "stop HERE"), Some(json!("no")));
+        assert_eq!(means("where", "europe"), Some(json!("eu")));
+        assert_eq!((means("go", "maybe"), means("sure", "no")), (None, Some(json!("no"))));
     }
 
     #[test]

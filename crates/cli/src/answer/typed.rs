@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use abide_core::{InterruptKind, Json, Schema, SchemaError};
 use serde_json::{Map, Value, json};
 
-use super::question::{Question, hint};
+use super::question::{Choice, Question, hint};
 use crate::args::json_or_text;
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
@@ -59,9 +59,10 @@ fn ask_questions(question: &Question) -> anyhow::Result<Value> {
     let mut answers = Map::new();
     for (id, text, schema) in question.questions() {
         let fits = schema.as_ref().map(|schema| format!(" ({})", hint(schema))).unwrap_or_default();
+        let choices = question.choices_of(&id);
         let prompt = format!("{}{fits} ", legible(&text));
         let answer = loop {
-            match read(&line(&prompt)?, schema.as_ref()) {
+            match choose(&line(&prompt)?, &choices, schema.as_ref()) {
                 Ok(answer) => break answer,
                 Err(problems) => complain(&problems),
             }
@@ -96,8 +97,14 @@ fn line(prompt: &str) -> anyhow::Result<String> {
     Ok(line.trim().to_owned())
 }
 
+/// The value that a text means: a choice by its value or its label, or what it is read as.
+pub(super) fn choose(text: &str, choices: &[Choice], schema: Option<&Value>) -> Result<Value, Vec<String>> {
+    let chosen = choices.iter().find(|choice| choice.is(text)).map(|choice| choice.value.clone());
+    chosen.map_or_else(|| read(text, schema), Ok)
+}
+
 /// The value that a text means: JSON if it can be read as such and fits, yes or no where that fits, or the text.
-pub(super) fn read(text: &str, schema: Option<&Value>) -> Result<Value, Vec<String>> {
+fn read(text: &str, schema: Option<&Value>) -> Result<Value, Vec<String>> {
     let first = json_or_text(text);
     let Some(schema) = schema else { return Ok(first) };
     let schema = Schema::compile(&Json::of(schema)).map_err(|problem| vec![problem])?;

@@ -5,7 +5,10 @@
 
 mod inbox;
 mod inspect;
+pub(crate) mod ladder;
 pub(crate) mod respondents;
+pub(crate) mod story;
+pub(crate) mod timeline;
 mod token;
 
 use std::sync::Arc;

@@ -65,7 +65,7 @@ async fn shown(app: &App, reader: &Reader) -> Result<Response> {
     let asked = found(app, reader).await?;
     if let Some(closing) = &asked.closing {
         let status = if is_over(reader) { StatusCode::GONE } else { StatusCode::OK };
-        return Ok(closed(app, reader, (status, false), (&asked, closing)));
+        return closed(app, reader, (status, false), (&asked, closing)).await;
     }
     check_time(reader)?;
     Ok(html::page(StatusCode::OK, &Open::of(app, reader, &asked).await?))
@@ -74,7 +74,7 @@ async fn shown(app: &App, reader: &Reader) -> Result<Response> {
 async fn given(app: &App, reader: &Reader, fields: &Fields) -> Result<Response> {
     let asked = found(app, reader).await?;
     if let (Some(closing), Some(_)) = (&asked.closing, reader.link()) {
-        return Ok(closed(app, reader, (StatusCode::CONFLICT, true), (&asked, closing)));
+        return closed(app, reader, (StatusCode::CONFLICT, true), (&asked, closing)).await;
     }
     check_time(reader)?;
     let mut page = Open::of(app, reader, &asked).await?;
@@ -92,7 +92,7 @@ async fn given(app: &App, reader: &Reader, fields: &Fields) -> Result<Response> 
     let status = refused.status();
     let now_is = found(app, reader).await?;
     if let Some(closing) = &now_is.closing {
-        return Ok(closed(app, reader, (status, true), (&now_is, closing)));
+        return closed(app, reader, (status, true), (&now_is, closing)).await;
     }
     if status.is_server_error() {
         return Err(refused.into());
@@ -127,11 +127,11 @@ fn check_time(reader: &Reader) -> crate::error::Result<()> {
 }
 
 /// The page of what is closed; `late` for those who tried to answer it.
-fn closed(
+async fn closed(
     app: &App,
     reader: &Reader,
     (status, late): (StatusCode, bool),
     closing: (&Asked, &Closing),
-) -> Response {
-    html::page(status, &Closed::of(app, reader, late, closing))
+) -> Result<Response> {
+    Ok(html::page(status, &Closed::of(app, reader, late, closing).await?))
 }

@@ -9,6 +9,7 @@ use super::form::Fields;
 use super::html::Frame;
 use super::questions::{Asks, Field};
 use super::reader::Reader;
+use super::timeline::{self, Line};
 use super::view::{Asked, Closing, Excerpt, Fact};
 use super::words;
 use crate::app::App;
@@ -22,6 +23,7 @@ pub(super) struct Open<'a> {
     reader: &'a Reader,
     asked: &'a Asked,
     facts: Vec<Fact>,
+    timeline: Vec<Line>,
     pub(super) answering: Answering,
     /// Why the reader does not get to answer, if so.
     only_looks: Option<&'static str>,
@@ -40,6 +42,7 @@ pub(super) struct Closed<'a> {
     frame: Frame,
     closing: &'a Closing,
     facts: Vec<Fact>,
+    timeline: Vec<Line>,
     /// What to say first, if somebody tried to answer it.
     late: bool,
     /// Who reads it, if all that they may know is who closed it, when and how.
@@ -55,8 +58,11 @@ impl<'a> Open<'a> {
             Some(_) if asked.is_sensitive && reader.link().is_some() => words::kind(asked.kind).to_owned(),
             _ => asked.title(),
         };
+        let is_shown = only_looks.is_none() || reader.link().is_none();
+        let timeline = if is_shown { timeline::of(app, reader.key, reader.id).await? } else { Vec::new() };
         Ok(Self {
             frame: reader.frame(app, title),
+            timeline,
             reader,
             asked,
             facts: asked.facts(app.engine().clock().now()),
@@ -186,19 +192,22 @@ fn only_looks(reader: &Reader, asked: &Asked, may_respond: bool) -> Option<&'sta
 }
 
 impl<'a> Closed<'a> {
-    pub(super) fn of(
+    pub(super) async fn of(
         app: &App,
         reader: &'a Reader,
         late: bool,
         (asked, closing): (&Asked, &'a Closing),
-    ) -> Self {
+    ) -> Result<Self> {
         let holder = reader.link().map(|_| reader.name.as_str());
-        let (title, facts) = match holder {
+        let (title, facts, timeline) = match holder {
             // A link dies with the answer, and tells no more than that.
-            Some(_) => ("This is closed".to_owned(), Vec::new()),
-            None => (asked.title(), asked.facts(app.engine().clock().now())),
+            Some(_) => ("This is closed".to_owned(), Vec::new(), Vec::new()),
+            None => {
+                let facts = asked.facts(app.engine().clock().now());
+                (asked.title(), facts, timeline::of(app, reader.key, reader.id).await?)
+            }
         };
-        Self { frame: reader.frame(app, title), closing, facts, late, holder }
+        Ok(Self { frame: reader.frame(app, title), closing, facts, timeline, late, holder })
     }
 
     /// How it ended, in a few words.

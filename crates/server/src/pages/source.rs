@@ -1,6 +1,6 @@
 //! Where pages get what they show, and where answers go.
 
-use abide_core::{Event, InterruptId, InterruptKind, Key, Millis, NodeEvent, Record, Rejection, Run, event};
+use abide_core::{InterruptId, InterruptKind, Key, Millis, Rejection, Run, event};
 use abide_engine::Error as EngineError;
 use abide_store::{InboxQuery, InterruptRow};
 
@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::limits;
+use crate::openwop::interrupts::story::Story;
 use crate::openwop::interrupts::{self, Given};
 
 /// Which part of the list is asked for.
@@ -105,48 +106,23 @@ fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis
     }
 }
 
-/// An interrupt that is closed, from the journal: a run itself does not keep who closed what. The journal is read from
-/// where it was asked for, and not without end: nearly all are closed soon after, as events go.
+/// What happened to an interrupt, from the journal: a run itself does not keep who closed what, or who was told.
+pub(super) async fn story(app: &App, key: Key, id: InterruptId) -> Result<Story> {
+    Story::read(app, key, id).await?.ok_or_else(nothing)
+}
+
+/// An interrupt that is closed.
 async fn past(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
-    let mut found = None;
-    let (mut from, mut read) = (id.sequence(), 0);
-    while read < limits::CLOSING_EVENTS_MAX {
-        let records = app.engine().events(key, from, limits::POLL_EVENTS_MAX).await?;
-        let Some(last) = records.last() else { break };
-        (from, read) = (last.sequence + 1, read + records.len());
-        found = found.or_else(|| records.first().and_then(|record| requested(key, record, id)));
-        if let (Some(closing), Some(found)) = (records.iter().find_map(|record| closed(record, id)), &found) {
-            return Ok(Asked { closing: Some(closing), ..Asked::clone(found) });
-        }
-    }
+    let story = story(app, key, id).await?;
     let unknown = Closing { outcome: "resolved".to_owned(), reason: None, by: None, at: None, value: None };
-    found.map(|found| Asked { closing: Some(unknown), ..found }).ok_or_else(nothing)
-}
-
-/// What an event asks for, if it is this.
-fn requested(key: Key, record: &Record, id: InterruptId) -> Option<Asked> {
-    match record.event() {
-        Ok(Event::Node { node, event: NodeEvent::InterruptRequested(requested) })
-            if requested.interrupt_id == id =>
-        {
-            Some(asked(key, &node, &requested, record.at))
-        }
-        _ => None,
-    }
-}
-
-/// How an event closes an interrupt, if it does.
-fn closed(record: &Record, id: InterruptId) -> Option<Closing> {
-    let Ok(Event::Node { event: NodeEvent::InterruptResolved(resolved), .. }) = record.event() else {
-        return None;
-    };
-    (resolved.interrupt_id == id).then(|| Closing {
-        outcome: resolved.outcome.name().to_owned(),
-        reason: resolved.reason,
-        by: Some(resolved.resolved_by),
-        at: Some(record.at),
-        value: resolved.resume_value.filter(|_| !resolved.sensitive),
-    })
+    let closing = story.closing().map_or(unknown, |(step, closed)| Closing {
+        outcome: closed.outcome.name().to_owned(),
+        reason: closed.reason.clone(),
+        by: Some(closed.resolved_by.clone()),
+        at: Some(step.at),
+        value: closed.resume_value.clone().filter(|_| !closed.sensitive),
+    });
+    Ok(Asked { closing: Some(closing), ..asked(key, &story.node, &story.requested, story.at) })
 }
 
 /// Answers an interrupt, as every way of answering does.

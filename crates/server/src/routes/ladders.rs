@@ -1,10 +1,26 @@
 //! What holds for questions that nobody answers: the server's own word, and that of each agent.
 
 use crate::agents_api::{AgentPage, AgentView, SetAgent, list, remove, set, show};
+use crate::openwop::interrupts::ladder::{self, LadderView};
 use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
 use crate::server_config::{self, ServerConfig};
+
+/// What was done about one question.
+pub(super) fn of_interrupts() -> Vec<Operation> {
+    vec![
+        Operation::get(
+            "/v1/runs/{runId}/interrupts/{interruptId}/ladder",
+            "showLadder",
+            "What was done about an interrupt that waits for people, and what comes.",
+            ladder::show,
+        )
+        .scope(Scope::RunsRead)
+        .answers::<LadderView>(200, "Its record, its events, and all of it as a list of moments.")
+        .refuses(&["run_not_found", "run_erased", "interrupt_not_found"]),
+    ]
+}
 
 pub(super) fn configuration() -> Vec<Operation> {
     let shown = |path, id| {

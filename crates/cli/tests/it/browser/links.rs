@@ -124,7 +124,7 @@ async fn a_link_whose_time_is_over_says_so_and_what_to_do() {
 
 #[tokio::test]
 async fn what_is_no_link_of_this_server_gets_one_page_whatever_it_is() {
-    let (site, other_site) = (site(), self::site());
+    let (site, other_site) = (site(), site());
     let (server, other) = (site.start(&["--test-clock"]), other_site.start(&["--test-clock"]));
     let (run, _) = asked(&server, "approval").await;
     let (theirs, _) = asked(&other, "approval").await;
