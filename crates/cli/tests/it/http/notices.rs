@@ -13,7 +13,7 @@ use crate::receiver::{Post, Receiver};
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// A node that asks why, under this ladder.
-fn asking(id: &str, ladder: Value) -> Value {
+fn asking(id: &str, ladder: &Value) -> Value {
     let questions = json!([{ "id": "why", "question": "Why?" }]);
     let gate = node(
         "ask",
@@ -38,7 +38,7 @@ fn hook(name: &str, url: &str) -> String {
 /// A site whose servers have these channels.
 fn site_with(settings: &str) -> Site {
     let site = Site::new();
-    site.workflow(&asking("plain", json!({}))).workflow(&asking("hourly", hourly()));
+    site.workflow(&asking("plain", &json!({}))).workflow(&asking("hourly", &hourly()));
     std::fs::write(site.path("abide.toml"), settings).unwrap();
     site
 }
@@ -133,7 +133,7 @@ async fn rungs_reach_other_channels_and_an_answer_resolves_the_incident() {
     let mut ladder = hourly();
     ladder["retry_policy"]["escalation_ladder"] =
         json!([{ "attempt": 2, "channel_hint": "slack" }, { "attempt": 3, "channel_hint": "pager" }]);
-    site.workflow(&asking("climbing", ladder));
+    site.workflow(&asking("climbing", &ladder));
     let server = start(&site, &[]);
     let run = server.start_run("climbing", json!({})).await;
     for attempt in 1..=3 {
@@ -178,8 +178,8 @@ async fn an_answer_ends_all_further_reminders() {
 async fn a_recipient_outside_the_list_is_not_told_and_the_journal_says_so() {
     let receiver = Receiver::start().await;
     let site = site_with(&format!("[notify]\nallow = ['*@example.com']\n{}", hook("hook", &receiver.url)));
-    site.workflow(&asking("outside", json!({ "notify_to": "eve@evil.example" })));
-    site.workflow(&asking("inside", json!({ "notify_to": "bob@example.com" })));
+    site.workflow(&asking("outside", &json!({ "notify_to": "eve@evil.example" })));
+    site.workflow(&asking("inside", &json!({ "notify_to": "bob@example.com" })));
     let server = start(&site, &[]);
     let outside = server.start_run("outside", json!({})).await;
     let refused = until_states(&server, &["refused"]).await;
@@ -194,7 +194,7 @@ async fn a_recipient_outside_the_list_is_not_told_and_the_journal_says_so() {
 async fn a_hint_that_names_no_channel_falls_to_the_default_and_says_so() {
     let receiver = Receiver::start().await;
     let site = site_with(&hook("hook", &receiver.url));
-    site.workflow(&asking("hinted", json!({ "channel_hint": "carrier-pigeon" })));
+    site.workflow(&asking("hinted", &json!({ "channel_hint": "carrier-pigeon" })));
     let server = start(&site, &[]);
     server.start_run("hinted", json!({})).await;
     let notices = until_states(&server, &["sent"]).await;
@@ -211,7 +211,7 @@ async fn one_recipient_gets_so_many_an_hour_and_the_rest_later() {
         "[notify]\nper-recipient = '1/h'\nallow = ['*@example.com']\n{}",
         hook("hook", &receiver.url)
     ));
-    site.workflow(&asking("named", json!({ "notify_to": "bob@example.com" })));
+    site.workflow(&asking("named", &json!({ "notify_to": "bob@example.com" })));
     let server = start(&site, &[]);
     server.start_run("named", json!({})).await;
     until_states(&server, &["sent"]).await;

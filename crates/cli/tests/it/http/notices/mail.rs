@@ -52,7 +52,7 @@ async fn each_member_of_a_group_gets_mail_with_a_link_of_their_own_and_hears_of_
         mails.port
     );
     let site = site_with(&settings);
-    site.workflow(&asking("grouped", json!({ "notify_to": "group:finance" })));
+    site.workflow(&asking("grouped", &json!({ "notify_to": "group:finance" })));
     let server = start(&site, &[]);
     for (name, body) in [
         ("ada", json!({ "groups": ["finance"], "addresses": { "email": "ada@example.com" } })),

@@ -58,7 +58,7 @@ async fn where_there_is_no_channel_it_is_seen_that_nobody_was_told() {
 async fn addresses_go_to_those_who_may_look_at_the_directory_and_messages_to_nobody_elses_tenant() {
     let receiver = Receiver::start().await;
     let site = site_with(&format!("[notify]\nallow = ['*@example.com']\n{}", hook("hook", &receiver.url)));
-    site.workflow(&asking("told", json!({ "notify_to": "bob@example.com" })));
+    site.workflow(&asking("told", &json!({ "notify_to": "bob@example.com" })));
     let clerk = site.key("default").scopes("webhooks:manage").make();
     let reader = site.key("default").scopes("webhooks:manage,people:read").make();
     let stranger = site.new_key("elsewhere");
