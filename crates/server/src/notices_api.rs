@@ -188,7 +188,7 @@ pub(crate) async fn resend(
         NoticeState::Dead => "what it is about is closed; there is nothing to tell any more".to_owned(),
         state => format!("it is {}; only what was given up is sent again", state.name()),
     };
-    Err(ApiError::new("notice_not_dead", message).with("state", row.state.name()))
+    Err(ApiError::new("notice_not_dead", message))
 }
 
 /// The channels of the server.
