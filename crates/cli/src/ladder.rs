@@ -30,7 +30,12 @@ fn explained(ladder: &Value, now: Timestamp) -> String {
     let question = asked["question"].as_str().unwrap_or_default().lines().next().unwrap_or_default();
     let mut lines = vec![
         cell(&Value::from(question)),
-        format!("  {} of {}, node {}", cell(&ladder["interruptId"]), cell(&ladder["runId"]), cell(&ladder["nodeId"])),
+        format!(
+            "  {} of {}, node {}",
+            cell(&ladder["interruptId"]),
+            cell(&ladder["runId"]),
+            cell(&ladder["nodeId"])
+        ),
         format!("  {}", stands(ladder, now)),
     ];
     lines.extend(policy(asked).map(|policy| format!("  {policy}")));

@@ -21,9 +21,6 @@ const BY_LADDER: &str = "system:ladder";
 /// Why an interrupt was closed at the end of its ladder.
 const EXPIRED: &str = "expired";
 
-/// The key of what is taken for the answer.
-const FALLBACK_VALUE: &str = "fallback_value";
-
 /// What a decision does.
 impl Run {
     /// The ladder of a question that a node is about to ask.
@@ -47,7 +44,7 @@ impl Run {
         if let Some(given) = ladder.fallback_value.take() {
             let Work::Gate(gate) = &node.work else { return Ok(None) };
             let value = resume_value(gate.form, &given);
-            check_fallback(ask, &value).map_err(|message| unfit_ladder(FALLBACK_VALUE, &message))?;
+            check_fallback(ask, &value).map_err(|message| unfit_ladder("fallback_value", &message))?;
             ladder.fallback_value = Some(value);
         }
         Ok(Some(ladder))
@@ -185,7 +182,7 @@ impl LadderCall {
     pub(crate) fn check_for(&self, ask: &Ask, form: Form) -> Result<(), Unfit> {
         if let Some(given) = &self.fallback_value {
             check_fallback(ask, &resume_value(form, given))
-                .map_err(|message| Unfit { key: FALLBACK_VALUE, message })?;
+                .map_err(|message| Unfit { key: "fallback_value", message })?;
         }
         // The time between attempts may come from above.
         match cascade(None, None, Some(self), ask.timeout_ms) {

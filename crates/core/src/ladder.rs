@@ -237,6 +237,14 @@ impl Ladder {
         LadderTarget { channel_hint, notify_to }
     }
 
+    /// About how many bytes of it are kept.
+    pub(crate) fn bytes(&self) -> usize {
+        let rungs = self.escalation_ladder.iter();
+        let rungs =
+            rungs.map(|rung| rung.channel_hint.len() + rung.notify_to.as_ref().map_or(0, String::len));
+        rungs.sum::<usize>() + self.fallback_value.as_ref().map_or(0, |value| value.text().len())
+    }
+
     fn after(&self, asked: Millis, intervals: u32) -> Option<Millis> {
         let interval = Millis::from(self.interval_seconds?) * 1_000;
         Some(asked.saturating_add(interval.saturating_mul(Millis::from(intervals))))

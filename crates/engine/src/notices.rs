@@ -206,7 +206,9 @@ impl Desk {
             if self.lines.is_under_way(line, row.id) {
                 continue;
             }
+            // Whom a channel tells by itself is nobody who could be flooded.
             if row.follow.is_none()
+                && !row.recipient.is_empty()
                 && let Some((due, reason)) = allowed.put_off(&self.shell, &self.lines, &row).await?
             {
                 let how = HowEnded::PutOff { due, reason };

@@ -259,9 +259,15 @@ impl Plan {
         let config = &self.config;
         let read =
             self.read("secret", &config.secret, config.secret_file.as_deref(), config.secret_env.as_deref())?;
-        read.ok_or_else(|| {
+        let secret = read.ok_or_else(|| {
             self.wrong("secret", "it is missing; give one, which receivers check signatures with")
-        })
+        })?;
+        if secret.reveal().len() < limits::SIGNING_SECRET_CHARS_MIN {
+            let why =
+                format!("it is too short; give {} characters or more", limits::SIGNING_SECRET_CHARS_MIN);
+            return Err(self.wrong("secret", why));
+        }
+        Ok(secret)
     }
 
     fn routing_key(&self) -> Result<Secret, ConfigError> {

@@ -26,6 +26,9 @@ pub const ADDRESS_CHARS_MAX: usize = 254;
 /// Recipients that a channel has by itself.
 pub const DEFAULT_RECIPIENTS_MAX: usize = 50;
 
+/// Characters of a secret that signs, at least: as many as webhooks for events have. A short one could be guessed.
+pub const SIGNING_SECRET_CHARS_MIN: usize = 16;
+
 /// Bytes of a file that holds a secret. A longer one is another file.
 pub const SECRET_FILE_BYTES_MAX: u64 = 64 << 10;
 

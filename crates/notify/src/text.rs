@@ -50,7 +50,7 @@ mod tests {
     fn what_is_cut_says_so_and_keeps_to_the_limit() {
         assert_eq!(clip("größer", 6), "größer");
         assert_eq!(clip("größer", 5), "größ…");
-        assert_eq!(clip("größer", 0), "…".repeat(1));
+        assert_eq!(clip("größer", 0), "…");
     }
 
     #[test]

@@ -24,9 +24,6 @@ use crate::page::PageQuery;
 use crate::path_name::PathName;
 use crate::{retry_policy, shape, time};
 
-/// The field of the policy.
-const POLICY: &str = "default_human_retry_policy";
-
 /// What is to be known about an agent. It replaces what was known.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -160,11 +157,11 @@ fn check_name(name: &str) -> Result<()> {
 fn read(given: &RawJson) -> Result<HumanRetryPolicy> {
     HumanRetryPolicy::read(given).map_err(|problems| {
         let in_body = |problem: Problem| match problem.place.as_str() {
-            "retry_policy" => Problem { place: POLICY.to_owned(), ..problem },
-            place => Problem { place: format!("{POLICY}.{place}"), ..problem },
+            "retry_policy" => Problem { place: "default_human_retry_policy".to_owned(), ..problem },
+            place => Problem { place: format!("default_human_retry_policy.{place}"), ..problem },
         };
         let problems: Vec<Problem> = problems.into_iter().map(in_body).collect();
-        let field = problems.first().map_or(POLICY, |first| &first.place);
+        let field = problems.first().map_or("default_human_retry_policy", |first| &first.place);
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
         ApiError::invalid(field, told.join("; ")).with("problems", json!(shown(&problems)))
     })

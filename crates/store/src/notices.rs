@@ -44,8 +44,8 @@ pub trait Notices: Send + Sync {
         since: Millis,
     ) -> Answer<'_, (u64, Option<Millis>)>;
 
-    /// Durably writes down how tries ended: all of them or none. Messages count towards their recipient's limit for
-    /// `counted`, if there is one.
+    /// Durably writes down how tries ended: all of them or none. Messages count towards the limit of a recipient that is
+    /// named for `counted`, if there is a limit.
     fn settle(&self, ends: Vec<NoticeEnd>, counted: Option<Millis>) -> Answer<'_, ()>;
 
     /// Lists a tenant's messages, those of the newest runs first. Rows that can't be read are left out and logged.

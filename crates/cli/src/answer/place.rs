@@ -43,7 +43,11 @@ impl Place {
     }
 
     /// Reads what is asked there. Whoever has an answer already need not be able to read it, if the place is known.
-    pub(in crate::answer) async fn look(self, client: &Client, given: bool) -> anyhow::Result<(Self, Option<Question>)> {
+    pub(in crate::answer) async fn look(
+        self,
+        client: &Client,
+        given: bool,
+    ) -> anyhow::Result<(Self, Option<Question>)> {
         let blind = given && self.node.is_some();
         let run = match client.get(&format!("/v1/runs/{}", encoded(&self.run))).await {
             Ok(run) => run,

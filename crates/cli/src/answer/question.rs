@@ -195,8 +195,11 @@ impl Choice {
         } else {
             format!("  {}", legible(&self.label))
         };
-        let more =
-            if self.description.is_empty() { String::new() } else { format!(": {}", legible(&self.description)) };
+        let more = if self.description.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", legible(&self.description))
+        };
         format!("{value}{label}{more}")
     }
 }

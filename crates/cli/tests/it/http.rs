@@ -19,6 +19,7 @@ mod keys;
 mod ladders;
 mod list;
 mod mask;
+mod notices;
 mod oidc;
 mod outgoing;
 mod pause;

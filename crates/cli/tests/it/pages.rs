@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-use crate::support::{Server, Site, python_home};
+use crate::support::{PATIENCE, Server, Site, python_home};
 
 /// Rewrite the pages instead of checking them.
 const REGENERATE: &str = "ABIDE_REGENERATE";
@@ -179,9 +179,23 @@ impl Reader {
             .collect()
     }
 
+    /// Waits until everybody who is to be told by now has been told.
+    async fn settle_messages(&self) {
+        let began = std::time::Instant::now();
+        let (_, clock) = self.server.get("/v1/dev/clock").await;
+        let pending = "SELECT (SELECT count(*) FROM notices) + (SELECT count(*) FROM notice_deliveries WHERE due <= ?1)";
+        let database = self.site.database();
+        while database.query_row(pending, [clock["nowMs"].as_i64()], |row| row.get::<_, i64>(0)).unwrap() > 0
+        {
+            assert!(began.elapsed() < PATIENCE, "somebody is not told");
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// What a command prints.
     async fn run(&mut self, command: &str) -> String {
         self.server.settle().await;
+        self.settle_messages().await;
         if let Some(ms) = command.strip_prefix("later ") {
             self.server.advance(ms.parse().unwrap()).await;
             return String::new();
@@ -283,6 +297,7 @@ struct Told {
     interrupt: Regex,
     key: Regex,
     time: Regex,
+    minute: Regex,
     cut: Regex,
 }
 
@@ -295,7 +310,8 @@ impl Told {
         let cut = Regex::new("(20[0-9]{2}-|run-[0-9a-f]{2})[-0-9a-fT:.]*…").unwrap();
         // A key's id stands alone or behind `abk_`; what ends a run's id stands behind a dash.
         let key = Regex::new(r#"(^|[\s"_])([0-9a-f]{12})\b"#).unwrap();
-        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, interrupt, key, time, cut }
+        let minute = Regex::new(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC").unwrap();
+        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, interrupt, key, time, minute, cut }
     }
 
     /// The text as it would have been on the day of the pages.
@@ -310,7 +326,7 @@ impl Told {
             format!("run-019b8d36-7c80-7000-8000-{:012}", at + 1)
         });
         self.runs = runs;
-        let named = self.interrupt.replace_all(&named, format!("int-$1{}", "7f".repeat(12)));
+        let named = self.interrupt.replace_all(&named, format!("int-${{1}}{}", "7f".repeat(12)));
         let mut keys = std::mem::take(&mut self.keys);
         let named = self.key.replace_all(&named, |found: &Captures<'_>| {
             let at = keys.iter().position(|key| *key == found[2]).unwrap_or_else(|| {
@@ -325,6 +341,13 @@ impl Told {
             let at: Timestamp = found[0].parse().unwrap();
             let moved = at.as_millisecond() - self.began_ms + dawn.as_millisecond();
             Timestamp::from_millisecond(moved).unwrap().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+        });
+        // Messages to people have no seconds, so the minute may have begun before or after the page did.
+        let began = dawn.as_millisecond() - self.began_ms;
+        let told = self.minute.replace_all(&told, |found: &Captures<'_>| {
+            let at: Timestamp = found[0].replace(' ', "T").replace("TUTC", ":00Z").parse().unwrap();
+            let moved = Timestamp::from_millisecond(at.as_millisecond() + began + 59_999).unwrap();
+            moved.strftime("%Y-%m-%d %H:%M UTC").to_string()
         });
         told.into_owned()
     }

@@ -195,15 +195,15 @@ impl<'a> NodeContext<'a> {
             check_same(&ask, &key, first.kind, first.resume_schema.as_ref())?;
             return Err(Stop::Suspended);
         }
-        self.check_room(&ask)?;
         let ladder = self.run.ladder_of(self.node, &ask, &self.defaults).map_err(Stop::Failed)?;
+        self.check_room(&ask, ladder.as_ref())?;
         let ladder = ladder.map(Box::new);
         self.wanted.insert(key.clone(), Call::Ask { ask, key, keyless, call: self.calls, ladder });
         Err(Stop::Suspended)
     }
 
     /// Whether this may be asked now, and may be kept.
-    fn check_room(&self, ask: &Ask) -> Result<(), Stop> {
+    fn check_room(&self, ask: &Ask, ladder: Option<&Ladder>) -> Result<(), Stop> {
         let fail = |failure: Failure| Err(Stop::Failed(failure));
         if let Some(unbuilt) = ask.unbuilt() {
             return fail(Failure::new("capability_required", unbuilt.message));
@@ -211,7 +211,7 @@ impl<'a> NodeContext<'a> {
         let state = &self.run.state;
         let wanted = || {
             self.wanted.values().filter_map(|call| match call {
-                Call::Ask { ask, key, .. } => Some((ask, key)),
+                Call::Ask { ask, key, ladder, .. } => Some((ask, key, ladder.as_deref())),
                 Call::Join(_) => None,
             })
         };
@@ -227,15 +227,17 @@ impl<'a> NodeContext<'a> {
         let answered = state.answers.iter().map(|(key, answered)| {
             key.len() + size(answered.value.as_ref()) + size(answered.resume_schema.as_ref())
         });
-        let asked =
-            |key: &str, data: &Json, schema: Option<&Json>| key.len() + data.text().len() + size(schema);
+        let asked = |key: &str, data: &Json, schema: Option<&Json>, ladder: Option<&Ladder>| {
+            key.len() + data.text().len() + size(schema) + ladder.map_or(0, Ladder::bytes)
+        };
         let open = state.open.values().map(|open| {
-            let requested = &open.requested;
-            asked(&requested.key, &requested.data, requested.resume_schema.as_ref())
+            let InterruptRequested { key, data, resume_schema, ladder, .. } = &open.requested;
+            asked(key, data, resume_schema.as_ref(), ladder.as_ref())
         });
-        let now = wanted().map(|(ask, key)| asked(key, &ask.data, ask.resume_schema.as_ref()));
-        let bytes: usize =
-            answered.chain(open).chain(now).sum::<usize>() + asked("", &ask.data, ask.resume_schema.as_ref());
+        let now =
+            wanted().map(|(ask, key, ladder)| asked(key, &ask.data, ask.resume_schema.as_ref(), ladder));
+        let bytes: usize = answered.chain(open).chain(now).sum::<usize>()
+            + asked("", &ask.data, ask.resume_schema.as_ref(), ladder);
         if bytes > limits::INTERRUPTS_BYTES_MAX {
             let most = limits::INTERRUPTS_BYTES_MAX;
             let message =

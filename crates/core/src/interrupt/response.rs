@@ -106,18 +106,18 @@ pub(super) fn schema(question: &JsonMap) -> Option<Json> {
     let choices = || {
         let list: Vec<JsonMap> = question.get("choices")?.parse().ok()?;
         let values: Vec<Json> = list.iter().filter_map(|choice| choice.get("value").cloned()).collect();
-        Some(one_of(values))
+        Some(one_of(&values))
     };
     match ResponseType::by_name(&name)? {
         ResponseType::Choice => choices(),
         ResponseType::Confirm => {
-            Some(choices().unwrap_or_else(|| one_of(vec![Json::of("yes"), Json::of("no")])))
+            Some(choices().unwrap_or_else(|| one_of(&[Json::of("yes"), Json::of("no")])))
         }
         ResponseType::Text => Some(Json::of(&serde_json::json!({ "type": "string", "minLength": 1 }))),
         ResponseType::Form => None,
     }
 }
 
-fn one_of(values: Vec<Json>) -> Json {
-    Json::of(&JsonMap::from([("enum".to_owned(), Json::of(&values))]))
+fn one_of(values: &[Json]) -> Json {
+    Json::of(&JsonMap::from([("enum".to_owned(), Json::of(values))]))
 }

@@ -1,6 +1,6 @@
 //! Attempts: when each is made, who is told, and what ends them.
 
-use abide_core::{InterruptId, Lifecycle, Rejection, Status};
+use abide_core::{InterruptId, Lifecycle, NodePhase, Rejection, Status};
 use story::{BEGIN, hours};
 
 use super::*;
@@ -35,6 +35,29 @@ fn the_first_attempt_is_made_at_once() {
     });
     let told = told.expect("people are told");
     assert_eq!((told.id, told.attempt, told.at), (id, 1, BEGIN));
+}
+
+#[test]
+fn the_timeline_of_the_protocol_happens_as_it_is_told() {
+    let gate = question("review").setting("ladder", json!({ "retry_policy": example() }));
+    let flow = workflow([noop("fetch"), gate, noop("report")]).flow("fetch > review > report");
+    let story = Story::of(&flow).start().stands(Status::WaitingInput);
+    let id = story.asked();
+    let story = story.node_is("report", NodePhase::Pending);
+    let story =
+        story.at(secs(3600)).climb(id).expect(["interrupt.renotified review", "interrupt.escalated review"]);
+    assert_eq!(story.all("interrupt.renotified")[0]["channelHint"], "email");
+    let story = story.node_is("report", NodePhase::Pending);
+    let story = story.at(secs(5400)).answer_to(id, &well(), "operator").expect([
+        "clarification.resolved review",
+        "interrupt.resolved review",
+        "node.resumed review",
+        "node.completed review",
+        "node.started report",
+        "node.completed report",
+        "run.completed",
+    ]);
+    assert_eq!((story.notified(), story.run().timers().len()), (vec![1, 2], 0));
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn ladder(platform: Option<&Value>, agent: Option<&Value>, call: Option<&Value>)
     asked_under(platform, agent, call).ladder()
 }
 
-fn retry(policy: Value) -> Value {
+fn retry(policy: &Value) -> Value {
     json!({ "retry_policy": policy })
 }
 
@@ -36,7 +36,7 @@ fn the_question_overrides_its_agent_and_the_agent_the_operator() {
         json!({ "max_attempts": 3, "interval_seconds": 3600, "final_fallback_policy": "fail" }),
         json!({ "max_attempts": 2, "interval_seconds": 1800 }),
     );
-    let call = retry(json!({ "max_attempts": 1, "interval_seconds": 300 }));
+    let call = retry(&json!({ "max_attempts": 1, "interval_seconds": 300 }));
     for (levels, times, level) in [
         ((Some(&platform), Some(&agent), Some(&call)), [1, 300], "call"),
         ((Some(&platform), Some(&agent), None), [2, 1800], "agent"),
@@ -57,7 +57,7 @@ fn each_field_is_inherited_by_itself() {
         "escalation_ladder": [{ "attempt": 2, "channel_hint": "email" }],
     });
     let agent = json!({ "interval_seconds": 1800 });
-    let call = retry(json!({ "max_attempts": 2 }));
+    let call = retry(&json!({ "max_attempts": 2 }));
     let kept = ladder(Some(&platform), Some(&agent), Some(&call));
     assert_eq!(fields(&kept, TIMES), [json!(2), json!(1800)]);
     assert_eq!(kept["escalation_ladder"][0]["channel_hint"], "email");
@@ -92,12 +92,12 @@ fn a_question_has_no_ladder_if_nobody_says_anything_and_nobody_is_told() {
 fn what_is_given_counts_although_it_equals_a_default() {
     let platform = json!({ "max_attempts": 5, "interval_seconds": 60, "final_fallback_policy": "fail",
         "escalation_ladder": [{ "attempt": 2, "channel_hint": "email" }] });
-    let call = retry(json!({ "max_attempts": 1, "strategy": "fixed", "escalation_ladder": [] }));
+    let call = retry(&json!({ "max_attempts": 1, "strategy": "fixed", "escalation_ladder": [] }));
     let kept = ladder(Some(&platform), None, Some(&call));
     assert_eq!((&kept["max_attempts"], kept.get("escalation_ladder")), (&json!(1), None));
     let given = fields(&kept["levels"], ["max_attempts", "strategy", "escalation_ladder"]);
     assert_eq!(given, ["call", "call", "call"].map(|level| json!(level)));
-    let null = retry(json!({ "max_attempts": null }));
+    let null = retry(&json!({ "max_attempts": null }));
     assert_eq!(ladder(Some(&platform), None, Some(&null))["max_attempts"], 5, "null is not given");
 }
 
@@ -107,7 +107,7 @@ fn a_list_of_rungs_replaces_the_inherited_one_whole() {
         { "attempt": 2, "channel_hint": "email" },
         { "attempt": 3, "channel_hint": "pager" },
     ]});
-    let call = retry(json!({ "escalation_ladder": [{ "attempt": 3, "channel_hint": "phone" }] }));
+    let call = retry(&json!({ "escalation_ladder": [{ "attempt": 3, "channel_hint": "phone" }] }));
     let story = asked_under(None, Some(&agent), Some(&call));
     let id = story.asked();
     let story = story.at(secs(60)).climb(id).expect(["interrupt.renotified gate"]);
@@ -122,7 +122,7 @@ fn an_inherited_rung_beyond_the_last_attempt_is_inert() {
         { "attempt": 2, "channel_hint": "email" },
         { "attempt": 3, "channel_hint": "pager", "notify_to": "boss" },
     ]});
-    let call = retry(json!({ "max_attempts": 2 }));
+    let call = retry(&json!({ "max_attempts": 2 }));
     let story = asked_under(Some(&platform), None, Some(&call));
     let id = story.asked();
     let story = story.at(secs(60)).climb(id).at(secs(120)).climb(id);
@@ -159,7 +159,7 @@ fn without_an_interval_the_window_is_the_interval() {
 
 #[test]
 fn several_attempts_without_any_time_between_them_are_refused() {
-    let call = retry(json!({ "max_attempts": 3 }));
+    let call = retry(&json!({ "max_attempts": 3 }));
     let story = asked_under(None, None, Some(&call));
     let error = story.run().error().expect("it failed");
     assert_eq!((error.code.as_str(), story.count("interrupt.requested")), ("invalid_ladder", 0));

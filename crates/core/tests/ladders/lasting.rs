@@ -298,6 +298,32 @@ mod beside {
     }
 }
 
+mod bounds {
+    use super::*;
+
+    #[test]
+    fn what_a_ladder_keeps_counts_for_what_a_run_may_keep() {
+        // One value in the definition would be in the snapshot of the run as often as it asks.
+        let kib = |count: usize| "x".repeat(count * 1024);
+        let ask = json!({ "kind": "custom", "data": { "customKind": "any" } });
+        let asking = |asks: usize, ladder: &Value| {
+            let gate = of_kind("gate", "core.interrupt").config("interrupts", json!(vec![ask.clone(); asks]));
+            Story::of(&gated(gate.setting("ladder", ladder.clone()))).start()
+        };
+        let value = json!({ "fallback_policy": "complete_with_fallback", "fallback_value": kib(900) });
+        assert_eq!(asking(9, &value).run().interrupts().count(), 9);
+        let story = asking(10, &value);
+        assert_eq!(story.run().error().expect("it failed").code, "interrupt_limit");
+        assert_eq!(story.count("interrupt.requested"), 0);
+        let rung =
+            |attempt: u32| json!({ "attempt": attempt, "channel_hint": "x", "notify_to": "y".repeat(256) });
+        let rungs: Vec<Value> = (1..=100).map(rung).collect();
+        let rungs = json!({ "timeout_seconds": 9, "retry_policy": { "escalation_ladder": rungs } });
+        assert_eq!(asking(300, &rungs).run().interrupts().count(), 300);
+        assert_eq!(asking(400, &rungs).run().error().expect("it failed").code, "interrupt_limit");
+    }
+}
+
 mod refusing {
     use super::*;
 

@@ -22,7 +22,7 @@ fn refused(ladder: Value) -> BTreeMap<String, String> {
 }
 
 #[track_caller]
-fn rungs(entries: Value) -> Vec<String> {
+fn rungs(entries: &Value) -> Vec<String> {
     wrong(&json!({ "max_attempts": 3, "escalation_ladder": entries }))
 }
 
@@ -95,22 +95,22 @@ fn the_final_fallback_is_one_of_three() {
 fn a_rung_has_an_attempt_and_a_channel() {
     let first = |rest: &str| vec![format!("escalation_ladder.0{rest}")];
     for bad in [json!(0), json!(-1), json!("2"), json!(1.5), json!(null), json!(101)] {
-        let told = rungs(json!([{ "attempt": bad, "channel_hint": "email" }]));
+        let told = rungs(&json!([{ "attempt": bad, "channel_hint": "email" }]));
         assert_eq!(told, first(".attempt"), "{bad}");
     }
-    assert_eq!(rungs(json!([{ "channel_hint": "email" }])), first(""));
+    assert_eq!(rungs(&json!([{ "channel_hint": "email" }])), first(""));
     for bad in [json!(null), json!(""), json!("x".repeat(65)), json!("a\u{7}b")] {
-        let told = rungs(json!([{ "attempt": 2, "channel_hint": bad }]));
+        let told = rungs(&json!([{ "attempt": 2, "channel_hint": bad }]));
         assert!(told.iter().all(|place| place == "escalation_ladder.0.channel_hint"), "{told:?}");
         assert!(!told.is_empty(), "{bad}");
     }
     for bad in [json!(7), json!("x".repeat(257)), json!("a\nb")] {
-        let told = rungs(json!([{ "attempt": 2, "channel_hint": "email", "notify_to": bad }]));
+        let told = rungs(&json!([{ "attempt": 2, "channel_hint": "email", "notify_to": bad }]));
         assert_eq!(told, first(".notify_to"), "{bad}");
     }
-    assert_eq!(rungs(json!([7])), first(""));
-    assert_eq!(rungs(json!({})), ["escalation_ladder"]);
-    assert_eq!(rungs(json!("none")), ["escalation_ladder"]);
+    assert_eq!(rungs(&json!([7])), first(""));
+    assert_eq!(rungs(&json!({})), ["escalation_ladder"]);
+    assert_eq!(rungs(&json!("none")), ["escalation_ladder"]);
     let many: Vec<Value> = (1..=101).map(|at| json!({ "attempt": at, "channel_hint": "x" })).collect();
     assert_eq!(wrong(&json!({ "escalation_ladder": many })), ["escalation_ladder"]);
 }
@@ -139,7 +139,7 @@ fn two_rungs_of_one_level_for_one_attempt_are_refused_by_name() {
         { "attempt": 3, "channel_hint": "email" },
         { "attempt": 2, "channel_hint": "slack" },
     ]);
-    assert_eq!(rungs(twice.clone()), ["escalation_ladder.2.attempt"]);
+    assert_eq!(rungs(&twice), ["escalation_ladder.2.attempt"]);
     let told = refused(json!({ "retry_policy": { "interval_seconds": 60, "escalation_ladder": twice } }));
     assert!(told["retry_policy.escalation_ladder.2.attempt"].contains("attempt 2 already"), "{told:?}");
 }
@@ -147,7 +147,7 @@ fn two_rungs_of_one_level_for_one_attempt_are_refused_by_name() {
 #[test]
 fn a_rung_beyond_the_attempts_of_its_own_level_is_refused() {
     let beyond = json!([{ "attempt": 3, "channel_hint": "a" }, { "attempt": 4, "channel_hint": "b" }]);
-    assert_eq!(rungs(beyond.clone()), ["escalation_ladder.1.attempt"]);
+    assert_eq!(rungs(&beyond), ["escalation_ladder.1.attempt"]);
     let ladder = json!({ "retry_policy": {
         "max_attempts": 3, "interval_seconds": 60, "escalation_ladder": beyond,
     }});
@@ -171,7 +171,7 @@ fn keys_that_nobody_knows_are_refused() {
     assert_eq!(wrong(&json!({ "intervall": 60 })), ["intervall"]);
     assert_eq!(wrong(&json!({ "fallback_value": 1 })), ["fallback_value"], "that is of the question");
     let rung = json!([{ "attempt": 2, "channel_hint": "email", "notify": "bob" }]);
-    assert_eq!(rungs(rung), ["escalation_ladder.0.notify"]);
+    assert_eq!(rungs(&rung), ["escalation_ladder.0.notify"]);
     assert!(refused(json!({ "timeout": 60 })).contains_key("timeout"));
     let below = refused(json!({ "retry_policy": { "intervall": 60 } }));
     assert_eq!(below.keys().collect::<Vec<_>>(), ["retry_policy.intervall"]);

@@ -274,17 +274,21 @@ async fn a_message_that_is_refused_is_given_up_and_can_be_sent_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recipient_who_got_enough_gets_the_rest_later() {
     let (dir, peer) = (tempfile::tempdir().unwrap(), fine().await);
-    let notify = NotifyConfig { per_recipient: Some("2/h".to_owned()), ..NotifyConfig::default() };
+    let notify = NotifyConfig {
+        per_recipient: Some("2/h".to_owned()),
+        allow: vec!["*@example.com".to_owned()],
+        ..NotifyConfig::default()
+    };
     let told = channels_with(notify, vec![("hook", webhook(peer.url("/")))]);
     let desk = Desk::open(dir.path(), &told).await;
     let sent = |count| move |rows: &[NoticeDelivery]| states(rows, NoticeState::Sent) == count;
     for count in 1..=2 {
-        start(&desk.engine, &question(&json!({}))).await;
+        start(&desk.engine, &question(&json!({ "notify_to": "bob@example.com" }))).await;
         desk.until("the first two", sent(count)).await;
         desk.clock.advance(1_000).await.unwrap();
     }
     for _ in 0..3 {
-        start(&desk.engine, &question(&json!({}))).await;
+        start(&desk.engine, &question(&json!({ "notify_to": "bob@example.com" }))).await;
     }
     let put_off = |rows: &[NoticeDelivery]| {
         rows.iter().filter(|row| row.due.is_some_and(|due| due >= START + HOUR)).count() == 3
@@ -296,14 +300,18 @@ async fn a_recipient_who_got_enough_gets_the_rest_later() {
     // It is counted on disk, so another server keeps to it.
     let desk = Desk::open(dir.path(), &told).await;
     desk.clock.advance(HOUR - 3_000).await.unwrap();
-    start(&desk.engine, &question(&json!({}))).await;
+    start(&desk.engine, &question(&json!({ "notify_to": "bob@example.com" }))).await;
     desk.until("four that wait", |rows| {
         states(rows, NoticeState::Waiting) == 4 && put_off_until(rows, START + HOUR)
     })
     .await;
     assert_eq!(peer.heard().len(), 2, "nobody got a third");
+    for _ in 0..3 {
+        start(&desk.engine, &question(&json!({ "channel_hint": "hook" }))).await;
+    }
+    desk.until("those for nobody in particular", sent(5)).await;
     within("all of them", async {
-        while states(&desk.messages().await, NoticeState::Sent) < 6 {
+        while states(&desk.messages().await, NoticeState::Sent) < 9 {
             desk.clock.advance(HOUR).await.unwrap();
         }
     })

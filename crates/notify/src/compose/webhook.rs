@@ -104,7 +104,7 @@ fn body(message: &Redacted) -> Body<'_> {
         kind: kind(&message.purpose),
         at: rfc3339(message.at),
         title: one_line(&message.title, TITLE_CHARS_MAX),
-        text: format!("{}. {}", headline(message), lead(message)),
+        text: sentences(&headline(message), &lead(message)),
         interrupt: interrupt(message),
         attempt,
         max_attempts,
@@ -118,6 +118,11 @@ fn body(message: &Redacted) -> Body<'_> {
         recipient: person(&message.recipient),
         mentions: message.mentions.iter().map(person).collect(),
     }
+}
+
+fn sentences(first: &str, second: &str) -> String {
+    let gap = if first.ends_with(['.', '?', '!', '…']) { " " } else { ". " };
+    format!("{first}{gap}{second}")
 }
 
 fn kind(purpose: &Purpose) -> &'static str {

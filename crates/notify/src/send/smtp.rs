@@ -42,10 +42,6 @@ fn refused(error: &SmtpError, server: &str) -> Failure {
     if error.is_timeout() {
         return Failure::passing(format!("{server} did not answer in time; check that it runs"));
     }
-    if error.is_tls() {
-        return Failure::passing(format!(
-            "the connection to {server} can't be encrypted: {said}; check its certificate"
-        ));
-    }
-    Failure::passing(format!("{server} can't be reached: {said}; check host, port and the network"))
+    let what = "check host, port, the server's certificate and the network";
+    Failure::passing(format!("{server} can't be reached: {said}; {what}"))
 }

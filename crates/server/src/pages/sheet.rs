@@ -59,8 +59,7 @@ impl<'a> Open<'a> {
             _ => asked.title(),
         };
         let is_shown = only_looks.is_none() || reader.link().is_none();
-        let timeline =
-            if is_shown { timeline::of(app, reader.key, reader.id).await? } else { Vec::new() };
+        let timeline = if is_shown { timeline::of(app, reader.key, reader.id).await? } else { Vec::new() };
         Ok(Self {
             frame: reader.frame(app, title),
             timeline,

@@ -42,7 +42,8 @@ async fn name_of(app: &App, key: Key, to: String) -> Result<String> {
         return Ok(to);
     }
     let known = app.engine().store().person(key.tenant, to).await?;
-    let name = known.map(|person| person.display_name.unwrap_or_else(|| "somebody in the directory".to_owned()));
+    let name =
+        known.map(|person| person.display_name.unwrap_or_else(|| "somebody in the directory".to_owned()));
     Ok(name.unwrap_or_else(|| "an address".to_owned()))
 }
 

@@ -288,7 +288,7 @@ fn count(
     update(transaction, &old, tenant, id, &[&at.saturating_sub(counted)])?;
     let new = format!(
         "INSERT INTO notice_counts (tenant, channel, recipient, at, sent) \
-         SELECT d.tenant, d.channel, d.recipient, ?6, 1 FROM notice_deliveries d WHERE {AT} \
+         SELECT d.tenant, d.channel, d.recipient, ?6, 1 FROM notice_deliveries d WHERE {AT} AND d.recipient <> '' \
          ON CONFLICT (tenant, channel, recipient, at) DO UPDATE SET sent = notice_counts.sent + 1"
     );
     update(transaction, &new, tenant, id, &[&at]).map(drop)

@@ -7,7 +7,7 @@ mod levels;
 use super::*;
 
 /// A node that asks under these settings of ours, in a workflow of this id.
-fn asking(id: &str, abide: Value) -> Value {
+fn asking(id: &str, abide: &Value) -> Value {
     let data = json!({ "customKind": "vote", "payload": [] });
     let gate = node(
         "gate",
@@ -29,12 +29,12 @@ fn start_under(site: &Site, policy: &Value) -> Server {
 
 /// Starts a run that asks under these settings, and gives its id.
 async fn ask(server: &Server, abide: Value) -> String {
-    push(server, &asking("asking", abide)).await;
+    push(server, &asking("asking", &abide)).await;
     server.start_run("asking", json!({})).await
 }
 
 /// What a run's journal says so far.
-async fn journal(server: &Server, run: &str) -> Vec<Value> {
+pub(super) async fn journal(server: &Server, run: &str) -> Vec<Value> {
     let request = server.request(Method::GET, &format!("/v1/runs/{run}/journal"));
     let (status, page) = answer(request.header("accept", "application/json")).await.unwrap();
     assert_eq!(status, StatusCode::OK, "{page}");

@@ -240,7 +240,8 @@ impl Put {
             let values = asked["schema"]["enum"].as_array()?;
             Some(values.iter().map(|value| json!({ "value": value, "label": value })).collect::<Vec<_>>())
         };
-        let (named, choices) = (asked["responseType"].as_str(), listed.or_else(enumerated).unwrap_or_default());
+        let (named, choices) =
+            (asked["responseType"].as_str(), listed.or_else(enumerated).unwrap_or_default());
         let usual = match (choices.is_empty(), asked["schema"]["type"].as_str()) {
             (false, _) => "choice",
             (true, Some("string")) => "text",

@@ -77,7 +77,7 @@ async fn an_agents_policy_survives_a_kill_and_is_its_tenants_alone() {
     let again = said(&server, &run, "interrupt.renotified", 1).await;
     assert_eq!(millis(&again[0]["timestamp"]) - asked, 60_000);
 
-    push_as(&server, &stranger, &asking("asking", json!({ "agent": "planner" }))).await;
+    push_as(&server, &stranger, &asking("asking", &json!({ "agent": "planner" }))).await;
     let (_, started) = start_as(&server, &stranger, "asking").await;
     let path = format!("/v1/runs/{}/journal", started["runId"].as_str().unwrap());
     let request = server.request_as(&stranger, Method::GET, &path).header("accept", "application/json");

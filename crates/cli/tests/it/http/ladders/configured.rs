@@ -183,3 +183,25 @@ async fn nobody_changes_the_policy_over_http() {
     }
     assert_eq!(site.rows(), before);
 }
+
+#[tokio::test]
+async fn a_channel_of_the_configuration_tells_people_and_then_every_question_has_a_ladder() {
+    let receiver = crate::receiver::Receiver::start().await;
+    let channel = format!(
+        "[channels.desk]\ntype = 'webhook'\nurl = '{}'\nsecret = 'of-the-desk-alone'\n",
+        receiver.url
+    );
+    let (site, flags) = files(&channel, "");
+    let server = start_with(&site, &flags).unwrap();
+    let run = ask(&server, json!({})).await;
+    let told = receiver.await_posts(1).await.remove(0);
+    assert!(told.json().to_string().contains(&run), "{told:?}");
+    let shown = ladder(&server, &run).await;
+    assert_eq!(
+        from(&shown, &["max_attempts", "final_fallback_policy"]),
+        [given(json!(1), "default"), given(json!("fail"), "default"),]
+    );
+    let said = refused(&channel.replace("webhook", "telegraph"), "");
+    assert!(said.contains("SITE/abide.toml: [channels.desk] type"), "{said}");
+    assert!(!said.contains("of-the-desk-alone"), "{said}");
+}
