@@ -92,7 +92,12 @@ async fn press(window: &Window) {
         { "value": "stop", "label": "Stop here", "style": "danger" },
     ]);
     let config = json!({ "question": "Go on?", "responseType": "choice", "choices": choices });
-    site.workflow(&workflow("choice", &[node("ask", "core.hitl.ask-user", config, json!({}), json!({}))], &[], json!([])));
+    site.workflow(&workflow(
+        "choice",
+        &[node("ask", "core.hitl.ask-user", config, json!({}), json!({}))],
+        &[],
+        json!([]),
+    ));
     let ada = site.key("default").principal("ada").make();
     let server = site.start(&["--test-clock"]);
     let (run, _) = asked(&server, "choice").await;
@@ -101,7 +106,11 @@ async fn press(window: &Window) {
     assert!(browser.html().contains("You answer as <strong>ada</strong>"), "{}", browser.html());
     assert!(browser.width() <= f64::from(window.width) && browser.height_of(".choices button") >= 44.0);
     browser.follow("button.danger");
-    assert!(browser.html().contains("<strong>Answered</strong> by <strong>ada</strong>"), "{}", browser.html());
+    assert!(
+        browser.html().contains("<strong>Answered</strong> by <strong>ada</strong>"),
+        "{}",
+        browser.html()
+    );
     let resolved = answer_of(&server, &run).await;
     assert_eq!(resolved["resumeValue"]["answers"]["answer"], "stop");
     assert_eq!(resolved["resolvedBy"], "ada");
@@ -132,7 +141,8 @@ async fn whoever_comes_second_by_a_signed_link_reads_who_was_first_and_when() {
     assert!(quick.html().contains("Your answer is recorded."), "{}", quick.html());
     slow.follow("button[value=reject]");
     let at = answer_of(&server, &run).await["resolvedAt"].as_str().unwrap().to_owned();
-    let said = format!("<strong>Accepted</strong> by <strong>ada</strong>, {} {} UTC", &at[..10], &at[11..16]);
+    let said =
+        format!("<strong>Accepted</strong> by <strong>ada</strong>, {} {} UTC", &at[..10], &at[11..16]);
     let html = slow.html();
     assert!(html.contains("Your answer was not recorded") && html.contains(&said), "{said}: {html}");
     assert_eq!(answer_of(&server, &run).await["resolvedBy"], "ada");

@@ -328,7 +328,8 @@ fn choosing(ladder: &Value) -> Value {
         { "value": "stop", "label": "Stop here", "style": "danger" },
         { "value": "later", "label": "Not now" },
     ]);
-    let config = json!({ "question": "Go on?", "responseType": "choice", "choices": choices, "context": "Order 17" });
+    let config =
+        json!({ "question": "Go on?", "responseType": "choice", "choices": choices, "context": "Order 17" });
     let settings = json!({ "abide": { "ladder": ladder } });
     workflow("choosing", &[node("ask", "core.hitl.ask-user", config, json!({}), settings)], &[], json!([]))
 }
@@ -348,7 +349,12 @@ async fn every_kind_of_response_has_its_form() {
     let person = Person::at(&server);
     let area = |more: &str| format!("<textarea id=\"q0\" name=\"q0\" rows=\"{more} required>");
     let cases = [
-        ("choosing", "<button class=\"danger\" name=\"q0\" value=\"1\">Stop here</button>", "1", json!("stop")),
+        (
+            "choosing",
+            "<button class=\"danger\" name=\"q0\" value=\"1\">Stop here</button>",
+            "1",
+            json!("stop"),
+        ),
         ("choosing", "<button class=\"primary\" name=\"q0\" value=\"0\">Proceed</button>", "0", json!("go")),
         ("choosing", "The report is sent.", "2", json!("later")),
         ("confirm", "value=\"1\">No</button>", "1", json!("no")),
@@ -422,4 +428,57 @@ async fn a_page_has_no_form_for_those_whom_the_node_does_not_name() {
     let path = link(&server, &keys[0], &run).await;
     assert_eq!(Person::at(&server).post(&path, &[("q0", "x")]).await.leads_to(), path);
     assert_eq!(answer_of(&server, &run).await["resolvedBy"], "ada");
+}
+
+/// Waits until so many messages are known to be sent.
+async fn await_sent(server: &Server, count: usize) {
+    let began = std::time::Instant::now();
+    loop {
+        let (_, page) = server.get("/v1/notices").await;
+        let notices = page["notices"].as_array().unwrap();
+        if notices.iter().filter(|notice| notice["state"] == "sent").count() == count {
+            return;
+        }
+        assert!(began.elapsed() < crate::support::PATIENCE, "{page}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_link_of_the_first_message_still_answers_after_the_last() {
+    let receiver = crate::receiver::Receiver::start().await;
+    let site = site();
+    let ladder = json!({ "notify_to": "ada", "fallback_value": "stop", "retry_policy": {
+        "max_attempts": 3, "interval_seconds": 3600, "final_fallback_policy": "complete_with_fallback" } });
+    site.workflow(&choosing(&ladder));
+    let channel = format!("[channels.hook]\ntype = 'webhook'\nurl = '{}'\ninternal = true\n", receiver.url);
+    let secret = format!("secret = '{}'\n", "s".repeat(32));
+    std::fs::write(site.path("abide.toml"), channel + &secret).unwrap();
+    let server = site.start(&["--test-clock", "--config", site.path("abide.toml").to_str().unwrap()]);
+    server.ask_as(&server.key, Method::PUT, "/v1/people/ada", Some(&json!({}))).await;
+    let (run, id) = asked(&server, "choosing").await;
+    for told in 1..=3 {
+        await_sent(&server, told).await;
+        if told < 3 {
+            server.advance(3_600_000).await;
+        }
+    }
+    let posts = receiver.await_posts(3).await;
+    let url = posts[0].json()["link"].as_str().unwrap().to_owned();
+    let path = url.strip_prefix(&server.url).unwrap().to_owned();
+    let person = Person::at(&server);
+    let page = person.get(&path).await;
+    assert!(page.says("You answer as <strong>channel:hook</strong>"), "{}", page.html);
+    assert_eq!(page.html.matches("Message by hook: sent").count(), 3, "{}", page.html);
+    assert_eq!(person.post(&path, &[("q0", "0")]).await.leads_to(), path);
+    assert_eq!(answer_of(&server, &run).await["resolvedBy"], "channel:hook");
+    let (_, ladder) = server.get(&format!("/v1/runs/{run}/interrupts/{id}/ladder")).await;
+    let sent: Vec<&Value> = ladder["timeline"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|moment| moment["what"] == "message" && moment["state"] == "sent")
+        .collect();
+    assert_eq!(sent.len(), 3, "{ladder:#}");
+    assert!(sent.iter().all(|moment| moment["channel"] == "hook"), "{sent:?}");
 }

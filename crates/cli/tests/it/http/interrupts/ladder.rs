@@ -83,7 +83,7 @@ async fn the_record_has_the_fields_of_the_rfc_and_the_policy_that_holds() {
         "id": id, "question": "Proceed?", "response_type": "choice", "context": { "order": 17 },
         "choices": [{ "value": "go", "label": "Proceed" }, { "value": "stop", "label": "Stop" }],
         "channel_hint": "slack", "suspended_at": record["suspended_at"], "timeout_seconds": 3600,
-        "expires_at": record["expires_at"], "fallback_value": record["fallback_value"],
+        "expires_at": record["expires_at"], "fallback_value": "stop",
         "fallback_policy": "complete_with_fallback", "retry_policy": policy, "response": null,
         "responded_by": null, "responded_at": null, "resolution": null,
     });
@@ -94,8 +94,10 @@ async fn the_record_has_the_fields_of_the_rfc_and_the_policy_that_holds() {
         assert_eq!(seen["levels"][field], "call", "{field}");
     }
     assert_eq!(seen["levels"]["strategy"], "default");
+    // There is no channel, and when that is noticed does not matter here.
+    let moments: Vec<String> = moments(&seen).into_iter().filter(|told| !told.contains("message")).collect();
     assert_eq!(
-        moments(&seen),
+        moments,
         [
             "0 asked done",
             "0 attempt 1 slack ada done",

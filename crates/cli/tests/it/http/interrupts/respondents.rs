@@ -4,13 +4,15 @@ use super::*;
 
 /// A gate of any kind that only these may answer.
 fn limited(kind: &str, config: Value, respondents: &[&str]) -> Value {
-    gated("limited", node("gate", kind, config, json!({}), json!({ "abide": { "respondents": respondents } })))
+    gated(
+        "limited",
+        node("gate", kind, config, json!({}), json!({ "abide": { "respondents": respondents } })),
+    )
 }
 
 fn question() -> Value {
     json!({ "question": "Which one?", "responseType": "text" })
 }
-
 
 async fn put_person(server: &Server, who: &str, person: &Value) {
     let (status, body) =
