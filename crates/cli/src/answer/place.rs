@@ -6,6 +6,7 @@ use super::question::Question;
 use crate::client::{Client, encoded};
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
+use crate::follow::Follower;
 use crate::inbox;
 use crate::output::{self, cell};
 
@@ -70,7 +71,7 @@ impl Place {
         }
     }
 
-    /// Which interrupt it is, if that takes no more than a look at what is open.
+    /// Which interrupt it is: the open one, or else the one that was asked last.
     pub(crate) async fn interrupt_id(&self, client: &Client) -> anyhow::Result<String> {
         if let Some(id) = &self.interrupt {
             return Ok(id.clone());
@@ -80,9 +81,26 @@ impl Place {
             run["interrupts"].as_array().into_iter().flatten().filter(|entry| self.means(entry)).collect();
         match open[..] {
             [entry] => Ok(entry["interruptId"].as_str().unwrap_or_default().to_owned()),
-            [] => Err(self.asks_nothing().into()),
+            [] => self
+                .asked_last(client, run["sequence"].as_u64())
+                .await?
+                .ok_or_else(|| self.asks_nothing().into()),
             _ => Err(several(&open)),
         }
+    }
+
+    /// The last interrupt that was asked for, up to this event.
+    async fn asked_last(&self, client: &Client, end: Option<u64>) -> anyhow::Result<Option<String>> {
+        let (mut found, mut last) = (None, None);
+        let mut events = Follower::new(client, &self.run, None);
+        while last < end {
+            let Some(event) = events.next().await? else { break };
+            last = event["sequence"].as_u64();
+            if event["type"] == "interrupt.requested" && self.means(&event["payload"]) {
+                found = event["payload"]["interruptId"].as_str().map(str::to_owned);
+            }
+        }
+        Ok(found)
     }
 
     /// Whether an open interrupt of the run may be the one.
