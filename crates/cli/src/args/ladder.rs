@@ -16,7 +16,7 @@ pub(crate) struct LadderArgs {
 pub(crate) enum LadderVerb {
     /// Tell what was sent to whom about a question, what comes next, and when
     #[command(
-        after_help = "Open:    abide ladder explain INTERRUPT\nOf a run: abide ladder explain RUN [NODE]\nClosed:  abide ladder \
+        after_help = "Open:      abide ladder explain INTERRUPT\nOf a run:  abide ladder explain RUN [NODE]\nClosed:    abide ladder \
                       explain RUN INTERRUPT"
     )]
     Explain {
