@@ -23,7 +23,7 @@ pub(crate) enum LadderVerb {
         /// The interrupt's id, or the run's
         #[arg(value_name = "INTERRUPT|RUN")]
         target: String,
-        /// The node of the run or the interrupt's id; without it, the only one that is open
+        /// The node of the run or the interrupt's id; without it, the one that is open, or else the last
         #[arg(value_name = "NODE|INTERRUPT")]
         node: Option<String>,
     },
