@@ -8,14 +8,20 @@ use serde_json::Value;
 use crate::answer::place::Place;
 use crate::args::{LadderArgs, LadderVerb};
 use crate::client::{Client, encoded};
+use crate::exit::Failure;
 use crate::output::{self, cell};
 use crate::when;
 
 pub(crate) async fn dispatch(args: LadderArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.client)?;
     let LadderVerb::Explain { target, node } = &args.verb;
-    let place = Place::find(&client, Some(target), node.as_deref()).await?;
-    let id = place.interrupt_id(&client).await?;
+    let closed = "one that is closed is found with its run: abide ladder explain RUN INTERRUPT";
+    let hint = |error: anyhow::Error| match error.downcast::<Failure>() {
+        Ok(failure) => failure.with(&format!("\n  {closed}")).into(),
+        Err(error) => error,
+    };
+    let place = Place::find(&client, Some(target), node.as_deref()).await.map_err(hint)?;
+    let id = place.interrupt_id(&client).await.map_err(hint)?;
     let path = format!("/v1/runs/{}/interrupts/{}/ladder", encoded(&place.run), encoded(&id));
     let ladder = client.get(&path).await?;
     if args.client.json {

@@ -9,6 +9,7 @@ mod help;
 mod inbox;
 mod keyring;
 mod keys;
+mod ladder;
 mod notify;
 mod people;
 mod pipes;

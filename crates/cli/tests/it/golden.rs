@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{Site, chain, node, verify, workflow};
 
 mod asks;
+mod ladders;
 
 /// Where the frozen directories lie.
 fn folder() -> PathBuf {
@@ -53,7 +54,9 @@ async fn finish(file: &Path) {
         assert!(status.is_success(), "{file:?} {run}: {resumed}");
     }
     for (run, _) in before.iter().filter(|(_, was)| was.starts_with("waiting-")) {
-        asks::answer_all(&server, run).await;
+        if !ladders::is_left_alone(&server, run).await {
+            asks::answer_all(&server, run).await;
+        }
     }
     server.advance(400 * 24 * 3_600_000).await;
     // Waits that begin only now end within hours.
@@ -71,6 +74,7 @@ async fn finish(file: &Path) {
     }
     if before.iter().any(|(_, was)| was.starts_with("waiting-")) {
         asks::demand(&server).await;
+        ladders::demand(&server).await;
     }
     assert!(server.stop().success());
     assert_eq!(verify(&site.data()), site.rows()["aggregates"]);
@@ -141,10 +145,13 @@ fn standing(site: &Site) -> Vec<(String, String)> {
 async fn freeze(version: &str) {
     let site = Site::new();
     put_keyring(&site);
-    for definition in definitions().into_iter().chain(graphs()).chain(asks::definitions()) {
+    let all = definitions().into_iter().chain(graphs()).chain(asks::definitions());
+    for definition in all.chain(ladders::definitions()) {
         site.workflow(&definition);
     }
-    let server = site.start(&["--test-clock", "--allow-net", "127.0.0.0/8"]);
+    let config = ladders::configure(&site);
+    let server = site.start(&["--test-clock", "--allow-net", "127.0.0.0/8", "--config", &config]);
+    ladders::freeze(&server).await;
     freeze_graphs(&server).await;
     freeze_host(&server).await;
     asks::freeze(&server).await;

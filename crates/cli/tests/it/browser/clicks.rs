@@ -78,6 +78,76 @@ async fn questions_are_answered_by_clicks_without_scripts() {
     assert_eq!(answers["payload"]["answers"], expected);
 }
 
+/// The address of the answer page behind the token that a run shows to whoever has this key.
+async fn signed_link(server: &Server, key: &str, run: &str) -> String {
+    let (_, shown) = server.ask_as(key, reqwest::Method::GET, &format!("/v1/runs/{run}"), None).await;
+    format!("{}/answer/{}", server.url, shown["interrupt"]["interruptToken"].as_str().unwrap())
+}
+
+/// A choice that is answered by pressing what it says, by somebody who has no account.
+async fn press(window: &Window) {
+    let site = site();
+    let choices = json!([
+        { "value": "go", "label": "Proceed", "description": "The report is sent.", "style": "primary" },
+        { "value": "stop", "label": "Stop here", "style": "danger" },
+    ]);
+    let config = json!({ "question": "Go on?", "responseType": "choice", "choices": choices });
+    site.workflow(&workflow(
+        "choice",
+        &[node("ask", "core.hitl.ask-user", config, json!({}), json!({}))],
+        &[],
+        json!([]),
+    ));
+    let ada = site.key("default").principal("ada").make();
+    let server = site.start(&["--test-clock"]);
+    let (run, _) = asked(&server, "choice").await;
+    let mut browser = Chromium::open(window);
+    browser.go(&signed_link(&server, &ada, &run).await);
+    assert!(browser.html().contains("You answer as <strong>ada</strong>"), "{}", browser.html());
+    assert!(browser.width() <= f64::from(window.width) && browser.height_of(".choices button") >= 44.0);
+    browser.follow("button.danger");
+    assert!(
+        browser.html().contains("<strong>Answered</strong> by <strong>ada</strong>"),
+        "{}",
+        browser.html()
+    );
+    let resolved = answer_of(&server, &run).await;
+    assert_eq!(resolved["resumeValue"]["answers"]["answer"], "stop");
+    assert_eq!(resolved["resolvedBy"], "ada");
+    assert_eq!(browser.complaints(), [""; 0], "the pages keep to their own policy");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_choice_is_pressed_behind_a_signed_link_without_an_account() {
+    press(&DESK).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_choice_is_pressed_behind_a_signed_link_on_a_phone_without_scripts() {
+    press(&PHONE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_second_by_a_signed_link_reads_who_was_first_and_when() {
+    let site = site();
+    let keys = ["ada", "bob"].map(|name| site.key("default").principal(name).make());
+    let server = site.start(&["--test-clock"]);
+    let (run, _) = asked(&server, "approval").await;
+    let mut slow = Chromium::open(&PHONE);
+    slow.go(&signed_link(&server, &keys[1], &run).await);
+    let mut quick = Chromium::open(&DESK);
+    quick.go(&signed_link(&server, &keys[0], &run).await);
+    quick.follow("button[value=accept]");
+    assert!(quick.html().contains("Your answer is recorded."), "{}", quick.html());
+    slow.follow("button[value=reject]");
+    let at = answer_of(&server, &run).await["resolvedAt"].as_str().unwrap().to_owned();
+    let said =
+        format!("<strong>Accepted</strong> by <strong>ada</strong>, {} {} UTC", &at[..10], &at[11..16]);
+    let html = slow.html();
+    assert!(html.contains("Your answer was not recorded") && html.contains(&said), "{said}: {html}");
+    assert_eq!(answer_of(&server, &run).await["resolvedBy"], "ada");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_fits_a_phone_and_its_buttons_a_finger() {
     let site = site();

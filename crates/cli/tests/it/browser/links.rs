@@ -320,3 +320,165 @@ async fn a_gate_that_wants_a_key_is_only_shown_by_a_link() {
     assert!(page.says("Sign in to answer") && !page.says("<form class=\"answer\""), "{}", page.html);
     assert_eq!(person.post(&path, &[("action", "accept")]).await.status, StatusCode::FORBIDDEN);
 }
+
+/// Asks for one of these, with this ladder.
+fn choosing(ladder: &Value) -> Value {
+    let choices = json!([
+        { "value": "go", "label": "Proceed", "description": "The report is sent.", "style": "primary" },
+        { "value": "stop", "label": "Stop here", "style": "danger" },
+        { "value": "later", "label": "Not now" },
+    ]);
+    let config =
+        json!({ "question": "Go on?", "responseType": "choice", "choices": choices, "context": "Order 17" });
+    let settings = json!({ "abide": { "ladder": ladder } });
+    workflow("choosing", &[node("ask", "core.hitl.ask-user", config, json!({}), settings)], &[], json!([]))
+}
+
+#[tokio::test]
+async fn every_kind_of_response_has_its_form() {
+    let site = site();
+    let ask = |id: &str, config: Value| {
+        let gate = node("ask", "core.hitl.ask-user", config, json!({}), json!({}));
+        workflow(id, &[gate], &[], json!([]))
+    };
+    site.workflow(&choosing(&json!({})))
+        .workflow(&ask("confirm", json!({ "question": "Sure?", "responseType": "confirm" })))
+        .workflow(&ask("text", json!({ "question": "Why?", "responseType": "text" })))
+        .workflow(&ask("form", json!({ "question": "What?", "responseType": "form" })));
+    let server = site.start(&["--test-clock"]);
+    let person = Person::at(&server);
+    let area = |more: &str| format!("<textarea id=\"q0\" name=\"q0\" rows=\"{more} required>");
+    let cases = [
+        (
+            "choosing",
+            "<button class=\"danger\" name=\"q0\" value=\"1\">Stop here</button>",
+            "1",
+            json!("stop"),
+        ),
+        ("choosing", "<button class=\"primary\" name=\"q0\" value=\"0\">Proceed</button>", "0", json!("go")),
+        ("choosing", "The report is sent.", "2", json!("later")),
+        ("confirm", "value=\"1\">No</button>", "1", json!("no")),
+        ("text", &area("3\""), "12", json!("12")),
+        ("form", &area("6\""), "{\"a\": [1]}", json!({ "a": [1] })),
+        ("form", &area("6\""), "just words", json!("just words")),
+    ];
+    for (workflow, shows, written, expected) in cases {
+        let (run, _) = asked(&server, workflow).await;
+        let path = link(&server, &server.key, &run).await;
+        let page = person.get(&path).await;
+        assert!(page.says(shows), "{workflow}: {}", page.html);
+        assert_eq!(page.says("Send the answers"), !["choosing", "confirm"].contains(&workflow));
+        assert_eq!(person.post(&path, &[("q0", written)]).await.leads_to(), path);
+        let resolved = answer_of(&server, &run).await;
+        assert_eq!(resolved["resumeValue"]["answers"], json!({ "answer": expected }), "{resolved}");
+    }
+    let (run, _) = asked(&server, "text").await;
+    let path = link(&server, &server.key, &run).await;
+    let page = person.post(&path, &[("q0", "")]).await;
+    assert!(page.status.is_client_error() && page.says("class=\"question wrong\""), "{}", page.html);
+}
+
+#[tokio::test]
+async fn the_page_tells_who_is_told_and_when_and_no_address() {
+    let site = site();
+    let ladder = json!({ "notify_to": "ada@example.com", "fallback_value": "stop", "retry_policy": {
+        "max_attempts": 3, "interval_seconds": 3600, "final_fallback_policy": "complete_with_fallback",
+        "escalation_ladder": [{ "attempt": 3, "channel_hint": "pager", "notify_to": "chief@example.com" }],
+    } });
+    site.workflow(&choosing(&ladder));
+    let server = site.start(&["--test-clock"]);
+    let person = json!({ "displayName": "Ada Lovelace" });
+    server.ask_as(&server.key, Method::PUT, "/v1/people/ada@example.com", Some(&person)).await;
+    let (run, id) = asked(&server, "choosing").await;
+    server.advance(3_600_000).await;
+    let path = link(&server, &server.key, &run).await;
+    let signed_in = Person::with_key(&server, &server.key).await;
+    let pages = [Person::at(&server).get(&path).await, signed_in.get(&format!("/inbox/{run}/{id}")).await];
+    for page in pages {
+        for text in [
+            "People are told, 1 of 3 to Ada Lovelace",
+            "People are told again, 2 of 3 to Ada Lovelace",
+            "Reminder 3 of 3 by pager to an address",
+            "(in 60 min)",
+            "Gives up if nobody has answered",
+        ] {
+            assert!(page.says(text), "{text}: {}", page.html);
+        }
+        assert!(!page.says("@example.com"), "{}", page.html);
+    }
+}
+
+#[tokio::test]
+async fn a_page_has_no_form_for_those_whom_the_node_does_not_name() {
+    let site = site();
+    let settings = json!({ "abide": { "respondents": ["ada"] } });
+    let gate = node("ask", "core.hitl.ask-user", json!({ "question": "Why?" }), json!({}), settings);
+    site.workflow(&workflow("limited", &[gate], &[], json!([])));
+    let keys = ["ada", "bob"].map(|name| site.key("default").principal(name).make());
+    let server = site.start(&["--test-clock"]);
+    let (run, id) = asked(&server, "limited").await;
+    let bob = Person::with_key(&server, &keys[1]).await;
+    let (inbox, by_link) = (format!("/inbox/{run}/{id}"), link(&server, &keys[1], &run).await);
+    for path in [&inbox, &by_link] {
+        let page = bob.get(path).await;
+        assert!(page.says("You are not among those who may answer this."), "{}", page.html);
+        assert!(!page.says("<form class=\"answer\""), "{}", page.html);
+    }
+    assert_eq!(bob.post(&by_link, &[("q0", "x")]).await.status, StatusCode::FORBIDDEN);
+    let path = link(&server, &keys[0], &run).await;
+    assert_eq!(Person::at(&server).post(&path, &[("q0", "x")]).await.leads_to(), path);
+    assert_eq!(answer_of(&server, &run).await["resolvedBy"], "ada");
+}
+
+/// Waits until so many messages are known to be sent.
+async fn await_sent(server: &Server, count: usize) {
+    let began = std::time::Instant::now();
+    loop {
+        let (_, page) = server.get("/v1/notices").await;
+        let notices = page["notices"].as_array().unwrap();
+        if notices.iter().filter(|notice| notice["state"] == "sent").count() == count {
+            return;
+        }
+        assert!(began.elapsed() < crate::support::PATIENCE, "{page}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_link_of_the_first_message_still_answers_after_the_last() {
+    let receiver = crate::receiver::Receiver::start().await;
+    let site = site();
+    let ladder = json!({ "notify_to": "ada", "fallback_value": "stop", "retry_policy": {
+        "max_attempts": 3, "interval_seconds": 3600, "final_fallback_policy": "complete_with_fallback" } });
+    site.workflow(&choosing(&ladder));
+    let channel = format!("[channels.hook]\ntype = 'webhook'\nurl = '{}'\ninternal = true\n", receiver.url);
+    let secret = format!("secret = '{}'\n", "s".repeat(32));
+    std::fs::write(site.path("abide.toml"), channel + &secret).unwrap();
+    let server = site.start(&["--test-clock", "--config", site.path("abide.toml").to_str().unwrap()]);
+    server.ask_as(&server.key, Method::PUT, "/v1/people/ada", Some(&json!({}))).await;
+    let (run, id) = asked(&server, "choosing").await;
+    for told in 1..=3 {
+        await_sent(&server, told).await;
+        if told < 3 {
+            server.advance(3_600_000).await;
+        }
+    }
+    let posts = receiver.await_posts(3).await;
+    let url = posts[0].json()["link"].as_str().unwrap().to_owned();
+    let path = url.strip_prefix(&server.url).unwrap().to_owned();
+    let person = Person::at(&server);
+    let page = person.get(&path).await;
+    assert!(page.says("You answer as <strong>channel:hook</strong>"), "{}", page.html);
+    assert_eq!(page.html.matches("Message by hook: sent").count(), 3, "{}", page.html);
+    assert_eq!(person.post(&path, &[("q0", "0")]).await.leads_to(), path);
+    assert_eq!(answer_of(&server, &run).await["resolvedBy"], "channel:hook");
+    let (_, ladder) = server.get(&format!("/v1/runs/{run}/interrupts/{id}/ladder")).await;
+    let sent: Vec<&Value> = ladder["timeline"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|moment| moment["what"] == "message" && moment["state"] == "sent")
+        .collect();
+    assert_eq!(sent.len(), 3, "{ladder:#}");
+    assert!(sent.iter().all(|moment| moment["channel"] == "hook"), "{sent:?}");
+}

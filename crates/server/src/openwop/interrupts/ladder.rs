@@ -68,7 +68,7 @@ struct Suspension {
     #[schemars(with = "Option<shape::Moment>")]
     expires_at: Option<String>,
     #[schemars(with = "shape::Anything")]
-    fallback_value: Option<RawJson>,
+    fallback_value: Value,
     fallback_policy: Option<&'static str>,
     /// The policy that holds, with nothing left open.
     #[schemars(with = "Option<retry_policy::HumanRetryPolicy>")]
@@ -196,7 +196,7 @@ struct Put {
     response_type: String,
     choices: Vec<Value>,
     context: Value,
-    fallback_value: Option<RawJson>,
+    fallback_value: Value,
 }
 
 impl Put {
@@ -204,7 +204,8 @@ impl Put {
         let asked = &story.requested;
         let data: Value = asked.data.parse().unwrap_or_default();
         let text = |name: &str| data[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        let fallback_value = asked.ladder.as_ref().and_then(|ladder| ladder.fallback_value.clone());
+        let fallback_value = asked.ladder.as_ref().and_then(|ladder| ladder.fallback_value.as_ref());
+        let fallback_value = fallback_value.map(|value| plain_answer(asked.kind, value)).unwrap_or_default();
         let plain = |question: Option<String>| Self {
             question: question.unwrap_or_else(|| asked.kind.name().to_owned()),
             response_type: "form".to_owned(),
@@ -258,7 +259,7 @@ impl Put {
             response_type: put.response_type,
             choices: Vec::new(),
             context: json!(MASKED),
-            fallback_value: put.fallback_value.map(|_| RawJson::of(MASKED)),
+            fallback_value: if put.fallback_value.is_null() { Value::Null } else { json!(MASKED) },
         }
     }
 }
@@ -303,14 +304,20 @@ fn policy(ladder: &Ladder) -> HumanRetryPolicy {
     }
 }
 
-/// What was answered: the answer to the one question, what was decided, or all of it.
+/// What was answered.
 fn response(story: &Story, closed: &InterruptResolved) -> Value {
     if closed.sensitive {
         return json!(MASKED);
     }
-    let value: Value = closed.resume_value.as_ref().and_then(|value| value.parse().ok()).unwrap_or_default();
+    let given = closed.resume_value.as_ref();
+    given.map(|value| plain_answer(story.requested.kind, value)).unwrap_or_default()
+}
+
+/// An answer as RFC-0025 puts it: that to the one question, what was decided, or all of it.
+fn plain_answer(kind: InterruptKind, value: &RawJson) -> Value {
+    let value: Value = value.parse().unwrap_or_default();
     let answers = value["answers"].as_object();
-    match (story.requested.kind, answers) {
+    match (kind, answers) {
         (InterruptKind::Approval, _) if value["action"].is_string() => value["action"].clone(),
         (InterruptKind::Clarification, Some(answers)) if answers.len() == 1 => {
             answers.values().next().cloned().unwrap_or_default()
