@@ -107,6 +107,13 @@ async fn ids(server: &Server, parameter: &str) -> [String; 2] {
             let id = added["webhookId"].as_str().unwrap();
             [id.to_owned(), id.chars().rev().collect()]
         }
+        "agentName" => {
+            let body = json!({ "default_human_retry_policy": null });
+            server.ask_as(&server.key, Method::PUT, "/v1/agent-records/bot", Some(&body)).await;
+            ["bot".to_owned(), "eve".to_owned()]
+        }
+        // Whose it is follows from the run.
+        "interruptId" => ["any".to_owned(), "any".to_owned()],
         "artifactId" => ["any".to_owned(), "any".to_owned()],
         // Whoever has a token is of its tenant; one that was not given out is nobody's.
         "token" => ["tok_1".to_owned(), "tok_2".to_owned()],
