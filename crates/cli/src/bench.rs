@@ -4,6 +4,7 @@
 //! Steps that share a commit are never counted as individually durable.
 
 mod ceiling;
+mod desk;
 mod graphs;
 mod http;
 mod ladder;

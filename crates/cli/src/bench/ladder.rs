@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::desk::Desk;
 use super::roundtrip::{Caller, GATE, gated, park_all};
 use super::server::{Server, prepare};
 use super::wire::{Connection, request};
@@ -17,11 +18,11 @@ use crate::output;
 /// Roundtrips of somebody who works while nothing is due.
 const QUIET: usize = 500;
 
-/// Questions that are asked in a second at the least, so that all are asked before the first attempt is due.
-const ASKED_PER_SECOND_MIN: usize = 1_500;
+/// Questions that are asked, and told of, in a second at the least, so that all are before the first attempt is due.
+const ASKED_PER_SECOND_MIN: usize = 600;
 
 /// Seconds to measure the quiet in.
-const QUIET_S: usize = 25;
+const QUIET_S: usize = 40;
 
 /// No storm takes longer.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -48,11 +49,19 @@ struct Storm {
 async fn storm(dir: &Path, parked: usize, concurrency: usize, report: &mut Report) -> anyhow::Result<Storm> {
     let interval = QUIET_S + parked / ASKED_PER_SECOND_MIN;
     let key = prepare(dir, &[laddered("asked", interval), gated("work", false)]).await?;
+    let desk = Desk::open().await?;
+    desk.configure(dir)?;
     let server = Server::start(dir, &key).await?;
     output::say(&format!("asking {parked} questions …"));
     let began = Instant::now();
     park_all(&Caller::new(server.address, &key, "asked"), concurrency, parked).await?;
     let asked = began.elapsed();
+    output::say("waiting until everybody is told of them …");
+    while desk.taken() < parked {
+        anyhow::ensure!(began.elapsed() < PATIENCE, "{} of {parked} were told of", desk.taken());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let told = began.elapsed();
     let worker = Caller::new(server.address, &key, "work");
     let (_, before, _) = worker.drive(1, QUIET).await?;
     let mut metrics = Connection::open(server.address).await?;
@@ -65,7 +74,7 @@ async fn storm(dir: &Path, parked: usize, concurrency: usize, report: &mut Repor
         anyhow::ensure!(began.elapsed() < PATIENCE, "no attempt was made");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let (first, spent) = (Instant::now(), server.cpu()?);
+    let (first, spent, before_storm) = (Instant::now(), server.cpu()?, desk.taken());
     let mut during = Latencies::new();
     let mut worked = 0;
     while fired(&mut metrics, &ask).await? < parked {
@@ -75,13 +84,16 @@ async fn storm(dir: &Path, parked: usize, concurrency: usize, report: &mut Repor
         worked += 10;
     }
     let (took, spent) = (first.elapsed(), server.cpu()? - spent);
+    let delivered = desk.taken() - before_storm;
     let storm = Storm { cpu_us: spent.as_secs_f64() * 1e6 / parked as f64, p99: during.ms(0.99) };
     report
         .part(&format!("{parked} questions, all with an attempt due within {:.0} s", asked.as_secs_f64()))
+        .figure("seconds until all were told of, the asking included", told.as_secs_f64())
         .figure("attempts made", fired(&mut metrics, &ask).await?)
         .figure("attempts/s, while others work", rate(parked, took))
         .figure("seconds from the first to the last", took.as_secs_f64())
         .figure("us of CPU per attempt, others' work included", storm.cpu_us)
+        .figure("messages taken meanwhile, those of others included", delivered)
         .figure("roundtrips of others meanwhile", worked)
         .figure("ms p50 of a roundtrip before", before.ms(0.5))
         .figure("ms p50 of a roundtrip during", during.ms(0.5))

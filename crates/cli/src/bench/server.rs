@@ -15,6 +15,9 @@ use serde_json::Value;
 use crate::args::ClientArgs;
 use crate::client::Client;
 
+/// The configuration of a server, beside its data, if it has one.
+pub(super) const CONFIG: &str = "abide.toml";
+
 /// A server of ours in a process of its own.
 pub(super) struct Server {
     child: Child,
@@ -42,13 +45,17 @@ impl Server {
     pub(super) async fn start(dir: &Path, key: &str) -> anyhow::Result<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let began = Instant::now();
-        let child = Command::new(std::env::current_exe()?)
+        let mut command = Command::new(std::env::current_exe()?);
+        command
             .args(["serve", "--log", "error", "--listen", &format!("127.0.0.1:{port}"), "--data"])
             .arg(dir.join("data"))
             .arg("--workflows")
             .arg(dir.join("workflows"))
-            .stdin(Stdio::null())
-            .spawn()?;
+            .stdin(Stdio::null());
+        if dir.join(CONFIG).exists() {
+            command.arg("--config").arg(dir.join(CONFIG));
+        }
+        let child = command.spawn()?;
         let args =
             ClientArgs { url: format!("http://127.0.0.1:{port}"), api_key: Some(key.to_owned()), json: true };
         let client = Arc::new(Client::new(&args)?);
