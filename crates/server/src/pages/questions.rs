@@ -436,6 +436,31 @@ mod tests {
     }
 
     #[test]
+    fn a_question_that_says_what_it_wants_gets_that() {
+        let asked = |question: Value| of(&json!({ "questions": [question] })).remove(0);
+        let choices = json!([
+            { "value": "go", "label": "Proceed", "description": "At once.", "style": "primary" },
+            { "value": "stop", "label": "Stop", "style": "danger" },
+        ]);
+        let given =
+            asked(json!({ "id": "x", "question": "?", "responseType": "choice", "choices": choices }));
+        let field = given.field(None, None);
+        let shown: Vec<_> =
+            field.choices.iter().map(|one| (one.label(), one.description(), one.class())).collect();
+        assert_eq!(shown, [("Proceed", Some("At once."), "primary"), ("Stop", None, "danger")]);
+        assert!(field.is_pressed());
+        let named = question(json!({ "oneOf": [{ "const": 1, "title": "One", "description": "Few." }] }));
+        assert_eq!(named.field(None, None).choices[0].description(), Some("Few."));
+        assert!(named.is_pressed && !question(json!({ "enum": [1] })).is_pressed);
+        let kind = |name: &str| asked(json!({ "id": "x", "question": "?", "responseType": name })).asks;
+        assert_eq!(kind("confirm"), Asks::One(vec![Choice::new("Yes", "yes"), Choice::new("No", "no")]));
+        assert_eq!((kind("text"), kind("form")), (Asks::Text { required: true }, Asks::Free));
+        let two = json!({ "id": "x", "question": "?", "responseType": "confirm" });
+        let two = of(&json!({ "questions": [two, two] }));
+        assert!(two.iter().all(|one| !one.is_pressed), "several are sent together");
+    }
+
+    #[test]
     fn fields_become_json_of_the_type_that_was_asked_for() {
         let cases = [
             (json!({ "enum": ["a", 1] }), "q0=1", json!(1)),

@@ -106,14 +106,9 @@ fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis
     }
 }
 
-/// What happened to an interrupt, from the journal: a run itself does not keep who closed what, or who was told.
-pub(super) async fn story(app: &App, key: Key, id: InterruptId) -> Result<Story> {
-    Story::read(app, key, id).await?.ok_or_else(nothing)
-}
-
-/// An interrupt that is closed.
+/// An interrupt that is closed, from the journal: a run itself does not keep who closed what.
 async fn past(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
-    let story = story(app, key, id).await?;
+    let story = Story::read(app, key, id).await?.ok_or_else(nothing)?;
     let unknown = Closing { outcome: "resolved".to_owned(), reason: None, by: None, at: None, value: None };
     let closing = story.closing().map_or(unknown, |(step, closed)| Closing {
         outcome: closed.outcome.name().to_owned(),

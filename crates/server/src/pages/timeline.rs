@@ -2,10 +2,10 @@
 
 use abide_core::{InterruptId, Key, Millis};
 
-use super::{source, words};
+use super::words;
 use crate::app::App;
 use crate::error::Result;
-use crate::openwop::interrupts::story;
+use crate::openwop::interrupts::story::{self, Story};
 use crate::openwop::interrupts::timeline::{self, Kind, Moment};
 use crate::time::rfc3339;
 
@@ -21,7 +21,8 @@ pub(super) struct Line {
 
 /// What was done about an interrupt that has a ladder, and what comes. One without is asked once, and that is all.
 pub(super) async fn of(app: &App, key: Key, id: InterruptId) -> Result<Vec<Line>> {
-    let story = source::story(app, key, id).await?;
+    // What was asked a moment ago may not be on disk yet.
+    let Some(story) = Story::read(app, key, id).await? else { return Ok(Vec::new()) };
     let Some(ladder) = &story.requested.ladder else { return Ok(Vec::new()) };
     let deliveries = story::deliveries(app, key, id).await?;
     let (now, most) = (app.engine().clock().now(), ladder.max_attempts);

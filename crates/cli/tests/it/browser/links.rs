@@ -8,6 +8,9 @@ use crate::support::abide;
 
 const MINUTE_MS: i64 = 60_000;
 
+/// The fields of a form, and what was written into them.
+type Filled<'a> = &'a [(&'a str, &'a str)];
+
 /// The path of the page behind the token that a run shows to whoever has this key.
 async fn link(server: &Server, key: &str, run: &str) -> String {
     server.settle().await;
@@ -24,7 +27,7 @@ async fn a_link_is_all_that_is_needed_to_see_what_is_asked_and_to_answer() {
     let person = Person::at(&server);
     let json = ("json", r#"{"order": 17}"#);
     let all = [("q0", "1"), ("q1", "12"), ("q2", "1"), ("q3", "a@b.c"), ("q4", "No"), ("q5", "{}")];
-    let cases: [(&str, &str, &[(&str, &str)]); 4] = [
+    let cases: [(&str, &str, Filled<'_>); 4] = [
         ("approval", "<h1>Publish the release notes of version 7?</h1>", &[("action", "accept")]),
         ("clarification", "Who gets the invoice?", &all),
         ("event", "The event has to say", &[json]),
