@@ -1,5 +1,7 @@
 //! Which of a run's events a subscriber asks for.
 
+use abide_core::EventType;
+
 use crate::error::{ApiError, Result};
 
 /// The modes of OpenWOP.
@@ -64,6 +66,10 @@ fn unsupported(what: &str) -> ApiError {
 /// Whether a type is a transition that `updates` shows. Types that Abide does not record yet are listed too, so that
 /// they are shown from their first day.
 fn is_update(name: &str) -> bool {
+    // What OpenWOP has no name for is in its log, which only `debug` shows.
+    if EventType::by_name(name).is_some_and(|kind| !kind.canonical) {
+        return false;
+    }
     let (family, rest) = name.split_once('.').unwrap_or((name, ""));
     match family {
         "run" => {
