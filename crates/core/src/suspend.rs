@@ -517,8 +517,10 @@ impl Run {
             NodePhase::Waiting => !is_still(node),
             _ => false,
         };
+        // Most runs have no children that wait for people, and need not look for them after each event.
         let asks = !state.open.is_empty()
-            || state.nodes.iter().any(|node| node.phase == NodePhase::Waiting && is_still(node));
+            || !state.still_children.is_empty()
+                && state.nodes.iter().any(|node| node.phase == NodePhase::Waiting && is_still(node));
         asks && idle && !timed() && !state.nodes.iter().any(works)
     }
 }

@@ -101,10 +101,13 @@ pub(crate) async fn run(shell: Arc<Shell>) {
             desk.expand().await;
         }
         desk.look_at_stale().await;
+        let clock = desk.shell.clock.clone();
         if desk.untold {
+            // However many attempts there are, what comes due meanwhile has its turn.
+            desk.lines.mark_due(clock.now());
+            desk.hear().await;
             continue;
         }
-        let clock = desk.shell.clock.clone();
         let (look_at, has_sent) = (desk.lines.look_at(), !desk.sending.is_empty());
         tokio::select! {
             () = desk.shell.notices.wake.notified() => {}

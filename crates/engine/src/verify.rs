@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Effect, Graph, Hash, Head, InterruptId, Key, Millis, Notice, OpenInterrupt, Payload, Record, Run, RunId,
-    Salt, Status, Summary, TaskId, TenantId,
+    Effect, Graph, Hash, Head, InterruptId, Key, Lifecycle, Millis, Notice, OpenInterrupt, Payload, Record,
+    Run, RunId, Salt, Status, Summary, TaskId, TenantId,
 };
 use abide_store::{Beside, Claim, Expected, Listed, Loaded, Message, Note, Store, TimerRow, Totals};
 
@@ -105,6 +105,8 @@ struct Folded {
     children: BTreeMap<RunId, (TaskId, bool)>,
     /// What waits for an answer, as the inbox shows it.
     interrupts: BTreeMap<InterruptId, OpenInterrupt>,
+    /// What its parent was told, by the event that told it: how it stood, and whether it waited for people alone.
+    told: BTreeMap<u64, (Lifecycle, bool)>,
 }
 
 impl Verifier<'_> {
@@ -158,6 +160,7 @@ impl Verifier<'_> {
             heard: BTreeMap::new(),
             children: BTreeMap::new(),
             interrupts: BTreeMap::new(),
+            told: BTreeMap::new(),
         };
         loop {
             let from = folded.run.head().next;
@@ -296,7 +299,7 @@ impl Verifier<'_> {
         }
         self.orders(key, folded, &sent);
         self.orphans(key, folded, &sent).await?;
-        self.messages(key, run, &sent).await
+        self.messages(key, folded, &sent).await
     }
 
     fn count(&mut self, found: &Beside) {
@@ -341,20 +344,19 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// A message lies in the outbox until its receiver has recorded it or can't any more.
-    async fn messages(&mut self, key: Key, run: &Run, sent: &[(RunId, Message)]) -> Result<(), Error> {
-        let sequence = run.head().next - 1;
-        let due = run.parent().filter(|_| run.status().is_terminal());
+    /// A message lies in the outbox until its receiver has recorded it, or a later one, or can't any more.
+    async fn messages(&mut self, key: Key, folded: &Folded, sent: &[(RunId, Message)]) -> Result<(), Error> {
         let notices = || {
             sent.iter().filter_map(|(to, message)| match message {
                 Message::Notice(notice) => Some((to, notice)),
                 Message::Spawn(_) | Message::Cascade(_) => None,
             })
         };
+        let parent = folded.run.parent();
         let is_due = |to: &RunId, notice: &Notice| {
-            let said = (notice.from, notice.sequence, notice.lifecycle);
-            said == (key.id, sequence, run.lifecycle())
-                && due.is_some_and(|parent| {
+            notice.from == key.id
+                && folded.told.get(&notice.sequence) == Some(&(notice.lifecycle, notice.still))
+                && parent.is_some_and(|parent| {
                     (parent.run, &parent.node, parent.execution.unwrap_or(0))
                         == (*to, &notice.node, notice.execution)
                 })
@@ -363,13 +365,14 @@ impl Verifier<'_> {
             let what = format!("the outbox holds a message to {to} that was never sent so");
             self.find(Some(key), None, what);
         }
-        let Some(parent) = due.filter(|_| notices().next().is_none()) else {
+        let (Some(parent), Some((&last, _))) = (parent, folded.told.last_key_value()) else { return Ok(()) };
+        if notices().any(|(_, notice)| notice.sequence == last) {
             return Ok(());
-        };
+        }
         let receiver = parent.run.of(key.tenant);
         let alive =
             self.store.head(receiver).await?.is_some_and(|listed| !listed.summary.status.is_terminal());
-        let heard = self.store.heard(receiver, key.id).await?.is_some_and(|heard| heard >= sequence);
+        let heard = self.store.heard(receiver, key.id).await?.is_some_and(|heard| heard >= last);
         if alive && !heard {
             self.find(Some(key), None, format!("the message to {} was lost", receiver.id));
         }
@@ -408,6 +411,9 @@ impl Folded {
                 Effect::Hear { from, sequence } => {
                     let heard = self.heard.entry(from).or_default();
                     *heard = sequence.max(*heard);
+                }
+                Effect::Send { notice, .. } => {
+                    self.told.insert(notice.sequence, (notice.lifecycle, notice.still));
                 }
                 Effect::Disown(child) => drop(self.children.remove(&child)),
                 Effect::Spawn(spawn) => {

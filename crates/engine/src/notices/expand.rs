@@ -49,7 +49,14 @@ impl Shell {
             let directory =
                 directories.entry(tenant).or_insert_with(|| Directory::new(&*self.store, &channels, tenant));
             let plan = match seen {
-                Ok(Some(seen)) => plan(&channels, directory, &notice, &seen).await?,
+                Ok(Some(seen)) => match plan(&channels, directory, &notice, &seen).await {
+                    Ok(plan) => plan,
+                    // Nobody else waits for what one tenant's directory can't tell.
+                    Err(error) if error.is_lasting() => {
+                        unreachable(&notice, "", &format!("the directory can't be read: {error}"))
+                    }
+                    Err(error) => return Err(error),
+                },
                 Ok(None) => Plan::default(),
                 Err(error) if error.is_lasting() => {
                     unreachable(&notice, "", &format!("its run can't be read: {error}"))
@@ -176,13 +183,17 @@ fn not_told(draft: &NewMessage, audience: &Audience, meant: &Meant, shared: bool
     messages
 }
 
-/// One message for each address.
+/// One message for each address, whoever shares it.
 fn to_each(channels: &Channels, draft: &NewMessage, meant: &Meant) -> Vec<NewMessage> {
     let mut messages: Vec<NewMessage> = Vec::new();
     for person in &meant.people {
         let name = person.principal.clone();
         let to = |recipient: String| NewMessage { recipient, person: Some(name.clone()), ..draft.clone() };
-        messages.push(match directory::address(channels, &draft.channel, person) {
+        let address = directory::address(channels, &draft.channel, person);
+        if address.is_some_and(|address| messages.iter().any(|message| message.recipient == *address)) {
+            continue;
+        }
+        messages.push(match address {
             Some(address) => to(address.to_owned()),
             None => {
                 let channel = &draft.channel;
@@ -215,4 +226,36 @@ fn draft(notice: &NoticeRow, channel: &str, hint: Option<String>) -> NewMessage 
 
 fn unreachable(notice: &NoticeRow, channel: &str, reason: &str) -> Plan {
     Plan::of(vec![draft(notice, channel, None).unsent(NoticeState::Unreachable, reason.to_owned())])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use abide_core::{InterruptId, RunId};
+    use abide_store::Person;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_several_people_share_gets_one_message() {
+        let tenant = TenantId(1);
+        let person = |principal: &str, address: &str| Person {
+            tenant,
+            principal: principal.to_owned(),
+            display_name: None,
+            roles: vec![],
+            groups: vec![],
+            addresses: BTreeMap::from([("mail".to_owned(), address.to_owned())]),
+            created_at: 0,
+            updated_at: 0,
+        };
+        let people = vec![person("ada", "team@x"), person("bob", "bob@x"), person("eve", "team@x")];
+        let meant = Meant { people, addresses: vec!["bob@x".to_owned()], ..Meant::default() };
+        let interrupt = InterruptId::from_bytes([1; InterruptId::BYTES]);
+        let notice = NoticeRow { key: RunId::from_bytes([1; 16]).of(tenant), interrupt, attempt: 1, at: 0 };
+        let told = to_each(&Channels::default(), &draft(&notice, "mail", None), &meant);
+        let told: Vec<_> = told.iter().map(|one| (one.person.as_deref(), &*one.recipient)).collect();
+        assert_eq!(told, [(Some("ada"), "team@x"), (Some("bob"), "bob@x")], "each under a key of its own");
+    }
 }

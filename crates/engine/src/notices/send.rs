@@ -28,17 +28,22 @@ pub(super) async fn carry(shell: Arc<Shell>, row: NoticeDelivery) {
     };
     let how = match AssertUnwindSafe(attempt).catch_unwind().await {
         Ok(Ok(how)) => how,
+        Ok(Err(error)) if error.is_lasting() => given_up(&row, format!("it can't be made ready: {error}")),
         Ok(Err(error)) => {
             tracing::error!(run = %row.id.run, %error, "a message can't be made ready; trying again");
             return rest().await;
         }
         Err(_) => {
-            let reason = "this server failed at it; its log tells where, which is a bug to report".to_owned();
-            if row.follow.is_some() { HowEnded::Unfollowed { reason } } else { HowEnded::Dead { reason } }
+            let reason = "this server failed at it; its log tells where, which is a bug to report";
+            given_up(&row, reason.to_owned())
         }
     };
     shell.counters.told(&how);
     shell.settle_notice(&row, how).await;
+}
+
+fn given_up(row: &NoticeDelivery, reason: String) -> HowEnded {
+    if row.follow.is_some() { HowEnded::Unfollowed { reason } } else { HowEnded::Dead { reason } }
 }
 
 /// What is to be known of an open interrupt to tell of it.
@@ -69,6 +74,12 @@ impl Shell {
             }
             Err(error) => return Err(error),
         };
+        // After a start the timers may be later than this. What they bring takes this one's place in a moment.
+        let now = self.clock.now();
+        if seen.open.next_attempt_at().is_some_and(|next| next <= now) {
+            let due = now.saturating_add(limits::STORE_REST_MS as Millis);
+            return Ok(HowEnded::PutOff { due, reason: "the next attempt is due".to_owned() });
+        }
         let message = self.question(row, &seen).await?;
         let sent = self.notices.channels.send(&row.channel, &message).await;
         self.pass(Window::EffectReport);

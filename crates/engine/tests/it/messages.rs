@@ -1,6 +1,6 @@
 //! Messages between runs: delivered once, whatever dies, and dropped when nobody can hear them.
 
-use abide_core::{Key, Parent, Status};
+use abide_core::{Cancellation, Command, Drain, Key, Parent, Status};
 use abide_engine::NewRun;
 use abide_store::Store;
 
@@ -44,14 +44,41 @@ async fn a_message_left_over_is_delivered_by_the_next_process() {
     rig.verify().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_left_over_about_a_child_that_stands_still_is_no_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let parent = rig.start_waiting(1_000_000).await;
+    let clocked = Parent { clocked: true, ..Parent::of(parent.id, "n") };
+    let new = NewRun { parent: Some(clocked), ..NewRun::of(TENANT, "wait") };
+    let child = rig.engine.start_run(new).await.unwrap().0.of(TENANT);
+    rig.close().await;
+    let store = abide_store::Sqlite::open(&abide_store::SqliteOptions::new(dir.path())).unwrap();
+    let pause = Command::Pause { reason: None, by: None, drain: Drain::Immediate };
+    decide_without_an_engine(&store, child, pause).await;
+    assert_eq!(store.totals().await.unwrap().outbox, 1);
+    let report = abide_engine::verify::verify(&store, |_| ()).await.unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+    drop(store);
+    let rig = Rig::open(dir.path()).await;
+    rig.outbox_is_empty().await;
+    assert_eq!(rig.story(parent).await.last(), Some(&"child.reported"));
+    rig.verify().await;
+}
+
 /// Commits the end of a run as an engine would that dies right after the commit.
 async fn finish_without_an_engine(store: &dyn Store, key: Key) {
+    decide_without_an_engine(store, key, Command::Cancel(Cancellation::default())).await;
+}
+
+/// Commits what a run decides as an engine would that dies right after the commit.
+async fn decide_without_an_engine(store: &dyn Store, key: Key, command: Command) {
     let loaded = store.load(key).await.unwrap().unwrap();
     let source = store.blob(TENANT, loaded.summary.definition).await.unwrap().unwrap();
     let graph = std::sync::Arc::new(abide_core::Graph::admit(&source).unwrap());
     let mut run = abide_core::Run::empty(key, loaded.salt.unwrap(), graph);
     loaded.tail.iter().for_each(|record| drop(run.apply(record).unwrap()));
-    let step = run.decide(abide_core::Command::Cancel(abide_core::Cancellation::default()), 0).unwrap();
+    let step = run.decide(command, 0).unwrap();
     let commit = abide_store::Commit::of(&run, step);
     let (told, hears) = tokio::sync::oneshot::channel();
     let done = Box::new(move |result| drop(told.send(result)));

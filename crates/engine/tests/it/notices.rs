@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::asked::{asked, start, workflow};
 use crate::peer::{Act, Peer, answer, closed_port};
 use crate::support::{START, TENANT, within};
+use crate::tapped::Tapped;
 
 const HOUR: i64 = 3_600_000;
 
@@ -466,6 +467,55 @@ async fn attempts_that_fell_due_while_nobody_was_there_are_recorded_and_the_last
     assert_eq!(story.iter().filter(|name| **name == "interrupt.renotified").count(), 2, "{story:?}");
     desk.close().await;
     assert_eq!(bodies(&peer).iter().map(|body| body["attempt"].clone()).collect::<Vec<_>>(), [1, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_told_before_a_later_attempt_fell_due_is_not_told_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let calls = AtomicU32::new(0);
+    let peer = Peer::start(move |_| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => Act::Say(answer(503, "", "")),
+        _ => Act::Say(answer(200, "", "")),
+    })
+    .await;
+    let told = channels(vec![("hook", webhook(peer.url("/")))]);
+    let desk = Desk::open(dir.path(), &told).await;
+    start(&desk.engine, &question(&hourly())).await;
+    desk.until("a first try", |rows| rows.first().is_some_and(|row| row.tries == 1)).await;
+    desk.close().await;
+    let store = Arc::new(Sqlite::open(&SqliteOptions::new(dir.path())).unwrap());
+    store.set_test_clock(START + 2 * HOUR + 1).await.unwrap();
+    drop(store);
+
+    let desk = Desk::open(dir.path(), &told).await;
+    desk.until_states(&[NoticeState::Superseded, NoticeState::Sent]).await;
+    desk.close().await;
+    assert_eq!(bodies(&peer).iter().map(|body| body["attempt"].clone()).collect::<Vec<_>>(), [1, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_cannot_be_read_keeps_nobody_else_from_being_told() {
+    let (dir, peer) = (tempfile::tempdir().unwrap(), fine().await);
+    let store = Tapped::new(Sqlite::open(&SqliteOptions::new(dir.path())).unwrap());
+    let clock = Arc::new(TestClock::open(store.clone(), START).await.unwrap());
+    store.lose_directory();
+    let options = EngineOptions::new(store.clone(), clock);
+    let told = channels(vec![("hook", webhook(peer.url("/")))]);
+    let engine = Engine::start(EngineOptions { channels: told, ..options });
+    start(&engine, &question(&json!({ "notify_to": "ada" }))).await;
+    start(&engine, &question(&json!({}))).await;
+    peer.hears(1).await;
+    let query = NoticesQuery {
+        tenant: TENANT,
+        state: Some(NoticeState::Unreachable),
+        run: None,
+        interrupt: None,
+        after: None,
+        limit: 9,
+    };
+    let lost = store.notices().list(query).await.unwrap().rows;
+    assert_eq!(lost.len(), 1, "it stands there that nobody was told");
+    engine.drain(std::time::Duration::from_secs(60)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

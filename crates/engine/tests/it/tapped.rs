@@ -1,7 +1,7 @@
 //! A real store with a tap on it: commits can be made to fail or to wait, and reads are counted.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
@@ -29,6 +29,8 @@ pub(crate) struct Tapped {
     damaged: Mutex<Option<u64>>,
     /// The run that is erased right before its journal is read.
     doomed: Mutex<Option<Key>>,
+    /// Nobody's entry in the directory can be read.
+    directory_lost: AtomicBool,
     pub(crate) loads: AtomicU64,
     pub(crate) submitted: AtomicU64,
 }
@@ -41,6 +43,7 @@ impl Tapped {
             held: Mutex::default(),
             damaged: Mutex::default(),
             doomed: Mutex::default(),
+            directory_lost: AtomicBool::new(false),
             loads: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
         })
@@ -54,6 +57,11 @@ impl Tapped {
     /// From now on the events with this sequence can't be read, of any run.
     pub(crate) fn damage(&self, sequence: u64) {
         *self.damaged.lock().unwrap() = Some(sequence);
+    }
+
+    /// From now on nobody's entry in the directory can be read.
+    pub(crate) fn lose_directory(&self) {
+        self.directory_lost.store(true, Ordering::Relaxed);
     }
 
     /// Erases a run right before its journal is read the next time.
@@ -301,6 +309,10 @@ impl Store for Tapped {
     }
 
     fn person(&self, tenant: TenantId, principal: String) -> Answer<'_, Option<Person>> {
+        if self.directory_lost.load(Ordering::Relaxed) {
+            let (file, reason, way_out) = ("here".into(), "it is no list".to_owned(), String::new());
+            return Box::pin(async { Err(Error::Damaged { file, reason, way_out }) });
+        }
         self.inner.person(tenant, principal)
     }
 

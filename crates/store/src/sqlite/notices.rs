@@ -144,12 +144,14 @@ fn expand(
     if told == 0 {
         return Ok(());
     }
+    // One that may be under way counts as tried, so that whoever gets it hears what becomes of the interrupt.
+    let (of, by, about, attempt) = named;
     transaction
         .prepare_cached(
-            "UPDATE notice_deliveries SET state = 3, due = NULL \
+            "UPDATE notice_deliveries SET state = 3, due = NULL, tries = max(tries, coalesce(due <= $5, 0)) \
              WHERE tenant = $1 AND run = $2 AND interrupt = $3 AND attempt < $4 AND state = 0",
         )?
-        .execute(named)?;
+        .execute((of, by, about, attempt, notice.at))?;
     for (n, message) in (0_u16..).zip(&expanded.messages) {
         let id = NoticeId { run, interrupt: notice.interrupt, attempt: notice.attempt, n };
         insert(transaction, tenant, &id, message)?;

@@ -242,6 +242,24 @@ async fn closing_withdraws_what_waits_and_tells_each_recipient_once_what_became_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_was_under_way_when_a_later_attempt_began_is_followed_up() {
+    for engine in engines() {
+        let store = engine.open();
+        let mut live = ask_times(&*store, key(1), 2).await;
+        let id = live.first_interrupt();
+        expand(&*store, row(&live, id, 1), vec![to("ada")]).await;
+        expand(&*store, row(&live, id, 2), vec![to("zoe")]).await;
+        answer(&*store, &mut live).await;
+        // Its try ends only now.
+        let first = NoticeId { run: run_id(1), interrupt: id, attempt: 1, n: 0 };
+        settle(&*store, first, HowEnded::Sent { at: BEGIN }).await;
+        let arrived = get(&*store, first).await;
+        assert_eq!((arrived.state, arrived.due), (NoticeState::Sent, Some(BEGIN)));
+        assert!(arrived.follow.is_some(), "ada was told, and hears that it is answered");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_may_have_arrived_of_a_message_that_was_given_up_is_followed_up_and_it_is_not_sent_again() {
     for engine in engines() {
         let store = engine.open();
