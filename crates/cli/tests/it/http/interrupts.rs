@@ -5,6 +5,7 @@ mod by_run;
 mod elsewhere;
 mod inbox;
 mod race;
+mod respondents;
 mod rotated;
 mod status;
 mod tokens;
