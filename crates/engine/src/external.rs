@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Answerer, Command, Json, JsonMap, Millis, Rejection, Resolve, TenantId, sha256};
+use abide_core::{Answerer, Command, Json, JsonMap, Key, Millis, Rejection, Resolve, TenantId, sha256};
 use abide_store::{EventRow, Lane, NewEvent, Put, Target, Waiter};
 use tokio::sync::Notify;
 
+use crate::notices::directory::is_among;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
 use crate::{Engine, Error, Window, limits};
@@ -225,6 +226,10 @@ impl Shell {
             let by = Answerer { principal: event.sender.clone(), may_act_for_others: false };
             let resolve = Resolve { id: target.interrupt_id, value: value.clone(), by };
             let key = target.run_id.of(event.tenant);
+            if !self.may_tell(key, &target, &event.sender).await? {
+                tracing::debug!(run = %target.run_id, "an event was not taken: its sender may not answer");
+                continue;
+            }
             let command = Command::Resolve(resolve);
             match self.decide(key, &command, Lane::Interactive, Basis::default(), |_| ()).await {
                 Ok(()) => taken.push(target),
@@ -239,6 +244,25 @@ impl Shell {
             }
         }
         Ok(taken)
+    }
+
+    /// Whether the sender of an event is among those who may answer what waits for it. Of roles, only those of the
+    /// directory count: an event may be given long after its sender has gone.
+    async fn may_tell(&self, key: Key, target: &Target, sender: &str) -> Result<bool, Error> {
+        let id = target.interrupt_id;
+        let respondents =
+            self.read(key, |run| run.interrupt(id).map(|open| open.requested.respondents.clone()));
+        let respondents = match respondents.await {
+            Ok(respondents) => respondents.unwrap_or_default(),
+            // What is wrong with the run is told when it decides.
+            Err(error) if error.is_lasting() => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        if respondents.is_empty() {
+            return Ok(true);
+        }
+        let known = self.store.person(key.tenant, sender.to_owned()).await?;
+        Ok(is_among(&respondents, sender, known.as_ref()))
     }
 
     /// Goes on with what a dead process, or a failed attempt, was giving.

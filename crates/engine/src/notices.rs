@@ -8,7 +8,7 @@
 //! Nothing is polled: it looks when a commit says that there is something new, when something comes due, and when
 //! something of its own ends. Tenants and channels take turns, and a channel that hangs keeps only its own waiting.
 
-mod directory;
+pub(crate) mod directory;
 mod expand;
 mod lines;
 mod send;

@@ -10,19 +10,25 @@ use regex::{NoExpand, Regex};
 use serde_json::{Map, Value};
 
 use crate::limits::{CHOICES_MAX, CONTEXT_BYTES_MAX, MENTIONS_MAX};
-use crate::message::{About, Choice, Message};
+use crate::message::{About, Choice, Message, Purpose};
 use crate::personal::mask_personal;
+use crate::text::seen;
 
 /// What stands in the place of what was taken out.
 pub(crate) const INSTEAD: &str = "[removed]";
 
 /// Words that say, in the name of a field, that its value is nobody else's to know.
-const SECRET_WORDS: [&str; 17] = [
+const SECRET_WORDS: [&str; 22] = [
     "password",
     "passwords",
     "passwd",
     "pwd",
     "passphrase",
+    "passcode",
+    "otp",
+    "cvv",
+    "cvc",
+    "jwt",
     "secret",
     "secrets",
     "token",
@@ -78,6 +84,7 @@ impl Redactor {
         let mentions = message.mentions.iter().take(MENTIONS_MAX).cloned().collect();
         let short = Message {
             title: pass.text(&message.title),
+            purpose: pass.purpose(&message.purpose),
             about: message.about.clone().map(|about| About { node: None, workflow: None, ..about }),
             question: None,
             context: None,
@@ -103,9 +110,9 @@ impl Redactor {
         })
     }
 
-    /// A text that somebody else wrote, as it may be told.
+    /// A text that somebody else wrote, as it may be told and kept. Mail servers like to repeat addresses.
     pub(crate) fn told(&self, text: &str) -> String {
-        Pass { patterns: &self.patterns, external: false }.text(text)
+        Pass { patterns: &self.patterns, external: true }.text(text)
     }
 }
 
@@ -116,12 +123,30 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// What nobody sees is taken out to look, since it is taken out again to send: it must not hide anything.
     fn text(&self, text: &str) -> String {
+        let plain = seen(text);
+        let clean = self.clean(&plain);
+        if clean == plain { text.to_owned() } else { clean }
+    }
+
+    fn clean(&self, text: &str) -> String {
         let mut clean = mask_secrets(text).into_owned();
         for pattern in self.patterns {
             clean = pattern.replace_all(&clean, NoExpand(INSTEAD)).into_owned();
         }
         if self.external { mask_personal(&clean).into_owned() } else { clean }
+    }
+
+    /// Whoever answered is named, but need not be among those who are told.
+    fn purpose(&self, purpose: &Purpose) -> Purpose {
+        match purpose {
+            Purpose::FollowUp { outcome, by, at } => {
+                let by = by.as_deref().map(|by| self.text(by));
+                Purpose::FollowUp { outcome: *outcome, by, at: *at }
+            }
+            other => other.clone(),
+        }
     }
 
     fn choice(&self, choice: &Choice) -> Choice {
@@ -166,7 +191,13 @@ impl Pass<'_> {
 fn is_secret(name: &str) -> bool {
     let words = words(name);
     let is_pair = |pair: &[String]| SECRET_PAIRS.iter().any(|known| pair == known);
-    words.iter().any(|word| SECRET_WORDS.contains(&word.as_str())) || words.windows(2).any(is_pair)
+    words.iter().any(|word| is_secret_word(word)) || words.windows(2).any(is_pair)
+}
+
+/// Also with a number behind it, or with another word before it: `password2`, `userpassword`.
+fn is_secret_word(word: &str) -> bool {
+    let word = word.trim_end_matches(|char: char| char.is_numeric());
+    SECRET_WORDS.iter().any(|known| word == *known || known.len() >= 5 && word.ends_with(known))
 }
 
 /// The words of a name, in small letters, however they are put together.

@@ -15,6 +15,15 @@ pub(crate) fn lines(text: &str, chars_max: usize) -> String {
     clip(kept.trim(), chars_max)
 }
 
+/// What people see of it: without what is taken out before it is shown, and without characters that have no width.
+pub(crate) fn seen(text: &str) -> String {
+    let has_no_width =
+        |char| matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{180e}');
+    text.chars()
+        .filter(|char| matches!(char, '\n' | '\r' | '\t') || !(breaks(*char) || has_no_width(*char)))
+        .collect()
+}
+
 /// Its beginning, with a sign that there was more.
 pub(crate) fn clip(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {

@@ -45,12 +45,20 @@ pub(super) fn audience(notify_to: Option<&str>, asked: &[String], defaults: &[St
 
 /// Whether a person may answer: everybody may if nobody is asked for.
 pub(super) fn may_answer(person: &Person, asked: &[String]) -> bool {
-    let is_meant = |name: &String| match part(name) {
-        Part::Group(group) => person.groups.iter().any(|own| own == group),
-        Part::Role(role) => person.roles.iter().any(|own| own == role),
-        Part::Name(name) => person.principal == name,
+    is_among(asked, &person.principal, Some(person))
+}
+
+/// Whether somebody is among those who are named, whether the directory has them or not. Nobody named means everybody.
+pub(crate) fn is_among(named: &[String], principal: &str, known: Option<&Person>) -> bool {
+    let has = |list: fn(&Person) -> &[String], wanted: &str| {
+        known.is_some_and(|person| list(person).iter().any(|own| own == wanted))
     };
-    asked.is_empty() || asked.iter().any(is_meant)
+    let is_meant = |name: &String| match part(name) {
+        Part::Group(group) => has(|person| &person.groups, group),
+        Part::Role(role) => has(|person| &person.roles, role),
+        Part::Name(name) => name == principal,
+    };
+    named.is_empty() || named.iter().any(is_meant)
 }
 
 enum Part<'a> {

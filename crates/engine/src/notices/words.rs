@@ -48,14 +48,17 @@ fn question(data: &Value) -> Option<String> {
 fn choices(data: &Value) -> Vec<Choice> {
     let plain = |label: &str| Choice { label: label.to_owned(), description: None };
     if let [only] = list(&data["questions"]) {
-        return list(&only["schema"]["oneOf"]).iter().filter_map(choice).collect();
+        let offered = [&only["choices"], &only["schema"]["oneOf"]].into_iter().flat_map(list);
+        return offered.filter_map(choice).collect();
     }
     list(&data["actions"]).iter().filter_map(Value::as_str).map(plain).collect()
 }
 
 fn choice(one: &Value) -> Option<Choice> {
-    let label = match (&one["title"], &one["const"]) {
-        (Value::String(title), _) => title.clone(),
+    let name = if one["label"].is_string() { &one["label"] } else { &one["title"] };
+    let value = if one["value"].is_null() { &one["const"] } else { &one["value"] };
+    let label = match (name, value) {
+        (Value::String(name), _) => name.clone(),
         (_, Value::String(value)) => value.clone(),
         (_, Value::Null) => return None,
         (_, value) => value.to_string(),
@@ -65,4 +68,27 @@ fn choice(one: &Value) -> Option<Choice> {
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn choices_are_told_by_their_labels_however_a_question_writes_them() {
+        let asked = |question: Value| choices(&json!({ "questions": [question] }));
+        let expected = [
+            Choice { label: "Proceed".to_owned(), description: Some("It goes on.".to_owned()) },
+            Choice { label: "stop".to_owned(), description: None },
+        ];
+        let choices =
+            json!([{ "value": "go", "label": "Proceed", "description": "It goes on." }, { "value": "stop" }]);
+        assert_eq!(asked(json!({ "responseType": "choice", "choices": choices })), expected);
+        let schema = json!({ "oneOf": [
+            { "const": "go", "title": "Proceed", "description": "It goes on." }, { "const": "stop" },
+        ] });
+        assert_eq!(asked(json!({ "schema": schema })), expected);
+    }
 }

@@ -89,6 +89,7 @@ fn no_secret_leaves_by_any_way() {
 fn a_field_whose_name_says_so_is_removed_whatever_is_in_it() {
     let names =
         ["password", "dbPassword", "API_KEY", "client-secret", "accessToken", "Authorization", "userPIN"];
+    let names = names.into_iter().chain(["password2", "userpassword", "authtoken", "otp", "cardCVV"]);
     for name in names {
         let told =
             redactor().redact(&message("?", &json!({"x": {name: {"deep": ["marker", 1234]}}})), INSIDE);
@@ -111,6 +112,49 @@ fn personal_data_stays_inside() {
     for personal in ["ann@", "4111", "DE89", "12345678"] {
         assert!(inside.contains(personal), "{personal}: {inside}");
     }
+}
+
+#[test]
+fn what_nobody_sees_hides_nothing() {
+    for hidden in ["\u{7}", "\u{200b}", "\u{202e}", "\u{2060}", "\u{ad}", "\u{1b}", "\u{feff}"] {
+        let split = |text: &str| text.chars().map(|char| format!("{char}{hidden}")).collect::<String>();
+        for (text, rest) in
+            [("4111111111111111", "1111"), ("ann@example.org", "ann"), (TOKEN, "c2ln"), ("CASE-4711", "4711")]
+        {
+            let text = split(text);
+            let told = redactor().redact(&message(&text, &json!([text])), OUTSIDE_IN_FULL);
+            let seen = crate::text::lines(&words(&told), usize::MAX).replace(hidden, "");
+            assert!(!seen.contains(rest), "{hidden:?}: {seen}");
+        }
+    }
+    let persian = "می\u{200c}خواهم";
+    assert_eq!(
+        redactor().redact(&message(persian, &json!([])), OUTSIDE).title,
+        persian,
+        "what hides nothing stays"
+    );
+}
+
+#[test]
+fn whoever_answered_is_named_without_their_address_outside() {
+    let closed = |by: &str| Message {
+        purpose: Purpose::FollowUp { outcome: crate::Outcome::Resolved, by: Some(by.to_owned()), at: 0 },
+        ..message("?", &json!({}))
+    };
+    let by = |by: &str, view| match &redactor().redact(&closed(by), view).purpose {
+        Purpose::FollowUp { by, .. } => by.clone().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(by("ann", OUTSIDE), "ann");
+    assert_eq!(by("ann@example.org", OUTSIDE), "[removed]");
+    assert_eq!(by("ann@example.org", INSIDE), "ann@example.org");
+    assert_eq!(by("CASE-4711", INSIDE), "[removed]");
+}
+
+#[test]
+fn what_receivers_say_is_kept_without_addresses() {
+    let said = redactor().told("mail:25 answered with 550 <ann@example.org>: no such user");
+    assert_eq!(said, "mail:25 answered with 550 <[removed]>: no such user");
 }
 
 #[test]

@@ -173,7 +173,16 @@ impl<'a> Open<'a> {
 
     /// Who may decide.
     fn deciders(&self) -> Vec<&str> {
-        if self.is_hidden() && self.reader.link().is_some() { Vec::new() } else { self.asked.approvers() }
+        if self.is_hidden_from_holder() { Vec::new() } else { self.asked.approvers() }
+    }
+
+    /// Who may answer.
+    fn respondents(&self) -> &[String] {
+        if self.is_hidden_from_holder() { &[] } else { &self.asked.respondents }
+    }
+
+    fn is_hidden_from_holder(&self) -> bool {
+        self.is_hidden() && self.reader.link().is_some()
     }
 }
 

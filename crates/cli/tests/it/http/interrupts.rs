@@ -3,6 +3,7 @@
 mod asked;
 mod by_run;
 mod elsewhere;
+mod impostors;
 mod inbox;
 mod ladder;
 mod race;

@@ -46,15 +46,11 @@ pub(crate) async fn may_respond(app: &App, named: &[String], who: Respondent<'_>
 
 fn is_among(named: &[String], who: Respondent<'_>, known: Option<&Person>) -> bool {
     let has = |list: &[String], wanted: &str| list.iter().any(|one| one == wanted);
-    named.iter().any(|name| {
-        // A principal may be called anything, even what looks like a group.
-        *name == who.principal
-            || name
-                .strip_prefix(GROUP)
-                .is_some_and(|group| known.is_some_and(|known| has(&known.groups, group)))
-            || name.strip_prefix(ROLE).is_some_and(|role| {
-                has(who.roles, role) || known.is_some_and(|known| has(&known.roles, role))
-            })
+    named.iter().any(|name| match (name.strip_prefix(GROUP), name.strip_prefix(ROLE)) {
+        (Some(group), _) => known.is_some_and(|known| has(&known.groups, group)),
+        (None, Some(role)) => has(who.roles, role) || known.is_some_and(|known| has(&known.roles, role)),
+        // Nobody gets to be a group or a role by being called like one.
+        (None, None) => name == who.principal,
     })
 }
 
@@ -95,6 +91,10 @@ mod tests {
         ] {
             let known = in_directory.then_some(&ada);
             assert_eq!(is_among(&texts(&named), who, known), expected, "{named:?} {in_directory}");
+        }
+        for name in ["group:finance", "role:manager"] {
+            let posing = Respondent { principal: name, roles: &[], ..who };
+            assert!(!is_among(&texts(&[name]), posing, None), "{name}");
         }
     }
 }
