@@ -1,4 +1,4 @@
-//! Nodes that say who may answer: principals, groups and roles, by whichever way the answer comes.
+//! Those who may not answer where a node says who may: whatever is asked, and by whichever way they try.
 
 use super::*;
 
