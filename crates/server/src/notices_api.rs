@@ -252,7 +252,7 @@ fn channel(channels: &Channels, name: &str) -> Option<ChannelView> {
 fn state(name: &str) -> Result<NoticeState> {
     NoticeState::by_name(name).ok_or_else(|| {
         let names = NoticeState::ALL.map(NoticeState::name).join(", ");
-        ApiError::invalid("state", &format!("'state' is one of {names}"))
+        ApiError::invalid("state", format!("'state' is one of {names}"))
     })
 }
 

@@ -188,7 +188,7 @@ async fn questions_are_a_form_whose_values_stay_until_they_fit() {
     for text in [
         "Write a number",
         "This is not JSON",
-        "value=\"1\" required checked> us",
+        "value=\"1\" required checked> <span>us</span>",
         "value=\"many\"",
         "\n&#34;&#60;b&#62;</textarea>",
         "\n{</textarea>",
