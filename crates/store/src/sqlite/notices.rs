@@ -148,8 +148,8 @@ fn expand(
     let (of, by, about, attempt) = named;
     transaction
         .prepare_cached(
-            "UPDATE notice_deliveries SET state = 3, due = NULL, tries = max(tries, coalesce(due <= $5, 0)) \
-             WHERE tenant = $1 AND run = $2 AND interrupt = $3 AND attempt < $4 AND state = 0",
+            "UPDATE notice_deliveries SET state = 3, due = NULL, tries = max(tries, coalesce(due <= ?5, 0)) \
+             WHERE tenant = ?1 AND run = ?2 AND interrupt = ?3 AND attempt < ?4 AND state = 0",
         )?
         .execute((of, by, about, attempt, notice.at))?;
     for (n, message) in (0_u16..).zip(&expanded.messages) {
