@@ -45,8 +45,9 @@ fn explained(ladder: &Value, now: Timestamp) -> String {
         format!("  {}", stands(ladder, now)),
     ];
     lines.extend(policy(asked).map(|policy| format!("  {policy}")));
-    lines.push(String::new());
     let moments = ladder["timeline"].as_array().map(Vec::as_slice).unwrap_or_default();
+    lines.extend(nobody_told(moments).then(|| "  nobody was told: the messages below say why".to_owned()));
+    lines.push(String::new());
     let most = asked["retry_policy"]["max_attempts"].as_u64().unwrap_or(1);
     let rows = moments.iter().map(|moment| row(moment, most, asked, now)).collect();
     lines.push(output::table(&["WHEN", "WHAT", "CHANNEL", "TO", "STATE"], rows));
@@ -73,17 +74,23 @@ fn stands(ladder: &Value, now: Timestamp) -> String {
     }
 }
 
+/// Whether there were messages, and none of them was sent.
+fn nobody_told(moments: &[Value]) -> bool {
+    let mut messages = moments.iter().filter(|moment| moment["what"] == "message").peekable();
+    messages.peek().is_some() && messages.all(|moment| moment["state"] != "sent")
+}
+
 /// The policy that holds, in one line.
 fn policy(asked: &Value) -> Option<String> {
     let policy = asked["retry_policy"].as_object()?;
     let attempts = policy.get("max_attempts")?.as_u64()?;
-    let told = if attempts == 1 { "told once".to_owned() } else { format!("told {attempts} times") };
+    let told = if attempts == 1 { "one attempt".to_owned() } else { format!("{attempts} attempts") };
     let seconds = policy.get("interval_seconds").and_then(Value::as_i64);
     let spans = seconds.map(|seconds| when::duration(seconds.saturating_mul(1000)));
     Some(match (spans, attempts) {
         (None, _) => format!("{told}, then it waits"),
-        (Some(span), 1) => format!("{told}, and after {span}: {}", fallback(asked)),
-        (Some(span), _) => format!("{told}, every {span}, and after the last: {}", fallback(asked)),
+        (Some(span), 1) => format!("{told}; after {span} {}", fallback(asked)),
+        (Some(span), _) => format!("{told}, one every {span}; then {}", fallback(asked)),
     })
 }
 

@@ -206,7 +206,7 @@ impl Shell {
         let Some((asked, node)) = self.requested(row.key(), row.id.interrupt.sequence()).await? else {
             return Ok(HowEnded::Followed);
         };
-        let by = Some(follow.by.clone()).filter(|by| !by.starts_with("system:"));
+        let by = self.name_of(row.tenant, &follow.by).await?;
         let purpose = Purpose::FollowUp { outcome: outcome(follow.outcome), by, at: follow.at };
         let (recipient, mentions) = self.recipients(row, &asked, &directory::asked(&asked)).await?;
         let message = Message {
@@ -236,6 +236,16 @@ impl Shell {
                 },
             },
         })
+    }
+
+    /// What somebody is called who closed a question; nothing for the server itself.
+    async fn name_of(&self, tenant: TenantId, principal: &str) -> Result<Option<String>, Error> {
+        if principal.starts_with("system:") {
+            return Ok(None);
+        }
+        let known = self.store.person(tenant, principal.to_owned()).await?;
+        let name = known.and_then(|person| person.display_name);
+        Ok(Some(name.unwrap_or_else(|| principal.to_owned())))
     }
 
     /// What was asked, and by which node. `None` if nobody can read that any more.

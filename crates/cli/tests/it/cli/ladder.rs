@@ -29,7 +29,7 @@ async fn a_ladder_is_explained_while_it_is_climbed_and_afterwards() {
             "Proceed?\n",
             "open; next: attempt 2 of 3, ",
             "(in 1 h 0 min)",
-            "told 3 times, every 1 h 0 min, and after the last: it goes on with",
+            "3 attempts, one every 1 h 0 min; then it goes on with",
             "group:oncall",
             "planned",
         ] {

@@ -88,7 +88,7 @@ impl Moment {
         Self {
             attempt: Some(delivery.id.attempt),
             channel: Some(delivery.channel.clone()).filter(|name| !name.is_empty()),
-            to: delivery.person.clone(),
+            to: told(delivery),
             reason: delivery.reason.clone().or(missing),
             ..Self::new(at.unwrap_or(began), Kind::Message, delivery.state.name())
         }
@@ -100,12 +100,21 @@ impl Moment {
     }
 }
 
+/// Who a message is for. An address is nobody's business; what the question or its ladder calls people by is in both.
+fn told(delivery: &NoticeDelivery) -> Option<String> {
+    let named = matches!(delivery.state, NoticeState::Refused | NoticeState::Unreachable)
+        || !delivery.recipient.contains('@');
+    let name = Some(&delivery.recipient).filter(|name| named && !name.is_empty());
+    delivery.person.as_ref().or(name).cloned()
+}
+
 /// The moments of an interrupt, in their order.
 pub(crate) fn of(story: &Story, deliveries: &[NoticeDelivery]) -> Vec<Moment> {
     let mut moments = vec![Moment::new(story.at, Kind::Asked, DONE)];
     if let Some(ladder) = &story.requested.ladder {
         moments.push(Moment::attempt(story.at, 1, ladder, DONE));
         moments.extend(story.steps.iter().filter_map(|step| step.moment(ladder)));
+        supersede(&mut moments);
     }
     let began = |attempt: u32, moments: &[Moment]| {
         let begins = |moment: &&Moment| moment.what == Kind::Attempt && moment.attempt == Some(attempt);
@@ -122,6 +131,14 @@ pub(crate) fn of(story: &Story, deliveries: &[NoticeDelivery]) -> Vec<Moment> {
     // What was sent after the end was under way before it.
     moments.sort_by_key(|moment| moment.at);
     moments
+}
+
+/// Nobody was told at a rung either, if nobody was told at its attempt.
+fn supersede(moments: &mut [Moment]) {
+    let superseded: Vec<Option<u32>> =
+        moments.iter().filter(|moment| moment.state == SUPERSEDED).map(|moment| moment.attempt).collect();
+    let rungs = moments.iter_mut().filter(|moment| moment.what == Kind::Escalation);
+    rungs.filter(|moment| superseded.contains(&moment.attempt)).for_each(|moment| moment.state = SUPERSEDED);
 }
 
 impl Step {
