@@ -21,8 +21,9 @@ pub const NEAR_TIMERS_MAX: usize = 16_384;
 /// How far ahead timers are read into memory.
 pub const NEAR_TIMERS_MS: i64 = 60_000;
 
-/// Timers fired at once. They share commits, and leave room for interactive work.
-pub const FIRE_TIMERS_MAX: usize = 256;
+/// Timers fired at once. They share commits, and whoever comes meanwhile waits for one such commit at the most: more of
+/// them would fire little faster.
+pub const FIRE_TIMERS_MAX: usize = 64;
 
 /// Messages delivered at once.
 pub const DELIVER_MAX: usize = 256;

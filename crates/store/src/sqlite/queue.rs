@@ -9,7 +9,8 @@ use crate::{Commit, Done, Lane};
 /// transaction only adds latency.
 pub(super) const BATCH_JOBS_MAX: usize = 256;
 
-/// Places in each batch that background work gets when it waits, however busy the other lane is.
+/// Places in each batch that background work gets when it waits, however busy the other lane is; and no more than that
+/// while somebody waits, who would wait for all of it.
 const BACKGROUND_SHARE: usize = 32;
 
 /// One thing for the writer to do.
@@ -76,7 +77,7 @@ impl Lanes {
     fn take_batch(&mut self) -> Vec<Job> {
         let reserved = self.background.len().min(BACKGROUND_SHARE);
         let people = self.interactive.len().min(BATCH_JOBS_MAX - reserved);
-        let others = self.background.len().min(BATCH_JOBS_MAX - people);
+        let others = if people > 0 { reserved } else { self.background.len().min(BATCH_JOBS_MAX) };
         let mut batch: Vec<Job> = self.interactive.drain(..people).collect();
         batch.extend(self.background.drain(..others));
         batch
