@@ -46,6 +46,9 @@ fn given_up(row: &NoticeDelivery, reason: String) -> HowEnded {
     if row.follow.is_some() { HowEnded::Unfollowed { reason } } else { HowEnded::Dead { reason } }
 }
 
+/// Why a message is put off once.
+const OVERTAKEN: &str = "a later attempt is due";
+
 /// What is to be known of an open interrupt to tell of it.
 struct Seen {
     open: Open,
@@ -74,11 +77,14 @@ impl Shell {
             }
             Err(error) => return Err(error),
         };
-        // After a start the timers may be later than this. What they bring takes this one's place in a moment.
+        // A later attempt takes this one's place in a moment: it is due, or was just recorded. One that nothing took the
+        // place of was sent again by somebody, who means it.
         let now = self.clock.now();
-        if seen.open.next_attempt_at().is_some_and(|next| next <= now) {
+        let overtaken =
+            seen.open.attempt > row.id.attempt || seen.open.next_attempt_at().is_some_and(|next| next <= now);
+        if overtaken && row.reason.as_deref() != Some(OVERTAKEN) {
             let due = now.saturating_add(limits::STORE_REST_MS as Millis);
-            return Ok(HowEnded::PutOff { due, reason: "the next attempt is due".to_owned() });
+            return Ok(HowEnded::PutOff { due, reason: OVERTAKEN.to_owned() });
         }
         let message = self.question(row, &seen).await?;
         let sent = self.notices.channels.send(&row.channel, &message).await;

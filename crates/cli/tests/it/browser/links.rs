@@ -472,7 +472,7 @@ async fn the_link_of_the_first_message_still_answers_after_the_last() {
     let person = Person::at(&server);
     let page = person.get(&path).await;
     assert!(page.says("You answer as <strong>channel:hook</strong>"), "{}", page.html);
-    assert_eq!(page.html.matches("Message by hook: sent").count(), 3, "{}", page.html);
+    assert_eq!(page.html.matches("Message by hook to ada: sent").count(), 3, "{}", page.html);
     assert_eq!(person.post(&path, &[("q0", "0")]).await.leads_to(), path);
     assert_eq!(answer_of(&server, &run).await["resolvedBy"], "channel:hook");
     let (_, ladder) = server.get(&format!("/v1/runs/{run}/interrupts/{id}/ladder")).await;
