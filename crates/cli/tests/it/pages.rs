@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Server, Site, python_home};
+use crate::support::{Server, Site, python_home};
 
 /// Rewrite the pages instead of checking them.
 const REGENERATE: &str = "ABIDE_REGENERATE";
@@ -179,23 +179,10 @@ impl Reader {
             .collect()
     }
 
-    /// Waits until everybody who is to be told by now has been told.
-    async fn settle_messages(&self) {
-        let began = std::time::Instant::now();
-        let (_, clock) = self.server.get("/v1/dev/clock").await;
-        let pending = "SELECT (SELECT count(*) FROM notices) + (SELECT count(*) FROM notice_deliveries WHERE due <= ?1)";
-        let database = self.site.database();
-        while database.query_row(pending, [clock["nowMs"].as_i64()], |row| row.get::<_, i64>(0)).unwrap() > 0
-        {
-            assert!(began.elapsed() < PATIENCE, "somebody is not told");
-            tokio::task::yield_now().await;
-        }
-    }
-
     /// What a command prints.
     async fn run(&mut self, command: &str) -> String {
         self.server.settle().await;
-        self.settle_messages().await;
+        self.site.settle_messages(&self.server).await;
         if let Some(ms) = command.strip_prefix("later ") {
             self.server.advance(ms.parse().unwrap()).await;
             return String::new();

@@ -140,6 +140,19 @@ impl Site {
         database
     }
 
+    /// Waits until everybody who is to be told by now has been told.
+    pub(crate) async fn settle_messages(&self, server: &Server) {
+        let began = std::time::Instant::now();
+        let (_, clock) = server.get("/v1/dev/clock").await;
+        let pending = "SELECT (SELECT count(*) FROM notices) + (SELECT count(*) FROM notice_deliveries WHERE due <= ?1)";
+        let database = self.database();
+        while database.query_row(pending, [clock["nowMs"].as_i64()], |row| row.get::<_, i64>(0)).unwrap() > 0
+        {
+            assert!(began.elapsed() < PATIENCE, "somebody is not told");
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// How many rows each table has. What a server counts for itself (its starts) is left out.
     pub(crate) fn rows(&self) -> BTreeMap<String, u64> {
         self.count_rows("type = 'table' AND name <> 'settings'", "true")

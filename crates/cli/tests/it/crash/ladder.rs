@@ -96,6 +96,8 @@ async fn tell(kills: impl Fn(usize) -> bool) {
         if kills(at) {
             server.kill();
             server = start(&site);
+            // What was sent and not written down is sent again, under its key.
+            site.settle_messages(&server).await;
         }
         match row {
             Row::Asked => {
