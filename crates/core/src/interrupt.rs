@@ -12,6 +12,7 @@ mod external;
 mod form;
 mod legacy;
 mod payload;
+mod respondent;
 mod response;
 mod sought;
 
@@ -25,6 +26,7 @@ pub(crate) use context::{Answered, Call};
 pub use context::{NodeContext, Open, Stop};
 pub use external::{Occurrence, correlates, scheduled_time};
 pub use payload::{Ask, Unbuilt};
+pub use respondent::{Named, Respondent};
 pub use response::ResponseType;
 pub use sought::Sought;
 

@@ -92,8 +92,9 @@ pub use http::{
 };
 pub use id::{EventId, Key, RunId, TenantId};
 pub use interrupt::{
-    Action, Answerer, Ask, Checked, Decision, InterruptId, InterruptKind, NodeContext, Occurrence, Open,
-    Refused, ResponseType, Sought, Stop, Unbuilt, Waiting, check_answer, correlates, scheduled_time,
+    Action, Answerer, Ask, Checked, Decision, InterruptId, InterruptKind, Named, NodeContext, Occurrence,
+    Open, Refused, Respondent, ResponseType, Sought, Stop, Unbuilt, Waiting, check_answer, correlates,
+    scheduled_time,
 };
 pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};

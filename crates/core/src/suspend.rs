@@ -389,7 +389,6 @@ impl Run {
         let text = |key: &str| data.get(key).and_then(|text| text.parse::<String>().ok());
         let is_event = asked.kind == InterruptKind::ExternalEvent;
         let is_custom = asked.kind == InterruptKind::Custom && !asked.sensitive;
-        let texts = |key: &str| data.get(key).and_then(|list| list.parse::<Vec<String>>().ok());
         OpenInterrupt {
             id: asked.interrupt_id,
             node: node.id.clone(),
@@ -398,7 +397,7 @@ impl Run {
             event_type: is_event.then(|| text("eventType")).flatten(),
             sought: is_event.then(|| Sought::of(&asked.data)).flatten(),
             custom_kind: is_custom.then(|| text("customKind")).flatten(),
-            approvers: texts("approversList").unwrap_or_default(),
+            approvers: asked.approvers(),
             requested_at: open.at,
             deadline: open.deadline(),
             callback_url: self.state.callback_url.clone(),

@@ -12,7 +12,7 @@ use abide_core::{Answerer, Command, Json, JsonMap, Key, Millis, Rejection, Resol
 use abide_store::{EventRow, Lane, NewEvent, Put, Target, Waiter};
 use tokio::sync::Notify;
 
-use crate::notices::directory::is_among;
+use crate::notices::respondent;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
 use crate::{Engine, Error, Window, limits};
@@ -262,7 +262,7 @@ impl Shell {
             return Ok(true);
         }
         let known = self.store.person(key.tenant, sender.to_owned()).await?;
-        Ok(is_among(&respondents, sender, known.as_ref()))
+        Ok(respondent(sender, known.as_ref()).is_among(&respondents))
     }
 
     /// Goes on with what a dead process, or a failed attempt, was giving.

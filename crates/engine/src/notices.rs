@@ -8,7 +8,7 @@
 //! Nothing is polled: it looks when a commit says that there is something new, when something comes due, and when
 //! something of its own ends. Tenants and channels take turns, and a channel that hangs keeps only its own waiting.
 
-pub(crate) mod directory;
+mod directory;
 mod expand;
 mod lines;
 mod send;
@@ -24,6 +24,7 @@ use abide_store::{HowEnded, NoticeDelivery, NoticeEnd, NoticeId, NoticeLine};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
+pub(crate) use self::directory::respondent;
 use self::lines::Lines;
 use self::settle::Ends;
 use crate::shell::Shell;

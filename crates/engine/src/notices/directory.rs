@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use abide_core::event::InterruptRequested;
-use abide_core::{JsonMap, TenantId};
+use abide_core::{Named, Respondent, TenantId};
 use abide_notify::{Channels, Recipient};
 use abide_store::{Person, Store};
 
@@ -20,11 +20,9 @@ pub(super) struct Audience {
     pub(super) by_ladder: bool,
 }
 
-/// Who may answer, if not everybody may.
+/// Who is asked, if not everybody is.
 pub(super) fn asked(requested: &InterruptRequested) -> Vec<String> {
-    let data: JsonMap = requested.data.parse().unwrap_or_default();
-    let mut names: Vec<String> =
-        data.get("approversList").and_then(|list| list.parse().ok()).unwrap_or_default();
+    let mut names = requested.approvers();
     for name in &requested.respondents {
         if !names.contains(name) {
             names.push(name.clone());
@@ -43,36 +41,11 @@ pub(super) fn audience(notify_to: Option<&str>, asked: &[String], defaults: &[St
     Audience { names, by_ladder: notify_to.is_some() }
 }
 
-/// Whether a person may answer: everybody may if nobody is asked for.
-pub(super) fn may_answer(person: &Person, asked: &[String]) -> bool {
-    is_among(asked, &person.principal, Some(person))
-}
-
-/// Whether somebody is among those who are named, whether the directory has them or not. Nobody named means everybody.
-pub(crate) fn is_among(named: &[String], principal: &str, known: Option<&Person>) -> bool {
-    let has = |list: fn(&Person) -> &[String], wanted: &str| {
-        known.is_some_and(|person| list(person).iter().any(|own| own == wanted))
-    };
-    let is_meant = |name: &String| match part(name) {
-        Part::Group(group) => has(|person| &person.groups, group),
-        Part::Role(role) => has(|person| &person.roles, role),
-        Part::Name(name) => name == principal,
-    };
-    named.is_empty() || named.iter().any(is_meant)
-}
-
-enum Part<'a> {
-    Group(&'a str),
-    Role(&'a str),
-    Name(&'a str),
-}
-
-fn part(name: &str) -> Part<'_> {
-    match name.split_once(':') {
-        Some(("group", group)) => Part::Group(group),
-        Some(("role", role)) => Part::Role(role),
-        _ => Part::Name(name),
-    }
+/// A sender or a person, with what the directory knows of them.
+pub(crate) fn respondent<'a>(principal: &'a str, known: Option<&'a Person>) -> Respondent<'a> {
+    let (groups, roles): (&[String], &[String]) =
+        known.map_or((&[], &[]), |person| (&person.groups, &person.roles));
+    Respondent { principal, groups, roles, shown_roles: &[] }
 }
 
 /// Who is meant by some names.
@@ -125,9 +98,11 @@ impl<'a> Directory<'a> {
             if !people.is_empty() {
                 continue;
             }
-            match part(name) {
-                Part::Name(name) if self.channels.allowed(name) => meant.addresses.push(name.to_owned()),
-                Part::Name(_) => {
+            match Named::of(name) {
+                Named::Principal(name) if self.channels.allowed(name) => {
+                    meant.addresses.push(name.to_owned())
+                }
+                Named::Principal(_) => {
                     let reason =
                         "neither the directory nor notify.allow has it; add the person, or allow the address";
                     meant.unknown.push((name.clone(), reason.to_owned()));
@@ -145,10 +120,12 @@ impl<'a> Directory<'a> {
         if let Some(known) = self.known.get(name) {
             return Ok(known.clone());
         }
-        let found: Arc<[Person]> = match part(name) {
-            Part::Name(name) => self.store.person(self.tenant, name.to_owned()).await?.into_iter().collect(),
-            Part::Group(group) => self.all(|person| person.groups.iter().any(|own| own == group)).await?,
-            Part::Role(role) => self.all(|person| person.roles.iter().any(|own| own == role)).await?,
+        let found: Arc<[Person]> = match Named::of(name) {
+            Named::Principal(name) => {
+                self.store.person(self.tenant, name.to_owned()).await?.into_iter().collect()
+            }
+            Named::Group(group) => self.all(|person| person.groups.iter().any(|own| own == group)).await?,
+            Named::Role(role) => self.all(|person| person.roles.iter().any(|own| own == role)).await?,
         };
         self.known.insert(name.to_owned(), found.clone());
         Ok(found)

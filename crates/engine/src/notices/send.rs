@@ -6,7 +6,7 @@ use std::sync::Arc;
 use abide_core::event::{Event, InterruptRequested, NodeEvent, Resolution};
 use abide_core::{Key, Millis, Open, TenantId, hex, retry_after, sha256};
 use abide_notify::{About, ChannelKind, Failure, Message, Outcome, Purpose, Recipient};
-use abide_store::{FollowUp, HowEnded, NoticeDelivery, NoticeState};
+use abide_store::{FollowUp, HowEnded, NoticeDelivery, NoticeState, Person};
 use futures_util::FutureExt;
 
 use super::directory::{self, Directory};
@@ -184,7 +184,11 @@ impl Shell {
         let subject = match &row.person {
             Some(person) => {
                 let known = self.store.person(row.tenant, person.clone()).await?;
-                known.filter(|person| directory::may_answer(person, asked)).map(|person| person.principal)
+                let may = |person: &Person| {
+                    let who = directory::respondent(&person.principal, Some(person));
+                    seen.open.requested.may_be_answered_by(&who)
+                };
+                known.filter(may).map(|person| person.principal)
             }
             None => asked.is_empty().then(|| format!("channel:{}", row.channel)),
         };

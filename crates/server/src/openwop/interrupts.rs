@@ -29,7 +29,7 @@ pub(crate) use inbox::{Inbox, Wanted, inbox};
 pub(crate) use inspect::{Inspected, Reader, Shown, shown};
 pub(crate) use token::{answer_by_token, inspect};
 
-use respondents::Respondent;
+use respondents::Answering;
 
 use super::control::encoded;
 use super::runs::RunPath;
@@ -141,7 +141,7 @@ async fn resolve_found(
     check_approver(&asked, &decider)?;
     // Whoever speaks for somebody else has shown their own roles, and not those of the other.
     let roles = if decider == by.principal { roles.as_slice() } else { &[] };
-    let who = Respondent { tenant: key.tenant, principal: &decider, roles };
+    let who = Answering { tenant: key.tenant, principal: &decider, roles };
     respondents::check(app, &asked.respondents, who).await?;
     let node_id = asked.node.clone();
     let reply = Reply::new(receipt, move |run: &Run| {
@@ -197,7 +197,7 @@ fn asked(run: &Run, open: &Open) -> Asked {
         node: run.interrupted_node(open).to_string(),
         kind: requested.kind,
         at: open.at,
-        approvers: texts("approversList").filter(|_| approval).unwrap_or_default(),
+        approvers: requested.approvers(),
         respondents: requested.respondents.clone(),
         actions: texts("actions").filter(|_| approval),
         auth_required: approval && needs_key(open),

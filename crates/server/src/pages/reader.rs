@@ -12,7 +12,7 @@ use super::refusal::{Refusal, Result};
 use super::source;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::openwop::interrupts::respondents::{self, Respondent};
+use crate::openwop::interrupts::respondents::{self, Answering};
 use crate::openwop::interrupts::{Given, Way};
 use crate::token::{Intent, Verifier};
 
@@ -115,7 +115,7 @@ impl Reader {
 
     /// Whether they are among those who may answer.
     pub(super) async fn may_respond(&self, app: &App, named: &[String]) -> crate::error::Result<bool> {
-        let who = Respondent { tenant: self.key.tenant, principal: &self.name, roles: &self.roles };
+        let who = Answering { tenant: self.key.tenant, principal: &self.name, roles: &self.roles };
         respondents::may_respond(app, named, who).await
     }
 

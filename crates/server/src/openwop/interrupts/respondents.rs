@@ -1,19 +1,13 @@
-//! Who may answer, where a node says so: principals, groups and roles.
-//!
-//! Groups are those of the directory. Roles are those of the directory, and those that whoever answers has shown.
+//! Who may answer, where a node says so: the core's rule, with what the directory knows of whoever asks.
 
-use abide_core::TenantId;
-use abide_store::Person;
+use abide_core::{Named, Respondent, TenantId};
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
 
-const GROUP: &str = "group:";
-const ROLE: &str = "role:";
-
 /// Somebody who wants to answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Respondent<'a> {
+pub(crate) struct Answering<'a> {
     /// Whose data they reach.
     pub(crate) tenant: TenantId,
     /// Who.
@@ -23,7 +17,7 @@ pub(crate) struct Respondent<'a> {
 }
 
 /// Refuses an answer from somebody who is not among those that are named.
-pub(crate) async fn check(app: &App, named: &[String], who: Respondent<'_>) -> Result<()> {
+pub(crate) async fn check(app: &App, named: &[String], who: Answering<'_>) -> Result<()> {
     if may_respond(app, named, who).await? {
         return Ok(());
     }
@@ -32,69 +26,17 @@ pub(crate) async fn check(app: &App, named: &[String], who: Respondent<'_>) -> R
     Err(ApiError::new("forbidden", message).with("principal", who.principal))
 }
 
-/// Whether somebody is among those that are named. Nobody named means everybody.
-pub(crate) async fn may_respond(app: &App, named: &[String], who: Respondent<'_>) -> Result<bool> {
-    if named.is_empty() || is_among(named, who, None) {
+/// Whether somebody is among those that are named. The directory is only asked if that can matter.
+pub(crate) async fn may_respond(app: &App, named: &[String], who: Answering<'_>) -> Result<bool> {
+    let shown = Respondent { principal: who.principal, shown_roles: who.roles, ..Respondent::default() };
+    if shown.is_among(named) {
         return Ok(true);
     }
-    if !named.iter().any(|name| name.starts_with(GROUP) || name.starts_with(ROLE)) {
+    if named.iter().all(|name| matches!(Named::of(name), Named::Principal(_))) {
         return Ok(false);
     }
-    let person = app.engine().store().person(who.tenant, who.principal.to_owned()).await?;
-    Ok(is_among(named, who, person.as_ref()))
-}
-
-fn is_among(named: &[String], who: Respondent<'_>, known: Option<&Person>) -> bool {
-    let has = |list: &[String], wanted: &str| list.iter().any(|one| one == wanted);
-    named.iter().any(|name| match (name.strip_prefix(GROUP), name.strip_prefix(ROLE)) {
-        (Some(group), _) => known.is_some_and(|known| has(&known.groups, group)),
-        (None, Some(role)) => has(who.roles, role) || known.is_some_and(|known| has(&known.roles, role)),
-        // Nobody gets to be a group or a role by being called like one.
-        (None, None) => name == who.principal,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts(texts: &[&str]) -> Vec<String> {
-        texts.iter().map(|text| (*text).to_owned()).collect()
-    }
-
-    #[test]
-    fn a_name_is_a_principal_a_group_or_a_role() {
-        let ada = Person {
-            tenant: TenantId(1),
-            principal: "ada".to_owned(),
-            display_name: None,
-            roles: texts(&["manager"]),
-            groups: texts(&["finance"]),
-            addresses: std::collections::BTreeMap::new(),
-            created_at: 0,
-            updated_at: 0,
-        };
-        let shown = texts(&["auditor"]);
-        let who = Respondent { tenant: TenantId(1), principal: "ada", roles: &shown };
-        for (named, in_directory, expected) in [
-            (["ada"], false, true),
-            (["bob"], true, false),
-            (["group:finance"], true, true),
-            (["group:finance"], false, false),
-            (["group:manager"], true, false),
-            (["group:auditor"], true, false),
-            (["role:manager"], true, true),
-            (["role:manager"], false, false),
-            (["role:auditor"], false, true),
-            (["role:finance"], true, false),
-            (["finance"], true, false),
-        ] {
-            let known = in_directory.then_some(&ada);
-            assert_eq!(is_among(&texts(&named), who, known), expected, "{named:?} {in_directory}");
-        }
-        for name in ["group:finance", "role:manager"] {
-            let posing = Respondent { principal: name, roles: &[], ..who };
-            assert!(!is_among(&texts(&[name]), posing, None), "{name}");
-        }
-    }
+    let known = app.engine().store().person(who.tenant, who.principal.to_owned()).await?;
+    Ok(known.is_some_and(|known| {
+        Respondent { groups: &known.groups, roles: &known.roles, ..shown }.is_among(named)
+    }))
 }
