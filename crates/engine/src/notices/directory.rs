@@ -100,7 +100,7 @@ impl<'a> Directory<'a> {
             }
             match Named::of(name) {
                 Named::Principal(name) if self.channels.allowed(name) => {
-                    meant.addresses.push(name.to_owned())
+                    meant.addresses.push(name.to_owned());
                 }
                 Named::Principal(_) => {
                     let reason =
