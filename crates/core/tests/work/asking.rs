@@ -3,12 +3,12 @@
 use super::*;
 use abide_core::{InterruptId, NodePhase, Status, TimerId};
 
-fn with_ladder(ladder: Value) -> WorkOp {
-    WorkOp::Ask(Box::new(WorkAsk { ladder: Some(Json::of(&ladder)), ..question(1) }))
+fn with_ladder(ladder: &Value) -> WorkOp {
+    WorkOp::Ask(Box::new(WorkAsk { ladder: Some(Json::of(ladder)), ..question(1) }))
 }
 
-fn policy(value: Value) -> HumanRetryPolicy {
-    HumanRetryPolicy::read(&Json::of(&value)).expect("the test's own policy is sound")
+fn policy(value: &Value) -> HumanRetryPolicy {
+    HumanRetryPolicy::read(&Json::of(value)).expect("the test's own policy is sound")
 }
 
 fn three() -> Value {
@@ -21,7 +21,7 @@ fn only(story: &Story) -> InterruptId {
 
 #[test]
 fn a_call_has_a_ladder_of_its_own() {
-    let story = begun().does("job", with_ladder(json!({ "retry_policy": three() })));
+    let story = begun().does("job", with_ladder(&json!({ "retry_policy": three() })));
     let told: Value = serde_json::from_str(&story.payload("interrupt.requested")).unwrap();
     assert_eq!(told["ladder"]["max_attempts"], 3);
     assert_eq!(told["ladder"]["levels"]["max_attempts"], "call");
@@ -30,7 +30,7 @@ fn a_call_has_a_ladder_of_its_own() {
 #[test]
 fn an_agents_own_policy_holds_when_the_call_gives_none() {
     let around = || {
-        let agents = [(AGENT.to_owned(), policy(three()))].into();
+        let agents = [(AGENT.to_owned(), policy(&three()))].into();
         Surroundings { agents, ..known() }
     };
     let story = Story::of(&working(work("job"))).under(around()).start().does("job", ask(1));
@@ -38,7 +38,7 @@ fn an_agents_own_policy_holds_when_the_call_gives_none() {
     assert_eq!(told["ladder"]["max_attempts"], 3);
     assert_eq!(told["ladder"]["levels"]["max_attempts"], "agent");
     let own = json!({ "retry_policy": { "max_attempts": 2 } });
-    let story = Story::of(&working(work("job"))).under(around()).start().does("job", with_ladder(own));
+    let story = Story::of(&working(work("job"))).under(around()).start().does("job", with_ladder(&own));
     let told: Value = serde_json::from_str(&story.payload("interrupt.requested")).unwrap();
     assert_eq!(
         (&told["ladder"]["max_attempts"], &told["ladder"]["interval_seconds"]),
@@ -50,7 +50,7 @@ fn an_agents_own_policy_holds_when_the_call_gives_none() {
 fn reminders_use_no_attempt_of_the_agent_and_leave_it_the_node() {
     let named = work("job").setting("agent", json!(AGENT)).setting("retry", json!({ "maxRetries": 2 }));
     let story = Story::of(&working(named)).under(known()).start();
-    let story = story.does("job", with_ladder(json!({ "retry_policy": three() })));
+    let story = story.does("job", with_ladder(&json!({ "retry_policy": three() })));
     let (id, waits) = (only(&story), story.waits());
     let mut story = story.does("job", park(waits));
     for minute in 1..=2 {
@@ -97,7 +97,7 @@ fn an_agent_that_wants_to_be_called_is_called_at_each_attempt_and_at_the_end() {
 
 #[test]
 fn a_question_that_nobody_answers_is_told_as_such() {
-    let story = begun().does("job", with_ladder(json!({ "timeout_seconds": 60, "fallback_policy": "fail" })));
+    let story = begun().does("job", with_ladder(&json!({ "timeout_seconds": 60, "fallback_policy": "fail" })));
     let (id, waits) = (only(&story), story.waits());
     let story = story.does("job", park(waits)).at(60_000).fire_timer(&TimerId::Attempt(id).to_string());
     let story = story.node_is("job", NodePhase::Running);
@@ -113,7 +113,7 @@ fn a_question_that_nobody_answers_is_told_as_such() {
 fn a_fallback_is_the_answer_to_the_only_question() {
     let ladder =
         json!({ "timeout_seconds": 60, "fallback_policy": "complete_with_fallback", "fallback_value": "no" });
-    let story = begun().does("job", with_ladder(ladder));
+    let story = begun().does("job", with_ladder(&ladder));
     let id = only(&story);
     let story = story.at(60_000).fire_timer(&TimerId::Attempt(id).to_string());
     let AskState::Answered { value, .. } = story.answer_told("job", &ask(1)) else {
@@ -180,9 +180,9 @@ fn a_question_that_makes_no_sense_is_refused_and_the_worker_keeps_the_task() {
         assert!(matches!(story.last_rejection(), Rejection::Invalid { .. }));
         story.does("job", complete(&json!({}))).stands(Status::Completed);
     }
-    let story = begun().does("job", with_ladder(json!({ "retry_policy": { "max_attempts": 0 } })));
+    let story = begun().does("job", with_ladder(&json!({ "retry_policy": { "max_attempts": 0 } })));
     assert!(matches!(story.last_rejection(), Rejection::Invalid { .. }));
-    let story = begun().does("job", with_ladder(json!({ "retry_policy": { "max_attempts": 2 } })));
+    let story = begun().does("job", with_ladder(&json!({ "retry_policy": { "max_attempts": 2 } })));
     story.refused_as("invalid_ladder");
 }
 
