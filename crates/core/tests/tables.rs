@@ -124,6 +124,15 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         "",
         r#"{"interruptId":"int-000000000001000000000000000000000000","attempt":1,"notifyTo":"a","reason":"r"}"#,
     ),
+    ("step.begun", "", r#"{"key":"k"}"#),
+    ("step.recorded", "", r#"{"key":"k","value":1}"#),
+    ("sleep.started", "", r#"{"key":"k","until":5}"#),
+    ("sleep.ended", "", r#"{"key":"k"}"#),
+    ("version.recorded", "", r#"{"key":"k","version":1}"#),
+    ("node.parked", "", r#"{"waits":[{"sleep":"k"}]}"#),
+    ("task.lost", "", r#"{"reason":"silent"}"#),
+    ("node.noted", "", r#"{"progress":{"done":1.0}}"#),
+    ("engagement.decision", "", r#"{"mode":"autonomous","should_ask":false}"#),
 ];
 
 fn samples() -> Vec<Sample<Event>> {
