@@ -38,8 +38,14 @@ pub trait Work: Send + Sync {
     /// Durably forgets a kind. `false` if there is none.
     fn forget_kind(&self, tenant: TenantId, kind: String) -> Answer<'_, bool>;
 
-    /// Calls of an agent, those that are due first, at most `limit`, due or not.
-    fn hooks(&self, tenant: TenantId, agent: String, limit: usize) -> Answer<'_, Vec<HookRow>>;
+    /// Calls of an agent for one of these, those that are due first, at most `limit`, due or not.
+    fn hooks(
+        &self,
+        tenant: TenantId,
+        agent: String,
+        on: Vec<HookKind>,
+        limit: usize,
+    ) -> Answer<'_, Vec<HookRow>>;
 
     /// Durably writes down that a call is over, or when it is tried again. `false` if it is not there any more.
     fn settle_hook(&self, tenant: TenantId, hook: HookId, again: Option<Millis>) -> Answer<'_, bool>;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use abide_core::event::HookKind;
 use abide_core::{Key, Millis, TaskId, TenantId};
 use rusqlite::{Connection, Row, Transaction};
 
@@ -70,8 +71,14 @@ impl Work for Sqlite {
         })
     }
 
-    fn hooks(&self, tenant: TenantId, agent: String, limit: usize) -> Answer<'_, Vec<HookRow>> {
-        self.read(move |connection| hooks(connection, tenant, &agent, limit))
+    fn hooks(
+        &self,
+        tenant: TenantId,
+        agent: String,
+        on: Vec<HookKind>,
+        limit: usize,
+    ) -> Answer<'_, Vec<HookRow>> {
+        self.read(move |connection| hooks(connection, tenant, &agent, &on, limit))
     }
 
     fn settle_hook(&self, tenant: TenantId, hook: HookId, again: Option<Millis>) -> Answer<'_, bool> {
@@ -178,13 +185,15 @@ fn hooks(
     connection: &Connection,
     tenant: TenantId,
     agent: &str,
+    on: &[HookKind],
     limit: usize,
 ) -> rusqlite::Result<Vec<HookRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT run, interrupt, hook, attempt, queued_at, due, tries FROM hooks \
-         WHERE tenant = $1 AND agent = $2 ORDER BY due, run, interrupt, hook, attempt",
+         WHERE tenant = $1 AND agent = $2 AND hook IN ($3, $4, $5) ORDER BY due, run, interrupt, hook, attempt",
     )?;
-    let rows = statement.query_map((tenant.0, agent), |row| {
+    let [one, two, three] = HookKind::ALL.map(|kind| on.contains(&kind).then(|| hook_code(kind)));
+    let rows = statement.query_map((tenant.0, agent, one, two, three), |row| {
         let id = HookId {
             run: run_id(row, 0)?,
             interrupt: interrupt_id(row, 1)?,

@@ -214,7 +214,7 @@ async fn calling(store: &dyn Store, calls: &[(HookKind, u32)]) -> Live {
 }
 
 async fn hooks(store: &dyn Store) -> Vec<HookRow> {
-    store.work().hooks(TENANT, "ada".to_owned(), 10).await.unwrap()
+    store.work().hooks(TENANT, "ada".to_owned(), HookKind::ALL.to_vec(), 10).await.unwrap()
 }
 
 fn id(live: &Live, interrupt: InterruptId, hook: HookKind, attempt: u32) -> HookId {
@@ -230,7 +230,9 @@ async fn a_call_waits_until_it_is_over_and_is_tried_again_when_it_is_due() {
         let rows = hooks(&*store).await;
         let seen: Vec<_> = rows.iter().map(|row| (row.id.attempt, row.due, row.tries)).collect();
         assert_eq!(seen, [(1, BEGIN + 1, 0), (2, BEGIN + 2, 0)]);
-        assert!(store.work().hooks(TENANT, "bob".to_owned(), 10).await.unwrap().is_empty());
+        let of = |agent: &str, on| store.work().hooks(TENANT, agent.to_owned(), vec![on], 10);
+        assert!(of("bob", HookKind::InputRequested).await.unwrap().is_empty());
+        assert!(of("ada", HookKind::InputReceived).await.unwrap().is_empty());
         let first = id(&live, asked, HookKind::InputRequested, 1);
         assert!(store.work().settle_hook(TENANT, first, Some(BEGIN + 100)).await.unwrap());
         let rows = hooks(&*store).await;
