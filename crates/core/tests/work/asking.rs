@@ -97,7 +97,8 @@ fn an_agent_that_wants_to_be_called_is_called_at_each_attempt_and_at_the_end() {
 
 #[test]
 fn a_question_that_nobody_answers_is_told_as_such() {
-    let story = begun().does("job", with_ladder(&json!({ "timeout_seconds": 60, "fallback_policy": "fail" })));
+    let story =
+        begun().does("job", with_ladder(&json!({ "timeout_seconds": 60, "fallback_policy": "fail" })));
     let (id, waits) = (only(&story), story.waits());
     let story = story.does("job", park(waits)).at(60_000).fire_timer(&TimerId::Attempt(id).to_string());
     let story = story.node_is("job", NodePhase::Running);
