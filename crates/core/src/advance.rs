@@ -6,7 +6,7 @@ use crate::command::Turn;
 use crate::condition::Condition;
 use crate::event::{
     ArtifactCreated, Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted,
-    LoopbackLimit, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted,
+    LoopbackLimit, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, Offered,
     READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, RunEvent, VariableChanged, Yielded,
 };
 use crate::expression::Fuel;
@@ -25,6 +25,8 @@ enum Course {
     Wait(Millis),
     /// It is handed to an executor.
     Dispatch,
+    /// It is handed to workers.
+    Offer(Offered),
     /// It starts children.
     Children,
     /// It asks.
@@ -125,6 +127,7 @@ impl Run {
             inputs: None,
             sensitive: false,
             for_child: false,
+            offer: None,
         };
         if attempt > 0 {
             started.dispatched = true;
@@ -146,14 +149,17 @@ impl Run {
 
     fn begin_execution(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64, mut started: NodeStarted) {
         let (course, inputs) = match ports::resolve(self, self.graph.at(ix)) {
-            Ok(inputs) => (self.course(ix, &inputs, turn.now, started.execution), inputs),
+            Ok(inputs) => (self.course(ix, &inputs, turn, started.execution), inputs),
             Err(failure) => (Course::Done(Err(failure)), Inputs::default()),
         };
         started.sensitive = inputs.sensitive;
         match &course {
             Course::Wait(until) => started.until = Some(*until),
-            Course::Dispatch | Course::Converse => {
-                started.dispatched = matches!(course, Course::Dispatch);
+            Course::Dispatch | Course::Converse | Course::Offer(_) => {
+                started.dispatched = !matches!(course, Course::Converse);
+                if let Course::Offer(offered) = &course {
+                    started.offer = Some(offered.clone());
+                }
                 // Empty inputs are recorded too: an optional port may have a value by the time it is executed.
                 started.inputs = (!self.graph.at(ix).inputs.is_empty()).then(|| inputs.values.clone());
             }
@@ -166,12 +172,20 @@ impl Run {
             Course::Done(Err(error)) => self.give_up(turn, ix, error),
             Course::Children => self.begin_children(turn, ix, inputs),
             Course::Converse => self.converse(turn, ix, &inputs),
-            Course::Wait(_) | Course::Dispatch => {}
+            Course::Wait(_) | Course::Dispatch | Course::Offer(_) => {}
         }
     }
 
-    fn course(&self, ix: NodeIx, inputs: &Inputs, now: Millis, execution: u32) -> Course {
+    fn course(&self, ix: NodeIx, inputs: &Inputs, turn: &Turn, execution: u32) -> Course {
         let node = self.graph.at(ix);
+        if let (Work::Unknown, Some(provided)) = (&node.work, turn.defaults.kinds.get(&*node.type_id)) {
+            return Course::Offer(Offered {
+                agent: node.agent.as_deref().map(ToOwned::to_owned),
+                idempotent: node.told_idempotent.unwrap_or(provided.idempotent),
+                reversible: provided.reversible,
+                timeout_ms: node.timeout_ms.or(provided.timeout_ms),
+            });
+        }
         if self.state.reading == 0 && !node.kind.is_of_first_release() {
             return Course::Done(Err(unknown_kind(&node.id, &node.type_id)));
         }
@@ -180,7 +194,7 @@ impl Run {
         }
         match &node.work {
             Work::Delay => match ports::delay_ms(node, inputs) {
-                Ok(ms) => Course::Wait(now.saturating_add(ms)),
+                Ok(ms) => Course::Wait(turn.now.saturating_add(ms)),
                 Err(failure) => Course::Done(Err(failure)),
             },
             Work::Unknown => Course::Done(Err(unknown_kind(&node.id, &node.type_id))),
@@ -264,6 +278,7 @@ impl Run {
     }
 
     fn record_completion(&mut self, turn: &mut Turn, ix: NodeIx, completed: NodeCompleted) {
+        self.close_asked(turn, ix);
         let cause = turn.last_sequence();
         let made = completed.outputs.is_some();
         self.emit_node(turn, ix, NodeEvent::Completed(completed), cause);
@@ -286,6 +301,7 @@ impl Run {
 
     /// Fails a node for good.
     pub(crate) fn give_up(&mut self, turn: &mut Turn, ix: NodeIx, error: Failure) {
+        self.close_asked(turn, ix);
         let error = self.told(ix, error);
         // A condition that can't be evaluated is not followed, and the failure itself is what counts.
         let untaken = self.untaken(ix, Source { ix, outputs: None, error: Some(&error), hidden: false });
@@ -407,8 +423,9 @@ fn holds(
 }
 
 fn unknown_kind(node: &str, type_id: &str) -> Failure {
-    let message =
-        format!("node '{node}' is of kind {type_id}, which nothing here provides; check the spelling");
+    let message = format!(
+        "node '{node}' is of kind {type_id}, which neither this server nor any worker provides; check the spelling, or start a worker for it"
+    );
     Failure::new("capability_not_provided", message)
 }
 

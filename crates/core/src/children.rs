@@ -9,6 +9,7 @@ use crate::event::{Failure, NodeEvent, NodeSpawned};
 use crate::graph::{Mapping, SubWorkflow, Work};
 use crate::ports::Inputs;
 use crate::scope::Source;
+use crate::work::WorkChild;
 use crate::{Json, JsonMap, Lifecycle, Millis, NodeIx, NodePhase, Notice, Run, RunId, limits, sha256};
 
 /// How a child ended, as its parent's node sees it.
@@ -104,13 +105,8 @@ impl Run {
 
     /// Asks for a child, or fails the node if there are too many above it.
     fn spawn_child(&mut self, turn: &mut Turn, ix: NodeIx, asked: &Child<'_>, inputs: Inputs) -> bool {
-        if self.depth() >= limits::CHILD_DEPTH_MAX {
-            let message = format!(
-                "node '{}' would start a child {} runs below the first; does a workflow call itself without end?",
-                self.graph.at(ix).id,
-                limits::CHILD_DEPTH_MAX
-            );
-            self.give_up(turn, ix, Failure::new("child_depth_exceeded", message));
+        if let Err(failure) = self.check_depth(ix) {
+            self.give_up(turn, ix, failure);
             return false;
         }
         let mut sensitive: Vec<String> =
@@ -133,9 +129,46 @@ impl Run {
             unset,
             harvest: asked.mapping.outputs.values().cloned().collect(),
             cascade: asked.cascade,
+            key: None,
         };
         self.emit_node(turn, ix, NodeEvent::Spawned(spawned), asked.cause);
         true
+    }
+
+    fn check_depth(&self, ix: NodeIx) -> Result<(), Failure> {
+        if self.depth() < limits::CHILD_DEPTH_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "node '{}' would start a child {} runs below the first; does a workflow call itself without end?",
+            self.graph.at(ix).id,
+            limits::CHILD_DEPTH_MAX
+        );
+        Err(Failure::new("child_depth_exceeded", message))
+    }
+
+    /// Starts a child that a worker asked for. Its end is told to the worker, and is nothing to the node.
+    pub(crate) fn spawn_for_worker(
+        &mut self,
+        turn: &mut Turn,
+        ix: NodeIx,
+        asked: WorkChild,
+    ) -> Result<(), Failure> {
+        self.check_depth(ix)?;
+        let sensitive =
+            if self.node(ix).sensitive { asked.inputs.keys().cloned().collect() } else { Vec::new() };
+        let spawned = NodeSpawned {
+            child: self.child_id(turn.now),
+            workflow_id: asked.workflow_id,
+            inputs: asked.inputs,
+            sensitive,
+            unset: Vec::new(),
+            harvest: asked.outputs,
+            cascade: asked.cascade,
+            key: Some(asked.key),
+        };
+        self.emit_node(turn, ix, NodeEvent::Spawned(spawned), None);
+        Ok(())
     }
 
     /// A child's id: of the usual form, but drawn from the run's secret and the place in its journal.
@@ -280,7 +313,7 @@ impl Run {
     pub(crate) fn waiting_for(&self, node: &str, child: RunId) -> Option<NodeIx> {
         let ix = self.graph.node(node)?;
         let waiting = self.node(ix);
-        let waits = waiting.phase == NodePhase::Waiting && !self.is_worker_due(ix);
+        let waits = waiting.phase == NodePhase::Waiting && waiting.work.is_none() && !self.is_worker_due(ix);
         (waits && waiting.child == Some(child)).then_some(ix)
     }
 

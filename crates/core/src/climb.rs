@@ -3,7 +3,8 @@
 use crate::command::Turn;
 use crate::effect::{Effect, Notify, TimerId};
 use crate::event::{
-    Failure, InterruptEscalated, InterruptExpired, InterruptRenotified, NodeEvent, NoticeRefused, Resolution,
+    Failure, HookKind, InterruptEscalated, InterruptExpired, InterruptRenotified, NodeEvent, NoticeRefused,
+    Resolution,
 };
 use crate::fold::Folding;
 use crate::gate::resume_value;
@@ -11,8 +12,8 @@ use crate::graph::{Form, Work};
 use crate::interrupt::{Action, Answerer, Ask, Open, Refused, check_answer};
 use crate::ladder::INTERVAL;
 use crate::{
-    FallbackPolicy, InterruptId, InterruptKind, Json, Ladder, LadderCall, LadderDefaults, Next, NodeIx,
-    Rejection, Run, Unfit, cascade, limits,
+    FallbackPolicy, InterruptId, InterruptKind, Json, Ladder, LadderCall, Next, NodeIx, Rejection, Run,
+    Surroundings, Unfit, cascade, limits,
 };
 
 /// Who answers when nobody does.
@@ -21,18 +22,34 @@ const BY_LADDER: &str = "system:ladder";
 /// Why an interrupt was closed at the end of its ladder.
 const EXPIRED: &str = "expired";
 
+/// What a question says of itself, beside what is asked.
+pub(crate) struct LadderTerms<'a> {
+    /// How it goes on if nobody answers.
+    pub(crate) call: Option<&'a LadderCall>,
+    /// The agent that asks.
+    pub(crate) agent: Option<&'a str>,
+    /// How a fallback value becomes an answer.
+    pub(crate) form: Form,
+}
+
 /// What a decision does.
 impl Run {
+    /// The terms of a gate's questions.
+    pub(crate) fn ladder_terms(&self, ix: NodeIx) -> LadderTerms<'_> {
+        let node = self.graph.at(ix);
+        let form = if let Work::Gate(gate) = &node.work { gate.form } else { Form::Interrupt };
+        LadderTerms { call: node.ladder.as_ref(), agent: node.agent.as_deref(), form }
+    }
+
     /// The ladder of a question that a node is about to ask.
     pub(crate) fn ladder_of(
         &self,
-        ix: NodeIx,
+        terms: &LadderTerms<'_>,
         ask: &Ask,
-        defaults: &LadderDefaults,
+        defaults: &Surroundings,
     ) -> Result<Option<Ladder>, Failure> {
-        let node = self.graph.at(ix);
-        let call = node.ladder.as_ref();
-        let agent = node.agent.as_deref().and_then(|name| defaults.agents.get(name));
+        let call = terms.call;
+        let agent = terms.agent.and_then(|name| defaults.agents.get(name));
         let platform = defaults.platform.as_ref();
         // What happens elsewhere is not up to anybody who could be reminded, unless the question says so.
         let anybody = agent.is_some() || platform.is_some() || defaults.notifies;
@@ -42,8 +59,7 @@ impl Run {
         let ladder = cascade(platform, agent, call, ask.timeout_ms);
         let mut ladder = ladder.map_err(|unfit| unfit_ladder(unfit.key, &unfit.message))?;
         if let Some(given) = ladder.fallback_value.take() {
-            let Work::Gate(gate) = &node.work else { return Ok(None) };
-            let value = resume_value(gate.form, &given);
+            let value = resume_value(terms.form, &given);
             check_fallback(ask, &value).map_err(|message| unfit_ladder("fallback_value", &message))?;
             ladder.fallback_value = Some(value);
         }
@@ -150,6 +166,7 @@ impl Run {
         self.await_next(&open, folding);
         if !again.superseded {
             folding.effects.push(Effect::Notify(Notify { id, attempt: again.attempt, at: folding.at }));
+            self.call_hook(&open, HookKind::InputRequested, again.attempt, folding);
         }
         Ok(())
     }

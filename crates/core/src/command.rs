@@ -10,6 +10,7 @@ mod report;
 mod resolve;
 mod start;
 mod timer;
+mod work;
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use crate::event::{Cancellation, Event, Failure, Paused, Resumed, RunEvent};
 use crate::http::TaskFailure;
 use crate::journal::{Head, Record};
 use crate::perform::Product;
-use crate::{InterruptId, LadderDefaults, Lifecycle, Millis, Rejection, Run, RunId, limits};
+use crate::work::Work;
+use crate::{InterruptId, Lifecycle, Millis, Rejection, Run, RunId, Surroundings, limits};
 
 /// What may be asked of a run that exists.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +50,8 @@ pub enum Command {
     Fire(TimerId),
     /// An executor tells how a task ended.
     Report(Report),
+    /// A worker does something with a task it has.
+    Work(Box<Work>),
     /// Somebody answers an interrupt.
     Resolve(Resolve),
     /// Somebody who was to be told of an interrupt may not be.
@@ -122,7 +126,7 @@ impl Run {
         &mut self,
         command: Command,
         now: Millis,
-        defaults: &Arc<LadderDefaults>,
+        defaults: &Arc<Surroundings>,
     ) -> Result<Step, Rejection> {
         let mut turn = Turn::new(self.head, now, defaults.clone());
         match command {
@@ -133,6 +137,7 @@ impl Run {
             Command::Resume { reason, by } => hold::resume(self, &mut turn, Resumed { reason, by })?,
             Command::Fire(timer) => timer::decide(self, &mut turn, &timer)?,
             Command::Report(report) => report::decide(self, &mut turn, report)?,
+            Command::Work(work) => work::decide(self, &mut turn, *work)?,
             Command::Resolve(resolve) => resolve::decide(self, &mut turn, &resolve)?,
             Command::RefuseNotice { id, attempt, notify_to, reason } => {
                 self.refuse_notice(&mut turn, id, attempt, notify_to, reason)?;
@@ -177,14 +182,14 @@ pub(crate) struct Turn {
     pub(crate) step: Step,
     pub(crate) now: Millis,
     /// What the operator and the agents say about questions that nobody answers.
-    pub(crate) defaults: Arc<LadderDefaults>,
+    pub(crate) defaults: Arc<Surroundings>,
     /// The payloads so far, so that a stretch can yield before a commit gets too large.
     pub(crate) bytes: usize,
 }
 
 impl Turn {
     /// A decision at `now`, or at the time of the last event if that is later.
-    pub(crate) fn new(base: Head, now: Millis, defaults: Arc<LadderDefaults>) -> Self {
+    pub(crate) fn new(base: Head, now: Millis, defaults: Arc<Surroundings>) -> Self {
         Self {
             step: Step { base, records: Vec::new(), effects: Vec::new() },
             now: now.max(base.at),

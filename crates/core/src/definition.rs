@@ -86,6 +86,8 @@ pub(crate) struct AbideSettings {
     pub(crate) agent: Option<String>,
     /// Who may answer.
     pub(crate) respondents: Vec<String>,
+    /// How long a worker may take from one hand-out to its end.
+    pub(crate) timeout_ms: Option<i64>,
 }
 
 /// Where a node's input comes from: `kind` says which of the other keys belong to it.
@@ -322,6 +324,7 @@ impl AbideSettings {
         let looping = fields.optional("loop");
         let sensitive = fields.optional_flag("sensitive").unwrap_or(false);
         let token_ms = fields.optional_whole("tokenMs", 1..=limits::TOKEN_MS_MAX);
+        let timeout_ms = fields.optional_whole("timeoutMs", 1..=limits::RUN_TIMEOUT_MS_MAX);
         let ladder = fields.optional("ladder");
         let below = fields.place("ladder");
         let ladder = ladder.and_then(|json| LadderCall::read(&json, &below, fields.findings()));
@@ -338,12 +341,23 @@ impl AbideSettings {
             Some(most.and_then(|most| u32::try_from(most).ok()).unwrap_or(DEFAULT_LOOP_MAX))
         });
         fields.finish();
-        Self { durable, idempotent, retry, loop_max, sensitive, token_ms, ladder, agent, respondents }
+        Self {
+            durable,
+            idempotent,
+            retry,
+            loop_max,
+            sensitive,
+            token_ms,
+            ladder,
+            agent,
+            respondents,
+            timeout_ms,
+        }
     }
 }
 
 /// One name, or a list of them. What is wrong with them keeps a definition from being admitted.
-fn names(fields: &mut Fields<'_>, key: &'static str, chars: usize, most: usize) -> Vec<String> {
+pub(crate) fn names(fields: &mut Fields<'_>, key: &'static str, chars: usize, most: usize) -> Vec<String> {
     let Some(given) = fields.optional(key) else { return Vec::new() };
     let list: Option<Vec<String>> =
         if most == 1 { given.parse().ok().map(|name| vec![name]) } else { given.parse().ok() };

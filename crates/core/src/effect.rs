@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Failure, Parent, Resolution};
+use crate::event::{Failure, HookKind, Parent, Resolution};
 use crate::{InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Sought, Trace};
 
 /// One thing to do. The store writes it in the transaction that holds its event.
@@ -37,6 +37,16 @@ pub enum Effect {
     },
     /// The node's outcome is recorded: its task is over.
     FinishTask(TaskId),
+    /// Have a node done by a worker.
+    Offer(Offer),
+    /// No worker has the task any more, and none gets it.
+    Withdraw(TaskId),
+    /// The run is ending: whoever has the task is to stop, and if nobody has it, nobody gets it.
+    CallOff(TaskId),
+    /// Something has come that a worker may be waiting for with a task in hand.
+    Wake(TaskId),
+    /// Have a worker called about an interrupt.
+    Hook(Hook),
     /// Tell another run how this one stands.
     Send {
         /// The receiver, in the same tenant.
@@ -63,6 +73,40 @@ pub enum Effect {
         /// The sender's sequence that was heard.
         sequence: u64,
     },
+}
+
+/// A task that waits for a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Which task.
+    pub task: TaskId,
+    /// What a worker has to know to speak for it: higher for every later hand-out.
+    pub fence: u64,
+    /// The node's kind.
+    pub kind: std::sync::Arc<str>,
+    /// The only agent whose workers may do it.
+    pub agent: Option<String>,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// How long the worker may take.
+    pub timeout_ms: Option<Millis>,
+    /// Since when it waits.
+    pub at: Millis,
+}
+
+/// A call of an agent about an interrupt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// The agent: any of its workers is called.
+    pub agent: String,
+    /// Which interrupt.
+    pub id: InterruptId,
+    /// What for.
+    pub kind: HookKind,
+    /// At which attempt to reach people.
+    pub attempt: u32,
+    /// When it happened.
+    pub at: Millis,
 }
 
 /// An interrupt that waits for an answer, as a list shows it.
@@ -121,7 +165,7 @@ pub struct Notify {
 }
 
 /// One execution of a node, as a unit of work with a lease.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId {
     /// The node.
     pub node: std::sync::Arc<str>,
@@ -146,6 +190,15 @@ pub enum TimerId {
         /// Which execution of it.
         execution: u32,
     },
+    /// The time has come that a worker waits for.
+    Sleep {
+        /// The worker's node.
+        node: std::sync::Arc<str>,
+        /// Which execution of it.
+        execution: u32,
+        /// The event that began it.
+        sequence: u64,
+    },
     /// Nobody has answered in time.
     Interrupt(InterruptId),
     /// The time has come that an interrupt waits for.
@@ -163,6 +216,7 @@ impl fmt::Display for TimerId {
         match self {
             Self::Delay { node, execution } => write!(f, "delay/{execution}/{node}"),
             Self::Retry { node, execution } => write!(f, "retry/{execution}/{node}"),
+            Self::Sleep { node, execution, sequence } => write!(f, "sleep/{execution}/{sequence}/{node}"),
             Self::Interrupt(id) => write!(f, "interrupt/{id}"),
             Self::Occasion(id) => write!(f, "occasion/{id}"),
             Self::Attempt(id) => write!(f, "attempt/{id}"),
@@ -189,6 +243,11 @@ impl FromStr for TimerId {
             (_, Some(("retry", rest))) => {
                 node_timer(rest).map(|(node, execution)| Self::Retry { node, execution })
             }
+            (_, Some(("sleep", rest))) => rest.split_once('/').and_then(|(execution, rest)| {
+                let (sequence, node) = rest.split_once('/')?;
+                let (execution, sequence) = (execution.parse().ok()?, sequence.parse().ok()?);
+                Some(Self::Sleep { node: std::sync::Arc::from(node), execution, sequence })
+            }),
             (_, Some(("interrupt", rest))) => rest.parse().ok().map(Self::Interrupt),
             (_, Some(("occasion", rest))) => rest.parse().ok().map(Self::Occasion),
             (_, Some(("attempt", rest))) => rest.parse().ok().map(Self::Attempt),
@@ -295,7 +354,8 @@ mod tests {
         let retry = TimerId::Retry { node: "a/b".into(), execution: 3 };
         let id = InterruptId::from_bytes([9; InterruptId::BYTES]);
         let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
-        for timer in [delay, retry, TimerId::RunTimeout, TimerId::Stretch].into_iter().chain(waits) {
+        let sleep = TimerId::Sleep { node: "a/b".into(), execution: 3, sequence: 9 };
+        for timer in [delay, retry, sleep, TimerId::RunTimeout, TimerId::Stretch].into_iter().chain(waits) {
             assert_eq!(timer.to_string().parse::<TimerId>(), Ok(timer));
         }
         assert!("alarm".parse::<TimerId>().is_err());

@@ -267,7 +267,7 @@ table! {
         "A child run could not be started, because its workflow refused what the parent gave it."
         "Read the message: it names the input. Correct `inputMapping`, or the child's variables.";
     "outcome_unknown" 0
-        "The server stopped while a request was under way, so nobody knows whether it was carried out. It was not sent again."
+        "A server or a worker stopped in the middle of something, so nobody knows whether it was carried out. It was not done again."
         "Ask the other system. If doing it twice is as good as once, set `settings.abide.idempotent` on the node.";
     "secret_missing" 0
         "A request names a secret that the tenant does not have, or that can't be opened with this keyring."
@@ -299,6 +299,27 @@ table! {
     "http_status" 0
         "The other server answered with a status that says no."
         "Read `details.status` and `details.body`. Correct the request, or list the status in `acceptStatuses`.";
+    "stale_fence" 409
+        "A worker spoke for a task that it does not have any more: it was handed out again, or it is over. Nothing was changed."
+        "Drop what you have of the task. If it happens often, the worker is silent for too long: raise its lease, or do less at once.";
+    "code_changed" 409
+        "The code of a worker asks for something else than it did before, under the same name or at the same place."
+        "Give new things new names, and let runs that began with the old code finish on it with `ctx.version`.";
+    "step_limit" 409
+        "One execution of a node has recorded as many steps as it may."
+        "Do the work in several nodes, or in child runs.";
+    "value_too_large" 413
+        "What a step, a child or a node gives or gets is larger than one event may be. Nothing was changed."
+        "Keep the data elsewhere, and pass on where it is.";
+    "task_timeout" 0
+        "A worker took longer for a task than it may."
+        "Raise `timeoutMs` of the node or the kind, or do the work in smaller pieces. Waiting for people does not count.";
+    "worker_lost" 0
+        "Several workers in a row went silent with the same task, and recorded nothing of it."
+        "Look at the log of the last one: the task may kill whoever gets it, by taking all memory for example.";
+    "worker_stopped" 0
+        "The run ended while a worker had a task of it, and the worker did not tell how it ended."
+        "Nothing, if the run was cancelled. Steps that the worker recorded are in the journal.";
     "http_unavailable" 0
         "This server can't send requests at all, because its HTTP client could not start."
         "Install the system's CA certificates on the server and restart it.";

@@ -6,6 +6,7 @@
 mod interrupt;
 mod node;
 mod run;
+mod work;
 
 use std::sync::Arc;
 
@@ -15,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::Json;
 
 pub use interrupt::{
-    ApprovalReceived, ClarificationRequested, ClarificationResolved, InterruptEscalated, InterruptExpired,
-    InterruptRenotified, InterruptRequested, InterruptResolved, NodeResumed, NodeSuspended, NoticeRefused,
-    Resolution,
+    ApprovalReceived, ClarificationRequested, ClarificationResolved, HookKind, Hooks, InterruptEscalated,
+    InterruptExpired, InterruptRenotified, InterruptRequested, InterruptResolved, NodeResumed, NodeSuspended,
+    NoticeRefused, Resolution,
 };
 pub use node::{
     ArtifactCreated, ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed,
@@ -28,6 +29,10 @@ pub use run::{
     LoopbackLimit, Parent, Paused, Resumed, Started, VariableChanged, Yielded,
 };
 pub(crate) use run::{READING, READING_OF_ARTIFACTS, READING_OF_INTERRUPTS};
+pub use work::{
+    EngagementDecided, LogLine, Loss, NodeNoted, NodeParked, Offered, Progress, SleepEnded, SleepStarted,
+    StepBegun, StepRecorded, TaskLost, VersionRecorded, Wait,
+};
 
 /// One event, before it has a place in a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,6 +130,24 @@ pub enum NodeEvent {
     InterruptExpired(InterruptExpired),
     /// Accepted by a suspended node: somebody may not be told.
     NoticeRefused(NoticeRefused),
+    /// Accepted by a node that a worker has.
+    StepBegun(StepBegun),
+    /// Accepted by a node that a worker has.
+    StepRecorded(StepRecorded),
+    /// Accepted by a node that a worker has.
+    SleepStarted(SleepStarted),
+    /// Accepted by a node that a worker has or had.
+    SleepEnded(SleepEnded),
+    /// Accepted by a node that a worker has.
+    VersionRecorded(VersionRecorded),
+    /// Accepted by a node that a worker has: it gives it back and waits.
+    Parked(NodeParked),
+    /// Accepted by a node that a worker has: it is offered again.
+    TaskLost(TaskLost),
+    /// Accepted by a node that a worker has.
+    Noted(NodeNoted),
+    /// Accepted by a node that a worker has.
+    EngagementDecided(EngagementDecided),
 }
 
 /// Why a node or a run failed: a stable code and a sentence for people.
@@ -184,28 +207,37 @@ declare! {
     LOOP_RESTARTED = 13 "loop.restarted" v 1 false;
     CHILD_REFUSED = 14 "child.refused" v 1 false;
     RUN_PAUSING = 15 "run.pausing" v 1 false;
-    NODE_STARTED = 100 "node.started" v 2 true;
+    NODE_STARTED = 100 "node.started" v 3 true;
     NODE_COMPLETED = 101 "node.completed" v 2 true;
     NODE_FAILED = 102 "node.failed" v 2 true;
     NODE_CANCELLED = 103 "node.cancelled" v 1 true;
     NODE_SKIPPED = 104 "node.skipped" v 1 true;
-    NODE_RETRIED = 105 "node.retried" v 1 true;
+    NODE_RETRIED = 105 "node.retried" v 2 true;
     NODE_DUE = 106 "node.due" v 1 false;
-    NODE_SPAWNED = 107 "node.spawned" v 1 false;
+    NODE_SPAWNED = 107 "node.spawned" v 2 false;
     CHANNEL_WRITTEN = 108 "channel.written" v 1 true;
     ORCHESTRATOR_DECIDED = 109 "runOrchestrator.decided" v 1 true;
     ARTIFACT_CREATED = 110 "artifact.created" v 1 true;
-    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 2 true;
+    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 3 true;
     CLARIFICATION_REQUESTED = 112 "clarification.requested" v 1 true;
     NODE_SUSPENDED = 113 "node.suspended" v 1 true;
     APPROVAL_RECEIVED = 114 "approval.received" v 1 true;
     CLARIFICATION_RESOLVED = 115 "clarification.resolved" v 1 true;
     INTERRUPT_RESOLVED = 116 "interrupt.resolved" v 1 true;
-    NODE_RESUMED = 117 "node.resumed" v 1 true;
+    NODE_RESUMED = 117 "node.resumed" v 2 true;
     INTERRUPT_RENOTIFIED = 118 "interrupt.renotified" v 1 false;
     INTERRUPT_ESCALATED = 119 "interrupt.escalated" v 1 false;
     INTERRUPT_EXPIRED = 120 "interrupt.expired" v 1 false;
     NOTICE_REFUSED = 121 "notice.refused" v 1 false;
+    STEP_BEGUN = 122 "step.begun" v 1 false;
+    STEP_RECORDED = 123 "step.recorded" v 1 false;
+    SLEEP_STARTED = 124 "sleep.started" v 1 false;
+    SLEEP_ENDED = 125 "sleep.ended" v 1 false;
+    VERSION_RECORDED = 126 "version.recorded" v 1 false;
+    NODE_PARKED = 127 "node.parked" v 1 false;
+    TASK_LOST = 128 "task.lost" v 1 false;
+    NODE_NOTED = 129 "node.noted" v 1 false;
+    ENGAGEMENT_DECISION = 130 "engagement.decision" v 1 false;
 }
 
 /// Types from this number on are about one node; those below are about the run.
@@ -392,6 +424,15 @@ impl NodeEvent {
             Self::InterruptEscalated(_) => INTERRUPT_ESCALATED,
             Self::InterruptExpired(_) => INTERRUPT_EXPIRED,
             Self::NoticeRefused(_) => NOTICE_REFUSED,
+            Self::StepBegun(_) => STEP_BEGUN,
+            Self::StepRecorded(_) => STEP_RECORDED,
+            Self::SleepStarted(_) => SLEEP_STARTED,
+            Self::SleepEnded(_) => SLEEP_ENDED,
+            Self::VersionRecorded(_) => VERSION_RECORDED,
+            Self::Parked(_) => NODE_PARKED,
+            Self::TaskLost(_) => TASK_LOST,
+            Self::Noted(_) => NODE_NOTED,
+            Self::EngagementDecided(_) => ENGAGEMENT_DECISION,
         }
     }
 
@@ -408,11 +449,20 @@ impl NodeEvent {
             Self::ApprovalReceived(received) => received.sensitive,
             Self::ClarificationResolved(resolved) => resolved.sensitive,
             Self::InterruptResolved(resolved) => resolved.sensitive,
+            Self::StepRecorded(recorded) => recorded.sensitive,
+            Self::Noted(noted) => noted.sensitive,
             Self::Suspended(_)
             | Self::InterruptRenotified(_)
             | Self::InterruptEscalated(_)
             | Self::InterruptExpired(_)
             | Self::NoticeRefused(_)
+            | Self::StepBegun(_)
+            | Self::SleepStarted(_)
+            | Self::SleepEnded(_)
+            | Self::VersionRecorded(_)
+            | Self::Parked(_)
+            | Self::TaskLost(_)
+            | Self::EngagementDecided(_)
             | Self::Resumed(_)
             | Self::Failed(_)
             | Self::Cancelled(_)
@@ -448,6 +498,15 @@ impl NodeEvent {
             Self::InterruptEscalated(payload) => serde_json::to_vec(payload),
             Self::InterruptExpired(payload) => serde_json::to_vec(payload),
             Self::NoticeRefused(payload) => serde_json::to_vec(payload),
+            Self::StepBegun(payload) => serde_json::to_vec(payload),
+            Self::StepRecorded(payload) => serde_json::to_vec(payload),
+            Self::SleepStarted(payload) => serde_json::to_vec(payload),
+            Self::SleepEnded(payload) => serde_json::to_vec(payload),
+            Self::VersionRecorded(payload) => serde_json::to_vec(payload),
+            Self::Parked(payload) => serde_json::to_vec(payload),
+            Self::TaskLost(payload) => serde_json::to_vec(payload),
+            Self::Noted(payload) => serde_json::to_vec(payload),
+            Self::EngagementDecided(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -475,6 +534,15 @@ impl NodeEvent {
             INTERRUPT_ESCALATED => read(kind, payload).map(Self::InterruptEscalated),
             INTERRUPT_EXPIRED => read(kind, payload).map(Self::InterruptExpired),
             NOTICE_REFUSED => read(kind, payload).map(Self::NoticeRefused),
+            STEP_BEGUN => read(kind, payload).map(Self::StepBegun),
+            STEP_RECORDED => read(kind, payload).map(Self::StepRecorded),
+            SLEEP_STARTED => read(kind, payload).map(Self::SleepStarted),
+            SLEEP_ENDED => read(kind, payload).map(Self::SleepEnded),
+            VERSION_RECORDED => read(kind, payload).map(Self::VersionRecorded),
+            NODE_PARKED => read(kind, payload).map(Self::Parked),
+            TASK_LOST => read(kind, payload).map(Self::TaskLost),
+            NODE_NOTED => read(kind, payload).map(Self::Noted),
+            ENGAGEMENT_DECISION => read(kind, payload).map(Self::EngagementDecided),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }

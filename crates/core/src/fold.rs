@@ -14,10 +14,11 @@ use crate::event::{
 use crate::journal::Record;
 use crate::node::NodePhase;
 use crate::run::{Corrupt, Ending, Run};
+use crate::work::{Memo, WorkState};
 use crate::{Hold, Lifecycle, Millis, NodeIx, ports};
 
 /// A lease can be claimed anew so many times, in bits, before its fence reaches that of the next event.
-const FENCES_PER_EVENT_BITS: u32 = 16;
+pub(crate) const FENCES_PER_EVENT_BITS: u32 = 16;
 
 /// When and where an event happened, and what it brings about.
 pub(crate) struct Folding<'a> {
@@ -77,6 +78,7 @@ impl Run {
                     (state.pausing, state.paused_at) = (None, None);
                 }
                 self.stop_waiting(folding);
+                self.call_off(folding);
             }
             RunEvent::Pausing(asked) => {
                 (state.pausing, state.paused_at) = (Some(asked.clone()), Some(folding.at));
@@ -99,11 +101,13 @@ impl Run {
                     self.state.still_children.remove(&report.child);
                 }
                 if report.lifecycle.is_terminal() {
+                    self.fold_child_end(&report.node, report.child, folding);
                     self.line_up_worker(&report.node, report.child, folding);
                 }
             }
             RunEvent::ChildRefused(refused) => {
                 folding.effects.push(Effect::Disown(refused.child));
+                self.fold_child_end(&refused.node, refused.child, folding);
                 self.line_up_worker(&refused.node, refused.child, folding);
             }
             RunEvent::LoopbackLimit(_) => {}
@@ -252,6 +256,7 @@ impl Run {
                 (node.attempt, node.error) = (retried.attempt, Some(retried.error.clone()));
                 node.until = Some(retried.until);
                 self.leave_executor(ix, folding);
+                self.fold_retried(ix, retried);
                 let execution = self.node(ix).execution;
                 self.arm(TimerId::Retry { node: id.clone(), execution }, retried.until, folding);
             }
@@ -269,7 +274,22 @@ impl Run {
             NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
             NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding)?,
             NodeEvent::NoticeRefused(refused) => self.fold_refused(refused)?,
+            NodeEvent::StepBegun(begun) => self.memorise(ix, &begun.key, Memo::Begun)?,
+            NodeEvent::StepRecorded(recorded) => self.fold_recorded(ix, recorded, folding.sequence)?,
+            NodeEvent::SleepStarted(sleep) => self.fold_sleep(ix, sleep, folding)?,
+            NodeEvent::SleepEnded(ended) => self.fold_woken(ix, &ended.key, folding)?,
+            NodeEvent::VersionRecorded(chosen) => {
+                self.memorise(ix, &chosen.key, Memo::Version(chosen.version))?;
+            }
+            NodeEvent::Parked(parked) => self.fold_parked(ix, &parked.waits, folding)?,
+            NodeEvent::TaskLost(lost) => self.fold_lost(ix, lost, folding)?,
+            NodeEvent::Noted(noted) => {
+                if let (Some(work), Some(progress)) = (self.work_mut(ix), &noted.progress) {
+                    work.progress = Some(progress.clone());
+                }
+            }
             NodeEvent::Decided(_)
+            | NodeEvent::EngagementDecided(_)
             | NodeEvent::ArtifactCreated(_)
             | NodeEvent::ClarificationRequested(_)
             | NodeEvent::ApprovalReceived(_)
@@ -303,9 +323,13 @@ impl Run {
             (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
+            node.work = started.offer.clone().map(|offered| Box::new(WorkState::new(offered)));
             self.state.executions += 1;
         }
-        if started.dispatched {
+        if started.dispatched && node.work.is_some() {
+            self.state.in_flight += 1;
+            self.hand_out(ix, folding);
+        } else if started.dispatched {
             self.state.in_flight += 1;
             let task = TaskId { node: id, execution: started.execution };
             folding.effects.push(Effect::Dispatch { task, fence: folding.sequence << FENCES_PER_EVENT_BITS });
@@ -365,16 +389,18 @@ impl Run {
         }
         self.forget_keyless(ix);
         self.leave_executor(ix, folding);
+        self.forget_work(ix, folding);
     }
 
     /// The executor's outcome is recorded: its task is over.
-    fn leave_executor(&mut self, ix: NodeIx, folding: &mut Folding<'_>) {
+    pub(crate) fn leave_executor(&mut self, ix: NodeIx, folding: &mut Folding<'_>) {
         let node = &mut self.state.nodes[ix as usize];
         if std::mem::take(&mut node.dispatched) {
             let execution = node.execution;
             self.state.in_flight -= 1;
+            let done = if node.work.is_some() { Effect::Withdraw } else { Effect::FinishTask };
             let task = TaskId { node: self.graph.at(ix).id.clone(), execution };
-            folding.effects.push(Effect::FinishTask(task));
+            folding.effects.push(done(task));
         }
     }
 
@@ -391,6 +417,10 @@ impl Run {
         let node = &mut self.state.nodes[ix as usize];
         node.child = Some(spawned.child);
         node.children += 1;
+        if let (Some(work), Some(key)) = (node.work.as_deref_mut(), &spawned.key) {
+            work.memos.insert(key.clone(), Memo::Child { run: spawned.child, ended: None });
+            work.losses = 0;
+        }
         let parent = Parent {
             run: self.key.id,
             node: self.graph.at(ix).id.to_string(),
@@ -434,6 +464,9 @@ impl Run {
 
     /// The run is going to fail: nothing starts any more.
     pub(crate) fn fail_run(&mut self, ending: Ending, folding: &mut Folding<'_>) {
+        if self.state.ending.is_none() {
+            self.call_off(folding);
+        }
         self.state.ending.get_or_insert(ending);
         self.stop_waiting(folding);
     }

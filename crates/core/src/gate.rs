@@ -5,7 +5,7 @@
 
 use crate::event::{ArtifactCreated, Failure};
 use crate::graph::{Form, Gate, Work};
-use crate::interrupt::{Ask, NodeContext, Stop, Unbuilt};
+use crate::interrupt::{ANSWER, Ask, NodeContext, Stop, Unbuilt};
 use crate::perform::Product;
 use crate::ports::Inputs;
 use crate::scope::RunScope;
@@ -197,8 +197,10 @@ pub(crate) fn resume_value(form: Form, fallback: &Json) -> Json {
     }
 }
 
-/// The name of the only question.
-const ANSWER: &str = "answer";
+/// How a worker's fallback value becomes an answer.
+pub(crate) fn payload_form(single: bool) -> Form {
+    if single { Form::AskUser } else { Form::Interrupt }
+}
 
 fn approve(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop> {
     let value = context.interrupt(payload)?;

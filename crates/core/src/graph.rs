@@ -71,6 +71,10 @@ pub(crate) struct GraphNode {
     pub(crate) durable: bool,
     /// Whether doing it twice is as good as once.
     pub(crate) idempotent: bool,
+    /// The same, if the definition says so itself.
+    pub(crate) told_idempotent: Option<bool>,
+    /// How long a worker may take from one hand-out to its end.
+    pub(crate) timeout_ms: Option<crate::Millis>,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) loop_max: Option<u32>,
     pub(crate) disabled: bool,

@@ -22,13 +22,16 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use answer::{Action, Answerer, Checked, Decision, Refused, check_answer};
-pub(crate) use context::{Answered, Call};
+pub(crate) use context::{Answered, Asked, Call};
 pub use context::{NodeContext, Open, Stop};
 pub use external::{Occurrence, correlates, scheduled_time};
 pub use payload::{Ask, Unbuilt};
 pub use respondent::{Named, Respondent};
 pub use response::ResponseType;
 pub use sought::Sought;
+
+/// The name of the question of those that have one alone.
+pub(crate) const ANSWER: &str = "answer";
 
 use crate::journal::Salt;
 use crate::{hex, sha256};

@@ -10,13 +10,14 @@ mod cascade;
 mod read;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use cascade::INTERVAL;
 pub use cascade::{Unfit, cascade};
 
-use crate::{Json, Millis};
+use crate::{Json, Millis, Provided};
 
 /// What happens when nobody has answered in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,15 +110,17 @@ pub struct LadderCall {
     pub retry_policy: Option<HumanRetryPolicy>,
 }
 
-/// The levels above a question.
+/// What a run finds around it whenever it decides: the levels above its questions, and what workers provide.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LadderDefaults {
+pub struct Surroundings {
     /// What the server's operator says.
     pub platform: Option<HumanRetryPolicy>,
     /// What the agents say, by their names.
     pub agents: BTreeMap<String, HumanRetryPolicy>,
     /// Whether there is a channel at all: then people are told of every question.
     pub notifies: bool,
+    /// The kinds of nodes that workers have ever provided, by their names.
+    pub kinds: Arc<BTreeMap<String, Provided>>,
 }
 
 /// Where a field of a ladder comes from.

@@ -22,6 +22,7 @@
 //! | [`Expression`] | `expression.rs` and `expression/` | CEL over the values of a run, at a bounded cost |
 //! | [`Template`], [`JsonTemplate`] | `template.rs` | text and JSON with expressions and secrets in it |
 //! | [`Ladder`] | `ladder.rs` and `ladder/` | how a question goes on that nobody answers |
+//! | [`Work`] | `work.rs` and `work/` | what workers do with the tasks they have |
 //! | [`Rate`], [`Bucket`] | `rate.rs` | how often something may happen |
 
 mod advance;
@@ -72,6 +73,7 @@ mod suspend;
 mod template;
 mod trace;
 mod why;
+mod work;
 mod yaml;
 
 pub use annotation::{Annotation, Signal, SignalKind, Target};
@@ -79,11 +81,13 @@ pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{Command, Drain, Report, Resolve, Start, Step};
 pub use definition::Problem;
 pub use delivery::{Gate, Health, retry_after};
-pub use effect::{Cascade, ClosedInterrupt, Effect, Notice, Notify, OpenInterrupt, Spawn, TaskId, TimerId};
+pub use effect::{
+    Cascade, ClosedInterrupt, Effect, Hook, Notice, Notify, Offer, OpenInterrupt, Spawn, TaskId, TimerId,
+};
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
-    Cancellation, Caps, ChildReported, Event, EventType, Failure, Mask, NodeEvent, Parent, RunEvent,
-    event_types,
+    Cancellation, Caps, ChildReported, Event, EventType, Failure, HookKind, Loss, Mask, NodeEvent, Parent,
+    RunEvent, event_types,
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx, offers};
@@ -100,8 +104,8 @@ pub use invocation::invocation_id;
 pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
 pub use ladder::{
-    FallbackPolicy, HumanRetryPolicy, Ladder, LadderCall, LadderDefaults, LadderTarget, Level, Levels, Next,
-    Rung, Strategy, Unfit, cascade,
+    FallbackPolicy, HumanRetryPolicy, Ladder, LadderCall, LadderTarget, Level, Levels, Next, Rung, Strategy,
+    Surroundings, Unfit, cascade,
 };
 pub use lifecycle::{Hold, Lifecycle};
 pub use moment::rfc3339;
@@ -119,6 +123,10 @@ pub use summary::{Status, Summary};
 pub use template::{JsonTemplate, Piece, Template};
 pub use trace::Trace;
 pub use why::{Reason, Why};
+pub use work::{
+    AskState, Assignment, ChildState, FailureClass, Provided, Work, WorkAsk, WorkChild, WorkFailure, WorkOp,
+    WorkOutcome,
+};
 pub use yaml::json_from_yaml;
 
 /// Milliseconds since the Unix epoch, UTC. All time inside Abide is of this type.

@@ -289,3 +289,25 @@ pub const RESPONDENTS_MAX: usize = 100;
 
 /// Choices of a question: more than anybody reads.
 pub const CHOICES_MAX: usize = 100;
+
+/// Characters of a step's key. Keys are kept in memory for as long as the node is under way.
+pub const STEP_KEY_CHARS_MAX: usize = 256;
+
+/// Steps, sleeps, children and versions of one execution. Each key is in every snapshot of its run.
+pub const STEPS_MAX: usize = 10_000;
+
+/// Bytes of what one step gives back. It is one event, and events are read whole.
+pub const STEP_BYTES_MAX: usize = 1024 * 1024;
+
+/// Things that a parked node may wait for: as many as a run may have open questions, and some sleeps and children.
+pub const WAITS_MAX: usize = 1_000;
+
+/// Workers in a row that may go silent with a task before it counts as failed. A task that kills whoever gets it would
+/// otherwise go round for ever.
+pub const LOSSES_MAX: u32 = 3;
+
+/// Lines of a worker's log in one note.
+pub const LOG_LINES_MAX: usize = 100;
+
+/// Bytes of one line of a worker's log.
+pub const LOG_LINE_BYTES_MAX: usize = 8 * 1024;

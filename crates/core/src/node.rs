@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Failure, Mask, NodeEvent};
 use crate::rule::Tally;
+use crate::work::WorkState;
 use crate::{InterruptId, Json, JsonMap, Millis, RunId};
 
 /// Where one execution of a node stands.
@@ -47,6 +48,18 @@ impl NodePhase {
             (Waiting, NodeEvent::Due(_)) => Some(Pending),
             (Running | Waiting, NodeEvent::Spawned(_)) => Some(self),
             (Running, NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_)) => Some(Running),
+            (
+                Running,
+                NodeEvent::StepBegun(_)
+                | NodeEvent::StepRecorded(_)
+                | NodeEvent::SleepStarted(_)
+                | NodeEvent::VersionRecorded(_)
+                | NodeEvent::TaskLost(_)
+                | NodeEvent::Noted(_)
+                | NodeEvent::EngagementDecided(_),
+            ) => Some(Running),
+            (Running, NodeEvent::Parked(_)) => Some(Waiting),
+            (Pending | Running | Waiting | Suspended, NodeEvent::SleepEnded(_)) => Some(self),
             // What it produced gets its name after the completion that holds it, and that changes nothing.
             (Completed, NodeEvent::ArtifactCreated(_)) => Some(Completed),
             // A running node is never cancelled under its executor: its outcome is recorded first.
@@ -57,19 +70,20 @@ impl NodePhase {
             (Suspended, NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_)) => {
                 Some(Suspended)
             }
-            (Running | Suspended, NodeEvent::Suspended(_)) => Some(Suspended),
-            (Suspended, NodeEvent::ApprovalReceived(_) | NodeEvent::ClarificationResolved(_)) => {
-                Some(Suspended)
-            }
-            (Suspended, NodeEvent::InterruptResolved(_)) => Some(Suspended),
-            (Suspended, NodeEvent::Resumed(_)) => Some(Running),
-            (Running | Suspended, NodeEvent::InterruptEscalated(_)) => Some(self),
+            // A worker that asked may have the node still, or wait for its next attempt, when something becomes of it.
+            (Running | Waiting | Suspended, NodeEvent::Suspended(_)) => Some(Suspended),
+            (Waiting | Suspended, NodeEvent::Resumed(_)) => Some(Running),
+            // Nor need the one that asked be the last that waits for the answer.
             (
-                Suspended,
-                NodeEvent::InterruptRenotified(_)
+                _,
+                NodeEvent::ApprovalReceived(_)
+                | NodeEvent::ClarificationResolved(_)
+                | NodeEvent::InterruptResolved(_)
+                | NodeEvent::InterruptEscalated(_)
+                | NodeEvent::InterruptRenotified(_)
                 | NodeEvent::InterruptExpired(_)
                 | NodeEvent::NoticeRefused(_),
-            ) => Some(Suspended),
+            ) => Some(self),
             _ => None,
         }
     }
@@ -155,6 +169,9 @@ pub struct Node {
     /// The interrupt that it was stopped for last, by any of its executions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_interrupt: Option<InterruptId>,
+    /// How far workers have come with it, while they are at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<Box<WorkState>>,
     /// When the execution began and ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,
@@ -189,6 +206,7 @@ impl Node {
             asked: 0,
             stopped_for: BTreeSet::new(),
             last_interrupt: None,
+            work: None,
             started_at: None,
             ended_at: None,
             outputs: None,

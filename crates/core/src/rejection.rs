@@ -1,6 +1,6 @@
 //! Why a command was refused. A refused command changes nothing.
 
-use crate::{InterruptId, Lifecycle, Millis, SchemaError, Waiting};
+use crate::{Failure, InterruptId, Lifecycle, Millis, SchemaError, Waiting};
 
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +32,14 @@ pub enum Rejection {
     /// An outcome was reported for work that is not under way (any more).
     #[error("the node has no such execution under way")]
     NoSuchTask,
+    /// The task was handed to somebody else since, or is over.
+    #[error(
+        "this worker does not have the task any more: it was handed out again, or it is over; drop what you have of it"
+    )]
+    StaleFence,
+    /// What a worker wants to do can't be done.
+    #[error("{}", .0.message)]
+    Work(Failure),
     /// The sender has been heard at this sequence or a later one.
     #[error("this notice was heard before")]
     HeardBefore,

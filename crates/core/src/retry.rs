@@ -3,7 +3,7 @@
 //! The policy only computes. Whether a failure may be retried at all, and the timer, are the caller's.
 
 use crate::fields::{Fields, Findings};
-use crate::limits::{RETRIES_MAX, RETRY_DELAY_MS_MAX};
+use crate::limits::{AGENT_NAME_CHARS_MAX, RETRIES_MAX, RETRY_DELAY_MS_MAX};
 use crate::{Json, Millis, sha256};
 
 /// How a node is retried, as it is written in a definition.
@@ -19,6 +19,8 @@ pub struct RetryPolicy {
     pub max_delay_ms: Millis,
     /// Whether each delay is shortened by up to a half, so that nodes that failed together come back apart.
     pub jitter: bool,
+    /// The agent that takes over when there are no retries left.
+    pub fallback_agent: Option<String>,
 }
 
 /// How the delay grows from one retry to the next.
@@ -60,6 +62,7 @@ impl Default for RetryPolicy {
             base_delay_ms: 1_000,
             max_delay_ms: 60_000,
             jitter: true,
+            fallback_agent: None,
         }
     }
 }
@@ -83,6 +86,13 @@ impl RetryPolicy {
                     .optional_whole("maxDelayMs", 0..=RETRY_DELAY_MS_MAX)
                     .unwrap_or(usual.max_delay_ms),
                 jitter: fields.optional_flag("jitter").unwrap_or(usual.jitter),
+                fallback_agent: crate::definition::names(
+                    &mut fields,
+                    "fallbackAgent",
+                    AGENT_NAME_CHARS_MAX,
+                    1,
+                )
+                .pop(),
             };
             fields.finish();
             policy
@@ -165,6 +175,7 @@ mod tests {
                 base_delay_ms: one.min(other),
                 max_delay_ms: one.max(other),
                 jitter,
+                fallback_agent: None,
             }
         })
     }

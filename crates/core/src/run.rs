@@ -372,8 +372,12 @@ impl Run {
 
     /// The tasks whose outcome it waits for.
     pub fn tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
-        let running =
-            self.state.nodes.iter().enumerate().filter(|(_, node)| node.phase == NodePhase::Running);
+        let running = self
+            .state
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.phase == NodePhase::Running && node.work.is_none());
         running.map(|(ix, node)| TaskId { node: self.graph.nodes[ix].id.clone(), execution: node.execution })
     }
 

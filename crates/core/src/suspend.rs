@@ -1,22 +1,24 @@
 //! How nodes stop for an answer and go on with it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::command::Turn;
 use crate::effect::{ClosedInterrupt, Effect, Notify, OpenInterrupt, TimerId};
 use crate::event::{
-    ApprovalReceived, ClarificationRequested, ClarificationResolved, Failure, InterruptRequested,
+    ApprovalReceived, ClarificationRequested, ClarificationResolved, Failure, HookKind, InterruptRequested,
     InterruptResolved, NodeEvent, NodeResumed, NodeSuspended, Resolution,
 };
 use crate::fold::Folding;
 use crate::gate::Bodied;
-use crate::interrupt::{Action, Answered, Ask, Call, Checked, NodeContext, Open, Stop, scheduled_time};
+use crate::interrupt::{
+    Action, Answered, Ask, Asked, Call, Checked, NodeContext, Open, Stop, scheduled_time,
+};
 use crate::node::Node;
 use crate::ports::Inputs;
 use crate::run::Ending;
 use crate::{
-    Hold, InterruptId, InterruptKind, Json, JsonMap, Ladder, NodeIx, NodePhase, Rejection, Run, Sought,
-    Waiting,
+    Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Sought, Waiting,
 };
 
 /// Who closes what nobody answered.
@@ -58,7 +60,9 @@ impl Run {
     pub fn interrupt_of(&self, node: &str) -> Result<InterruptId, Rejection> {
         let ix = self.graph.node(node).ok_or(Rejection::NoSuchInterrupt)?;
         let node = self.node(ix);
-        let open: Vec<InterruptId> = node.stopped_for.iter().copied().collect();
+        let asked = self.state.open.values().filter(|open| open.node == ix);
+        let open: BTreeSet<InterruptId> = asked.map(|open| open.requested.interrupt_id).collect();
+        let open: Vec<InterruptId> = open.union(&node.stopped_for).copied().collect();
         match (open.as_slice(), node.last_interrupt) {
             ([id], _) => Ok(*id),
             ([], Some(last)) => Ok(last),
@@ -85,6 +89,7 @@ impl Run {
 
 const RUN_CANCELLED: &str = "run-cancelled";
 const RUN_FAILED: &str = "run-failed";
+const NODE_ENDED: &str = "node-ended";
 
 impl Ending {
     /// Why interrupts are closed by it.
@@ -119,40 +124,26 @@ impl Run {
 
     fn stop_for(&mut self, turn: &mut Turn, ix: NodeIx, call: Call, inputs: &Inputs) {
         let cause = turn.last_sequence();
-        let (interrupt_id, kind, key, sensitive) = match call {
-            Call::Join(id) => {
-                let asked = &self.state.open[&id].requested;
-                (id, asked.kind, asked.key.clone(), asked.sensitive || inputs.sensitive)
-            }
-            Call::Ask { ask, key, keyless, call, ladder } => {
-                let id = InterruptId::of(&self.salt, self.head.next);
-                let kind = ask.kind;
-                self.open_interrupt(
-                    turn,
-                    ix,
-                    id,
-                    ask,
-                    (key.clone(), keyless, call, ladder),
-                    inputs.sensitive,
-                );
-                (id, kind, key, inputs.sensitive)
-            }
-        };
+        let respondents = self.graph.at(ix).respondents.clone();
+        let asked = Asked { respondents, hooks: None, sensitive: inputs.sensitive };
+        let interrupt_id = self.open_call(turn, ix, call, asked);
+        let asked = &self.state.open[&interrupt_id].requested;
+        let (kind, key) = (asked.kind, asked.key.clone());
+        let sensitive = asked.sensitive || inputs.sensitive;
         let suspended = NodeSuspended { interrupt_id, kind, key, sensitive };
         self.emit_node(turn, ix, NodeEvent::Suspended(suspended), cause);
     }
 
-    fn open_interrupt(
-        &mut self,
-        turn: &mut Turn,
-        ix: NodeIx,
-        interrupt_id: InterruptId,
-        ask: Ask,
-        (key, keyless, call, ladder): (String, bool, u32, Option<Box<Ladder>>),
-        sensitive: bool,
-    ) {
+    /// Asks, unless that is asked already.
+    pub(crate) fn open_call(&mut self, turn: &mut Turn, ix: NodeIx, call: Call, asked: Asked) -> InterruptId {
+        let (ask, key, keyless, call, ladder) = match call {
+            Call::Join(id) => return id,
+            Call::Ask { ask, key, keyless, call, ladder } => (ask, key, keyless, call, ladder),
+        };
         let cause = turn.last_sequence();
+        let interrupt_id = InterruptId::of(&self.salt, self.head.next);
         let Ask { kind, resume_schema, timeout_ms, data, .. } = ask;
+        let sensitive = asked.sensitive;
         let questions = (kind == InterruptKind::Clarification)
             .then(|| data.parse::<JsonMap>().ok()?.remove("questions"))
             .flatten();
@@ -167,7 +158,8 @@ impl Run {
             resume_schema,
             timeout_ms,
             ladder: ladder.map(|ladder| *ladder),
-            respondents: self.graph.at(ix).respondents.clone(),
+            respondents: asked.respondents,
+            hooks: asked.hooks,
             sensitive,
             sensitive_answer,
         };
@@ -177,12 +169,20 @@ impl Run {
             self.emit_node(turn, ix, NodeEvent::ClarificationRequested(asked), turn.last_sequence());
         }
         self.escalate(turn, ix, interrupt_id, 1);
+        interrupt_id
     }
 
     /// Goes on with a node whose interrupts are all closed.
     pub(crate) fn go_on(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64) {
         let node = self.node(ix);
-        let interrupt_id = node.last_interrupt.expect("only a node that was stopped goes on");
+        if node.work.is_some() {
+            // What has come was asked for by its key, and is told when it is asked for again.
+            let interrupt_id = node
+                .last_interrupt
+                .filter(|id| node.phase == NodePhase::Suspended && !self.state.open.contains_key(id));
+            return self.emit_node(turn, ix, NodeEvent::Resumed(NodeResumed { interrupt_id }), Some(cause));
+        }
+        let interrupt_id = node.last_interrupt;
         let inputs = Inputs { values: node.inputs.clone().unwrap_or_default(), sensitive: node.sensitive };
         self.emit_node(turn, ix, NodeEvent::Resumed(NodeResumed { interrupt_id }), Some(cause));
         self.converse(turn, ix, &inputs);
@@ -311,6 +311,21 @@ impl Run {
         self.emit_node(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
     }
 
+    /// A node that a worker has done leaves nothing open that nobody else waits for.
+    pub(crate) fn close_asked(&mut self, turn: &mut Turn, ix: NodeIx) {
+        if self.node(ix).work.is_none() {
+            return;
+        }
+        let own = |open: &&Open| {
+            let asked = open.node == ix || self.node(open.node).phase.is_settled();
+            asked && open.waiters.iter().all(|waiter| *waiter == ix)
+        };
+        let open = self.state.open.values().filter(own).map(|open| open.requested.interrupt_id);
+        for id in open.collect::<Vec<_>>() {
+            self.close(turn, id, Resolution::Cancelled, NODE_ENDED, BY_RUN);
+        }
+    }
+
     /// A run that ends leaves nothing open.
     pub(crate) fn close_interrupts(&mut self, turn: &mut Turn, ending: &Ending) {
         let open: Vec<InterruptId> = self.state.open.keys().copied().collect();
@@ -369,8 +384,13 @@ impl Run {
         if open.requested.ladder.is_some() {
             folding.effects.push(Effect::Notify(Notify { id, attempt: 1, at: folding.at }));
         }
+        self.call_hook(&open, HookKind::InputRequested, 1, folding);
         self.state.open.insert(id, open);
-        self.state.nodes[ix as usize].asked += 1;
+        let node = &mut self.state.nodes[ix as usize];
+        node.asked += 1;
+        if let Some(work) = node.work.as_deref_mut() {
+            work.losses = 0;
+        }
         Ok(())
     }
 
@@ -432,6 +452,7 @@ impl Run {
             at: folding.at,
             told: open.requested.ladder.is_some(),
         }));
+        self.call_end_hook(&open, resolved.outcome, folding);
         if resolved.outcome == Resolution::Cancelled {
             self.state.lost.insert(id, resolved.reason.clone().unwrap_or_default());
         }
@@ -443,15 +464,23 @@ impl Run {
             value: resolved.resume_value.clone(),
             outcome: resolved.outcome,
             sensitive: resolved.sensitive,
+            id: Some(id),
+            by: Some(resolved.resolved_by.clone()),
         };
+        let asker = open.node;
         self.state.answers.insert(requested.key, answered);
         for waiter in open.waiters {
             let node = &mut self.state.nodes[waiter as usize];
             node.stopped_for.remove(&id);
             node.last_interrupt = Some(id);
-            if node.stopped_for.is_empty() && node.phase == NodePhase::Suspended {
+            if node.work.is_some() {
+                self.rouse(waiter, folding);
+            } else if node.stopped_for.is_empty() && node.phase == NodePhase::Suspended {
                 self.state.answered.push_back((waiter, folding.sequence));
             }
+        }
+        if self.node(asker).phase == NodePhase::Running {
+            self.rouse(asker, folding);
         }
         Ok(())
     }
@@ -462,6 +491,9 @@ impl Run {
             _ => return Err("the node was not next in line".to_owned()),
         }
         self.disarm(&TimerId::Stretch, folding);
+        if self.node(ix).work.is_some() {
+            self.fold_unparked(ix, folding);
+        }
         Ok(())
     }
 
@@ -508,11 +540,15 @@ impl Run {
             && state.answered.is_empty()
             && state.workers.is_empty();
         let timed = || {
-            state.timers.keys().any(|timer| matches!(timer, TimerId::Delay { .. } | TimerId::Retry { .. }))
+            let is_time = |timer: &TimerId| {
+                matches!(timer, TimerId::Delay { .. } | TimerId::Retry { .. } | TimerId::Sleep { .. })
+            };
+            state.timers.keys().any(is_time)
         };
         let is_still = |node: &Node| node.child.is_some_and(|child| state.still_children.contains(&child));
         let works = |node: &Node| match node.phase {
             NodePhase::Running => true,
+            NodePhase::Waiting | NodePhase::Suspended if node.work.is_some() => self.has_working_child(node),
             NodePhase::Waiting => !is_still(node),
             _ => false,
         };

@@ -21,7 +21,7 @@ pub struct Why {
 pub struct Reason {
     /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `pausing`, `cancelling`, `ending`,
     /// `stretch`,
-    /// `timeout`, `approval`, `input`, `event` or `ladder`.
+    /// `timeout`, `approval`, `input`, `event`, `ladder` or `worker`.
     pub kind: &'static str,
     /// The node that waits.
     pub node: Option<String>,
@@ -96,6 +96,15 @@ impl Run {
     fn node_waits(&self, ix: NodeIx, node: &Node) -> Option<Reason> {
         let (id, type_id, _) = self.graph().describe(ix);
         let reason = match (node.phase, node.until, node.child) {
+            (NodePhase::Running, ..) if node.work.is_some() => {
+                let attempt =
+                    if node.attempt > 0 { format!(", attempt {}", node.attempt + 1) } else { String::new() };
+                let what = format!("node '{id}' is for a worker that provides {type_id}{attempt}");
+                Reason::of("worker", what, "the run goes on when a worker reports")
+            }
+            (NodePhase::Waiting, None, Some(_)) if node.work.is_some() && !self.waits_for_children(node) => {
+                return None;
+            }
             (NodePhase::Running, ..) => {
                 let attempt =
                     if node.attempt > 0 { format!(", attempt {}", node.attempt + 1) } else { String::new() };
@@ -181,6 +190,11 @@ impl Run {
                     "many nodes are run in turns".to_owned(),
                     "the next turn comes at once",
                 ),
+                TimerId::Sleep { node, .. } => {
+                    let what = format!("the worker of node '{node}' sleeps");
+                    let reason = Reason::of("delay", what, "the worker goes on");
+                    Reason { node: Some(node.to_string()), ..reason }
+                }
                 TimerId::Delay { .. }
                 | TimerId::Retry { .. }
                 | TimerId::Interrupt(_)
@@ -194,6 +208,7 @@ impl Run {
 fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
     let words = [
         ("executing", "a node that is being executed", "nodes that are being executed"),
+        ("worker", "a worker", "workers"),
         ("delay", "a delay", "delays"),
         ("retry", "another attempt", "other attempts"),
         ("approval", "a decision", "decisions"),

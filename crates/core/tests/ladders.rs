@@ -23,7 +23,7 @@ mod workflow;
 
 use std::collections::BTreeMap;
 
-use abide_core::{Effect, HumanRetryPolicy, InterruptId, Json, LadderDefaults, Millis, Record, Run, TimerId};
+use abide_core::{Effect, HumanRetryPolicy, InterruptId, Json, Millis, Record, Run, Surroundings, TimerId};
 use serde_json::{Value, json};
 use story::{SALT, Story, key, payload_text, type_name};
 use workflow::{Sketch, Workflow, noop, of_kind, workflow};
@@ -89,11 +89,12 @@ fn policy(value: &Value) -> HumanRetryPolicy {
 }
 
 /// What the operator says, and what [`AGENT`] does.
-fn said(platform: Option<&Value>, agent: Option<&Value>) -> LadderDefaults {
-    LadderDefaults {
+fn said(platform: Option<&Value>, agent: Option<&Value>) -> Surroundings {
+    Surroundings {
         platform: platform.map(policy),
         agents: agent.map(|value| (AGENT.to_owned(), policy(value))).into_iter().collect(),
         notifies: false,
+        ..Surroundings::default()
     }
 }
 

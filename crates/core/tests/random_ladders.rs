@@ -14,8 +14,8 @@ use std::sync::Arc;
 use abide_core::event::{InterruptRenotified, Resolution};
 use abide_core::{
     Answerer, Cancellation, Command, Effect, Event, Graph, HumanRetryPolicy, InterruptId, Json, Key,
-    LadderDefaults, Lifecycle, Millis, NodeEvent, Notify, Record, Rejection, Resolve, Run, RunId, Salt,
-    Start, Step, TenantId, TimerId,
+    Lifecycle, Millis, NodeEvent, Notify, Record, Rejection, Resolve, Run, RunId, Salt, Start, Step,
+    Surroundings, TenantId, TimerId,
 };
 use oracle::{Case, End, Schedule};
 use proptest::prelude::*;
@@ -113,7 +113,7 @@ struct Asked {
 /// A run with everything that was ever seen of it.
 struct World {
     graph: Arc<Graph>,
-    defaults: Arc<LadderDefaults>,
+    defaults: Arc<Surroundings>,
     run: Run,
     now: Millis,
     journal: Vec<Record>,

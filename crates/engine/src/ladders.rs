@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use abide_core::{HumanRetryPolicy, LadderDefaults, TenantId};
+use abide_core::{HumanRetryPolicy, Surroundings, TenantId};
 
 use crate::Engine;
 
 /// The levels above a question, by tenant.
 pub(crate) struct Ladders {
     /// For those who have no agents with a policy.
-    base: Arc<LadderDefaults>,
-    tenants: RwLock<HashMap<TenantId, Arc<LadderDefaults>>>,
+    base: Arc<Surroundings>,
+    tenants: RwLock<HashMap<TenantId, Arc<Surroundings>>>,
 }
 
 impl Ladders {
@@ -20,14 +20,14 @@ impl Ladders {
         notifies: bool,
         agents: HashMap<TenantId, BTreeMap<String, HumanRetryPolicy>>,
     ) -> Self {
-        let base = Arc::new(LadderDefaults { platform, agents: BTreeMap::new(), notifies });
+        let base = Arc::new(Surroundings { platform, agents: BTreeMap::new(), notifies });
         let ladders = Self { base, tenants: RwLock::default() };
         agents.into_iter().for_each(|(tenant, agents)| ladders.change(tenant, |all| *all = agents));
         ladders
     }
 
     /// What holds for the questions of a tenant.
-    pub(crate) fn of(&self, tenant: TenantId) -> Arc<LadderDefaults> {
+    pub(crate) fn of(&self, tenant: TenantId) -> Arc<Surroundings> {
         let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
         tenants.get(&tenant).unwrap_or(&self.base).clone()
     }
@@ -46,7 +46,7 @@ impl Ladders {
         if agents.is_empty() {
             tenants.remove(&tenant);
         } else {
-            tenants.insert(tenant, Arc::new(LadderDefaults { agents, ..(*self.base).clone() }));
+            tenants.insert(tenant, Arc::new(Surroundings { agents, ..(*self.base).clone() }));
         }
     }
 }

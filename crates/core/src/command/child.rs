@@ -33,6 +33,9 @@ pub(super) fn hear(
     turn.emit_run(run, RunEvent::ChildReported(report), None);
     if let Some(ix) = waits {
         run.child_ended(turn, ix, &ChildEnd::of(notice));
+    }
+    // A worker that waits for it goes on.
+    if waits.is_some() || !run.state.answered.is_empty() {
         run.advance(turn);
     }
     Ok(())
@@ -51,6 +54,8 @@ pub(super) fn refuse(
     turn.emit_run(run, RunEvent::ChildRefused(refused), None);
     if let Some(ix) = waits {
         run.child_refused(turn, ix, child, error);
+    }
+    if waits.is_some() || !run.state.answered.is_empty() {
         run.advance(turn);
     }
     Ok(())

@@ -28,15 +28,22 @@ fn under_way(run: &Run, task: &TaskId) -> Result<NodeIx, Rejection> {
 
 /// Another attempt is made only if it could end better and can do no harm: nothing reached the other side, or doing
 /// it twice is as good as once.
-fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: TaskFailure) {
-    let harmless = failed.reached == Reached::No || run.graph.at(ix).idempotent;
+pub(super) fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: TaskFailure) {
+    let harmless = failed.reached == Reached::No || is_idempotent(run, ix);
     let attempt = run.node(ix).attempt + 1;
-    let delay = delay_for(run, ix, attempt).filter(|_| failed.retryable && run.state.ending.is_none());
+    let goes_on = failed.retryable && run.state.ending.is_none();
+    let delay = delay_for(run, ix, attempt).filter(|_| goes_on);
+    let successor = successor(run, ix).filter(|_| goes_on && harmless && delay.is_none());
     match delay {
+        None if successor.is_some() => {
+            let error = run.told(ix, failed.failure);
+            let retried = NodeRetried { attempt, error, until: turn.now, agent: successor };
+            run.emit_node(turn, ix, NodeEvent::Retried(retried), None);
+        }
         Some(delay) if harmless => {
             let wait = delay.max(told_to_wait(&failed.failure));
             let error = run.told(ix, failed.failure);
-            let retried = NodeRetried { attempt, error, until: turn.now.saturating_add(wait) };
+            let retried = NodeRetried { attempt, error, until: turn.now.saturating_add(wait), agent: None };
             run.emit_node(turn, ix, NodeEvent::Retried(retried), None);
         }
         Some(_) => run.give_up(turn, ix, unsafe_to_repeat(failed.failure)),
@@ -44,12 +51,27 @@ fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: TaskFailure) {
     }
 }
 
+/// Whether doing it twice is as good as once.
+fn is_idempotent(run: &Run, ix: NodeIx) -> bool {
+    let offered = run.node(ix).work.as_ref().map(|work| work.offered.idempotent);
+    offered.unwrap_or(run.graph.at(ix).idempotent)
+}
+
+/// The agent that takes over when the first has failed as often as it may.
+fn successor(run: &Run, ix: NodeIx) -> Option<String> {
+    let work = run.node(ix).work.as_ref()?;
+    let agent = run.graph.at(ix).retry.as_ref()?.fallback_agent.clone()?;
+    (work.handed_over == 0 && work.offered.agent.as_ref() != Some(&agent)).then_some(agent)
+}
+
 fn delay_for(run: &Run, ix: NodeIx, attempt: u32) -> Option<crate::Millis> {
     let node = run.graph.at(ix);
     let mut seed = run.salt.to_vec();
     seed.extend(node.id.as_bytes());
     seed.extend(run.node(ix).execution.to_be_bytes());
-    node.retry.as_ref()?.delay_for(attempt, &seed)
+    // Whoever took over begins to count anew.
+    let before = run.node(ix).work.as_ref().map_or(0, |work| work.handed_over);
+    node.retry.as_ref()?.delay_for(attempt - before.min(attempt - 1), &seed)
 }
 
 /// What the other side asked for with `Retry-After`.

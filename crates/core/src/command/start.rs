@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::command::{Step, Turn};
 use crate::event::{Caps, Parent, READING, RunEvent, Started};
 use crate::journal::Salt;
-use crate::{Graph, Json, JsonMap, Key, LadderDefaults, Millis, Rejection, Run, Trace, limits, ports};
+use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, Surroundings, Trace, limits, ports};
 
 /// What a new run is made of.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Start {
     /// Who is told when the run waits for something from outside.
     pub callback_url: Option<String>,
     /// What the operator and the agents say about questions that nobody answers. It is no part of the run.
-    pub defaults: Arc<LadderDefaults>,
+    pub defaults: Arc<Surroundings>,
 }
 
 impl Start {

@@ -19,6 +19,10 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, timer: &TimerId) -> Result<
             let ix = node_of(run, node)?;
             run.emit_node(turn, ix, NodeEvent::Due(NodeDue {}), None);
         }
+        TimerId::Sleep { node, sequence, .. } => {
+            let ix = node_of(run, node)?;
+            run.wake(turn, ix, *sequence)?;
+        }
         TimerId::Interrupt(id) | TimerId::Occasion(id) => run.end_interrupt(turn, *id),
         TimerId::Attempt(id) => run.climb(turn, *id),
         TimerId::RunTimeout => time_out(run, turn),

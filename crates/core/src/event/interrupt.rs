@@ -34,12 +34,51 @@ pub struct InterruptRequested {
     /// Who may answer, by name, group or role; everybody if it is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub respondents: Vec<String>,
+    /// Who is called when something happens to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Hooks>,
     /// What is shown is only for those who answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,
     /// The answer is never shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive_answer: bool,
+}
+
+/// What an agent wants to be called for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hooks {
+    /// The agent: any of its workers is called.
+    pub agent: String,
+    /// For what.
+    pub on: Vec<HookKind>,
+}
+
+/// What an agent may be called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookKind {
+    /// People are told of a question, for the first time or again.
+    InputRequested,
+    /// Somebody answered.
+    InputReceived,
+    /// Nobody did.
+    SuspensionExpired,
+}
+
+impl HookKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::InputRequested, Self::InputReceived, Self::SuspensionExpired];
+
+    /// Its name everywhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InputRequested => "input_requested",
+            Self::InputReceived => "input_received",
+            Self::SuspensionExpired => "suspension_expired",
+        }
+    }
 }
 
 /// The questions of a clarification, by themselves.
@@ -164,12 +203,13 @@ pub struct InterruptResolved {
     pub sensitive: bool,
 }
 
-/// A node goes on: everything that it stopped for is resolved.
+/// A node goes on: what it stopped for is resolved, or has come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeResumed {
-    /// What was resolved last.
-    pub interrupt_id: InterruptId,
+    /// What was resolved last, if it waited for an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_id: Option<InterruptId>,
 }
 
 /// People are told again of what nobody has answered.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::Offered;
 use crate::{Failure, Json, JsonMap, Millis, RunId, hex, sha256};
 
 /// A node's execution began.
@@ -33,6 +34,9 @@ pub struct NodeStarted {
     /// The node waits for a child.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub for_child: bool,
+    /// The node was handed to workers, under these terms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Offered>,
 }
 
 /// A node's execution ended well.
@@ -110,6 +114,9 @@ pub struct NodeRetried {
     pub error: Failure,
     /// When the next one is due.
     pub until: Millis,
+    /// The agent that takes over, because the one before it has failed as often as it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// The next attempt may start.
@@ -139,6 +146,9 @@ pub struct NodeSpawned {
     pub harvest: Vec<String>,
     /// Whether it is cancelled when its parent ends before it.
     pub cascade: bool,
+    /// What a worker that asked for it knows it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// A node wrote to a channel. The value is what was written, not what the channel holds then.

@@ -189,7 +189,9 @@ impl Builder<'_> {
             config: node.config.clone(),
             durable: node.abide.durable,
             idempotent,
-            retry: node.abide.retry.as_ref().or(default_retry).filter(|_| kind == Kind::Http).cloned(),
+            told_idempotent: node.abide.idempotent,
+            timeout_ms: node.abide.timeout_ms,
+            retry: node.abide.retry.as_ref().or(default_retry).filter(|_| may_retry(kind)).cloned(),
             loop_max: node.abide.loop_max,
             disabled: node.disabled,
             credentials: node.credentials_ref.clone(),
@@ -214,9 +216,18 @@ impl Builder<'_> {
             let message = "only core.http.request takes credentials; remove it";
             self.findings.objection(format!("{place}.credentialsRef"), message);
         }
-        if node.abide.retry.is_some() && kind != Kind::Http {
-            let message = "only core.http.request is ever tried again; remove it";
+        if node.abide.retry.is_some() && !may_retry(kind) {
+            let message = "only core.http.request and what workers do is ever tried again; remove it";
             self.findings.objection(format!("{place}.settings.abide.retry"), message);
+        }
+        if node.abide.timeout_ms.is_some() && kind != Kind::Unknown {
+            let message = "only what workers do has a timeout of its own; remove it";
+            self.findings.objection(format!("{place}.settings.abide.timeoutMs"), message);
+        }
+        let successor = node.abide.retry.as_ref().and_then(|retry| retry.fallback_agent.as_ref());
+        if successor.is_some() && kind != Kind::Unknown {
+            let message = "only what workers do can be taken over by another agent; remove it";
+            self.findings.objection(format!("{place}.settings.abide.retry.fallbackAgent"), message);
         }
         if let Work::ChannelWrite(write) = work {
             self.check_channel_write(node, write);
@@ -237,7 +248,7 @@ impl Builder<'_> {
                     self.findings,
                 );
             }
-        } else if node.abide.is_about_asking() {
+        } else if node.abide.is_about_asking() && kind != Kind::Unknown {
             let message = "only nodes that ask have answers, tokens and ladders; remove it";
             self.findings.objection(format!("{place}.settings.abide"), message);
         }
@@ -528,4 +539,9 @@ fn is_node_id(id: &str) -> bool {
 fn is_type_id(id: &str) -> bool {
     let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     id.len() <= 256 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
+}
+
+/// Whether failed attempts of such a node may be made again.
+fn may_retry(kind: Kind) -> bool {
+    matches!(kind, Kind::Http | Kind::Unknown)
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Failure, InterruptRequested, Resolution};
+use crate::climb::LadderTerms;
+use crate::event::{Failure, Hooks, InterruptRequested, Resolution};
 use crate::interrupt::{Ask, scheduled_time};
 use crate::{
-    InterruptId, InterruptKind, Json, Ladder, LadderDefaults, Millis, Next, NodeIx, Problem, Run, limits,
+    InterruptId, InterruptKind, Json, Ladder, Millis, Next, NodeIx, Problem, Run, Surroundings, limits,
 };
 
 /// An interrupt that waits for an answer.
@@ -98,6 +99,21 @@ pub(crate) struct Answered {
     pub(crate) outcome: Resolution,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) sensitive: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<InterruptId>,
+    /// Who closed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<String>,
+}
+
+/// What goes with a question beside what is asked.
+pub(crate) struct Asked {
+    /// Who may answer.
+    pub(crate) respondents: Vec<String>,
+    /// What the agent that asks wants to be called for.
+    pub(crate) hooks: Option<Hooks>,
+    /// What is shown is only for those who answer.
+    pub(crate) sensitive: bool,
 }
 
 /// Why a node's execution does not go on.
@@ -123,25 +139,25 @@ pub struct NodeContext<'a> {
     run: &'a Run,
     node: NodeIx,
     execution: u32,
-    calls: u32,
+    pub(crate) calls: u32,
     wanted: BTreeMap<String, Call>,
     sensitive: bool,
-    defaults: Arc<LadderDefaults>,
+    defaults: Arc<Surroundings>,
 }
 
 impl<'a> NodeContext<'a> {
-    pub(crate) fn new(run: &'a Run, node: NodeIx, execution: u32, defaults: Arc<LadderDefaults>) -> Self {
+    pub(crate) fn new(run: &'a Run, node: NodeIx, execution: u32, defaults: Arc<Surroundings>) -> Self {
         Self { run, node, execution, calls: 0, wanted: BTreeMap::new(), sensitive: false, defaults }
     }
 
     /// Asks, and stops until there is an answer.
     pub fn interrupt(&mut self, payload: &Json) -> Result<Json, Stop> {
-        self.ask(Ask::read(payload).map_err(|problems| refused(&problems))?)
+        self.ask_by_node(Ask::read(payload).map_err(|problems| refused(&problems))?)
     }
 
     /// [`Self::interrupt`] under its second name, which also knows the second names of the fields.
     pub fn suspend(&mut self, payload: &Json) -> Result<Json, Stop> {
-        self.ask(Ask::read_alias(payload).map_err(|problems| refused(&problems))?)
+        self.ask_by_node(Ask::read_alias(payload).map_err(|problems| refused(&problems))?)
     }
 
     /// Asks for several things at once, and stops until there is an answer to each.
@@ -151,7 +167,7 @@ impl<'a> NodeContext<'a> {
             .map(Ask::read)
             .collect::<Result<_, _>>()
             .map_err(|problems| refused(&problems))?;
-        let answers: Vec<Result<Json, Stop>> = asks.into_iter().map(|ask| self.ask(ask)).collect();
+        let answers: Vec<Result<Json, Stop>> = asks.into_iter().map(|ask| self.ask_by_node(ask)).collect();
         // What makes no sense is told before anything is waited for.
         if let Some(failed) = answers.iter().find_map(|answer| match answer {
             Err(Stop::Failed(failure)) => Some(failure.clone()),
@@ -172,7 +188,13 @@ impl<'a> NodeContext<'a> {
         (wanted, self.sensitive)
     }
 
-    fn ask(&mut self, ask: Ask) -> Result<Json, Stop> {
+    /// Asks on the terms that the definition gives.
+    fn ask_by_node(&mut self, ask: Ask) -> Result<Json, Stop> {
+        let terms = self.run.ladder_terms(self.node);
+        self.ask(ask, &terms)
+    }
+
+    pub(crate) fn ask(&mut self, ask: Ask, terms: &LadderTerms<'_>) -> Result<Json, Stop> {
         self.calls += 1;
         let keyless = ask.key.is_none();
         let key =
@@ -195,7 +217,7 @@ impl<'a> NodeContext<'a> {
             check_same(&ask, &key, first.kind, first.resume_schema.as_ref())?;
             return Err(Stop::Suspended);
         }
-        let ladder = self.run.ladder_of(self.node, &ask, &self.defaults).map_err(Stop::Failed)?;
+        let ladder = self.run.ladder_of(terms, &ask, &self.defaults).map_err(Stop::Failed)?;
         self.check_room(&ask, ladder.as_ref())?;
         let ladder = ladder.map(Box::new);
         self.wanted.insert(key.clone(), Call::Ask { ask, key, keyless, call: self.calls, ladder });
@@ -250,7 +272,7 @@ impl<'a> NodeContext<'a> {
 
 impl Answered {
     /// What the node that asks for it gets.
-    fn told(&self) -> Result<Json, Stop> {
+    pub(crate) fn told(&self) -> Result<Json, Stop> {
         let fail = |failure: Failure| Err(Stop::Failed(failure));
         match (self.outcome, &self.value) {
             (Resolution::Resolved | Resolution::Rejected | Resolution::Expired, Some(value)) => {
@@ -300,8 +322,18 @@ fn refused(problems: &[Problem]) -> Stop {
 }
 
 impl Run {
+    /// Whether a question is the one that was answered under this key.
+    pub(crate) fn same_as_answered(&self, key: &str, asked: &crate::work::WorkAsk) -> bool {
+        let Ok(ask) = Ask::read(&asked.payload) else { return false };
+        let keyless = asked.key.is_none() && ask.key.is_none();
+        self.state.answers.get(key).is_some_and(|answered| {
+            answered.only.is_some() == keyless
+                && ask.same_question(answered.kind, answered.resume_schema.as_ref())
+        })
+    }
+
     /// What a call without a key is known by: it is the same however often the execution is begun again.
-    fn default_key(&self, node: NodeIx, execution: u32, call: u32) -> String {
+    pub(crate) fn default_key(&self, node: NodeIx, execution: u32, call: u32) -> String {
         let id = &self.graph.at(node).id;
         let name = if id.chars().count() > KEYED_NODE_CHARS_MAX {
             crate::hex(&crate::sha256(id.as_bytes()))

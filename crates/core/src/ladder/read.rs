@@ -31,6 +31,17 @@ impl HumanRetryPolicy {
 }
 
 impl LadderCall {
+    /// Reads what a question says; what is wrong with it is all told at once.
+    pub fn parse(json: &Json) -> Result<Self, Vec<Problem>> {
+        let mut findings = Findings::default();
+        let call = Self::read(json, "ladder", &mut findings);
+        let problems = findings.all();
+        match call {
+            Some(call) if problems.is_empty() => Ok(call),
+            _ => Err(problems),
+        }
+    }
+
     /// Reads what a question says. Whatever is wrong with it keeps a definition from being admitted.
     pub(crate) fn read(json: &Json, place: &str, findings: &mut Findings) -> Option<Self> {
         let mut own = Findings::default();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use abide_core::{
     Answerer, Cancellation, Cascade, Command, Drain, Effect, ErrorCode, EventType, Failure, Graph,
-    InterruptId, Json, JsonMap, Key, LadderDefaults, Lifecycle, Millis, NodePhase, Notice, Parent, Payload,
-    Performance, Product, Reached, Record, Rejection, Report, Resolve, Run, RunId, Salt, Spawn, Start,
-    Status, Step, TaskFailure, TaskId, TenantId, TimerId,
+    InterruptId, Json, JsonMap, Key, Lifecycle, Millis, NodePhase, Notice, Parent, Payload, Performance,
+    Product, Reached, Record, Rejection, Report, Resolve, Run, RunId, Salt, Spawn, Start, Status, Step,
+    Surroundings, TaskFailure, TaskId, TenantId, TimerId,
 };
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ pub(crate) struct Story {
     journal: Vec<Record>,
     last: Result<Step, Rejection>,
     /// What is said elsewhere about questions that nobody answers.
-    defaults: Arc<LadderDefaults>,
+    defaults: Arc<Surroundings>,
 }
 
 impl Story {
@@ -172,7 +172,7 @@ impl Opening {
     }
 
     /// What the operator and the agents say about questions that nobody answers.
-    pub(crate) fn under(mut self, defaults: LadderDefaults) -> Self {
+    pub(crate) fn under(mut self, defaults: Surroundings) -> Self {
         self.0.defaults = Arc::new(defaults);
         self
     }
@@ -400,6 +400,12 @@ impl Story {
         self
     }
 
+    /// Why the last command was refused.
+    #[track_caller]
+    pub(crate) fn last_rejection(&self) -> &Rejection {
+        self.last.as_ref().expect_err("the last command is refused")
+    }
+
     #[track_caller]
     pub(crate) fn stands(self, status: Status) -> Self {
         assert_eq!(self.run.status(), status);
@@ -525,6 +531,14 @@ fn describe(effect: &Effect) -> String {
         Effect::DropTimer { timer, due } => format!("drop {timer} +{}", due - BEGIN),
         Effect::Dispatch { task: id, .. } => format!("dispatch {}", task(id)),
         Effect::FinishTask(id) => format!("finish {}", task(id)),
+        Effect::Offer(offer) => {
+            let agent = offer.agent.as_ref().map_or(String::new(), |agent| format!(" to {agent}"));
+            format!("offer {} attempt {}{agent}", task(&offer.task), offer.attempt)
+        }
+        Effect::Withdraw(id) => format!("withdraw {}", task(id)),
+        Effect::CallOff(id) => format!("call off {}", task(id)),
+        Effect::Wake(id) => format!("wake {}", task(id)),
+        Effect::Hook(hook) => format!("hook {} {} {}", hook.agent, hook.kind.name(), hook.attempt),
         Effect::Send { to, notice } => {
             format!("tell {to} node {}: {:?} at {}", notice.node, notice.lifecycle, notice.sequence)
         }

@@ -202,6 +202,12 @@ impl Kept {
             }
             // No plan has children yet, so nothing asks for one or ends with one.
             Effect::Spawn(_) | Effect::Disown(_) | Effect::Cascade(_) => false,
+            // Nor has one nodes for workers.
+            Effect::Offer(_)
+            | Effect::Withdraw(_)
+            | Effect::CallOff(_)
+            | Effect::Wake(_)
+            | Effect::Hook(_) => false,
             // Nor has one nodes that ask.
             Effect::OpenInterrupt(_) | Effect::CloseInterrupt(_) | Effect::Notify(_) => false,
         };

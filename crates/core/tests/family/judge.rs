@@ -185,6 +185,15 @@ impl<'d> Judge<'d> {
             | NodeEvent::InterruptExpired(_)
             | NodeEvent::NoticeRefused(_)
             | NodeEvent::Resumed(_) => panic!("no node of these graphs asks"),
+            NodeEvent::StepBegun(_)
+            | NodeEvent::StepRecorded(_)
+            | NodeEvent::SleepStarted(_)
+            | NodeEvent::SleepEnded(_)
+            | NodeEvent::VersionRecorded(_)
+            | NodeEvent::Parked(_)
+            | NodeEvent::TaskLost(_)
+            | NodeEvent::Noted(_)
+            | NodeEvent::EngagementDecided(_) => panic!("no node of these graphs is for workers"),
             NodeEvent::Failed(failed) => self.settle(ix, Stand::Broken, Way::Bad, &failed.untaken),
             NodeEvent::Skipped(skipped) => {
                 assert!(!self.held && !self.closing, "n{ix} is skipped although the run is held or ends");

@@ -220,6 +220,13 @@ impl<'p> Family<'p> {
                 assert!(member.open.insert(open.id), "an interrupt is opened twice");
             }
             Effect::Notify(_) => panic!("nobody is told of anything here"),
+            Effect::Offer(_)
+            | Effect::Withdraw(_)
+            | Effect::CallOff(_)
+            | Effect::Wake(_)
+            | Effect::Hook(_) => {
+                panic!("no worker is here")
+            }
             Effect::CloseInterrupt(closed) => {
                 assert!(member.open.remove(&closed.id), "an interrupt is closed that is not open");
             }

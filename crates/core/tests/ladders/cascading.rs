@@ -70,7 +70,7 @@ fn each_field_is_inherited_by_itself() {
 
 #[test]
 fn what_nobody_says_is_a_default_and_told_to_be_one() {
-    let told = LadderDefaults { notifies: true, ..LadderDefaults::default() };
+    let told = Surroundings { notifies: true, ..Surroundings::default() };
     let kept = Story::of(&gated(question("gate"))).under(told).start().ladder();
     assert_eq!(kept["max_attempts"], 1);
     assert_eq!((kept.get("interval_seconds"), kept.get("escalation_ladder")), (None, None));

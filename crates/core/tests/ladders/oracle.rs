@@ -223,12 +223,13 @@ impl Gate {
 }
 
 impl Case {
-    pub(crate) fn defaults(&self) -> LadderDefaults {
+    pub(crate) fn defaults(&self) -> Surroundings {
         let read = |said: &Said| HumanRetryPolicy::read(&Json::of(&said.json())).expect("it is sound");
-        LadderDefaults {
+        Surroundings {
             platform: self.platform.as_ref().map(read),
             agents: self.agent.iter().map(|said| (AGENT.to_owned(), read(said))).collect(),
             notifies: self.notifies,
+            ..Surroundings::default()
         }
     }
 

@@ -370,13 +370,14 @@ payloads! {
         /// Who closed it; `system:...` if no person did.
         resolved_by: String,
     }
-    /// A node goes on: everything that it stopped for is resolved.
+    /// A node goes on: what it stopped for is resolved, or has come.
     "node.resumed" NodeHasResumed {
         /// Which node.
         node_id: String,
-        /// What was resolved last.
-        #[schemars(with = "shape::InterruptName")]
-        interrupt_id: InterruptId,
+        /// What was resolved last, if it waited for an answer.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<shape::InterruptName>")]
+        interrupt_id: Option<InterruptId>,
     }
     /// Something happened that OpenWOP has no word for.
     "log.appended" LogAppended {

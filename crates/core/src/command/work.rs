@@ -1,0 +1,362 @@
+//! Work: what a worker does with a task it has. One that has it no longer changes nothing.
+
+use crate::climb::LadderTerms;
+use crate::command::{Turn, report};
+use crate::event::{
+    EngagementDecided, Failure, Loss, NodeEvent, NodeNoted, NodeParked, NodeSuspended, SleepStarted,
+    StepBegun, StepRecorded, TaskLost, VersionRecorded, Wait,
+};
+use crate::event::{Hooks, LogLine, Progress};
+use crate::gate::payload_form;
+use crate::http::{Reached, TaskFailure};
+use crate::interrupt::{Asked, NodeContext, Stop};
+use crate::perform::Product;
+use crate::work::{FailureClass, Memo, Work, WorkAsk, WorkChild, WorkFailure, WorkOp};
+use crate::{Ask, Json, JsonMap, LadderCall, NodeIx, NodePhase, Rejection, Run, TaskId, limits};
+
+pub(super) fn decide(run: &mut Run, turn: &mut Turn, work: Work) -> Result<(), Rejection> {
+    let ix = held(run, &work.task, work.fence)?;
+    match work.op {
+        WorkOp::Begin { key } => begin(run, turn, ix, key),
+        WorkOp::Record { key, outcome } => record(run, turn, ix, key, outcome),
+        WorkOp::Ask(asked) => ask(run, turn, ix, &asked),
+        WorkOp::Sleep { key, ms } => sleep(run, turn, ix, key, ms),
+        WorkOp::Child(asked) => child(run, turn, ix, asked),
+        WorkOp::Version { key, version, old } => choose(run, turn, ix, key, if old { 0 } else { version }),
+        WorkOp::Park { waits } => park(run, turn, ix, waits),
+        WorkOp::Complete { outputs } => complete(run, turn, ix, outputs),
+        WorkOp::Fail(failed) => fail(run, turn, ix, failed),
+        WorkOp::Note { progress, lines } => note(run, turn, ix, progress, lines),
+        WorkOp::Decide { decision } => decided(run, turn, ix, decision),
+        WorkOp::Lose { reason, worker } => lose(run, turn, ix, reason, &worker),
+    }
+}
+
+/// The node, if the task is under way under this very fence.
+fn held(run: &Run, task: &TaskId, fence: u64) -> Result<NodeIx, Rejection> {
+    run.check_open().map_err(|_| Rejection::StaleFence)?;
+    let ix = run.graph.node(&task.node).ok_or(Rejection::StaleFence)?;
+    let node = run.node(ix);
+    let under_way = node.phase == NodePhase::Running && node.execution == task.execution;
+    let same = node.work.as_ref().is_some_and(|work| work.fence == fence);
+    if under_way && same { Ok(ix) } else { Err(Rejection::StaleFence) }
+}
+
+/// Nothing new begins in a run that is ending.
+fn check_going_on(run: &Run) -> Result<(), Rejection> {
+    if run.state.ending.is_some() { Err(Rejection::Cancelling) } else { Ok(()) }
+}
+
+/// Whether a key may be used for something new.
+fn check_new(run: &Run, ix: NodeIx, key: &str) -> Result<(), Rejection> {
+    if key.is_empty() || key.chars().count() > limits::STEP_KEY_CHARS_MAX || key.chars().any(char::is_control)
+    {
+        let most = limits::STEP_KEY_CHARS_MAX;
+        return Err(Rejection::invalid(
+            "key",
+            format!("'key' has 1 to {most} characters, and no control characters; use another name"),
+        ));
+    }
+    let memos = run.node(ix).work.as_ref().map_or(0, |work| work.memos.len());
+    if memos >= limits::STEPS_MAX {
+        let most = limits::STEPS_MAX;
+        let message =
+            format!("the node has recorded {most} steps, and may record no more; split it, or run children");
+        return Err(Rejection::Work(Failure::new("step_limit", message)));
+    }
+    Ok(())
+}
+
+/// The code asked for one thing under a key under which it did another.
+fn conflict(run: &Run, ix: NodeIx, key: &str, found: &Memo, wanted: &str) -> Rejection {
+    let message = format!(
+        "'{}' of node '{}' is recorded as {}, and is asked for as {wanted}; the code has changed: use another name, or \
+         keep the old way for old runs with version()",
+        crate::excerpt::excerpt(key),
+        run.graph.at(ix).id,
+        found.noun()
+    );
+    Rejection::Work(Failure::new("code_changed", message))
+}
+
+fn begin(run: &mut Run, turn: &mut Turn, ix: NodeIx, key: String) -> Result<(), Rejection> {
+    match run.memo(ix, &key) {
+        Some(Memo::Begun | Memo::Done(_) | Memo::Failed(_)) => return Ok(()),
+        Some(other) => return Err(conflict(run, ix, &key, other, "a step")),
+        None => check_new(run, ix, &key)?,
+    }
+    check_going_on(run)?;
+    run.emit_node(turn, ix, NodeEvent::StepBegun(StepBegun { key }), None);
+    Ok(())
+}
+
+fn record(
+    run: &mut Run,
+    turn: &mut Turn,
+    ix: NodeIx,
+    key: String,
+    outcome: Result<Json, Failure>,
+) -> Result<(), Rejection> {
+    match run.memo(ix, &key) {
+        Some(Memo::Done(_) | Memo::Failed(_)) => return Ok(()),
+        Some(Memo::Begun) => {}
+        Some(other) => return Err(conflict(run, ix, &key, other, "a step")),
+        None => check_new(run, ix, &key)?,
+    }
+    let sensitive = run.node(ix).sensitive || run.graph.at(ix).hides_answers();
+    let (value, error) = match outcome {
+        Ok(value) => (Some(value), None),
+        Err(failure) => (None, Some(run.told(ix, failure))),
+    };
+    let size = value.as_ref().map_or(0, |value| value.text().len());
+    check_size("value", size)?;
+    let recorded = StepRecorded { key, value, error, sensitive };
+    run.emit_node(turn, ix, NodeEvent::StepRecorded(recorded), None);
+    Ok(())
+}
+
+fn check_size(what: &str, bytes: usize) -> Result<(), Rejection> {
+    if bytes <= limits::STEP_BYTES_MAX {
+        return Ok(());
+    }
+    let most = limits::STEP_BYTES_MAX;
+    let message = format!(
+        "'{what}' has {bytes} bytes, and {most} are allowed; keep it elsewhere and give back where it is"
+    );
+    Err(Rejection::Work(Failure::new("value_too_large", message)))
+}
+
+fn ask(run: &mut Run, turn: &mut Turn, ix: NodeIx, asked: &WorkAsk) -> Result<(), Rejection> {
+    let told = |problems: Vec<crate::Problem>| {
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Rejection::invalid("payload", told.join("; "))
+    };
+    let mut ask = Ask::read(&asked.payload).map_err(told)?;
+    ask.key = asked.key.clone().or(ask.key);
+    let ladder = asked.ladder.as_ref().map(LadderCall::parse).transpose().map_err(told)?;
+    let key = run.ask_key(ix, &WorkAsk { key: ask.key.clone(), ..asked.clone() });
+    let known = run.state.answers.contains_key(&key);
+    if !known {
+        check_going_on(run)?;
+    }
+    let node = run.graph.at(ix);
+    let terms = LadderTerms {
+        call: ladder.as_ref().or(node.ladder.as_ref()),
+        agent: node.agent.as_deref().or(Some(&asked.agent)),
+        form: payload_form(asked.single),
+    };
+    let mut context = NodeContext::new(run, ix, run.node(ix).execution, turn.defaults.clone());
+    context.calls = asked.call.saturating_sub(1);
+    match context.ask(ask, &terms) {
+        // What became of it is told from the run.
+        Ok(_) => return Ok(()),
+        Err(Stop::Failed(_)) if known && run.same_as_answered(&key, asked) => return Ok(()),
+        Err(Stop::Failed(failure)) => return Err(Rejection::Work(failure)),
+        Err(Stop::Suspended) => {}
+    }
+    let respondents = match &asked.respondents {
+        Some(given) => given.clone(),
+        None => node.respondents.clone(),
+    };
+    let hooks = Hooks { agent: asked.agent.clone(), on: asked.hooks.clone() };
+    let hooks = (!hooks.on.is_empty()).then_some(hooks);
+    let (wanted, _) = context.into_wanted();
+    let sensitive = run.node(ix).sensitive;
+    for call in wanted {
+        let asked = Asked { respondents: respondents.clone(), hooks: hooks.clone(), sensitive };
+        run.open_call(turn, ix, call, asked);
+    }
+    Ok(())
+}
+
+fn sleep(run: &mut Run, turn: &mut Turn, ix: NodeIx, key: String, ms: i64) -> Result<(), Rejection> {
+    match run.memo(ix, &key) {
+        Some(Memo::Sleep { .. }) => return Ok(()),
+        Some(other) => return Err(conflict(run, ix, &key, other, "a sleep")),
+        None => check_new(run, ix, &key)?,
+    }
+    check_going_on(run)?;
+    if !(0..=limits::DELAY_MS_MAX).contains(&ms) {
+        let message = format!("'ms' is a whole number from 0 to {}", limits::DELAY_MS_MAX);
+        return Err(Rejection::invalid("ms", message));
+    }
+    let until = turn.now.saturating_add(ms);
+    run.emit_node(turn, ix, NodeEvent::SleepStarted(SleepStarted { key, until }), None);
+    Ok(())
+}
+
+fn child(run: &mut Run, turn: &mut Turn, ix: NodeIx, asked: WorkChild) -> Result<(), Rejection> {
+    match run.memo(ix, &asked.key) {
+        Some(Memo::Child { .. }) => return Ok(()),
+        Some(other) => return Err(conflict(run, ix, &asked.key, other, "a child")),
+        None => check_new(run, ix, &asked.key)?,
+    }
+    check_going_on(run)?;
+    check_size("inputs", asked.inputs.values().map(|value| value.text().len()).sum())?;
+    run.spawn_for_worker(turn, ix, asked).map_err(Rejection::Work)
+}
+
+fn choose(run: &mut Run, turn: &mut Turn, ix: NodeIx, key: String, version: u32) -> Result<(), Rejection> {
+    match run.memo(ix, &key) {
+        Some(Memo::Version(_)) => return Ok(()),
+        Some(other) => return Err(conflict(run, ix, &key, other, "a version")),
+        None => check_new(run, ix, &key)?,
+    }
+    run.emit_node(turn, ix, NodeEvent::VersionRecorded(VersionRecorded { key, version }), None);
+    Ok(())
+}
+
+fn park(run: &mut Run, turn: &mut Turn, ix: NodeIx, waits: Vec<Wait>) -> Result<(), Rejection> {
+    check_going_on(run)?;
+    if waits.is_empty() || waits.len() > limits::WAITS_MAX {
+        let message = format!("'waits' names 1 to {} things that are waited for", limits::WAITS_MAX);
+        return Err(Rejection::invalid("waits", message));
+    }
+    let mut come = false;
+    for wait in &waits {
+        come |= has_come(run, ix, wait)?;
+    }
+    if come {
+        return Ok(());
+    }
+    let asked: Vec<_> = waits
+        .iter()
+        .filter_map(|wait| if let Wait::Interrupt(id) = wait { Some(*id) } else { None })
+        .collect();
+    run.emit_node(turn, ix, NodeEvent::Parked(NodeParked { waits }), None);
+    for interrupt_id in asked {
+        let asked = &run.state.open[&interrupt_id].requested;
+        let (kind, key) = (asked.kind, asked.key.clone());
+        let sensitive = asked.sensitive || run.node(ix).sensitive;
+        let suspended = NodeSuspended { interrupt_id, kind, key, sensitive };
+        run.emit_node(turn, ix, NodeEvent::Suspended(suspended), turn.last_sequence());
+    }
+    // Nothing else may be under way: a pause that waits for it is complete.
+    run.advance(turn);
+    Ok(())
+}
+
+/// Whether what is waited for has come already.
+fn has_come(run: &Run, ix: NodeIx, wait: &Wait) -> Result<bool, Rejection> {
+    let unknown =
+        || Rejection::invalid("waits", "a wait is named that nothing is known of; ask for it first");
+    Ok(match wait {
+        Wait::Interrupt(id) => {
+            if !id.is_of(&run.salt, run.head.next) {
+                return Err(unknown());
+            }
+            !run.state.open.contains_key(id)
+        }
+        Wait::Sleep(key) => match run.memo(ix, key) {
+            Some(Memo::Sleep { over, .. }) => *over,
+            _ => return Err(unknown()),
+        },
+        Wait::Child(key) => match run.memo(ix, key) {
+            Some(Memo::Child { ended, .. }) => ended.is_some(),
+            _ => return Err(unknown()),
+        },
+    })
+}
+
+fn complete(run: &mut Run, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>) -> Result<(), Rejection> {
+    check_size("outputs", outputs.as_ref().map_or(0, |outputs| outputs.text().len()))?;
+    let sensitive = run.node(ix).sensitive;
+    run.finish(turn, ix, Product { sensitive, ..Product::of(outputs) });
+    run.advance(turn);
+    Ok(())
+}
+
+fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Result<(), Rejection> {
+    check_size("error", failed.failure.details.as_ref().map_or(0, |details| details.text().len()))?;
+    let begun = run.node(ix).work.as_ref().is_some_and(|work| work.has_begun());
+    let maybe = failed.possible_effect || begun;
+    let mut failure = failed.failure;
+    if let Some(ms) = failed.retry_after_ms.filter(|&ms| ms > 0) {
+        let mut details: JsonMap =
+            failure.details.as_ref().and_then(|details| details.parse().ok()).unwrap_or_default();
+        details.insert("retryAfterMs".to_owned(), Json::of(&ms));
+        failure.details = Some(Json::of(&details));
+    }
+    let told = TaskFailure {
+        failure,
+        retryable: failed.retryable && failed.class.may_pass() && failed.class != FailureClass::Cancelled,
+        reached: if maybe { Reached::Maybe } else { Reached::No },
+    };
+    report::fail(run, turn, ix, told);
+    run.advance(turn);
+    Ok(())
+}
+
+fn note(
+    run: &mut Run,
+    turn: &mut Turn,
+    ix: NodeIx,
+    progress: Option<Progress>,
+    lines: Vec<LogLine>,
+) -> Result<(), Rejection> {
+    let long = lines.iter().any(|line| line.message.len() > limits::LOG_LINE_BYTES_MAX);
+    if long || lines.len() > limits::LOG_LINES_MAX {
+        let (lines, bytes) = (limits::LOG_LINES_MAX, limits::LOG_LINE_BYTES_MAX);
+        return Err(Rejection::invalid("lines", format!("at most {lines} lines of {bytes} bytes each")));
+    }
+    if !lines.iter().all(|line| ["debug", "info", "warn", "error"].contains(&line.level.as_str())) {
+        return Err(Rejection::invalid("lines", "a line's level is debug, info, warn or error"));
+    }
+    if progress.is_none() && lines.is_empty() {
+        return Ok(());
+    }
+    let sensitive = run.node(ix).sensitive || run.graph.at(ix).hides_answers();
+    run.emit_node(turn, ix, NodeEvent::Noted(NodeNoted { progress, lines, sensitive }), None);
+    Ok(())
+}
+
+fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, decision: JsonMap) -> Result<(), Rejection> {
+    check_size("payload", decision.values().map(|value| value.text().len()).sum())?;
+    let text = |key: &str| decision.get(key).and_then(|value| value.parse::<String>().ok());
+    let modes = ["autonomous", "request_input", "require_input", "defer"];
+    if !text("mode").is_some_and(|mode| modes.contains(&mode.as_str())) {
+        return Err(Rejection::invalid("payload.mode", format!("'mode' is one of {}", modes.join(", "))));
+    }
+    if decision.get("should_ask").is_none_or(|ask| ask.parse::<bool>().is_err()) {
+        return Err(Rejection::invalid("payload.should_ask", "'should_ask' is true or false"));
+    }
+    run.emit_node(turn, ix, NodeEvent::EngagementDecided(EngagementDecided { decision }), None);
+    Ok(())
+}
+
+/// Nobody will tell how the task ended. If nothing was under way that must not be done twice, it is offered again.
+fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: &str) -> Result<(), Rejection> {
+    let Some(work) = run.node(ix).work.as_deref() else { return Err(Rejection::StaleFence) };
+    let (begun, losses) = (work.has_begun(), work.losses);
+    let id = run.graph.at(ix).id.clone();
+    let who = if worker.is_empty() { "the worker" } else { worker };
+    let fail = |run: &mut Run, turn: &mut Turn, code: &str, message: String, retryable: bool| {
+        let reached = if begun { Reached::Maybe } else { Reached::No };
+        report::fail(run, turn, ix, TaskFailure { failure: Failure::new(code, message), retryable, reached });
+    };
+    if begun && reason != Loss::Released {
+        let message = format!(
+            "{who} that had node '{id}' stopped in the middle of a step, so nobody knows whether that was done; it is not \
+             done again, because it is not marked idempotent"
+        );
+        fail(run, turn, "outcome_unknown", message, false);
+    } else if run.state.ending.is_some() {
+        let message = format!("the run ended before a worker had finished node '{id}'");
+        fail(run, turn, "worker_stopped", message, false);
+    } else if reason == Loss::Timeout {
+        let message =
+            format!("{who} took longer for node '{id}' than it may; raise its timeout, or do less at once");
+        fail(run, turn, "task_timeout", message, true);
+    } else if reason != Loss::Released && losses + 1 >= limits::LOSSES_MAX {
+        let message = format!(
+            "{} workers in a row went silent with node '{id}' and recorded nothing; look at the log of the last one, {who}",
+            losses + 1
+        );
+        fail(run, turn, "worker_lost", message, true);
+    } else {
+        let worker = worker.chars().take(limits::REASON_CHARS_MAX).collect();
+        run.emit_node(turn, ix, NodeEvent::TaskLost(TaskLost { reason, worker }), None);
+    }
+    run.advance(turn);
+    Ok(())
+}
