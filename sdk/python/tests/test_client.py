@@ -83,8 +83,8 @@ def test_the_async_client_does_the_same(shared_server: TestServer) -> None:
             await client.workflows.push(definition("client-async", GATE, ASK))
             run = await client.runs.start("client-async", idempotency_key="two")
             items = {item.kind: item for item in await client.inbox.list(run=run.id)}
-            await client.inbox.reject(items["approval"], "no")
             await client.inbox.answer(items["clarification"], {"answers": {"size": "L"}})
+            await client.inbox.reject(items["approval"], "no")
             ended = await client.runs.wait(run.id)
             assert ended.status == "failed"
             assert [event.type async for event in client.events.follow(run.id)][-1] == "run.failed"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from abide import Client
 from abide.testing import TestServer, eventually
 
 PROGRAM = """
@@ -100,15 +101,16 @@ def test_a_killed_workers_task_goes_on_elsewhere_and_repeats_no_recorded_step(
         first.kill()
     with process(server, tmp_path) as second:
         second.lets_go("between")
-        eventually(lambda: _advance(server) or server.client.inbox.list(run=run.id) or None)
+        eventually(lambda: later(server).inbox.list(run=run.id) or None)
         server.answer(run.id, "yes")
         assert server.result(run.id) == {"first": "first", "answer": "yes", "last": "last"}
         assert second.effects == ["first", "last"]
 
 
-def _advance(server: TestServer) -> None:
-    """Leases are counted by the server's clock, which stands still."""
+def later(server: TestServer) -> Client:
+    """Lets a lease run out: it is counted by the server's clock, which stands still."""
     server.advance(10)
+    return server.client
 
 
 def test_a_step_that_must_not_be_done_twice_is_not(server: TestServer, tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_a_step_that_must_not_be_done_twice_is_not(server: TestServer, tmp_path:
         first.kill()
     with process(server, tmp_path) as second:
         second.lets_go("charge")
-        eventually(lambda: _advance(server) or server.client.runs.get(run.id).ended or None)
+        eventually(lambda: later(server).runs.get(run.id).ended or None)
         ended = server.client.runs.get(run.id)
         assert ended.error is not None
         assert ended.error["code"] == "outcome_unknown"

@@ -221,8 +221,10 @@ class Context(Facts):
         as they began: `if await ctx.version("two-approvals", 1) >= 1: …`.
         """
         self._execution.check()
-        recorded = self._execution.history.claim("version", change)
-        return self._version(change, version, recorded, self.is_replaying)
+        # A change and a step may have one name.
+        key = f"version:{change}"
+        recorded = self._execution.history.claim("version", key)
+        return self._version(key, version, recorded, self.is_replaying)
 
     async def _sleep(self, branch: Branch, key: str, ms: int, again: bool) -> None:
         if not again:
@@ -254,14 +256,14 @@ class Context(Facts):
         failed = ChildCancelledError if ended["state"] == "cancelled" else ChildFailedError
         raise failed(str(ended.get("runId")), ended.get("error") or {})
 
-    async def _version(self, change: str, version: int, recorded: Mapping[str, Any] | None, old: bool) -> int:
+    async def _version(self, key: str, version: int, recorded: Mapping[str, Any] | None, old: bool) -> int:
         if recorded is not None:
             return int(recorded["version"])
         versions = self._execution.versions
-        if change not in versions:
-            result = await self._execution.call("version", key=change, version=version, old=old)
-            versions[change] = int(result["version"])
-        return versions[change]
+        if key not in versions:
+            result = await self._execution.call("version", key=key, version=version, old=old)
+            versions[key] = int(result["version"])
+        return versions[key]
 
     async def _step(self, step: Step, recorded: Mapping[str, Any] | None, work: Callable[[], Any]) -> Any:
         if recorded is not None:

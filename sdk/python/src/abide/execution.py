@@ -61,6 +61,10 @@ class Lost(Unwind):
     """The task belongs to another worker now."""
 
 
+class Ending(Exception):
+    """The run is ending, so nothing new begins in it."""
+
+
 @dataclass(eq=False)
 class Wait:
     """Something that a function waits for."""
@@ -187,7 +191,12 @@ class Execution:
             await self._parking.wait()
         if self.state != "running":
             raise self._unwinding()
-        return await self._send(op, **fields)
+        try:
+            return await self._send(op, **fields)
+        except Ending as ending:
+            # The message that says so is on its way.
+            self.cancelled = self.cancelled or str(ending)
+            raise asyncio.CancelledError(self.cancelled) from None
 
     async def _send(self, op: str, **fields: Any) -> Mapping[str, Any]:
         try:
@@ -202,6 +211,8 @@ class Execution:
 
     def _objection(self, error: ApiError) -> Exception:
         """What a refusal means for the function."""
+        if error.code == "run_ending":
+            return Ending(error.message)
         if error.code == "code_changed":
             self.broken = CodeChangedError(f"{self.task.where}: {error.message}")
             return self.broken
@@ -280,11 +291,19 @@ class Execution:
                     raise self._called_off(asks, None)
                 raise asyncio.CancelledError(self.cancelled)
             seen = self._wakes
-            result = await self.call(**send)
+            result = await self._ask(send, asks)
             if result["state"] != pending:
                 return result
             if self._wakes == seen and self.cancelled is None:
                 await self._wait(Wait(what(result), self.loop.create_future(), asks, result.get("interruptId")))
+
+    async def _ask(self, send: Mapping[str, Any], asks: Literal["input", "interrupt"] | None) -> Mapping[str, Any]:
+        try:
+            return await self.call(**send)
+        except asyncio.CancelledError as error:
+            if asks and self.cancelled is not None and error.args:
+                raise self._called_off(asks, None) from None
+            raise
 
     async def _wait(self, wait: Wait) -> None:
         if self.state != "running":
@@ -328,6 +347,8 @@ class Execution:
                 self.wake()
         except Unwind:
             pass
+        except Ending as ending:
+            self.cancel(str(ending))
         except ApiError as error:
             log.error("%s: the task can't be parked: %s", self.task.where, error)
         finally:
