@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from abide import App, BaseAgent, Context, HumanRetryPolicy, MissingInputError, RetryPolicy, SyncContext
+from abide import Agent, App, BaseAgent, Context, HumanRetryPolicy, MissingInputError, RetryPolicy, SyncContext
 
 
 @dataclass
@@ -112,3 +112,19 @@ def test_a_class_is_an_agent_with_its_own_default_on_the_class_or_on_an_instance
     strict.default_human_retry_policy = HumanRetryPolicy(max_attempts=9)
     assert App.of(strict).default_human_retry_policy == HumanRetryPolicy(max_attempts=9)
     assert list(App.of(strict).kinds) == ["agent.clerk"]
+
+
+def test_a_plain_class_becomes_an_agent_by_its_decorator() -> None:
+    @Agent("my-agent")
+    class MyAgent:
+        default_human_retry_policy = HumanRetryPolicy(
+            max_attempts=2,
+            interval_seconds=1800,
+            final_fallback_policy="complete_with_fallback",
+        )
+
+        async def run(self, ctx: Context) -> None: ...
+
+    app = App.of(MyAgent)  # type: ignore[arg-type]
+    assert app.name == "my-agent"
+    assert app.default_human_retry_policy == MyAgent.default_human_retry_policy

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -230,15 +232,12 @@ class App:
 
         run(self.worker(**options))
 
-    async def tell(self, hook: str, intent: Intent, suspension: Suspension) -> None:
-        """Calls the functions of a hook, one after the other."""
+    async def tell(
+        self, hook: str, intent: Intent, told: Suspension | EngagementDecision, executor: Executor | None = None
+    ) -> None:
+        """Calls the functions of a hook, one after the other: on the loop if they are async, else in a thread."""
         for function in self._hooks.get(hook, ()):
-            await _call(function, intent, suspension)
-
-    async def tell_engaged(self, intent: Intent, decision: EngagementDecision) -> None:
-        """Calls what wants to know of decisions."""
-        for function in self._hooks.get("engagement_decision", ()):
-            await _call(function, intent, decision)
+            await _call(function, intent, told, executor)
 
     def workflows(self) -> Iterable[Mapping[str, Any]]:
         """The workflows of its agents."""
@@ -298,10 +297,8 @@ class App:
         )
 
 
-async def _call(function: Callable[..., Any], intent: Intent, told: Any) -> None:
+async def _call(function: Callable[..., Any], intent: Intent, told: Any, executor: Executor | None) -> None:
     """Calls a hook with the intent and what it is told, or with the latter alone if it takes no more."""
-    import asyncio
-
     takes = [
         one
         for one in inspect.signature(function).parameters.values()
@@ -310,6 +307,9 @@ async def _call(function: Callable[..., Any], intent: Intent, told: Any) -> None
     ]
     arguments = (told,) if len(takes) == 1 else (intent, told)
     call = functools.partial(function, *arguments)
-    result = await call() if inspect.iscoroutinefunction(function) else await asyncio.to_thread(call)
+    if inspect.iscoroutinefunction(function):
+        await call()
+        return
+    result = await asyncio.get_running_loop().run_in_executor(executor, call)
     if isinstance(result, Awaitable):
         await result

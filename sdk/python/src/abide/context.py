@@ -242,7 +242,7 @@ class Context(Facts):
         decision = decide(signals)
         execution.tell("decision", payload=decision.to_dict())
         await execution.call("step", key=key, value=decision.to_dict())
-        await execution.app.tell_engaged(self._intent, decision)
+        await execution.app.tell("engagement_decision", self._intent, decision, execution.executor)
         return decision
 
     async def _run(self, branch: Branch, op: Mapping[str, Any], again: bool, alone: bool) -> Any:

@@ -145,7 +145,11 @@ class Execution:
         if self.state != "running":
             return
         self.state = "lost"
-        log.warning("%s: the task was handed to another worker; what is done here does not count", self.task.where)
+        log.warning(
+            "%s: the task is not this worker's any more (it was silent, took too long, or the run has ended); "
+            "what is done here does not count",
+            self.task.where,
+        )
         self._unwind()
 
     def _unwind(self) -> None:
@@ -170,6 +174,13 @@ class Execution:
     def _called_off(self, asks: str | None, interrupt_id: str | None) -> InterruptCancelledError:
         kind = InputCancelledError if asks == "input" else InterruptCancelledError
         return kind(f"{self.task.where}: the run is cancelled: {self.cancelled}", interrupt_id=interrupt_id)
+
+    def forget(self, task: asyncio.Task[Any]) -> None:
+        """An asyncio task of the function has ended."""
+        self.tasks.discard(task)
+        if self.state != "running" and not task.cancelled():
+            # Nobody has to have waited for what was left on purpose.
+            task.exception()
 
     # What the function does.
 

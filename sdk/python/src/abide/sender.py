@@ -42,8 +42,9 @@ Post = Callable[[list[bytes]], Awaitable[list[Mapping[str, Any]]]]
 class Sender:
     """The queue of ops, and the requests that empty it."""
 
-    def __init__(self, post: Post, register_again: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, post: Post, register_again: Callable[[], Awaitable[None]], outage: Outage) -> None:
         self._post = post
+        self._outage = outage
         self._register_again = register_again
         self._queue: deque[_Waiting] = deque()
         self._under_way: set[str] = set()
@@ -136,7 +137,7 @@ class Sender:
 
     async def _insist(self, batch: list[_Waiting]) -> list[Mapping[str, Any]]:
         """Sends a batch until the server has decided it."""
-        patience = Patience()
+        patience = Patience(self._outage)
         while True:
             try:
                 results = await self._post([waiting.body for waiting in batch])
@@ -166,16 +167,35 @@ def _told(error: ApiError) -> Mapping[str, Any]:
     return {"code": error.code, "message": error.message, "status": error.status, "details": error.details}
 
 
-class Patience:
-    """Growing pauses between tries, and a line in the log when they begin and end."""
+class Outage:
+    """Whether the server answers, as a whole worker sees it: a line in the log when it stops, and when it begins."""
 
     def __init__(self) -> None:
+        self._down = False
+
+    def begins(self, why: str) -> None:
+        """The server did not answer."""
+        if not self._down:
+            log.warning("the server does not answer (%s); trying again until it does", why)
+        self._down = True
+
+    def ends(self) -> None:
+        """The server answered."""
+        if self._down:
+            log.info("the server answers again")
+        self._down = False
+
+
+class Patience:
+    """Growing pauses between tries."""
+
+    def __init__(self, outage: Outage) -> None:
+        self._outage = outage
         self._tries = 0
 
     async def wait(self, why: str, at_least: float | None = None) -> None:
         """Waits before the next try."""
-        if self._tries == 0:
-            log.warning("the server does not answer (%s); trying again until it does", why)
+        self._outage.begins(why)
         pause = min(5.0, 0.05 * 2 ** min(self._tries, 10)) * random.uniform(0.5, 1.0)
         self._tries += 1
         await asyncio.sleep(max(pause, at_least or 0.0))
@@ -183,5 +203,5 @@ class Patience:
     def recovered(self) -> None:
         """The server answered."""
         if self._tries:
-            log.info("the server answers again")
+            self._outage.ends()
         self._tries = 0

@@ -28,13 +28,15 @@ from .execution import BRANCH, STEP, Execution
 from .link import Heartbeat, Link
 from .performer import perform
 from .protocol import MESSAGES_MAX, Hook, Registered, Registration, Task
-from .sender import Patience, Sender
+from .sender import Outage, Patience, Sender
 from .suspension import Intent, Suspension
 
 log = logging.getLogger("abide.worker")
 
 CAPACITY = 64
 IN_PLACE_SECONDS = 1.0
+CROWDED_SECONDS = 0.05
+GIVE_BACK_SECONDS = 0.2
 POLL_MS_MAX = 30_000
 
 
@@ -85,6 +87,11 @@ class Worker:
         """How many tasks it holds."""
         return len(self._held)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it left with work under way."""
+        return self._stopping
+
     def drain(self) -> None:
         """Takes no more, finishes or parks what it has, and leaves. It may be called from any thread."""
         self._on_loop(self._begin_drain)
@@ -103,7 +110,8 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._main = asyncio.current_task()
         self._link = Link(self.connection, self.session, self._transport)
-        self._sender = Sender(self._link.ops, self._register_again)
+        self._outage = Outage()
+        self._sender = Sender(self._link.ops, self._register_again, self._outage)
         self._registering = asyncio.Lock()
         self._changed = asyncio.Event()
         self._polled = 0
@@ -191,7 +199,7 @@ class Worker:
         heartbeat.close()
 
     async def _poll(self) -> None:
-        patience = Patience()
+        patience = Patience(self._outage)
         while True:
             try:
                 # A poll is as good as a heartbeat, so it lasts no longer than the pause between two.
@@ -221,7 +229,7 @@ class Worker:
             async with self._registering:
                 return
         async with self._registering:
-            patience = Patience()
+            patience = Patience(self._outage)
             while True:
                 try:
                     self._reattached(await self._link.register(self._registration, list(self._held)))
@@ -265,7 +273,7 @@ class Worker:
             return
         kind = self.app.kinds.get(task.kind)
         if kind is None or self._draining:
-            self._sender.send({"op": "release", "task": task.task, "fence": task.fence})
+            self._spawn(self._give_back(task))
             return
         assert self._loop is not None, "tasks come while it runs"
         execution = Execution(
@@ -280,8 +288,17 @@ class Worker:
         self._held[(task.task, task.fence)] = execution
         self._spawn(self._do(execution))
 
+    async def _give_back(self, task: Task) -> None:
+        # If nobody else is there it may come back, so there is no hurry.
+        await asyncio.sleep(GIVE_BACK_SECONDS)
+        with contextlib.suppress(ApiError):
+            await self._sender.send({"op": "release", "task": task.task, "fence": task.fence})
+
     def _in_place_now(self) -> float:
-        return 0.0 if self._draining else self._in_place
+        """How long a function that waits is kept: hardly at all if it is in the way."""
+        if self._draining:
+            return 0.0
+        return min(self._in_place, CROWDED_SECONDS) if self.held >= self.capacity else self._in_place
 
     async def _do(self, execution: Execution) -> None:
         task = execution.task
@@ -296,7 +313,7 @@ class Worker:
 
     async def _recall(self, execution: Execution) -> bool:
         """Reads all of a task's history; false, if the task is not ours any more."""
-        items, after, patience = list(execution.task.history), execution.task.more_history, Patience()
+        items, after, patience = list(execution.task.history), execution.task.more_history, Patience(self._outage)
         while after is not None:
             try:
                 more, after = await self._link.history(execution.task.task, after)
@@ -324,7 +341,7 @@ class Worker:
         done: dict[str, Any] = {"op": "hookDone", "id": hook.id}
         try:
             intent = Intent(hook.run_id, hook.node_id, hook.agent)
-            await self.app.tell(hook.hook, intent, Suspension.from_dict(hook.suspension))
+            await self.app.tell(hook.hook, intent, Suspension.from_dict(hook.suspension), self._executor)
         except Exception as error:
             error.add_note(f"in {where}, hook on_{hook.hook}")
             log.error("%s: hook on_%s failed: %s", where, hook.hook, error, exc_info=error)
@@ -394,7 +411,7 @@ def _branched(coro: Any, given: contextvars.Context | None) -> tuple[contextvars
 
     def begun(task: asyncio.Task[Any]) -> None:
         execution.tasks.add(task)
-        task.add_done_callback(execution.tasks.discard)
+        task.add_done_callback(execution.forget)
 
     return context, begun
 
@@ -402,6 +419,11 @@ def _branched(coro: Any, given: contextvars.Context | None) -> tuple[contextvars
 def run(worker: Worker) -> None:
     """Works until a signal: the first drains, the second stops."""
     asyncio.run(_run(worker))
+    if worker.stopped:
+        # Threads that still work would keep the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 async def _run(worker: Worker) -> None:

@@ -21,7 +21,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -101,8 +100,6 @@ class TestServer:
 
     def start(self) -> None:
         """Starts it, at the same address as before if it ran before, and waits until it listens."""
-        if self._port == 0:
-            self._port = _free_port()
         command = [self._binary, "dev", "--listen", f"127.0.0.1:{self._port}", "--data", str(self._folder / "data")]
         if self._test_clock:
             command.append("--test-clock")
@@ -119,6 +116,7 @@ class TestServer:
                 env={name: value for name, value in os.environ.items() if not name.startswith(("ABIDE_", "OTEL_"))},
             )
         self.url, self.api_key = self._await_welcome(self._process)
+        self._port = int(self.url.rpartition(":")[2])
 
     def _await_welcome(self, process: subprocess.Popen[bytes]) -> tuple[str, str]:
         def welcome() -> tuple[str, str] | None:
@@ -276,10 +274,3 @@ def eventually(look: Callable[[], T | None], patience: float = PATIENCE_SECONDS)
             raise AssertionError(f"nothing came within {patience:.0f} s")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
