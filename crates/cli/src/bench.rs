@@ -15,6 +15,7 @@ mod runs;
 mod server;
 mod steps;
 mod wire;
+mod worker;
 
 use std::time::Duration;
 
@@ -46,6 +47,16 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
         }
         BenchVerb::Ladder { parked, concurrency } => {
             ladder::bench(dir.path(), parked.max(10), concurrency.max(1)).await?
+        }
+        BenchVerb::Worker { concurrency, tasks, steps, python, processes } => {
+            let size = worker::Size {
+                concurrency: concurrency.max(1),
+                tasks: tasks.max(1),
+                steps,
+                python,
+                processes: processes.max(1),
+            };
+            worker::bench(dir.path(), &size).await?
         }
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };

@@ -165,7 +165,7 @@ pub struct Notify {
 }
 
 /// One execution of a node, as a unit of work with a lease.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId {
     /// The node.
     pub node: std::sync::Arc<str>,

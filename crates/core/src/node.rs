@@ -73,8 +73,9 @@ impl NodePhase {
             // A worker that asked may have the node still, or wait for its next attempt, when something becomes of it.
             (Running | Waiting | Suspended, NodeEvent::Suspended(_)) => Some(Suspended),
             (Waiting | Suspended, NodeEvent::Resumed(_)) => Some(Running),
+            // Nor need the one that asked be the last that waits for the answer.
             (
-                Pending | Running | Waiting | Suspended,
+                _,
                 NodeEvent::ApprovalReceived(_)
                 | NodeEvent::ClarificationResolved(_)
                 | NodeEvent::InterruptResolved(_)

@@ -311,12 +311,15 @@ impl Run {
         self.emit_node(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
     }
 
-    /// A node that a worker has done leaves nothing open that it alone asked for.
+    /// A node that a worker has done leaves nothing open that nobody else waits for.
     pub(crate) fn close_asked(&mut self, turn: &mut Turn, ix: NodeIx) {
         if self.node(ix).work.is_none() {
             return;
         }
-        let own = |open: &&Open| open.node == ix && open.waiters.iter().all(|waiter| *waiter == ix);
+        let own = |open: &&Open| {
+            let asked = open.node == ix || self.node(open.node).phase.is_settled();
+            asked && open.waiters.iter().all(|waiter| *waiter == ix)
+        };
         let open = self.state.open.values().filter(own).map(|open| open.requested.interrupt_id);
         for id in open.collect::<Vec<_>>() {
             self.close(turn, id, Resolution::Cancelled, NODE_ENDED, BY_RUN);

@@ -112,7 +112,7 @@ mod shape {
         );
         check!(
             with_node(json!({"settings": {"abide": {"colour": "red"}}})),
-            @"nodes['a'].settings.abide.colour: there is no 'colour' here; the keys are durable, idempotent, retry, loop, sensitive, tokenMs, ladder, agent, respondents"
+            @"nodes['a'].settings.abide.colour: there is no 'colour' here; the keys are durable, idempotent, retry, loop, sensitive, tokenMs, timeoutMs, ladder, agent, respondents"
         );
         check!(
             with_node(json!({"inputs": {"x": {"type": "static", "value": 1, "colour": "red"}}})),
@@ -484,7 +484,7 @@ mod parts {
             @r"
         nodes['a'].outputSensitivity.token: true or false is expected
         nodes['a'].credentialsRef: only core.http.request takes credentials; remove it
-        nodes['a'].settings.abide.retry: only core.http.request is ever tried again; remove it
+        nodes['a'].settings.abide.retry: only core.http.request and what workers do is ever tried again; remove it
         "
         );
     }

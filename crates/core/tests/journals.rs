@@ -14,9 +14,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use abide_core::event::{Progress, Wait};
 use abide_core::{
-    Command, EventType, Failure, Graph, Hash, Json, Key, Lifecycle, NodePhase, Payload, Reached, Record, Run,
-    RunId, Status, TenantId, TimerId, event_types, limits, sha256,
+    Command, EventType, Failure, FailureClass, Graph, Hash, HookKind, Json, Key, Lifecycle, Loss, NodePhase,
+    Payload, Provided, Reached, Record, Run, RunId, Status, Surroundings, TenantId, TimerId, Work, WorkAsk,
+    WorkFailure, WorkOp, event_types, limits, sha256,
 };
 use serde_json::json;
 use story::{BEGIN, SALT, Story, hours, key, notice, payload_text, run_id, type_name};
@@ -331,6 +333,75 @@ fn a_run_that_reminds_and_goes_on_without_an_answer() {
     insta::assert_snapshot!(written(reminding().journal()));
 }
 
+/// A run whose work is done outside: a worker does everything that one may do, and another takes over from it.
+fn working() -> Story {
+    let definition = r#"{
+      "id": "working", "name": "Working", "version": "1.0",
+      "nodes": [
+        {"id": "job", "typeId": "acme.work", "name": "Job", "position": {}, "inputs": {}, "config": {},
+         "settings": {"abide": {"agent": "scribe", "retry": {"maxRetries": 0, "fallbackAgent": "clerk"}}}}
+      ],
+      "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    }"#;
+    let provided = Provided { idempotent: false, reversible: true, timeout_ms: Some(60_000) };
+    let kinds = Arc::new([("acme.work".to_owned(), provided)].into());
+    let op = |story: Story, op: WorkOp| {
+        let offer = story.run().offers().next().expect("the node is offered");
+        story.ask(Command::Work(Box::new(Work { task: offer.task, fence: offer.fence, op })))
+    };
+    let key = |key: &str| key.to_owned();
+    let ask = || {
+        WorkOp::Ask(Box::new(WorkAsk {
+            agent: key("scribe"),
+            key: None,
+            call: 1,
+            payload: Json::of(
+                &json!({"kind": "clarification", "data": {"questions": [{"id": "answer", "question": "Sure?"}]}}),
+            ),
+            ladder: None,
+            respondents: None,
+            single: true,
+            hooks: vec![HookKind::InputReceived],
+        }))
+    };
+    let surroundings = Surroundings { kinds, ..Surroundings::default() };
+    let mut story = Story::following(graph(definition)).under(surroundings).start();
+    let decision = json!({"mode": "request_input", "should_ask": true, "rationale": "unsure", "signals": {}});
+    let note = Progress { done: 1.0, total: Some(2.0), message: Some(key("half")) };
+    for said in [
+        WorkOp::Version { key: key("v"), version: 2, old: false },
+        WorkOp::Begin { key: key("charge") },
+        WorkOp::Record { key: key("charge"), outcome: Ok(Json::of(&json!({"id": 7}))) },
+        WorkOp::Lose { reason: Loss::Silent, worker: key("worker 7") },
+        WorkOp::Sleep { key: key("nap"), ms: 1000 },
+        WorkOp::Decide { decision: Json::of(&decision).parse().expect("an object") },
+        WorkOp::Note { progress: Some(note), lines: Vec::new() },
+        ask(),
+    ] {
+        story = op(story, said);
+    }
+    let asked = story.run().interrupts().next().expect("it asked").requested.interrupt_id;
+    let waits = vec![Wait::Interrupt(asked), Wait::Sleep(key("nap"))];
+    story = op(story, WorkOp::Park { waits }).after(1000);
+    let sleep = story.run().timers().keys().next().expect("it sleeps").to_string();
+    story = story.fire_timer(&sleep).answer("job", &json!({"answers": {"answer": "yes"}}));
+    let failure = Failure::new("no_paper", "the printer has no paper");
+    let failed = WorkFailure {
+        failure,
+        class: FailureClass::Tool,
+        retryable: true,
+        possible_effect: false,
+        retry_after_ms: None,
+    };
+    story = op(story, WorkOp::Fail(failed)).fire_timer("retry/1/job");
+    op(story, WorkOp::Complete { outputs: Some(Json::of(&json!({"paid": true}))) }).stands(Status::Completed)
+}
+
+#[test]
+fn a_run_whose_work_is_done_outside() {
+    insta::assert_snapshot!(written(working().journal()));
+}
+
 #[test]
 fn a_run_that_yields() {
     let story = yielding();
@@ -356,6 +427,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         reporting(),
         asking(),
         reminding(),
+        working(),
     ];
     let shown: BTreeSet<&str> =
         stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
@@ -418,7 +490,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":5"#, r#""version":6"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":6"#, r#""version":7"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());

@@ -352,7 +352,7 @@ mod failures {
                 .expect(["node.completed gate", "node.started mail", "node.failed mail", "run.failed"])
                 .failed_with(
                     "capability_not_provided",
-                    "node 'mail' is of kind acme.mail, which nothing here provides; check the spelling",
+                    "node 'mail' is of kind acme.mail, which neither this server nor any worker provides; check the spelling, or start a worker for it",
                 );
         }
     }

@@ -257,7 +257,7 @@ fn the_cases_cover_the_ground() {
             }
         }
     }
-    // Nodes that ask are played in `random_interrupts.rs`, their ladders in `random_ladders.rs`.
+    // Nodes that ask are played in `random_interrupts.rs`, their ladders in `random_ladders.rs`, workers in `work.rs`.
     let beyond = [
         "runOrchestrator.decided",
         "interrupt.requested",
@@ -271,6 +271,15 @@ fn the_cases_cover_the_ground() {
         "interrupt.escalated",
         "interrupt.expired",
         "notice.refused",
+        "step.begun",
+        "step.recorded",
+        "sleep.started",
+        "sleep.ended",
+        "version.recorded",
+        "node.parked",
+        "task.lost",
+        "node.noted",
+        "engagement.decision",
     ];
     let expected = event_types().iter().map(|kind| kind.name).filter(|name| !beyond.contains(name));
     let others = [

@@ -257,9 +257,20 @@ fn nothing_happens_to_a_run_that_has_ended() {
 }
 
 #[test]
-fn only_the_name_of_what_it_made_comes_to_a_node_that_is_settled() {
+fn only_the_name_of_what_it_made_and_what_others_wait_for_comes_to_a_node_that_is_settled() {
     let named = |phase, event: &NodeEvent| {
-        phase == NodePhase::Completed && matches!(event, NodeEvent::ArtifactCreated(_))
+        let becomes_of_what_it_asked = matches!(
+            event,
+            NodeEvent::ApprovalReceived(_)
+                | NodeEvent::ClarificationResolved(_)
+                | NodeEvent::InterruptResolved(_)
+                | NodeEvent::InterruptEscalated(_)
+                | NodeEvent::InterruptRenotified(_)
+                | NodeEvent::InterruptExpired(_)
+                | NodeEvent::NoticeRefused(_)
+        );
+        becomes_of_what_it_asked
+            || phase == NodePhase::Completed && matches!(event, NodeEvent::ArtifactCreated(_))
     };
     let settled = || NodePhase::ALL.into_iter().filter(|phase| phase.is_settled());
     assert_eq!(settled().count(), 4);

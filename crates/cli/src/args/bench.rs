@@ -75,6 +75,24 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 64)]
         concurrency: usize,
     },
+    /// Workers: durable steps and roundtrips through one over HTTP, and how soon an idle one has a task
+    Worker {
+        /// Tasks at once
+        #[arg(long, default_value_t = 64)]
+        concurrency: usize,
+        /// Tasks in all
+        #[arg(long, default_value_t = 2_000)]
+        tasks: usize,
+        /// Steps in each task
+        #[arg(long, default_value_t = 50)]
+        steps: usize,
+        /// An interpreter that has the package `abide`: the same with workers in Python
+        #[arg(long, value_name = "PATH")]
+        python: Option<std::path::PathBuf>,
+        /// Workers in Python
+        #[arg(long, default_value_t = 2)]
+        processes: usize,
+    },
     /// Parked runs: memory, disk, waking one, and starting after a kill
     Parked {
         /// Runs to park

@@ -28,7 +28,7 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, work: Work) -> Result<(), R
         WorkOp::Fail(failed) => fail(run, turn, ix, failed),
         WorkOp::Note { progress, lines } => note(run, turn, ix, progress, lines),
         WorkOp::Decide { decision } => decided(run, turn, ix, decision),
-        WorkOp::Lose { reason, worker } => lose(run, turn, ix, reason, worker),
+        WorkOp::Lose { reason, worker } => lose(run, turn, ix, reason, &worker),
     }
 }
 
@@ -325,11 +325,11 @@ fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, decision: JsonMap) -> Res
 }
 
 /// Nobody will tell how the task ended. If nothing was under way that must not be done twice, it is offered again.
-fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: String) -> Result<(), Rejection> {
+fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: &str) -> Result<(), Rejection> {
     let Some(work) = run.node(ix).work.as_deref() else { return Err(Rejection::StaleFence) };
     let (begun, losses) = (work.has_begun(), work.losses);
     let id = run.graph.at(ix).id.clone();
-    let who = if worker.is_empty() { "the worker" } else { worker.as_str() };
+    let who = if worker.is_empty() { "the worker" } else { worker };
     let fail = |run: &mut Run, turn: &mut Turn, code: &str, message: String, retryable: bool| {
         let reached = if begun { Reached::Maybe } else { Reached::No };
         report::fail(run, turn, ix, TaskFailure { failure: Failure::new(code, message), retryable, reached });

@@ -400,6 +400,12 @@ impl Story {
         self
     }
 
+    /// Why the last command was refused.
+    #[track_caller]
+    pub(crate) fn last_rejection(&self) -> &Rejection {
+        self.last.as_ref().expect_err("the last command is refused")
+    }
+
     #[track_caller]
     pub(crate) fn stands(self, status: Status) -> Self {
         assert_eq!(self.run.status(), status);

@@ -1,0 +1,61 @@
+//! Workers that die with a task in hand.
+
+use super::*;
+use abide_core::{NodePhase, Status, limits};
+
+#[test]
+fn a_task_that_is_lost_is_offered_again_and_uses_no_attempt() {
+    let story = begun().does("job", step("a", &json!(1))).does("job", lose(Loss::Silent));
+    let story = story
+        .expect(["task.lost job"])
+        .expect_effects(["withdraw job/1", "offer job/1 attempt 1"])
+        .node_is("job", NodePhase::Running);
+    story.does("job", step("a", &json!(2))).expect([]);
+}
+
+#[test]
+fn a_task_that_is_lost_in_a_step_that_must_not_be_done_twice_is_not_done_again() {
+    let story = begun().does("job", begin("charge")).does("job", lose(Loss::Silent));
+    let story = story.expect(["node.failed job", "run.failed"]);
+    assert_eq!(story.run().error().unwrap().code, "outcome_unknown");
+    let known = begun().does("job", begin("charge")).does("job", step("charge", &json!(1)));
+    known.does("job", lose(Loss::Silent)).expect(["task.lost job"]);
+}
+
+#[test]
+fn retries_do_not_mend_an_unknown_outcome() {
+    let retried = work("job").setting("retry", json!({ "maxRetries": 5 }));
+    let story = Story::of(&working(retried)).under(known()).start();
+    let story = story.does("job", begin("charge")).does("job", lose(Loss::Timeout)).stands(Status::Failed);
+    assert_eq!(story.run().error().unwrap().code, "outcome_unknown");
+}
+
+#[test]
+fn a_task_that_kills_whoever_gets_it_fails_in_the_end() {
+    let mut story = begun();
+    for _ in 1..limits::LOSSES_MAX {
+        story = story.does("job", lose(Loss::Silent)).expect(["task.lost job"]);
+    }
+    let failed = story.clone().does("job", lose(Loss::Left)).stands(Status::Failed);
+    assert_eq!(failed.run().error().unwrap().code, "worker_lost");
+    // Whoever gets anything done begins to count anew, and giving it to another is no death.
+    let story = story.does("job", lose(Loss::Released)).expect(["task.lost job"]);
+    let story = story.does("job", step("a", &json!(1))).does("job", lose(Loss::Silent));
+    story.expect(["task.lost job"]);
+}
+
+#[test]
+fn a_task_that_takes_too_long_is_a_failed_attempt() {
+    let retried =
+        work("job").setting("retry", json!({ "maxRetries": 1, "baseDelayMs": 10, "jitter": false }));
+    let story = Story::of(&working(retried)).under(known()).start().does("job", lose(Loss::Timeout));
+    let story = story.expect(["node.retried job"]).after(10).fire_timer("retry/1/job");
+    let story = story.does("job", lose(Loss::Timeout)).stands(Status::Failed);
+    assert_eq!(story.run().error().unwrap().code, "task_timeout");
+}
+
+#[test]
+fn a_question_outlives_whoever_asked_it() {
+    let story = begun().does("job", ask(1)).does("job", lose(Loss::Silent)).answer("job", &well());
+    let AskState::Answered { .. } = story.answer_told("job", &ask(1)) else { panic!("it was answered") };
+}
