@@ -17,7 +17,7 @@ def count(region: str, attempt: int) -> int:
     return {"north": 12, "south": 7, "west": 23}[region]
 
 
-@app.agent("region", idempotent=True, retry=RetryPolicy(strategy="fixed", max_retries=2, base_delay_ms=60_000))
+@app.agent("region", idempotent=True, retry=RetryPolicy(strategy="fixed", max_retries=2, base_delay=60))
 async def region(ctx: Context, name: str) -> int:
     return await ctx.step("count", count, name, ctx.attempt)
 

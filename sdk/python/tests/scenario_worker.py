@@ -1,4 +1,4 @@
-"""Plays a scenario of `sdk/scenarios` as a worker, until somebody ends it. `sdk/scenarios/README.md` says what it must do.
+"""Plays a scenario of `sdk/scenarios` as a worker, until somebody ends it. The README there says what it must do.
 
     python scenario_worker.py SCENARIO.json FOLDER [--capacity N] [--changed] [--sync]
 """

@@ -8,3 +8,5 @@ mod runner;
 mod scenario;
 mod scenarios;
 mod wire;
+
+pub(crate) use home::sdk_home;
