@@ -51,9 +51,9 @@ from .errors import (
 )
 from .models import Event, InboxItem, NodeState, OpenInterrupt, Run, RunSummary
 from .policy import EscalationStep, HumanRetryPolicy, RetryPolicy
+from .session import Worker
 from .suspension import Approval, Choice, Intent, Suspension
 from .sync_context import SyncContext
-from .worker import Worker
 
 __all__ = [
     "AbideError",

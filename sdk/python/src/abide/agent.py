@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -134,10 +133,10 @@ class BaseAgent:
 
     def hooks(self) -> Iterator[tuple[str, Callable[..., Any]]]:
         """Its marked methods."""
-        for _, method in inspect.getmembers(self, inspect.ismethod):
-            hook = getattr(method, _MARK, None)
+        for name in dir(type(self)):
+            hook = getattr(getattr(type(self), name), _MARK, None)
             if hook is not None:
-                yield hook, method
+                yield hook, getattr(self, name)
 
     def _of(self, intent_id: str | None) -> Context:
         ctx = current_context()

@@ -19,7 +19,7 @@ from .values import decode, hints
 
 if TYPE_CHECKING:
     from .agent import BaseAgent
-    from .worker import Worker
+    from .session import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -220,13 +220,13 @@ class App:
 
     def worker(self, **options: Any) -> Worker:
         """A worker that does this app's work. It takes what `Worker` does."""
-        from .worker import Worker
+        from .session import Worker
 
         return Worker(self, **options)
 
     def run(self, **options: Any) -> None:
         """Works until it is told to stop: what `abide-worker` does, from within a program."""
-        from .worker import run
+        from .session import run
 
         run(self.worker(**options))
 

@@ -15,7 +15,7 @@ from ._version import __version__
 from .agent import BaseAgent
 from .app import App
 from .errors import AbideError, ApiError, UnreachableError
-from .worker import CAPACITY, IN_PLACE_SECONDS, Worker, run
+from .session import CAPACITY, IN_PLACE_SECONDS, Worker, run
 
 OK, REFUSED, USAGE, UNREACHABLE = 0, 1, 2, 3
 """The exit codes, the same as those of `abide`."""
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     _log(options.log)
     try:
         if options.reload:
-            return reload.watch([sys.executable, "-m", "abide.cli", *_without_reload(given)])
+            return reload.watch([sys.executable, "-m", "abide.worker", *_without_reload(given)])
         _work(options)
     except Refusal as refusal:
         print(f"error: {refusal}", file=sys.stderr)
@@ -145,7 +145,3 @@ def _import(name: str) -> Any:
 def _others(module: Any) -> str:
     apps = [name for name, value in vars(module).items() if isinstance(value, App)]
     return f"; its apps are: {', '.join(apps)}" if apps else "; it has no app at all"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

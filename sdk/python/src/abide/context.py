@@ -238,7 +238,7 @@ class Context(Facts):
         execution = self._execution
         await execution.new(branch, "step", key)
         decision = decide(signals)
-        execution.post("decision", payload=decision.to_dict())
+        execution.tell("decision", payload=decision.to_dict())
         await execution.call("step", key=key, value=decision.to_dict())
         await execution.app.tell_engaged(self._intent, decision)
         return decision
@@ -288,8 +288,6 @@ class Context(Facts):
         execution = self._execution
         if not again and not question.asked.own:
             await execution.new(branch, "question", question.asked.key or f"number {question.asked.call}")
-        elif not again:
-            execution.record_failures(branch)
         answer = await execution.until(
             question.op(),
             pending="open",
@@ -306,10 +304,6 @@ class Context(Facts):
     async def _decision(self, branch: Branch, question: Question, again: bool) -> Approval:
         answer = await self._ask(branch, question, again)
         return Approval.of(answer.get("value"), answer.get("by"))
-
-    def _note(self, fields: Mapping[str, Any]) -> None:
-        if self._execution.state == "running":
-            self._execution.post("note", **fields)
 
 
 async def perform(executor: Any, key: str, work: Callable[[], Any]) -> Any:

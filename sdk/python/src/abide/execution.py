@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -71,15 +72,6 @@ class Wait:
     interrupt_id: str | None
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A step that failed, and is not recorded as long as the function may fail of it."""
-
-    error: StepError
-    branch: Branch
-    harmless: bool
-
-
 class Execution:
     """A task that this worker holds."""
 
@@ -118,8 +110,9 @@ class Execution:
         self._waits: dict[Wait, asyncio.Task[Any] | None] = {}
         self._parker: asyncio.Task[None] | None = None
         self._parking: asyncio.Event | None = None
-        self._failed: dict[str, Failed] = {}
         self._begun: set[str] = set()
+        self._harmful = False
+        """Whether a step failed that another attempt must not simply do again."""
 
     # What the worker says.
 
@@ -202,15 +195,35 @@ class Execution:
             return await asyncio.shield(self.post(op, **fields))
         except StaleFenceError:
             self.lose()
-        except ApiError:
+        except ApiError as error:
             if self.state == "running":
-                raise
+                raise self._objection(error) from None
         raise self._unwinding()
 
+    def _objection(self, error: ApiError) -> Exception:
+        """What a refusal means for the function."""
+        if error.code == "code_changed":
+            self.broken = CodeChangedError(f"{self.task.where}: {error.message}")
+            return self.broken
+        return error
+
     def post(self, op: str, **fields: Any) -> asyncio.Future[Mapping[str, Any]]:
-        """Sends an op whose result need not be waited for."""
+        """Queues an op, and gives the future of its result."""
         sent: Op = {"op": op, "task": self.task.task, "fence": self.task.fence, **fields}
         return self._sender.send(sent)
+
+    def tell(self, op: str, **fields: Any) -> None:
+        """Sends an op, from any thread, whose result does not matter."""
+        if self.state != "running":
+            return
+        try:
+            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is self.loop:
+            self.post(op, **fields)
+        else:
+            self.loop.call_soon_threadsafe(functools.partial(self.post, op, **fields))
 
     async def new(self, branch: Branch, what: str, key: str) -> None:
         """Makes sure that what is not recorded comes after all that is."""
@@ -222,18 +235,6 @@ class Execution:
         except CodeChangedError as error:
             self.broken = error
             raise
-        self.record_failures(branch)
-
-    def record_failures(self, branch: Branch | None = None) -> None:
-        """Records the failed steps that the function has got over, so that they fail again when it runs again.
-
-        A branch has got over its own, and over those of branches that began in it. At the end of everything, all have.
-        """
-        over = [key for key, failed in self._failed.items() if branch is None or failed.branch.is_within(branch)]
-        for key in over:
-            error = self._failed.pop(key).error
-            told = {"code": error.code, "message": error.message, "details": dict(error.details)}
-            self.post("step", key=key, error=told)
 
     async def begin_step(self, branch: Branch, key: str, idempotent: bool) -> None:
         """Makes ready for a step that is not recorded."""
@@ -250,11 +251,19 @@ class Execution:
         self._begun.discard(key)
         return result
 
-    def fail_step(self, branch: Branch, key: str, error: StepError, harmless: bool) -> None:
-        """Keeps in mind that a step failed, and whether it may be done again."""
-        if harmless:
-            self._begun.discard(key)
-        self._failed[key] = Failed(error, branch, harmless)
+    def fail_step(self, key: str, error: StepError, harmless: bool) -> None:
+        """Records that a step failed, so that it fails again when the function runs again.
+
+        Another attempt of the node does it again, so it counts whether that would be harmless.
+        """
+        self._begun.discard(key)
+        self._harmful |= not harmless
+        told = {"code": error.code, "message": error.message, "details": dict(error.details)}
+        self.tell("step", key=key, error=told)
+
+    def failed_before(self, harmless: bool) -> None:
+        """A step failed when the function ran before, in the same attempt."""
+        self._harmful |= not harmless
 
     async def until(
         self,
@@ -310,7 +319,6 @@ class Execution:
     async def _park(self) -> None:
         self._parking = asyncio.Event()
         try:
-            self.record_failures()
             waits = [dict(wait.what) for wait in self._waits]
             result = await self._send("park", waits=waits)
             if result["parked"]:
@@ -330,8 +338,7 @@ class Execution:
 
     def effect(self) -> Literal["none", "possible"]:
         """Whether something may have been done that must not be done twice."""
-        failed = any(not failed.harmless for failed in self._failed.values())
-        return "possible" if failed or self._begun - self._failed.keys() else "none"
+        return "possible" if self._harmful or self._begun else "none"
 
     def where(self, step: str | None = None) -> str:
         """Which task, attempt and step it is, for people."""

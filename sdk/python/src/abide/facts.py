@@ -16,6 +16,8 @@ from .suspension import Choice, Intent, ResponseType
 
 said = logging.getLogger("abide.run")
 
+LINE_CHARS_MAX = 4_000
+
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
 
@@ -91,17 +93,14 @@ class Facts:
         if self.is_replaying:
             return
         said.log(LEVELS[level], "%s: %s", self._execution.task.where, message)
-        self._note({"lines": [{"level": level, "message": message}]})
+        self._execution.tell("note", lines=[{"level": level, "message": message[:LINE_CHARS_MAX]}])
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Says how far the work is."""
         if self.is_replaying:
             return
         told = {"done": done, "total": total, "message": message}
-        self._note({"progress": {name: value for name, value in told.items() if value is not None}})
-
-    def _note(self, fields: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+        self._execution.tell("note", progress={name: value for name, value in told.items() if value is not None})
 
     def _branch(self) -> Branch:
         here = BRANCH.get()

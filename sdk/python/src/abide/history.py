@@ -3,7 +3,8 @@
 A function that waits is left, and runs from the top later. What it did before is known by *keys*, so each key must be
 the same whenever the function runs. A step's key is its name; the second step of a name is `name#2`. Code that runs in
 parallel is divided into *branches*, one for each asyncio task, and a branch counts for itself: `name@2` is that step in
-the second branch. Which of two branches is faster therefore does not matter.
+the second branch. Which of two branches is faster therefore does not matter. Branches that a library begins have its
+names, so that how many it begins does not matter either.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from .errors import CodeChangedError
 
-_BRANCH = re.compile(r"@(\d+(?:\.\d+)*)(?:#\d+|:\d+)?$")
+_BRANCH = re.compile(r"@((?:\w+-)?\d+(?:\.(?:\w+-)?\d+)*)(?:#\d+|:\d+)?$")
 
 
 @dataclass(eq=False)
@@ -27,20 +28,13 @@ class Branch:
     path: str = ""
     uses: Counter[str] = field(default_factory=Counter)
     asks: int = 0
-    children: int = 0
-    parent: Branch | None = None
+    children: Counter[str] = field(default_factory=Counter)
 
-    def child(self) -> Branch:
-        """The next branch that begins here."""
-        self.children += 1
-        return Branch(f"{self.path}.{self.children}" if self.path else str(self.children), parent=self)
-
-    def is_within(self, other: Branch) -> bool:
-        """Whether it is the other, or began in it or in one that did."""
-        branch: Branch | None = self
-        while branch is not None and branch is not other:
-            branch = branch.parent
-        return branch is not None
+    def child(self, name: str = "") -> Branch:
+        """The next branch of a name that begins here. Those of user code have none, and are counted."""
+        self.children[name] += 1
+        number = f"{name}-{self.children[name]}" if name else str(self.children[name])
+        return Branch(f"{self.path}.{number}" if self.path else number)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from .app import outputs_of
 from .context import Context
-from .errors import ApiError, CodeChangedError, InvalidValueError
+from .errors import AbideError, ApiError
 from .execution import BRANCH, Execution, Unwind
 from .report import Report, leaf, report
 from .sync_context import SyncContext
@@ -109,9 +109,8 @@ async def _complete(execution: Execution, value: Any) -> BaseException | None:
     try:
         execution.history.check_end(execution.task.where)
         outputs = encode_bounded(outputs_of(value), "what the function returned")
-        execution.record_failures()
         await execution.call("complete", outputs=Raw(outputs))
-    except (CodeChangedError, InvalidValueError, ApiError) as refused:
+    except AbideError as refused:
         return refused
     return None
 

@@ -10,6 +10,9 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import pathlib
+import re
+import sysconfig
 from collections.abc import Callable, Collection, Iterator
 from types import CodeType
 from typing import Any
@@ -53,19 +56,34 @@ def is_joining(task: asyncio.Task[Any], others: Collection[asyncio.Task[Any]]) -
     return getattr(inner, "cr_code", None) in _JOINS
 
 
+_HERE = str(pathlib.Path(__file__).parent)
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def library_name(coro: Any) -> str:
+    """The name of a coroutine that belongs to a library; nothing, if it is the user's; `abide`, if it is ours."""
+    code = getattr(coro, "cr_code", None)
+    file = code.co_filename if code is not None else ""
+    if file.startswith(_HERE):
+        return "abide"
+    if code is None or file.startswith(_LIBRARIES):
+        return re.sub(r"\W", "_", getattr(coro, "__name__", type(coro).__name__))
+    return ""
+
+
 Begun = Callable[[asyncio.Task[Any]], None]
 
 
 @contextlib.contextmanager
 def watched(
     loop: asyncio.AbstractEventLoop,
-    begin: Callable[[contextvars.Context | None], tuple[contextvars.Context | None, Begun | None]],
+    begin: Callable[[Any, contextvars.Context | None], tuple[contextvars.Context | None, Begun | None]],
 ) -> Iterator[None]:
     """Has `begin` asked about every task that is made on a loop: in which context, and who is to know of it."""
     before = loop.get_task_factory()
 
     def make(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
-        context, begun = begin(options.get("context"))
+        context, begun = begin(coro, options.get("context"))
         if context is not None:
             options["context"] = context
         task = asyncio.Task(coro, loop=loop, **options) if before is None else before(loop, coro, **options)

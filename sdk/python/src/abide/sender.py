@@ -8,6 +8,7 @@ which is safe because every op is known by its key and fence.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import random
 from collections import deque
@@ -60,7 +61,7 @@ class Sender:
         self._queue.append(_Waiting(str(op.get("task", "")), encode_object(op), answer))
         if len(self._requests) < PIPELINED:
             # Whatever else becomes ready in this turn of the loop shares the request.
-            asyncio.get_running_loop().call_soon(self._next)
+            asyncio.get_running_loop().call_soon(self._next, context=contextvars.Context())
         return answer
 
     async def flush(self) -> None:
@@ -81,9 +82,10 @@ class Sender:
             batch = self._take()
             if not batch:
                 return
-            request = asyncio.get_running_loop().create_task(self._deliver(batch))
+            # A request is no part of the function that happens to be the first in it.
+            request = asyncio.get_running_loop().create_task(self._deliver(batch), context=contextvars.Context())
             self._requests.add(request)
-            request.add_done_callback(self._done)
+            request.add_done_callback(self._done, context=contextvars.Context())
 
     def _done(self, request: asyncio.Task[None]) -> None:
         self._requests.discard(request)

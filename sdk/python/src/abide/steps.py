@@ -17,6 +17,8 @@ CANCELLED = "step_cancelled"
 
 RETRY_SECONDS_MAX = 30.0
 
+DETAILS_BYTES_MAX = 64 * 1024
+
 FINAL = (FinalError, InvalidValueError)
 """What no other try can help against."""
 
@@ -39,6 +41,7 @@ class Step:
         error = recorded.get("error")
         if error is None:
             return decode(result_type(self.function), recorded.get("value"))
+        self.execution.failed_before(self.idempotent)
         if error.get("code") == CANCELLED:
             # The function saw its own timeout then, so it sees one now.
             raise TimeoutError(f"{self.execution.where(self.key)}: it was given up when the function ran before")
@@ -74,13 +77,13 @@ class Step:
             retry_after=getattr(error, "retry_after", None),
         )
         step_error.add_note(f"in {self.execution.where(self.key)}")
-        self.execution.fail_step(self.branch, self.key, step_error, self._is_harmless(error))
+        self.execution.fail_step(self.key, step_error, self._is_harmless(error))
         return step_error
 
     def given_up(self) -> None:
         """The function does not wait for it any more."""
         error = StepError(self.key, CANCELLED, "the function did not wait for it")
-        self.execution.fail_step(self.branch, self.key, error, self.idempotent)
+        self.execution.fail_step(self.key, error, self.idempotent)
 
     def _is_harmless(self, error: Exception) -> bool:
         return self.idempotent or (isinstance(error, RetryableError) and error.effect == "none")
@@ -91,7 +94,8 @@ def _details(error: Exception) -> dict[str, Any]:
     told: dict[str, Any] = {"exception": type(error).__qualname__}
     if isinstance(own, Mapping):
         try:
-            told.update(json.loads(encode(dict(own))))
+            encoded = encode(dict(own))
+            told.update(json.loads(encoded) if len(encoded) <= DETAILS_BYTES_MAX else {"details": "too large"})
         except Exception:
             told["details"] = repr(own)[:1000]
     return told

@@ -292,10 +292,6 @@ class SyncContext(Facts):
         plain = contextvars.Context()
         return plain.run(asyncio.run_coroutine_threadsafe, work, self._execution.loop).result()
 
-    def _note(self, fields: Mapping[str, Any]) -> None:
-        if self._execution.state == "running":
-            self._execution.loop.call_soon_threadsafe(functools.partial(self._execution.post, "note", **fields))
-
 
 async def _in_step(key: str, work: Awaitable[T]) -> T:
     STEP.set(key)

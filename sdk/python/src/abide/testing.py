@@ -38,7 +38,7 @@ from .errors import AbideError
 from .models import InboxItem, Run
 from .policy import millis
 from .requests import Request
-from .worker import Worker
+from .session import Worker
 
 T = TypeVar("T")
 
