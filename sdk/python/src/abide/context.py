@@ -222,7 +222,7 @@ class Context(Facts):
         """
         self._execution.check()
         recorded = self._execution.history.claim("version", change)
-        return self._version(change, version, recorded, self.is_replaying)
+        return self._version(change, version, recorded, self._execution.history.was_past(self._branch()))
 
     async def _sleep(self, branch: Branch, key: str, ms: int, again: bool) -> None:
         if not again:
