@@ -73,6 +73,11 @@ async fn the_page_about_workers_shows_what_its_commands_print() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_the_worker_protocol_shows_what_its_commands_print() {
+    demand("docs/worker-protocol.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_the_refund_agent_shows_what_its_commands_print() {
     demand("examples/refund-approval/README.md", &["--test-clock"]).await;
 }
@@ -331,12 +336,18 @@ fn fill(object: &mut Value, with: &Value) {
     }
 }
 
+/// How a run is called in a page, by when the page first names it.
+fn told_run(at: usize) -> String {
+    format!("run-019b8d36-7c80-7000-8000-{:012}", at + 1)
+}
+
 /// What differs from one day to the next, and how it is told instead.
 struct Told {
     began_ms: i64,
     runs: Vec<String>,
     keys: Vec<String>,
     run: Regex,
+    task: Regex,
     interrupt: Regex,
     key: Regex,
     time: Regex,
@@ -354,7 +365,9 @@ impl Told {
         // A key's id stands alone or behind `abk_`; what ends a run's id stands behind a dash.
         let key = Regex::new(r#"(^|[\s"_])([0-9a-f]{12})\b"#).unwrap();
         let minute = Regex::new(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC").unwrap();
-        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, interrupt, key, time, minute, cut }
+        // A task's name begins with its run's id.
+        let task = Regex::new(r"\b([0-9a-f]{32})([0-9a-f]{8,})\b").unwrap();
+        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, task, interrupt, key, time, minute, cut }
     }
 
     /// The text as it would have been on the day of the pages.
@@ -366,9 +379,15 @@ impl Told {
                 runs.push(found[0].to_owned());
                 runs.len() - 1
             });
-            format!("run-019b8d36-7c80-7000-8000-{:012}", at + 1)
+            told_run(at)
         });
         self.runs = runs;
+        let plain = |run: &str| run.trim_start_matches("run-").replace('-', "");
+        let named = self.task.replace_all(&named, |found: &Captures<'_>| {
+            let at = self.runs.iter().position(|run| plain(run) == found[1]);
+            let run = at.map_or(found[1].to_owned(), |at| plain(&told_run(at)));
+            format!("{run}{}", &found[2])
+        });
         let named = self.interrupt.replace_all(&named, format!("int-${{1}}{}", "7f".repeat(12)));
         let mut keys = std::mem::take(&mut self.keys);
         let named = self.key.replace_all(&named, |found: &Captures<'_>| {

@@ -41,11 +41,8 @@ impl Reader {
         let mut command = self.reader_runs(sdk_home().join("bin/abide-worker").to_str().unwrap());
         // What its functions print is nobody's business but the reader's.
         let worker = command.arg(app).stdout(Stdio::null()).stderr(said).spawn().unwrap();
-        let mut variables = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.site.path("variables"))
-            .unwrap();
+        let mut variables =
+            std::fs::File::options().create(true).append(true).open(self.site.path("variables")).unwrap();
         writeln!(variables, "export WORKER={}", worker.id()).unwrap();
         self.hands.0.push(worker);
         let began = Instant::now();
