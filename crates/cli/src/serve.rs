@@ -201,6 +201,7 @@ async fn prepare(
         );
     }
     let agent_policies = abide_server::agent_policies(&*store).await?;
+    let kinds = abide_server::worker_kinds(&*store).await?;
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
     let signals = Signals::listen()?;
     let listener = abide_server::bind(config.listen).map_err(|error| {
@@ -220,6 +221,7 @@ async fn prepare(
         channels: config.channels.clone(),
         retry_policy: config.retry_policy.clone(),
         agent_policies,
+        kinds,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,

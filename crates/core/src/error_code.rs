@@ -302,6 +302,24 @@ table! {
     "stale_fence" 409
         "A worker spoke for a task that it does not have any more: it was handed out again, or it is over. Nothing was changed."
         "Drop what you have of the task. If it happens often, the worker is silent for too long: raise its lease, or do less at once.";
+    "worker_unknown" 404
+        "No worker with this session is known: it was silent for too long, it left, or the server was started anew."
+        "Register it again with the same session, and say what it has in `holding`.";
+    "worker_protocol" 400
+        "The worker speaks a version of the protocol that this server does not."
+        "Use an SDK whose version fits the server's. `details.supported` names the versions that it speaks.";
+    "op_skipped" 409
+        "An operation on the same task before this one in the same request failed, so this one was not tried."
+        "See to the one that failed, and send this again if it still makes sense.";
+    "hook_unknown" 404
+        "The worker does not have such a call of its agent: it is over, or another worker has it."
+        "Drop it.";
+    "kind_not_found" 404
+        "No worker of your tenant has ever provided this kind of node."
+        "Check the name with `abide kind list`.";
+    "run_ending" 409
+        "The run is being cancelled or has failed, so nothing new begins in it. Nothing was changed."
+        "Stop the task, and say so with `fail` and the class `cancelled`.";
     "code_changed" 409
         "The code of a worker asks for something else than it did before, under the same name or at the same place."
         "Give new things new names, and let runs that began with the old code finish on it with `ctx.version`.";

@@ -323,7 +323,8 @@ impl Run {
             (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
-            node.work = started.offer.clone().map(|offered| Box::new(WorkState::new(offered)));
+            let began = folding.sequence;
+            node.work = started.offer.clone().map(|offered| Box::new(WorkState::new(offered, began)));
             self.state.executions += 1;
         }
         if started.dispatched && node.work.is_some() {

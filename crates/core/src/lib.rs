@@ -124,8 +124,8 @@ pub use template::{JsonTemplate, Piece, Template};
 pub use trace::Trace;
 pub use why::{Reason, Why};
 pub use work::{
-    AskState, Assignment, ChildState, FailureClass, Provided, Work, WorkAsk, WorkChild, WorkFailure, WorkOp,
-    WorkOutcome,
+    AskState, Assignment, Brief, ChildState, FailureClass, Provided, Recalled, Work, WorkAsk, WorkChild,
+    WorkFailure, WorkOp, WorkOutcome,
 };
 pub use yaml::json_from_yaml;
 

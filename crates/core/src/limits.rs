@@ -290,6 +290,9 @@ pub const RESPONDENTS_MAX: usize = 100;
 /// Choices of a question: more than anybody reads.
 pub const CHOICES_MAX: usize = 100;
 
+/// Characters of a code that a worker gives a failure.
+pub const CODE_CHARS_MAX: usize = 64;
+
 /// Characters of a step's key. Keys are kept in memory for as long as the node is under way.
 pub const STEP_KEY_CHARS_MAX: usize = 256;
 

@@ -8,6 +8,7 @@
 //! Every hand-out is an event, and the fence that a worker speaks under follows from the event's place. One that has
 //! lost its task can't change anything, whatever it believes.
 
+mod brief;
 mod fold;
 mod outcome;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use brief::{Brief, Recalled};
 pub use outcome::{AskState, ChildState, WorkOutcome};
 
 use crate::effect::{Offer, TaskId};
@@ -200,6 +202,9 @@ impl FailureClass {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WorkState {
     pub(crate) offered: Offered,
+    /// The event that began the execution.
+    #[serde(default)]
+    pub(crate) began: u64,
     /// The fence of the last hand-out.
     pub(crate) fence: u64,
     /// What was recorded, by its key. Values stay in the journal.
@@ -257,9 +262,10 @@ impl Memo {
 }
 
 impl WorkState {
-    pub(crate) fn new(offered: Offered) -> Self {
+    pub(crate) fn new(offered: Offered, began: u64) -> Self {
         Self {
             offered,
+            began,
             fence: 0,
             memos: BTreeMap::new(),
             waits: Vec::new(),

@@ -11,7 +11,8 @@ use abide_core::{
 };
 use abide_notify::Channels;
 use abide_store::{
-    ChildRow, Erased, Erasure, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey, WorkflowVersion,
+    ChildRow, Erased, Erasure, KindRow, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey,
+    WorkflowVersion,
 };
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -21,17 +22,18 @@ use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::Hot;
-use crate::ladders::Ladders;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::shell::{Basis, Shell};
 use crate::stats::{Counters, Stats};
+use crate::surroundings::AllSurroundings;
 use crate::timers::Timers;
 use crate::trace::{Spans, Trace};
 use crate::webhooks::Webhooks;
+use crate::workers::Workers;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
-    Subscription, callbacks, executor, external, limits, notices, outbox, reply, timers, webhooks,
+    Subscription, callbacks, executor, external, limits, notices, outbox, reply, timers, webhooks, workers,
 };
 
 /// Runs of many tenants on one store.
@@ -63,6 +65,8 @@ pub struct EngineOptions {
     pub retry_policy: Option<HumanRetryPolicy>,
     /// What the agents of each tenant say about theirs.
     pub agent_policies: HashMap<TenantId, BTreeMap<String, HumanRetryPolicy>>,
+    /// The kinds of nodes that workers have ever provided, of every tenant.
+    pub kinds: Vec<KindRow>,
     /// How long an event from elsewhere is kept.
     pub event_retention_ms: Millis,
     /// Who takes the spans of what is done, if anybody does.
@@ -89,6 +93,7 @@ impl EngineOptions {
             channels: Arc::default(),
             retry_policy: None,
             agent_policies: HashMap::new(),
+            kinds: Vec::new(),
             event_retention_ms: limits::EVENT_KEPT_MS,
             spans: None,
             mocks: false,
@@ -149,6 +154,7 @@ impl NewRun {
 impl Engine {
     /// Starts an engine on the current runtime. What a dead process left behind goes on at once.
     pub fn start(options: EngineOptions) -> Self {
+        let workers = Workers::new(options.store.boot(), &options.kinds);
         let shell = Arc::new(Shell {
             store: options.store,
             clock: options.clock,
@@ -161,7 +167,13 @@ impl Engine {
             webhooks: Webhooks::new(options.webhooks),
             external: External::new(options.event_retention_ms),
             callbacks: Callbacks::new(options.minter),
-            ladders: Ladders::new(options.retry_policy, !options.channels.is_empty(), options.agent_policies),
+            surroundings: AllSurroundings::new(
+                options.retry_policy,
+                !options.channels.is_empty(),
+                options.agent_policies,
+                options.kinds,
+            ),
+            workers,
             notices: Notices::new(options.channels),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
@@ -183,6 +195,9 @@ impl Engine {
             tokio::spawn(external::purge(shell.clone())),
             tokio::spawn(callbacks::run(shell.clone())),
             tokio::spawn(notices::run(shell.clone())),
+            tokio::spawn(workers::run_claims(shell.clone())),
+            tokio::spawn(workers::run_leases(shell.clone())),
+            tokio::spawn(workers::run_calls(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }

@@ -32,6 +32,15 @@ pub enum Error {
     /// The tenant has as many events that nobody asked for as it may.
     #[error("as many events are kept as may be kept until somebody asks for them")]
     EventsFull,
+    /// No such worker is there.
+    #[error("there is no worker with session {0}; register it again")]
+    WorkerUnknown(abide_store::SessionId),
+    /// The tenant has as many workers as it may.
+    #[error("as many workers are there as a tenant may have")]
+    WorkersFull,
+    /// The tenant has as many kinds as it may.
+    #[error("as many kinds are known as a tenant may have")]
+    KindsFull,
     /// The journal of a run can't be folded.
     #[error("the journal of {run} is damaged: {corrupt}")]
     Damaged {

@@ -17,6 +17,8 @@
 //! | [`Envelopes`] | `webhooks.rs` | events to webhooks, in order and until they arrive |
 //! | [`Minter`] | `callbacks.rs` | whoever started a run is told what waits for an answer |
 //! | notices | `notices.rs` and `notices/` | people are told what waits for them, and what became of it |
+//! | workers, [`Message`], [`Did`] | `workers.rs` and `workers/` | processes outside that do nodes' work |
+//! | surroundings | `surroundings.rs` | what a run finds around it whenever it decides |
 //! | [`trace`], [`Stats`] | `trace.rs`, `stats.rs` | what is told of the work: spans and counts |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
@@ -36,7 +38,6 @@ mod graphs;
 mod hot;
 mod http;
 mod inbox;
-mod ladders;
 pub mod limits;
 mod notices;
 mod outbox;
@@ -45,11 +46,13 @@ mod reply;
 mod secrets;
 mod shell;
 mod stats;
+mod surroundings;
 mod timers;
 pub mod trace;
 pub mod verify;
 mod watch;
 mod webhooks;
+mod workers;
 
 pub use annotations::Annotated;
 pub use artifacts::{Artifact, Content};
@@ -65,3 +68,7 @@ pub use secrets::{Lookup, NoSecrets, Secrets};
 pub use stats::Stats;
 pub use watch::Subscription;
 pub use webhooks::{Enclosed, Envelope, Envelopes};
+pub use workers::{
+    ChildEnd, Did, History, Holder, Holding, HookMessage, Letter, Message, NewSession, Op, OpFailure, Place,
+    Post, SessionView, TaskMessage,
+};

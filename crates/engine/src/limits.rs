@@ -208,3 +208,59 @@ pub const CALLBACKS_OF_TENANT_MAX: usize = 16;
 
 /// Callbacks looked at at once, so that those of a tenant with many don't hide another's.
 pub const CALLBACKS_PAGE_MAX: usize = 1024;
+
+/// How long a silent worker keeps its tasks. Longer, and work waits for those that died; shorter, and a worker that stops
+/// for a moment loses what it does.
+pub const LEASE_MS: i64 = 30_000;
+
+/// How often a worker should be heard of: three times in a lease, so that one lost request costs nothing.
+pub const HEARTBEAT_MS: i64 = 10_000;
+
+/// How long a poll waits for news at the most, whatever the worker asks for: it has to be heard of again within its lease.
+pub const WORKER_POLL_MS: u64 = 20_000;
+
+/// On a clock that is moved by hand, how long a worker counts as there after it was last heard of: it is between two
+/// requests. More than any worker takes for that.
+pub const CONTACT_GAP_MS: i64 = 5_000;
+
+/// How long a worker has to stop a task that was called off. Its run can't end before.
+pub const CANCEL_GRACE_MS: i64 = 30_000;
+
+/// Workers of one tenant. Each has a mailbox in memory, and every one of them is looked at when there is a list of them.
+pub const SESSIONS_OF_TENANT_MAX: usize = 1_000;
+
+/// Tasks that one worker takes at once. Its mailbox holds a few letters for each.
+pub const CAPACITY_MAX: usize = 1_000;
+
+/// Kinds that one worker provides. All of them are looked at when it has room for a task.
+pub const KINDS_OF_SESSION_MAX: usize = 100;
+
+/// Kinds of one tenant. They are in memory, and copied when one changes.
+pub const KINDS_OF_TENANT_MAX: usize = 1_000;
+
+/// Tasks claimed for one worker in one transaction, so that others get their turn.
+pub const CLAIM_WORK_MAX: usize = 64;
+
+/// Letters that are given at once: each task among them is read and made ready.
+pub const LETTERS_MAX: usize = 256;
+
+/// Operations of a worker in one request.
+pub const OPS_MAX: usize = 256;
+
+/// Things that a worker did before, told at once; the rest is asked for.
+pub const HISTORY_ITEMS_MAX: usize = 256;
+
+/// Bytes of them, about.
+pub const HISTORY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Calls of an agent that one of its workers has at once.
+pub const HOOKS_OF_SESSION_MAX: usize = 16;
+
+/// Calls of an agent that are read at once, beside those that are under way.
+pub const HOOKS_PAGE_MAX: usize = 64;
+
+/// How often a call of an agent is tried before it is given up: for about ten minutes.
+pub const HOOK_TRIES_MAX: u32 = 8;
+
+/// How long the second try at a call waits; each further one waits twice as long.
+pub const HOOK_WAIT_MS: i64 = 5_000;

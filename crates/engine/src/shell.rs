@@ -12,15 +12,16 @@ use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::{Ahead, Cell, Hot};
-use crate::ladders::Ladders;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::reply::Reply;
 use crate::stats::Counters;
+use crate::surroundings::AllSurroundings;
 use crate::timers::Timers;
 use crate::trace::{self, OpenSpan, SpanKind, Spans, Trace};
 use crate::watch::Watchers;
 use crate::webhooks::Webhooks;
+use crate::workers::{Reservation, Workers};
 use crate::{Clock, Error, Failpoints, HttpExecutor, Secrets, Window, limits};
 
 /// Everything the parts of the engine share.
@@ -36,7 +37,8 @@ pub(crate) struct Shell {
     pub(crate) webhooks: Webhooks,
     pub(crate) external: External,
     pub(crate) callbacks: Callbacks,
-    pub(crate) ladders: Ladders,
+    pub(crate) surroundings: AllSurroundings,
+    pub(crate) workers: Workers,
     pub(crate) notices: Notices,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
@@ -74,11 +76,14 @@ struct Pending {
     span: Option<OpenSpan>,
     /// Places at the executor for the tasks that begin with it.
     places: Option<OwnedSemaphorePermit>,
+    /// Who gets the tasks for workers that begin with it.
+    handed: Reservation,
     answer: oneshot::Sender<Result<(), abide_store::Error>>,
     _permit: OwnedSemaphorePermit,
 }
 
-type Answered = oneshot::Receiver<Result<(), abide_store::Error>>;
+/// A commit's answer, when it comes.
+pub(crate) type Answered = oneshot::Receiver<Result<(), abide_store::Error>>;
 
 impl Shell {
     /// Starts a run and returns once its first commit is durable. The answer is what `see` finds in the run
@@ -93,7 +98,7 @@ impl Shell {
     ) -> Result<T, Error> {
         let permit = self.permit().await?;
         let (graph, salt, tenant) = (start.graph.clone(), start.salt, start.key.tenant);
-        let start = Start { defaults: self.ladders.of(tenant), ..start };
+        let start = Start { defaults: self.surroundings.of(tenant), ..start };
         let (run, step) = Run::start(start, self.clock.now())?;
         // What is told is what this commit says: the run may be ahead of the disk again by the time it is told.
         let seen = see(&run);
@@ -140,6 +145,11 @@ impl Shell {
                     return Err(rejection.into());
                 }
                 Attempt::Rejected { .. } => {}
+                Attempt::Unchanged { seen, next } => {
+                    if cell.wait_durable(next).await {
+                        return Ok(seen);
+                    }
+                }
                 Attempt::Submitted(answered, seen) => match answered.await {
                     Ok(Ok(())) => return Ok(seen),
                     Ok(Err(abide_store::Error::Stale)) => {}
@@ -151,7 +161,8 @@ impl Shell {
         Err(Error::Contended)
     }
 
-    fn attempt<T>(
+    /// One try at a command, on the run as it is in memory.
+    pub(crate) fn attempt<T>(
         self: &Arc<Self>,
         cell: &Arc<Cell>,
         command: &Command,
@@ -164,11 +175,15 @@ impl Shell {
             return Attempt::Dead;
         };
         let expected = ahead.run.head().next;
-        let defaults = self.ladders.of(ahead.run.key().tenant);
+        let defaults = self.surroundings.of(ahead.run.key().tenant);
         match ahead.run.decide_under(command.clone(), self.clock.now(), &defaults) {
             Err(rejection) => {
                 let ended = ahead.run.lifecycle().is_terminal();
                 Attempt::Rejected { rejection, next: expected, ended }
+            }
+            // Nothing is to be written, but what it rests on may not be durable yet.
+            Ok(step) if step.records.is_empty() => {
+                Attempt::Unchanged { seen: see(&ahead.run), next: expected }
             }
             Ok(step) => {
                 let commit = self.commit_of(&ahead, step, basis);
@@ -196,6 +211,12 @@ impl Shell {
         }
         ahead.in_flight += 1;
         let places = self.executor.reserve(&commit.effects);
+        let handed = if self.is_draining() {
+            Reservation::default()
+        } else {
+            self.workers.reserve(cell.key, &commit.effects)
+        };
+        commit.sessions = handed.sessions();
         commit.boot = if places.is_some() { self.store.boot() } else { 0 };
         let (answer, answered) = oneshot::channel();
         let ended = ahead.run.lifecycle().is_terminal().then(|| ahead.run.status());
@@ -209,6 +230,7 @@ impl Shell {
             trace,
             span,
             places,
+            handed,
             answer,
             _permit: permit,
         };
@@ -248,6 +270,7 @@ impl Shell {
                 }
                 self.counters.count(pending.begins, pending.ended);
                 self.watchers.tell(cell.key, pending.next, pending.ended.is_some());
+                self.tell_workers(cell.key, &pending.effects, &pending.handed);
                 let (effects, places) = (std::mem::take(&mut pending.effects), pending.places.take());
                 self.carry_out(cell.key, effects, places, pending.trace.as_ref());
             }
@@ -256,6 +279,7 @@ impl Shell {
                 if !matches!(error, Stale | Fenced | Delivered | Receipted | Claimed) {
                     tracing::error!(run = %cell.key.id, %error, "a commit failed; the run is read again");
                 }
+                self.workers.give_back(&pending.handed);
                 cell.kill();
                 self.hot.remove(&cell);
             }
@@ -303,6 +327,12 @@ impl Shell {
                         self.notices.wake_for(key.tenant);
                     }
                 }
+                // Workers have heard of theirs.
+                Effect::Offer(_)
+                | Effect::Withdraw(_)
+                | Effect::CallOff(_)
+                | Effect::Wake(_)
+                | Effect::Hook(_) => {}
                 Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
             }
         }
@@ -368,7 +398,7 @@ impl Shell {
         }
     }
 
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
+    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
         self.permits.clone().acquire_owned().await.map_err(|_| Error::Draining)
     }
 
@@ -384,11 +414,13 @@ impl Shell {
 }
 
 /// What became of one try at a command.
-enum Attempt<T> {
+pub(crate) enum Attempt<T> {
     /// The cell was given up; fetch a new one.
     Dead,
     /// The core said no, on a state that is durable once the journal is at this sequence.
     Rejected { rejection: Rejection, next: u64, ended: bool },
+    /// There is nothing to write. It rests on a state that is durable once the journal is at this sequence.
+    Unchanged { seen: T, next: u64 },
     /// It is on its way to the disk.
     Submitted(Answered, T),
 }

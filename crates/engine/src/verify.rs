@@ -288,8 +288,9 @@ impl Verifier<'_> {
                 .collect(),
             claim,
             interrupts: folded.interrupts.values().cloned().collect(),
+            work: sorted_work(run.offers().map(|offer| (offer.task, offer.fence)).collect()),
         };
-        let found = Beside { tasks: sorted(found.tasks), ..found };
+        let found = Beside { tasks: sorted(found.tasks), work: sorted_work(found.work), ..found };
         if found != expected {
             self.find(
                 Some(key),
@@ -310,6 +311,7 @@ impl Verifier<'_> {
         self.seen.children += found.children.len() as u64;
         self.seen.claims += u64::from(found.claim.is_some());
         self.seen.interrupts += found.interrupts.len() as u64;
+        self.seen.work += found.work.len() as u64;
     }
 
     /// What is asked of children goes to those that the journal asked for, and a cascade comes from an end.
@@ -445,6 +447,11 @@ fn described(summary: &Summary, at: Millis) -> String {
     let hash = abide_core::hex(&summary.definition[..6]);
     let (status, workflow, started) = (summary.status.name(), &summary.workflow_id, summary.started_at);
     format!("{status}, workflow {workflow} ({hash}…), started {started}, last event {at}")
+}
+
+fn sorted_work(mut work: Vec<(TaskId, u64)>) -> Vec<(TaskId, u64)> {
+    work.sort_by(|(a, _), (b, _)| (&a.node, a.execution).cmp(&(&b.node, b.execution)));
+    work
 }
 
 fn sorted(mut tasks: Vec<TaskId>) -> Vec<TaskId> {

@@ -88,17 +88,38 @@ pub(crate) async fn set(
 ) -> Result<Json<AgentView>> {
     check_name(&name)?;
     let policy = set.default_human_retry_policy.as_ref().map(read).transpose()?;
+    put(app, principal.tenant, name, policy).await.map(|agent| Json(view(agent)))
+}
+
+/// Sets an agent's record, unless it says the same already.
+pub(crate) async fn put(
+    app: Arc<App>,
+    tenant: TenantId,
+    name: String,
+    policy: Option<HumanRetryPolicy>,
+) -> Result<AgentRow> {
     let updated_at = app.engine().clock().now();
-    let agent = AgentRow { tenant: principal.tenant, name, policy: json!(policy).to_string(), updated_at };
-    let shown = view(agent.clone());
-    change(app, |app| async move {
+    let agent = AgentRow { tenant, name, policy: json!(policy).to_string(), updated_at };
+    change(app, move |app| async move {
+        let agents = app.engine().store().agents();
+        let known = agents.get(tenant, agent.name.clone()).await?;
+        if let Some(known) = known.filter(|known| known.policy == agent.policy) {
+            return Ok(known);
+        }
         check_room(&app, &agent).await?;
-        let (tenant, name) = (agent.tenant, agent.name.clone());
-        app.engine().store().agents().put(agent).await?;
-        app.engine().set_agent_policy(tenant, name, policy);
-        Ok(Json(shown))
+        agents.put(agent.clone()).await?;
+        app.engine().set_agent_policy(tenant, agent.name.clone(), policy);
+        Ok(agent)
     })
     .await
+}
+
+/// The policy that a worker brings for its agent.
+pub(crate) fn read_policy(given: &RawJson) -> Result<HumanRetryPolicy> {
+    HumanRetryPolicy::read(given).map_err(|problems| {
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        ApiError::invalid("humanRetryPolicy", told.join("; ")).with("problems", json!(shown(&problems)))
+    })
 }
 
 /// Forgets an agent's record.
@@ -143,7 +164,7 @@ async fn check_room(app: &App, agent: &AgentRow) -> Result<()> {
 }
 
 /// A name as a node's settings may have it, as long as a path can.
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let fits = (1..=AGENT_NAME_CHARS_MAX).contains(&name.chars().count());
     if fits && !name.chars().any(char::is_control) && !matches!(name, "." | "..") {
         return Ok(());

@@ -1,6 +1,6 @@
 //! The error envelope: exactly `{error, message, details?}`, whatever went wrong.
 
-use abide_core::{ErrorCode, Problem, Rejection, SchemaError};
+use abide_core::{ErrorCode, Failure, Problem, Rejection, SchemaError};
 use abide_engine::Error as EngineError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -105,6 +105,15 @@ impl ApiError {
         self.status.unwrap_or(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
     }
 
+    /// What a run would fail with, said to whoever asked for it.
+    fn of_failure(failure: Failure) -> Self {
+        let Some(entry) = ErrorCode::find(&failure.code) else { return Self::internal(&failure.message) };
+        let details: Map<String, Value> =
+            failure.details.as_ref().and_then(|details| details.parse().ok()).unwrap_or_default();
+        let told = Self { details, ..Self::new(entry.code, failure.message) };
+        if entry.status == 0 { told.under(StatusCode::UNPROCESSABLE_ENTITY) } else { told }
+    }
+
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
@@ -189,6 +198,24 @@ impl From<EngineError> for ApiError {
                 );
                 Self::new("events_full", message)
             }
+            EngineError::WorkerUnknown(session) => {
+                let message = format!(
+                    "no worker with session {session} is known here; register it again, with what it has in 'holding'"
+                );
+                Self::new("worker_unknown", message)
+            }
+            EngineError::WorkersFull => {
+                let most = abide_engine::limits::SESSIONS_OF_TENANT_MAX;
+                let message =
+                    format!("your tenant has {most} workers, which is as many as one may have; stop some");
+                Self::new("too_many", message)
+            }
+            EngineError::KindsFull => {
+                let most = abide_engine::limits::KINDS_OF_TENANT_MAX;
+                let message =
+                    format!("your tenant has {most} kinds, which is as many as one may have; forget some");
+                Self::new("too_many", message)
+            }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")
             }
@@ -221,6 +248,11 @@ impl From<Rejection> for ApiError {
                     "the interrupt is closed: somebody was faster, or it was given up; nothing was changed";
                 Self::new("interrupt_already_resolved", message)
             }
+            Rejection::StaleFence => Self::new("stale_fence", message),
+            Rejection::Cancelling => {
+                Self::new("run_ending", "the run is ending, so nothing new begins in it; stop the task")
+            }
+            Rejection::Work(failure) => Self::of_failure(failure),
             Rejection::InterruptCancelled => Self::new("interrupt_cancelled", message),
             Rejection::InterruptGone => Self::new("interrupt_gone", message),
             Rejection::SeveralOpen(ids) => {

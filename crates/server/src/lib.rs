@@ -26,6 +26,7 @@
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
+//! | workers: what they are told, and what they do | `workers_api.rs` and `workers_api/` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod admission;
@@ -79,6 +80,7 @@ pub mod token;
 mod trace;
 mod verbs;
 mod webhooks;
+mod workers_api;
 
 pub use admission::Capacity;
 pub use agents_api::agent_policies;
@@ -98,3 +100,4 @@ pub use sealing::RunSealer;
 pub use secrets::SecretStore;
 pub use time::rfc3339;
 pub use webhooks::Signer;
+pub use workers_api::views::worker_kinds;

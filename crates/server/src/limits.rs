@@ -11,6 +11,21 @@ pub const BODY_SECONDS_MAX: u64 = 60;
 /// How long a body may pause between two pieces: what has arrived of it takes room that others could have.
 pub const BODY_PAUSE_MAX: Duration = Duration::from_secs(10);
 
+/// Bytes of what a worker sends at once: many operations, each of which may hold as much as one event.
+pub const WORKER_OPS_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Bytes of what a worker is told at once, about. What does not fit is told next.
+pub const WORKER_MESSAGES_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How long a worker may say that it waits. It hears earlier that there is nothing.
+pub const WORKER_WAIT_MS_MAX: u64 = 30_000;
+
+/// Labels of a worker: as many as a person reads.
+pub const WORKER_LABELS_MAX: usize = 32;
+
+/// Characters of a label, of a worker's versions and of a kind.
+pub const WORKER_LABEL_CHARS_MAX: usize = 256;
+
 /// Bytes of a body that is too large and is read all the same, to be thrown away. A client that is still sending would
 /// not see the answer; one that has more to send is cut off.
 pub const DISCARD_BYTES_MAX: u64 = 4 * DEFINITION_BYTES_MAX as u64;

@@ -2,6 +2,7 @@
 
 mod ladders;
 mod notices;
+mod workers;
 
 use crate::app::App;
 use crate::operation::Operation;
@@ -43,6 +44,7 @@ fn everywhere() -> Vec<Operation> {
         ladders::agents(),
         ladders::of_interrupts(),
         notices::notices(),
+        workers::workers_and_kinds(),
     ];
     families.into_iter().flatten().collect()
 }

@@ -35,11 +35,13 @@ pub enum Scope {
     PeopleManage,
     /// Read the server's metrics.
     MetricsRead,
+    /// Do nodes' work.
+    WorkPerform,
 }
 
 impl Scope {
     /// Every scope, and its name on the wire.
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 16] = [
         (Self::ManifestRead, "manifest:read"),
         (Self::WorkflowsWrite, "workflows:write"),
         (Self::RunsCreate, "runs:create"),
@@ -55,6 +57,7 @@ impl Scope {
         (Self::PeopleRead, "people:read"),
         (Self::PeopleManage, "people:manage"),
         (Self::MetricsRead, "metrics:read"),
+        (Self::WorkPerform, "work:perform"),
     ];
 
     /// Its name on the wire.

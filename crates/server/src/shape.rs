@@ -8,7 +8,7 @@ use abide_core::{InterruptKind, NodePhase, Status, limits};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, INTERRUPT_TOKEN_CHARS_MAX};
+use crate::limits::{IDEMPOTENCY_KEY_CHARS_MAX, INTERRUPT_TOKEN_CHARS_MAX, WORKER_LABEL_CHARS_MAX};
 
 /// What an id in a path may look like to OpenWOP.
 const PATH_ID_CHARS_MAX: usize = 128;
@@ -118,6 +118,13 @@ pub(crate) fn path_parameter(name: &str) -> Value {
         }),
         "workflowId" => json!({ "type": "string", "minLength": 1, "maxLength": PATH_ID_CHARS_MAX }),
         "agentName" => json!({ "type": "string", "minLength": 1, "maxLength": limits::AGENT_NAME_CHARS_MAX }),
+        "session" => json!({ "type": "string", "format": "uuid" }),
+        // A run, an execution and a node, in hexadecimal.
+        "task" => json!({
+            "type": "string", "minLength": 42, "maxLength": 2 * (20 + 4 * limits::NODE_ID_CHARS_MAX),
+            "pattern": "^[0-9a-f]+$",
+        }),
+        "kind" => json!({ "type": "string", "minLength": 1, "maxLength": WORKER_LABEL_CHARS_MAX }),
         "token" => json!({
             "type": "string", "minLength": 1, "maxLength": INTERRUPT_TOKEN_CHARS_MAX,
             "pattern": "^[A-Za-z0-9_.-]+$",

@@ -32,12 +32,12 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::error::Result;
 use array::Array;
-use feed::{Pulled, Seat};
-use outlet::{Outlet, Source};
+use feed::Seat;
 use request::Form;
 
-pub(crate) use feed::Feeds;
+pub(crate) use feed::{Feeds, Pulled};
 pub(crate) use frame::Frame;
+pub(crate) use outlet::{Outlet, Source};
 pub(crate) use view::{Renderer, View};
 
 /// What is asked for.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use abide_core::{Effect, Hash, Head, Key, Record, Run, RunId, Salt, Step, Summary};
 
-use crate::{Error, Receipt};
+use crate::{Error, Receipt, SessionId};
 
 /// What a decision brought about. It becomes durable as a whole or not at all.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct Commit {
     pub effects: Vec<Effect>,
     /// Which start of the server holds the lease on the tasks that begin here; 0 leaves them to be claimed.
     pub boot: u64,
+    /// For each task that is offered to workers here, in order, who gets it right away. Those beyond the end wait.
+    pub sessions: Vec<Option<SessionId>>,
     /// The fencing token of the lease under which a task was finished.
     pub fence: Option<u64>,
     /// The message that led to this, to be forgotten with it.
@@ -57,6 +59,7 @@ impl Commit {
             hides: run.hides_something(),
             effects: step.effects,
             boot: 0,
+            sessions: Vec::new(),
             fence: None,
             consumed: None,
             blobs: Vec::new(),

@@ -16,6 +16,7 @@ mod sql;
 mod sqlite;
 mod store;
 mod webhooks;
+mod work;
 
 pub use access::{ApiKey, Person};
 pub use commit::{Commit, Done, Lane, MessageRef};
@@ -41,3 +42,4 @@ pub use webhooks::{
     Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX, Outcome,
     Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,
 };
+pub use work::{HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow};

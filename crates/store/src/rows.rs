@@ -136,6 +136,8 @@ pub struct Beside {
     pub claim: Option<Claim>,
     /// Its open interrupts, oldest first.
     pub interrupts: Vec<OpenInterrupt>,
+    /// Its tasks for workers by node and execution: each with its fence.
+    pub work: Vec<(TaskId, u64)>,
 }
 
 /// A workflow and a scope of it that one run has to itself.
@@ -175,6 +177,8 @@ pub struct Totals {
     pub claims: u64,
     /// Open interrupts.
     pub interrupts: u64,
+    /// Tasks for workers.
+    pub work: u64,
     /// Tenants and kinds of which there are not as many as is said.
     pub miscounted: u64,
 }

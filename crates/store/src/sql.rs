@@ -3,6 +3,8 @@
 //! Parameters are written `$1`, `$2` … in the order of their first appearance, which SQLite and PostgreSQL
 //! read alike.
 
+mod work;
+
 use std::borrow::Cow;
 
 use abide_core::{
@@ -149,8 +151,12 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
     for record in &commit.records {
         append(commit, record, sealing, &mut plan)?;
     }
+    let mut sessions = commit.sessions.iter();
     for effect in &commit.effects {
-        carry_out(commit, effect, sealing, &mut plan)?;
+        match work::statement(commit, effect, &mut sessions) {
+            Some(statement) => plan.push(statement),
+            None => carry_out(commit, effect, sealing, &mut plan)?,
+        }
     }
     if let Some(message) = &commit.consumed {
         let values = vec![
@@ -327,6 +333,10 @@ fn carry_out<'a>(
             close_interrupt(commit, closed, plan);
             return Ok(());
         }
+        // What workers do has statements of its own, and of a wake nobody has to know but whoever has the task now.
+        Effect::Offer(_) | Effect::Withdraw(_) | Effect::CallOff(_) | Effect::Hook(_) | Effect::Wake(_) => {
+            return Ok(());
+        }
         Effect::Notify(notify) => {
             let values =
                 vec![tenant, id, blob(notify.id.as_bytes()), int(notify.attempt), Value::Int(notify.at)];
@@ -387,6 +397,7 @@ fn close_interrupt<'a>(commit: &'a Commit, closed: &'a ClosedInterrupt, plan: &m
         push(FOLLOW_UP, values);
         push(WITHDRAW, named);
     }
+    plan.push(work::unhook(commit, &closed.id));
 }
 
 fn notify<'a>(
@@ -516,6 +527,11 @@ mod tests {
             UNTELL,
             FOLLOW_UP,
             WITHDRAW,
+            work::OFFER,
+            work::WITHDRAW,
+            work::CALL_OFF,
+            work::HOOK,
+            work::UNHOOK,
         ];
         for sql in statements {
             let numbers: Vec<u32> = sql

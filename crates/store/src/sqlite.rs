@@ -20,6 +20,7 @@ mod reader;
 mod receipts;
 mod secrets;
 mod webhooks;
+mod work;
 mod workflows;
 mod writer;
 
@@ -38,6 +39,7 @@ use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
+use crate::work::Work;
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
     Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, Sealing,
@@ -410,6 +412,10 @@ impl Store for Sqlite {
     }
 
     fn agents(&self) -> &dyn Agents {
+        self
+    }
+
+    fn work(&self) -> &dyn Work {
         self
     }
 

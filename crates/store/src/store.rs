@@ -10,6 +10,7 @@ use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::webhooks::Webhooks;
+use crate::work::Work;
 use crate::{
     Annotated, Annotations, ApiKey, Beside, ChildRow, Commit, Done, Erased, Erasure, Error, Expected, Lane,
     Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note, Person, Receipt, SecretRow,
@@ -196,6 +197,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What agents ask for by default.
     fn agents(&self) -> &dyn Agents;
+
+    /// Tasks for workers, the kinds that they provide, and the calls of their agents.
+    fn work(&self) -> &dyn Work;
 
     /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
     fn put_person(&self, person: Person) -> Answer<'_, ()>;

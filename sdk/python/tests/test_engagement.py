@@ -37,5 +37,5 @@ def test_a_decision_is_read_back_from_what_it_is_recorded_as() -> None:
 
 
 def test_signals_lie_between_nothing_and_one() -> None:
-    with pytest.raises(ValueError, match="risk is 1.2"):
+    with pytest.raises(ValueError, match=r"risk is 1\.2"):
         EngagementSignals(risk=1.2)

@@ -31,6 +31,10 @@ const FIELDS: &[(&str, &str, &str, Extent)] = &[
     ("clarification.resolved", "sensitive", "answers", Extent::Values),
     ("interrupt.resolved", "sensitive", "resumeValue", Extent::Whole),
     ("interrupt.resolved", "sensitive", "reason", Extent::Whole),
+    ("step.recorded", "sensitive", "value", Extent::Whole),
+    ("step.recorded", "sensitive", "error", Extent::Whole),
+    ("node.noted", "sensitive", "lines", Extent::Whole),
+    ("node.noted", "sensitive", "progress", Extent::Whole),
 ];
 
 /// How much of a field is the user's.

@@ -3,8 +3,8 @@
 use abide_core::{Key, Status, TaskId};
 use rusqlite::{Connection, Row};
 
-use super::inbox;
 use super::reader::{LISTED, key, listed, message, run_id};
+use super::{inbox, work};
 use crate::sealing::SEALED;
 use crate::sql::ENDED;
 use crate::{Beside, Expected, Listed, MessageRef, Sealing, Totals};
@@ -71,7 +71,8 @@ pub(super) fn beside(
         _ => None,
     };
     let interrupts = inbox::of_run(connection, key)?;
-    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts })
+    let work = work::of_run(connection, key)?;
+    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts, work })
 }
 
 /// The columns node and execution, from `at` on.
@@ -115,6 +116,7 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
         children: count("children")?,
         claims: claims(connection)?,
         interrupts: count("interrupts")?,
+        work: count("work")?,
         miscounted: miscounted(connection)?,
     })
 }

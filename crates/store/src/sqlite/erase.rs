@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::external::forget_callbacks;
 use super::reader::{self, checked, journal};
-use super::{annotations, notices};
+use super::{annotations, notices, work};
 use crate::sql::ENDED;
 use crate::{Erased, Erasure, Note, Sealing};
 
@@ -68,6 +68,7 @@ fn begin(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt)
     annotations::erase(transaction, key)?;
     forget_callbacks(transaction, key)?;
     notices::forget(transaction, key)?;
+    work::forget_hooks(transaction, key)?;
     note(transaction, key, erasure, salt)
 }
 

@@ -21,6 +21,8 @@ struct Derived {
     heard: BTreeMap<(RunId, RunId), u64>,
     claims: BTreeSet<(Key, Claim)>,
     interrupts: BTreeMap<(Key, InterruptId), OpenInterrupt>,
+    /// With the fence.
+    work: BTreeMap<(Key, Arc<str>, u32), u64>,
 }
 
 impl Derived {
@@ -54,8 +56,14 @@ impl Derived {
                 (self.interrupts.insert((key, listed.id), listed).is_none(), None)
             }
             Effect::CloseInterrupt(closed) => (self.interrupts.remove(&(key, closed.id)).is_some(), None),
+            Effect::Offer(offer) => {
+                self.work.insert(task(offer.task), offer.fence);
+                (true, None)
+            }
+            Effect::Withdraw(id) => (self.work.remove(&task(id)).is_some(), None),
+            Effect::CallOff(id) => (self.work.contains_key(&task(id)), None),
             // What becomes of it depends on who is told.
-            Effect::Notify(_) => (true, None),
+            Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) => (true, None),
         };
         assert!(new, "an effect repeats itself");
         if let Some((to, message)) = message {
@@ -139,6 +147,8 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
         found.interrupts.extend(beside.interrupts.into_iter().map(|open| ((key, open.id), open)));
         let tasks = beside.tasks.into_iter();
         found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
+        let work = beside.work.into_iter();
+        found.work.extend(work.map(|(task, fence)| ((key, task.node, task.execution), fence)));
         let heard = beside.heard.into_iter();
         found.heard.extend(heard.map(|(sender, sequence)| ((*id, sender), sequence)));
         let children = beside.children.into_iter();
@@ -153,6 +163,7 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
     assert_eq!(found.children.len() as u64, totals.children, "a child without a parent");
     assert_eq!(found.claims.len() as u64, totals.claims, "a claim without a run that needs it");
     assert_eq!(found.interrupts.len() as u64, totals.interrupts, "an interrupt without a run");
+    assert_eq!(found.work.len() as u64, totals.work, "a worker's task without a run");
     assert_eq!(totals.miscounted, 0, "interrupts are counted wrong");
     found
 }

@@ -9,7 +9,7 @@ use crate::engine::{dump, rows};
 /// What the first release left behind.
 const FIRST: &str = include_str!("../../../cli/tests/golden/0.1.sql");
 
-const NEW_TABLES: [&str; 19] = [
+const NEW_TABLES: [&str; 22] = [
     "agents",
     "callbacks",
     "children",
@@ -17,8 +17,10 @@ const NEW_TABLES: [&str; 19] = [
     "dead_letters",
     "deliveries",
     "external_events",
+    "hooks",
     "interrupt_counts",
     "interrupts",
+    "kinds",
     "notes",
     "notice_counts",
     "notice_deliveries",
@@ -28,6 +30,7 @@ const NEW_TABLES: [&str; 19] = [
     "secrets",
     "webhook_types",
     "webhooks",
+    "work",
     "workflows",
 ];
 
@@ -50,7 +53,7 @@ async fn a_server_brings_the_first_schema_up_to_date_and_keeps_its_rows() {
     }
     assert_eq!(after, before);
     let db = Connection::open(dir.db()).unwrap();
-    assert_eq!(rows(&db, "PRAGMA user_version"), ["7"]);
+    assert_eq!(rows(&db, "PRAGMA user_version"), ["8"]);
     drop(db);
     let reader =
         Sqlite::open_for_reading(dir.place(), crate::engine::sealing()).expect("now it can be read, too");
@@ -62,7 +65,7 @@ fn a_reader_leaves_the_first_schema_alone_and_says_who_brings_it_up_to_date() {
     let dir = DataDir::foreign(FIRST);
     let before = dir.content();
     let message = Sqlite::open_for_reading(dir.place(), crate::engine::sealing()).err().unwrap().to_string();
-    for part in ["schema has version 1", "this abide reads 7", "Start this version's server"] {
+    for part in ["schema has version 1", "this abide reads 8", "Start this version's server"] {
         assert!(message.contains(part), "{message}");
     }
     assert!(dir.content() == before);

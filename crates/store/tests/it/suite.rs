@@ -16,4 +16,5 @@ mod reads;
 mod receipts;
 mod secrets;
 mod webhooks;
+mod work;
 mod workflows;

@@ -328,7 +328,7 @@ class Worker:
         except Exception as error:
             error.add_note(f"in {where}, hook on_{hook.hook}")
             log.error("%s: hook on_%s failed: %s", where, hook.hook, error, exc_info=error)
-            done["error"] = {"code": code_of(error), "message": str(error) or type(error).__name__}
+            done["error"] = f"{code_of(error)}: {error}"
         try:
             await self._sender.send(done)
         except ApiError as error:

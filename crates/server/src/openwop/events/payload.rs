@@ -499,7 +499,7 @@ fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {
         NodeEvent::Skipped(NodeSkipped { reason }) => {
             Payload::NodeWasSkipped(NodeWasSkipped { node_id, reason })
         }
-        NodeEvent::Retried(NodeRetried { attempt, error, until }) => {
+        NodeEvent::Retried(NodeRetried { attempt, error, until, .. }) => {
             let (error, until) = (error.into(), time::rfc3339(until));
             Payload::NodeIsRetried(NodeIsRetried { node_id, attempt, error, until })
         }

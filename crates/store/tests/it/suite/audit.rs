@@ -81,6 +81,7 @@ async fn what_lies_beside_a_journal_is_its_own() {
             children: 0,
             claims: 0,
             interrupts: 0,
+            work: 0,
             miscounted: 0,
         };
         assert_eq!(store.totals().await.unwrap(), totals);
