@@ -88,7 +88,7 @@ pub(crate) enum BenchVerb {
         steps: usize,
         /// An interpreter that has the package `abide`: the same with workers in Python
         #[arg(long, value_name = "PATH")]
-        python: Option<std::path::PathBuf>,
+        python: Option<PathBuf>,
         /// Workers in Python
         #[arg(long, default_value_t = 2)]
         processes: usize,
