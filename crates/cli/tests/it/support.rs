@@ -312,6 +312,11 @@ impl Server {
 
     /// Kills the process as `kill -9` does, and waits until it is gone.
     pub(crate) fn kill(mut self) {
+        self.die();
+    }
+
+    /// The same, for one that another takes the place of.
+    pub(crate) fn die(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

@@ -187,22 +187,23 @@ impl<'a> World<'a> {
         }
         if victim != Victim::Worker {
             self.wire.cut();
-            self.server.kill();
+            self.server.die();
         }
         // A worker that lives goes on while there is no server.
         for play in &self.plays {
             std::fs::write(self.site.path("outside/go").join(&play.label), "").unwrap();
         }
-        let server = if victim == Victim::Worker { self.server } else { self.site.start(&["--test-clock"]) };
-        self.wire.lead_to(&server.url);
-        let folder = self.site.path("outside");
-        let changed = self.scenario.changed.is_some();
-        let start = Start { scenario: &self.scenario.path, folder: &folder, capacity: 1, changed };
-        let worker = match victim {
-            Victim::Server => self.worker,
-            Victim::Worker | Victim::Both => Worker::start(self.runner, &self.wire, &server.key, &start),
-        };
-        let world = Self { server, worker, ..self };
+        if victim != Victim::Worker {
+            self.server = self.site.start(&["--test-clock"]);
+            self.wire.lead_to(&self.server.url);
+        }
+        if victim != Victim::Server {
+            let folder = self.site.path("outside");
+            let changed = self.scenario.changed.is_some();
+            let start = Start { scenario: &self.scenario.path, folder: &folder, capacity: 1, changed };
+            self.worker = Worker::start(self.runner, &self.wire, &self.server.key, &start);
+        }
+        let world = self;
         // One that lives must not be given up by the clock before it could say so.
         let back = async || world.workers().await.iter().any(|worker| worker["listening"] == true);
         world.until("the worker is back", back).await;
@@ -244,7 +245,7 @@ impl<'a> World<'a> {
     }
 
     /// Stops everything, and gives where the data are.
-    pub(super) fn end(self) -> (Site, PathBuf) {
+    pub(super) fn end(mut self) -> (Site, PathBuf) {
         self.worker.kill();
         self.server.stop();
         let data = self.site.data();

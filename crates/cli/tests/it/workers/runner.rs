@@ -66,7 +66,7 @@ impl Worker {
     }
 
     /// Kills it as `kill -9` does, and waits until it is gone.
-    pub(super) fn kill(mut self) {
+    pub(super) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
