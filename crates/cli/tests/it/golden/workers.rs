@@ -82,8 +82,8 @@ pub(super) async fn freeze(server: &Server) {
     let mut hand = Hand::register(server, &ALL[..5]).await;
     // So that the kind is known and nobody provides it.
     let absent = Hand::register(server, &[WAITS]).await;
-    let leave = server.request(reqwest::Method::DELETE, &format!("/v1/workers/{}", absent.session));
-    let (status, _) = crate::support::answer(leave).await.unwrap();
+    let gone = server.request(reqwest::Method::DELETE, &format!("/v1/workers/{}", absent.session));
+    let (status, _) = crate::support::answer(gone).await.unwrap();
     assert!(status.is_success());
     for kind in ALL {
         server.start_run(&id(kind), json!({})).await;
