@@ -320,7 +320,7 @@ fn note(
     Ok(())
 }
 
-fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, decision: JsonMap) -> Result<(), Rejection> {
+fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, mut decision: JsonMap) -> Result<(), Rejection> {
     check_size("payload", decision.values().map(|value| value.text().len()).sum())?;
     let text = |key: &str| decision.get(key).and_then(|value| value.parse::<String>().ok());
     let modes = ["autonomous", "request_input", "require_input", "defer"];
@@ -329,6 +329,10 @@ fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, decision: JsonMap) -> Res
     }
     if decision.get("should_ask").is_none_or(|ask| ask.parse::<bool>().is_err()) {
         return Err(Rejection::invalid("payload.should_ask", "'should_ask' is true or false"));
+    }
+    if run.node(ix).sensitive || run.graph.at(ix).hides_answers() {
+        // Why it was decided may repeat what went in.
+        decision.retain(|name, _| ["mode", "should_ask"].contains(&name.as_str()));
     }
     run.emit_node(turn, ix, NodeEvent::EngagementDecided(EngagementDecided { decision }), None);
     Ok(())
