@@ -7,6 +7,7 @@ mod play;
 mod runner;
 mod scenario;
 mod scenarios;
+mod timers;
 mod wire;
 
 pub(crate) use home::sdk_home;

@@ -102,10 +102,9 @@ async fn leave(hand: &Hand<'_>, task: &Value) {
     hand.does(task, json!({ "op": "step", "key": "first", "value": { "n": 1 } })).await;
     match task["kind"].as_str().unwrap() {
         ASKS => {
-            let questions = json!([{ "id": "answer", "question": "Frozen?" }]);
+            let questions = json!([{ "id": "colour", "question": "Which?" }]);
             let payload = json!({ "kind": "clarification", "data": { "questions": questions } });
-            let asked =
-                hand.does(task, json!({ "op": "ask", "call": 1, "payload": payload, "single": true })).await;
+            let asked = hand.does(task, json!({ "op": "ask", "call": 1, "payload": payload })).await;
             hand.does(task, json!({ "op": "park", "waits": [{ "interrupt": asked["interruptId"] }] })).await;
         }
         SLEEPS => {
