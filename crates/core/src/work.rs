@@ -335,6 +335,11 @@ impl Run {
         self.state.ending.is_some() || self.state.lifecycle.is_terminal()
     }
 
+    /// Whether a step of a node is under way that must not be done twice.
+    pub(crate) fn has_begun(&self, ix: crate::NodeIx) -> bool {
+        self.node(ix).work.as_deref().is_some_and(WorkState::has_begun)
+    }
+
     pub(crate) fn offer(&self, ix: crate::NodeIx, at: Millis) -> Offer {
         let (node, state) = (self.graph.at(ix), self.node(ix));
         let work = state.work.as_deref();

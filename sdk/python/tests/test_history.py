@@ -57,3 +57,15 @@ def test_versions_hold_for_the_whole_function() -> None:
     history = History("work:1", [{"kind": "version", "key": "vat", "version": 1}])
     history.check_end("run r, node n")
     assert history.claim("version", "vat") == {"kind": "version", "key": "vat", "version": 1}
+
+
+def test_a_version_is_old_if_the_function_was_further_by_any_branch_or_key() -> None:
+    for item in (
+        {"kind": "step", "key": "a", "value": 1},
+        {"kind": "step", "key": "a@1", "value": 1},
+        {"kind": "ask", "key": "chosen", "call": 1},
+    ):
+        history, root = History("work:1", [item]), Branch()
+        assert history.was_past(root)
+        history.claim(str(item["kind"]), str(item["key"]))
+        assert not history.was_past(root)

@@ -149,8 +149,15 @@ impl Run {
         }
     }
 
-    /// The end of a child that a worker asked for.
-    pub(crate) fn fold_child_end(&mut self, node: &str, child: RunId, folding: &mut Folding<'_>) {
+    /// The end of a child that a worker asked for. If what it gives back is never shown, neither is what the worker makes
+    /// of it.
+    pub(crate) fn fold_child_end(
+        &mut self,
+        node: &str,
+        child: RunId,
+        sensitive: bool,
+        folding: &mut Folding<'_>,
+    ) {
         let Some(ix) = self.graph.node(node) else { return };
         let Some(work) = self.work_mut(ix) else { return };
         let asked = work.memos.values_mut().find_map(|memo| match memo {
@@ -159,6 +166,7 @@ impl Run {
         });
         if let Some(ended) = asked {
             ended.get_or_insert(folding.sequence);
+            self.state.nodes[ix as usize].sensitive |= sensitive;
             self.rouse(ix, folding);
         }
     }

@@ -97,7 +97,8 @@ fn an_agent_that_wants_to_be_called_is_called_at_each_attempt_and_at_the_end() {
 
 #[test]
 fn a_question_that_nobody_answers_is_told_as_such() {
-    let story = begun().does("job", with_ladder(&json!({ "timeout_seconds": 60, "fallback_policy": "fail" })));
+    let story =
+        begun().does("job", with_ladder(&json!({ "timeout_seconds": 60, "fallback_policy": "fail" })));
     let (id, waits) = (only(&story), story.waits());
     let story = story.does("job", park(waits)).at(60_000).fire_timer(&TimerId::Attempt(id).to_string());
     let story = story.node_is("job", NodePhase::Running);
@@ -191,4 +192,35 @@ fn a_worker_may_say_who_answers() {
     let asked = WorkAsk { respondents: Some(vec!["group:finance".to_owned()]), ..question(1) };
     let story = begun().does("job", WorkOp::Ask(Box::new(asked)));
     assert!(story.payload("interrupt.requested").contains(r#""respondents":["group:finance"]"#));
+}
+
+fn named(key: &str) -> WorkOp {
+    WorkOp::Ask(Box::new(WorkAsk { key: Some(key.to_owned()), ..question(1) }))
+}
+
+#[test]
+fn a_question_that_another_worker_asks_too_outlives_the_node_that_asked_first() {
+    let two = Story::of(&workflow([work("one"), work("two")])).under(known()).start();
+    let story = two.does("one", named("budget")).does("two", named("budget")).expect([]);
+    let id = only(&story);
+    let story = story.does("one", complete(&json!({})));
+    let answered = story.clone().answer_to(id, &well(), "bob");
+    let AskState::Answered { .. } = answered.answer_told("two", &named("budget")) else {
+        panic!("it was answered")
+    };
+    // When nobody is left that could wait for it, it is closed.
+    let story = story.does("two", complete(&json!({}))).stands(Status::Completed);
+    assert_eq!(story.run().interrupts().count(), 0);
+}
+
+#[test]
+fn a_question_that_was_closed_with_its_node_can_be_asked_anew() {
+    let flow = workflow([work("one"), work("two")]).flow("one > two");
+    let story = Story::of(&flow).under(known()).start().does("one", named("budget"));
+    let story = story.does("one", complete(&json!({}))).does("two", named("budget"));
+    let AskState::Open { id, .. } = story.answer_told("two", &named("budget")) else {
+        panic!("nobody was asked on behalf of this node")
+    };
+    let story = story.answer_to(id, &well(), "bob").does("two", complete(&json!({})));
+    story.stands(Status::Completed);
 }

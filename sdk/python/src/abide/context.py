@@ -224,7 +224,7 @@ class Context(Facts):
         # A change and a step may have one name.
         key = f"version:{change}"
         recorded = self._execution.history.claim("version", key)
-        return self._version(key, version, recorded, self.is_replaying)
+        return self._version(key, version, recorded, self._execution.history.was_past(self._branch()))
 
     async def _sleep(self, branch: Branch, key: str, ms: int, again: bool) -> None:
         if not again:

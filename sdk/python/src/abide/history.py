@@ -59,6 +59,8 @@ class History:
         self._owner = owner
         self._items: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._unclaimed: dict[str, dict[tuple[str, str], None]] = {}
+        # Questions under keys that the function chose: which branch asked them is not known.
+        self._keyed: set[tuple[str, str]] = set()
         # Functions that are not async call from threads.
         self._lock = threading.Lock()
         self.extend(items)
@@ -78,6 +80,8 @@ class History:
         branch = branch_of(kind, key, self._owner)
         if branch is not None:
             self._unclaimed.setdefault(branch, {})[identity] = None
+        elif kind == "ask":
+            self._keyed.add(identity)
 
     def key(self, branch: Branch, name: str) -> str:
         """The key of the next use of a name in a branch."""
@@ -103,11 +107,21 @@ class History:
         with self._lock:
             for unclaimed in self._unclaimed.values():
                 unclaimed.pop(identity, None)
+            self._keyed.discard(identity)
         return self._items.get(identity)
 
     def is_replaying(self, branch: Branch) -> bool:
         """Whether a branch has not yet come to where it was left."""
         return bool(self._unclaimed.get(branch.path))
+
+    def was_past(self, branch: Branch) -> bool:
+        """Whether a branch was further than here when it was left, itself or with a branch that began in it."""
+        inside = f"{branch.path}." if branch.path else ""
+        with self._lock:
+            below = any(
+                left and (path == branch.path or path.startswith(inside)) for path, left in self._unclaimed.items()
+            )
+            return below or (not branch.path and bool(self._keyed))
 
     def check_new(self, branch: Branch, what: str, key: str, where: str) -> None:
         """Objects to something new in a branch that has records which were not asked for yet."""
