@@ -181,6 +181,8 @@ class Worker:
                 self._changed.clear()
                 if polling.done():
                     polling.result()
+            # Who does not listen is not told of more.
+            polling.cancel()
             for task in self._kept:
                 self._sender.send({"op": "release", "task": task.task, "fence": task.fence})
             await self._sender.flush()
