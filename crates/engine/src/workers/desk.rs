@@ -39,6 +39,8 @@ pub(super) struct Desk {
     /// What sessions had that an earlier start of this server knew, until they come back.
     orphans: HashMap<Seat, Vec<Place>>,
     due: BTreeMap<(Millis, u64), Due>,
+    /// Where the end of each lease stands there.
+    leases: HashMap<Seat, (Millis, u64)>,
     /// Sessions that the clock alone would give up.
     doubtful: Vec<Seat>,
     /// Sessions that have room and may find something.
@@ -48,7 +50,7 @@ pub(super) struct Desk {
     /// When agents are to be called next, as far as that is known.
     calls_due: BTreeMap<Millis, HashSet<(TenantId, String)>>,
     /// The calls that are under way.
-    under_way: HashMap<(TenantId, HookId), (SessionId, u32)>,
+    under_way: HashMap<(TenantId, HookId), Call>,
     /// Tasks that were called off before it was known who has them.
     early: Vec<Spot>,
     /// Whether it is known who has what.
@@ -93,6 +95,15 @@ struct Letters {
     task: Option<u64>,
     wake: Option<u64>,
     cancel: Option<u64>,
+}
+
+/// A call that a session has.
+struct Call {
+    session: SessionId,
+    /// How often it was tried before.
+    tries: u32,
+    /// The letter that tells of it.
+    letter: u64,
 }
 
 /// What may be due.
@@ -186,6 +197,7 @@ impl Desk {
             held: HashMap::new(),
             orphans: HashMap::new(),
             due: BTreeMap::new(),
+            leases: HashMap::new(),
             doubtful: Vec::new(),
             in_line: VecDeque::new(),
             called: HashSet::new(),
@@ -214,7 +226,7 @@ impl Desk {
         let seats: Vec<Seat> = self.orphans.keys().copied().collect();
         let end = now.saturating_add(limits::LEASE_MS);
         for seat in seats {
-            self.schedule(end, Due::Lease(seat));
+            self.schedule_lease(end, seat);
         }
         self.settled = true;
         for spot in std::mem::take(&mut self.early) {
@@ -230,7 +242,10 @@ impl Desk {
             fence: row.fence,
             kind: row.kind.clone(),
             since,
-            timeout_at: row.timeout_ms.map(|ms| since.saturating_add(ms)),
+            // It may have gone on while nobody could hear of it, and gets a chance to say so.
+            timeout_at: row
+                .timeout_ms
+                .map(|ms| since.saturating_add(ms).max(now.saturating_add(limits::LEASE_MS))),
             called_off: row.called_off.then(|| now.saturating_add(limits::CANCEL_GRACE_MS)),
             sent: true,
             losing: false,
@@ -252,7 +267,7 @@ impl Desk {
                     return Err(Full);
                 }
                 let end = now.saturating_add(limits::LEASE_MS);
-                self.schedule(end, Due::Lease(seat));
+                self.schedule_lease(end, seat);
                 Session::new(new, now)
             }
         };

@@ -169,6 +169,10 @@ impl Desk {
         since: Millis,
         timeout_ms: Option<Millis>,
     ) {
+        // It may have been handed out anew since this was read.
+        if self.held.get(&spot).is_some_and(|held| held.fence > fence) {
+            return;
+        }
         let held = Held {
             session,
             fence,
