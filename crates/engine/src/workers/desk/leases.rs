@@ -4,7 +4,7 @@ use abide_core::Millis;
 use abide_core::event::Loss;
 use tokio::time::Instant;
 
-use super::{Chores, Desk, Due, Lost, Seat, Spot, Untold};
+use super::{Chores, Desk, Due, Held, Lost, Seat, Spot, Untold};
 use crate::workers::session::Holding;
 
 /// When to look again.
@@ -33,7 +33,10 @@ impl Desk {
             self.check_lease(seat, now, real, &mut chores, &mut next);
         }
         while let Some(first) = self.due.first_entry().filter(|first| first.key().0 <= now) {
+            let place = *first.key();
             match first.remove() {
+                // It is left from before the session came back, which is looked at when its own is due.
+                Due::Lease(seat) if self.sessions.get(&seat).is_some_and(|found| found.lease != place) => {}
                 Due::Lease(seat) => self.check_lease(seat, now, real, &mut chores, &mut next),
                 Due::Task(spot) => self.check_task(&spot, now, &mut chores),
             }
@@ -53,7 +56,8 @@ impl Desk {
         };
         let end = session.contact.lease_end();
         if end > now {
-            self.schedule(end, Due::Lease(seat));
+            let lease = self.schedule(end, Due::Lease(seat));
+            self.sessions.get_mut(&seat).expect("it was just looked at").lease = lease;
             return;
         }
         match session.contact.there_until().filter(|until| *until > real) {
@@ -100,14 +104,13 @@ impl Desk {
     fn forget(&mut self, seat: Seat, reason: Loss, chores: &mut Chores) {
         let Some(session) = self.sessions.remove(&seat) else { return };
         let worker = session.words();
-        for kind in session.kinds.keys() {
-            if let Some(ready) = self.ready.get_mut(&(seat.0, kind.clone())) {
-                ready.retain(|id| *id != seat.1);
-            }
-        }
+        self.due.remove(&session.lease);
+        session.kinds.keys().for_each(|kind| self.unready(seat, kind));
         for place in &session.held {
             let spot = (seat.0, place.clone());
-            let unsent = self.held.get(&spot).is_some_and(|held| !held.sent && !held.losing);
+            // Nobody claims what was called off: it is lost, even if it was never heard of.
+            let is_untold = |held: &Held| !held.sent && !held.losing && held.called_off.is_none();
+            let unsent = self.held.get(&spot).is_some_and(is_untold);
             if unsent && let Some(held) = self.held.get(&spot) {
                 let holding = Holding { place: place.clone(), fence: held.fence };
                 chores.unclaim.push(Untold { seat, holding, kind: held.kind.clone() });
