@@ -7,6 +7,7 @@ mod inbox;
 mod ladder;
 mod notify;
 mod webhook;
+mod worker;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
+pub(crate) use worker::{KindArgs, KindVerb, WorkerArgs, WorkerVerb};
 
 /// A durable runtime for agent workflows that wait for people.
 ///
@@ -72,6 +74,10 @@ pub(crate) enum Verb {
     People(PeopleArgs),
     /// Say how the questions of an agent go on that nobody answers, on a server
     Agent(AgentArgs),
+    /// See which workers are there, and send one home
+    Worker(WorkerArgs),
+    /// See which kinds of nodes workers provide, and forget one
+    Kind(KindArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)

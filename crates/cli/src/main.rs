@@ -30,6 +30,7 @@ mod terminal;
 mod verify;
 mod webhook;
 mod when;
+mod worker;
 mod workflow;
 
 use std::process::ExitCode;
@@ -67,6 +68,8 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Keyring(keyring) => keyring::dispatch(keyring).await,
         Verb::People(people) => people::dispatch(people).await,
         Verb::Agent(agent) => agent::dispatch(agent).await,
+        Verb::Worker(worker) => worker::dispatch(worker).await,
+        Verb::Kind(kind) => worker::dispatch_kind(kind).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Compact(args) => compact::compact(args).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,

@@ -1,6 +1,7 @@
 //! What the server counts, as OpenMetrics text.
 //!
-//! Everything is counted as it happens; nothing is looked up when somebody asks. No label has a value that a tenant
+//! Almost everything is counted as it happens; what waits for an answer or a worker is counted in an index when somebody
+//! asks. No label has a value that a tenant
 //! could choose, so that there is no end of time series.
 
 use std::fmt;
@@ -70,6 +71,9 @@ pub(crate) struct Metrics {
     answers: Family<OfKind, Histogram, fn() -> Histogram>,
     open: Family<OfKind, Gauge>,
     oldest: Family<OfKind, Gauge<f64, AtomicU64>>,
+    workers: Gauge,
+    work_held: Gauge,
+    work_waiting: Gauge,
     under_way: Gauge,
     rate_limited: Counter,
     connections: Gauge,
@@ -119,6 +123,10 @@ impl Metrics {
             "How long the oldest of them has waited",
             oldest.clone(),
         );
+        let (workers, work_held, work_waiting) = (Gauge::default(), Gauge::default(), Gauge::default());
+        registry.register("workers", "Workers that are there", workers.clone());
+        registry.register("worker_tasks_held", "Tasks that workers have", work_held.clone());
+        registry.register("worker_tasks_waiting", "Tasks that wait for a worker", work_waiting.clone());
         let under_way = Gauge::default();
         registry.register("http_requests_under_way", "Requests that are not answered yet", under_way.clone());
         let rate_limited = Counter::default();
@@ -137,6 +145,9 @@ impl Metrics {
             answers,
             open,
             oldest,
+            workers,
+            work_held,
+            work_waiting,
             under_way,
             rate_limited,
             connections,
@@ -174,6 +185,17 @@ impl Metrics {
         }
     }
 
+    /// Notes who is there and what waits for somebody.
+    async fn work(&self, app: &App) -> Result<()> {
+        let (workers, held) = app.engine().worker_counts();
+        let waiting = app.engine().store().work().waiting().await?;
+        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.workers.set(whole(workers as u64));
+        self.work_held.set(whole(held.values().sum()));
+        self.work_waiting.set(whole(waiting.iter().map(|(.., count)| count).sum()));
+        Ok(())
+    }
+
     /// A request was answered.
     pub(crate) fn count_request(
         &self,
@@ -198,6 +220,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoRespons
     metrics.body_bytes.set(i64::try_from(admission.body_bytes()).unwrap_or(i64::MAX));
     let standing = app.engine().inbox().standing().await?;
     metrics.standing(&standing, app.engine().clock().now());
+    metrics.work(&app).await?;
     encode(&mut text, &metrics.registry).map_err(|error| ApiError::internal(&error))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
 }

@@ -5,10 +5,12 @@
 //! | messages | `messages.rs` | what a worker is told |
 //! | operations | `ops.rs` | what a worker does with a task |
 //! | answers | `answers.rs` | what it is told of that |
+//! | a run's view | `of_run.rs` | who has its tasks |
 //! | people's view | `views.rs` | who is there, and which kinds are known |
 
 pub(crate) mod answers;
 pub(crate) mod messages;
+pub(crate) mod of_run;
 pub(crate) mod ops;
 pub(crate) mod views;
 

@@ -344,29 +344,29 @@ fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: &str) 
     let (begun, losses) = (work.has_begun(), work.losses);
     let id = run.graph.at(ix).id.clone();
     let who = if worker.is_empty() { "the worker" } else { worker };
-    let fail = |run: &mut Run, turn: &mut Turn, code: &str, message: String, retryable: bool| {
+    let fail = |run: &mut Run, turn: &mut Turn, failure: Failure, retryable: bool| {
         let reached = if begun { Reached::Maybe } else { Reached::No };
-        report::fail(run, turn, ix, TaskFailure { failure: Failure::new(code, message), retryable, reached });
+        report::fail(run, turn, ix, TaskFailure { failure, retryable, reached });
     };
     if begun {
         let message = format!(
             "{who} that had node '{id}' stopped in the middle of a step, so nobody knows whether that was done; it is not \
              done again, because it is not marked idempotent"
         );
-        fail(run, turn, "outcome_unknown", message, false);
+        fail(run, turn, Failure::new("outcome_unknown", message), false);
     } else if run.state.ending.is_some() {
         let message = format!("the run ended before a worker had finished node '{id}'");
-        fail(run, turn, "worker_stopped", message, false);
+        fail(run, turn, Failure::new("worker_stopped", message), false);
     } else if reason == Loss::Timeout {
         let message =
             format!("{who} took longer for node '{id}' than it may; raise its timeout, or do less at once");
-        fail(run, turn, "task_timeout", message, true);
+        fail(run, turn, Failure::new("task_timeout", message), true);
     } else if reason != Loss::Released && losses + 1 >= limits::LOSSES_MAX {
         let message = format!(
             "{} workers in a row went silent with node '{id}' and recorded nothing; look at the log of the last one, {who}",
             losses + 1
         );
-        fail(run, turn, "worker_lost", message, true);
+        fail(run, turn, Failure::new("worker_lost", message), true);
     } else {
         let worker = worker.chars().take(limits::REASON_CHARS_MAX).collect();
         run.emit_node(turn, ix, NodeEvent::TaskLost(TaskLost { reason, worker }), None);

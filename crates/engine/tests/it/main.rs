@@ -19,3 +19,4 @@ mod support;
 mod tapped;
 mod versions;
 mod webhooks;
+mod workers;

@@ -296,6 +296,10 @@ impl Store for Tapped {
         self.inner.notices()
     }
 
+    fn work(&self) -> &dyn abide_store::Work {
+        self.inner.work()
+    }
+
     fn agents(&self) -> &dyn abide_store::Agents {
         self.inner.agents()
     }

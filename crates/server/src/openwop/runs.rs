@@ -23,6 +23,7 @@ use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
 use crate::idempotency::{Repeatable, once};
+use crate::workers_api::of_run;
 use crate::{conditional, limits, shape, time};
 
 /// A run to be started.
@@ -175,7 +176,8 @@ pub(crate) async fn show(
     let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
     let mirrored = mirror::of(&app, key, !children.is_empty()).await?;
     let reader = Reader::of(&app, key, &principal);
-    let beside = snapshot::Beside { children: &children, mirrored, reader: Some(&reader) };
+    let beside =
+        snapshot::Beside { children: &children, mirrored, reader: Some(&reader), engine: Some(app.engine()) };
     let known = |tag: &str| conditional::has_already(&headers, tag);
     let read = |run: &Run| {
         let tag = snapshot::tag(run, beside);
@@ -205,7 +207,10 @@ pub(crate) async fn show(
 pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: RunPath) -> Result<Response> {
     let key = run.of(&principal)?;
     let mirrored = mirror::of(&app, key, true).await?;
-    let look = |run: &Run| (mirrored.unwrap_or_else(|| run.status()), run.why());
+    let look = |run: &Run| {
+        let why = of_run::explain(app.engine(), run, run.why());
+        (mirrored.unwrap_or_else(|| run.status()), why)
+    };
     let (status, why) = match app.engine().read(key, look).await {
         Err(EngineError::Erased(_)) => {
             let status = app.engine().head(key).await?.summary.status;

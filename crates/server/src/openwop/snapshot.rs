@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use abide_core::{
     EventId, Failure, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why, hex, sha256,
 };
+use abide_engine::Engine;
 use abide_store::{ChildRow, Listed};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -16,6 +17,7 @@ use serde::{Serialize, Serializer};
 use super::discovery::EVENT_LOG_VERSION;
 use super::interrupts::{self, Reader, Shown};
 use super::mask;
+use crate::workers_api::of_run::{WorkerOfNode, holders, worker_of};
 use crate::{shape, time};
 
 /// OpenWOP's RunSnapshot.
@@ -94,7 +96,7 @@ struct ChildRun<'a> {
 }
 
 /// A run's nodes under their ids, in the order of the definition.
-struct NodeStates<'a>(&'a Run);
+struct NodeStates<'a>(&'a Run, Option<&'a Engine>);
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -125,6 +127,9 @@ struct NodeState<'a> {
     #[schemars(with = "shape::FailureShape")]
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a Failure>,
+    /// Who does it, if that is a worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<WorkerOfNode>,
 }
 
 /// What is left of a run whose payloads were erased.
@@ -191,6 +196,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) mirrored: Option<Status>,
     /// Who reads it. What is made for many has no reader, and no tokens then.
     pub(crate) reader: Option<&'a Reader<'a>>,
+    /// Who knows which workers have its tasks.
+    pub(crate) engine: Option<&'a Engine>,
 }
 
 impl Beside<'_> {
@@ -222,7 +229,7 @@ pub(crate) fn of(run: &Run, beside: Beside<'_>) -> serde_json::Result<Vec<u8>> {
         variables: mask::map(run.variables(), |name| run.hides_variable(name)),
         channels: mask::map(run.channels(), |name| run.hides_channel(name)),
         configurable: run.configurable(),
-        node_states: NodeStates(run),
+        node_states: NodeStates(run, beside.engine),
         tags: run.tags(),
         metadata: run.metadata(),
         parent_run_id: run.parent().map(|parent| parent.run),
@@ -243,6 +250,7 @@ pub(super) fn tag(run: &Run, beside: Beside<'_>) -> String {
         .iter()
         .map(stand)
         .chain(beside.mirrored.map(|shown| shown.name().to_owned()))
+        .chain(beside.engine.into_iter().flat_map(|engine| holders(engine, run)))
         .collect();
     let family =
         if stand.is_empty() { String::new() } else { format!("-{}", &hex(&sha256(stand.as_bytes()))[..16]) };
@@ -258,7 +266,8 @@ impl Serialize for NodeStates<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let states = self.0.nodes().iter().enumerate().map(|(ix, node)| {
             let (id, type_id, _) = self.0.graph().describe(ix as u32);
-            (&**id, node_state(node, type_id))
+            let worker = self.1.filter(|_| node.dispatched).and_then(|engine| worker_of(engine, self.0, id));
+            (&**id, NodeState { worker, ..node_state(node, type_id) })
         });
         to.collect_map(states)
     }
@@ -276,6 +285,7 @@ fn node_state<'a>(node: &'a Node, type_id: &'a str) -> NodeState<'a> {
         until: node.until.map(time::rfc3339),
         outputs: node.outputs.as_ref().map(|outputs| mask::object(outputs, &node.masked)),
         error: node.error.as_ref(),
+        worker: None,
     }
 }
 

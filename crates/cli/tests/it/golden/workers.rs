@@ -82,8 +82,8 @@ pub(super) async fn freeze(server: &Server) {
     let mut hand = Hand::register(server, &ALL[..5]).await;
     // So that the kind is known and nobody provides it.
     let absent = Hand::register(server, &[WAITS]).await;
-    let leave = server.request(reqwest::Method::DELETE, &format!("/v1/workers/{}", absent.session));
-    let (status, _) = crate::support::answer(leave).await.unwrap();
+    let gone = server.request(reqwest::Method::DELETE, &format!("/v1/workers/{}", absent.session));
+    let (status, _) = crate::support::answer(gone).await.unwrap();
     assert!(status.is_success());
     for kind in ALL {
         server.start_run(&id(kind), json!({})).await;
@@ -102,10 +102,9 @@ async fn leave(hand: &Hand<'_>, task: &Value) {
     hand.does(task, json!({ "op": "step", "key": "first", "value": { "n": 1 } })).await;
     match task["kind"].as_str().unwrap() {
         ASKS => {
-            let questions = json!([{ "id": "answer", "question": "Frozen?" }]);
+            let questions = json!([{ "id": "colour", "question": "Which?" }]);
             let payload = json!({ "kind": "clarification", "data": { "questions": questions } });
-            let asked =
-                hand.does(task, json!({ "op": "ask", "call": 1, "payload": payload, "single": true })).await;
+            let asked = hand.does(task, json!({ "op": "ask", "call": 1, "payload": payload })).await;
             hand.does(task, json!({ "op": "park", "waits": [{ "interrupt": asked["interruptId"] }] })).await;
         }
         SLEEPS => {

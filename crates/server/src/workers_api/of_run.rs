@@ -1,0 +1,120 @@
+//! Who has the tasks of a run, for whoever looks at it.
+
+use std::collections::BTreeMap;
+
+use abide_core::{Offer, Run, Why};
+use abide_engine::{Engine, Holder, Place};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{shape, time};
+
+/// Who does a node, if that is a worker.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WorkerOfNode {
+    /// The only agent whose workers may have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    /// Which attempt it is, from 1.
+    attempt: u32,
+    /// The worker that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    /// What people know that worker by.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    /// Since when it has it.
+    #[schemars(with = "shape::Moment")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    /// What it waits for, if no worker has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<String>,
+    /// How many steps are recorded.
+    steps: usize,
+    /// How far the worker says it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<ProgressOfNode>,
+}
+
+/// How far a worker says it is.
+#[derive(Serialize, JsonSchema)]
+struct ProgressOfNode {
+    done: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<f64>,
+}
+
+/// Who does a node of a run that was handed out.
+pub(crate) fn worker_of(engine: &Engine, run: &Run, node: &str) -> Option<WorkerOfNode> {
+    let assignment = run.assignment(node)?;
+    let offer = run.offers().find(|offer| &*offer.task.node == node)?;
+    let holder = holder(engine, run, &offer);
+    let waits = holder.is_none().then(|| nobody(engine, run, &offer));
+    let (session, since) = holder.as_ref().map(|holder| (holder.session, holder.since)).unzip();
+    let progress = assignment.progress.map(|told| ProgressOfNode { done: told.done, total: told.total });
+    Some(WorkerOfNode {
+        agent: offer.agent,
+        attempt: offer.attempt,
+        session: session.map(|session| session.to_string()),
+        labels: holder.map(|holder| holder.labels).unwrap_or_default(),
+        since: since.map(time::rfc3339),
+        waits,
+        steps: assignment.steps,
+        progress,
+    })
+}
+
+fn holder(engine: &Engine, run: &Run, offer: &Offer) -> Option<Holder> {
+    engine.holder(run.key().tenant, &Place { run: run.key().id, task: offer.task.clone() })
+}
+
+/// Why nobody has a task.
+fn nobody(engine: &Engine, run: &Run, offer: &Offer) -> String {
+    let kind = &offer.kind;
+    let whose = offer.agent.as_ref().map_or_else(String::new, |agent| format!(" for agent '{agent}'"));
+    if engine.is_provided(run.key().tenant, kind, offer.agent.as_deref()) {
+        format!("it waits for a worker that provides {kind}{whose}; those that are connected are busy")
+    } else {
+        format!("it waits for a worker; none that provides {kind}{whose} is connected")
+    }
+}
+
+/// Who has what, for the entity tag of a run: it changes when that does.
+pub(crate) fn holders(engine: &Engine, run: &Run) -> Vec<String> {
+    let told = |offer: Offer| match holder(engine, run, &offer) {
+        Some(holder) => format!("{} {}", offer.task.node, holder.session),
+        None => format!("{} {}", offer.task.node, nobody(engine, run, &offer)),
+    };
+    run.offers().map(told).collect()
+}
+
+/// Says of what a run waits for with workers who has it, or why nobody has.
+pub(crate) fn explain(engine: &Engine, run: &Run, mut why: Why) -> Why {
+    for offer in run.offers() {
+        let of_node = |reason: &&mut abide_core::Reason| {
+            reason.kind == "worker" && reason.node.as_deref() == Some(&*offer.task.node)
+        };
+        let Some(reason) = why.reasons.iter_mut().find(of_node) else { continue };
+        reason.what += "; ";
+        match holder(engine, run, &offer) {
+            Some(holder) => {
+                let labels = holder.labels.iter().map(|(name, value)| format!("{name}={value}"));
+                let labels: Vec<String> = labels.collect();
+                let who = holder.agent.map_or_else(
+                    || format!("session {}, which is not connected", holder.session),
+                    |agent| format!("worker '{agent}'"),
+                );
+                reason.what += &who;
+                if !labels.is_empty() {
+                    reason.what += &format!(" ({})", labels.join(", "));
+                }
+                reason.what += " has it";
+                reason.since = Some(holder.since);
+            }
+            None => reason.what += &nobody(engine, run, &offer),
+        }
+    }
+    why
+}
