@@ -286,6 +286,7 @@ async fn a_worker_that_comes_back_says_what_it_has() {
     let mut hand = Hand::new(&server, 1, 2).await;
     let run = server.start_run("work", json!({})).await;
     let task = hand.next("task").await;
+    let after = hand.after;
     server.kill();
     let server = site.start(&["--test-clock"]);
     let (status, told) = server.post(&format!("/v1/workers/{}:poll", session(1)), &json!({})).await;
@@ -297,7 +298,7 @@ async fn a_worker_that_comes_back_says_what_it_has() {
         { "task": other, "fence": 1 },
     ]);
     assert_eq!(register(&server, &body).await["lost"], json!([other]));
-    let hand = Hand { server: &server, session: session(1), after: hand.after };
+    let hand = Hand { server: &server, session: session(1), after };
     hand.does(&task, "complete", json!({})).await;
     assert_eq!(shown(&server, &run).await["status"], "completed");
     server.stop();

@@ -223,6 +223,13 @@ impl Desk {
         self.line_up(seat);
     }
 
+    /// A session gets no more tasks of a kind.
+    pub(super) fn unready(&mut self, seat: Seat, kind: &Arc<str>) {
+        if let Some(ready) = self.ready.get_mut(&(seat.0, kind.clone())) {
+            ready.retain(|id| *id != seat.1);
+        }
+    }
+
     /// Puts a session that has room in line, if there may be something for it.
     fn line_up(&mut self, seat: Seat) {
         let Some(session) = self.sessions.get_mut(&seat).filter(|session| session.room() > 0) else { return };
