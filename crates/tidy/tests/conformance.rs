@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use abide_tidy::conformance::{self, Page, file_and_test, test_names};
-use abide_tidy::{demand_none, rust, tree::Tree};
+use abide_tidy::{demand_none, tree::Tree};
 
 const PAGE: &str = "docs/conformance.md";
 

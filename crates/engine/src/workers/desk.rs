@@ -6,6 +6,8 @@
 mod calls;
 mod hand_out;
 mod leases;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub(super) struct Desk {
     /// What sessions had that an earlier start of this server knew, until they come back.
     orphans: HashMap<Seat, Vec<Place>>,
     due: BTreeMap<(Millis, u64), Due>,
+    /// Where the end of each lease stands there.
+    leases: HashMap<Seat, (Millis, u64)>,
     /// Sessions that the clock alone would give up.
     doubtful: Vec<Seat>,
     /// Sessions that have room and may find something.
@@ -48,7 +52,9 @@ pub(super) struct Desk {
     /// When agents are to be called next, as far as that is known.
     calls_due: BTreeMap<Millis, HashSet<(TenantId, String)>>,
     /// The calls that are under way.
-    under_way: HashMap<(TenantId, HookId), (SessionId, u32)>,
+    under_way: HashMap<(TenantId, HookId), Call>,
+    /// The calls that have ended since calls were last read.
+    ended: HashSet<(TenantId, HookId)>,
     /// Tasks that were called off before it was known who has them.
     early: Vec<Spot>,
     /// Whether it is known who has what.
@@ -93,6 +99,15 @@ struct Letters {
     task: Option<u64>,
     wake: Option<u64>,
     cancel: Option<u64>,
+}
+
+/// A call that a session has.
+struct Call {
+    session: SessionId,
+    /// How often it was tried before.
+    tries: u32,
+    /// The letter that tells of it.
+    letter: u64,
 }
 
 /// What may be due.
@@ -186,11 +201,13 @@ impl Desk {
             held: HashMap::new(),
             orphans: HashMap::new(),
             due: BTreeMap::new(),
+            leases: HashMap::new(),
             doubtful: Vec::new(),
             in_line: VecDeque::new(),
             called: HashSet::new(),
             calls_due: BTreeMap::new(),
             under_way: HashMap::new(),
+            ended: HashSet::new(),
             early: Vec::new(),
             settled: false,
             next: (boot & 0x1f_ffff) << 32 | 1,
@@ -214,7 +231,7 @@ impl Desk {
         let seats: Vec<Seat> = self.orphans.keys().copied().collect();
         let end = now.saturating_add(limits::LEASE_MS);
         for seat in seats {
-            self.schedule(end, Due::Lease(seat));
+            self.schedule_lease(end, seat);
         }
         self.settled = true;
         for spot in std::mem::take(&mut self.early) {
@@ -230,7 +247,10 @@ impl Desk {
             fence: row.fence,
             kind: row.kind.clone(),
             since,
-            timeout_at: row.timeout_ms.map(|ms| since.saturating_add(ms)),
+            // It may have gone on while nobody could hear of it, and gets a chance to say so.
+            timeout_at: row
+                .timeout_ms
+                .map(|ms| since.saturating_add(ms).max(now.saturating_add(limits::LEASE_MS))),
             called_off: row.called_off.then(|| now.saturating_add(limits::CANCEL_GRACE_MS)),
             sent: true,
             losing: false,
@@ -245,21 +265,29 @@ impl Desk {
     pub(super) fn register(&mut self, new: &NewSession, now: Millis) -> Result<Vec<Place>, Full> {
         let seat = (new.tenant, new.id);
         let session = match self.sessions.remove(&seat) {
-            Some(known) => known.with(new, now),
+            Some(known) => {
+                let given_up =
+                    known.kinds.keys().filter(|kind| new.kinds.iter().all(|it| it.kind != ***kind));
+                given_up.for_each(|kind| self.unready(seat, kind));
+                known.with(new, now)
+            }
             None => {
                 let of_tenant = self.sessions.keys().filter(|(tenant, _)| *tenant == new.tenant).count();
                 if of_tenant >= limits::SESSIONS_OF_TENANT_MAX {
                     return Err(Full);
                 }
                 let end = now.saturating_add(limits::LEASE_MS);
-                self.schedule(end, Due::Lease(seat));
+                self.schedule_lease(end, seat);
                 Session::new(new, now)
             }
         };
         self.sessions.insert(seat, session);
-        for place in self.orphans.remove(&seat).unwrap_or_default() {
-            self.sessions.get_mut(&seat).expect("it was just put there").held.insert(place);
-        }
+        // What was taken from it since the start is not its own any more, and may be another's.
+        let mut before = self.orphans.remove(&seat).unwrap_or_default();
+        before.retain(|place| {
+            self.held.get(&(seat.0, place.clone())).is_some_and(|held| held.session == seat.1)
+        });
+        self.sessions.get_mut(&seat).expect("it was just put there").held.extend(before);
         let lost = self.reconcile(seat, &new.holding);
         self.make_ready(seat);
         if !new.hooks.is_empty() {

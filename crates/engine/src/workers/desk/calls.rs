@@ -6,7 +6,7 @@ use abide_core::event::HookKind;
 use abide_core::{Millis, TenantId};
 use abide_store::{HookId, HookRow};
 
-use super::{Desk, Seat};
+use super::{Call, Desk, Seat};
 use crate::limits;
 use crate::workers::session::Letter;
 
@@ -26,6 +26,7 @@ impl Desk {
         while let Some(first) = self.calls_due.first_entry().filter(|first| *first.key() <= now) {
             self.called.extend(first.remove());
         }
+        self.ended.clear();
         let agents: Vec<Agent> = self.called.drain().collect();
         let wanted = |agent: Agent| {
             let of_agent = self
@@ -54,7 +55,9 @@ impl Desk {
     /// Gives calls to sessions that have room for them.
     pub(crate) fn place_calls(&mut self, agent: &Agent, rows: Vec<HookRow>, now: Millis) {
         for row in rows {
-            if self.under_way.contains_key(&(row.tenant, row.id)) {
+            let call = (row.tenant, row.id);
+            // One that ended while these were read is read again: its end was not on disk yet.
+            if self.under_way.contains_key(&call) || self.ended.contains(&call) {
                 continue;
             }
             if row.due > now {
@@ -64,9 +67,10 @@ impl Desk {
             let Some(seat) = self.listener(agent, row.id.hook) else { continue };
             let session = self.sessions.get_mut(&seat).expect("it was just found");
             session.calls.insert(row.id);
-            self.under_way.insert((row.tenant, row.id), (seat.1, row.tries));
             let n = self.next;
             self.next += 1;
+            let call = Call { session: seat.1, tries: row.tries, letter: n };
+            self.under_way.insert((row.tenant, row.id), call);
             session.tell(n, Letter::Hook(Box::new(row)));
         }
     }
@@ -84,18 +88,20 @@ impl Desk {
 
     /// The agent of a call that a session has, and how often it was tried before.
     pub(crate) fn call_of(&self, seat: Seat, hook: HookId) -> Option<(Agent, u32)> {
-        let (_, tries) = self.under_way.get(&(seat.0, hook)).filter(|(held, _)| *held == seat.1)?;
+        let call = self.under_way.get(&(seat.0, hook)).filter(|call| call.session == seat.1)?;
         let session = self.sessions.get(&seat)?;
-        Some(((seat.0, session.agent.clone()), *tries))
+        Some(((seat.0, session.agent.clone()), call.tries))
     }
 
     /// It is written down how a call ended: there is room for another.
     pub(crate) fn end_call(&mut self, agent: Agent, hook: HookId) {
-        if let Some((session, _)) = self.under_way.remove(&(agent.0, hook))
-            && let Some(session) = self.sessions.get_mut(&(agent.0, session))
+        if let Some(call) = self.under_way.remove(&(agent.0, hook))
+            && let Some(session) = self.sessions.get_mut(&(agent.0, call.session))
         {
             session.calls.remove(&hook);
+            session.untell(Some(call.letter));
         }
+        self.ended.insert((agent.0, hook));
         self.call(agent);
     }
 }

@@ -169,6 +169,10 @@ impl Desk {
         since: Millis,
         timeout_ms: Option<Millis>,
     ) {
+        // It may have been handed out anew since this was read.
+        if self.held.get(&spot).is_some_and(|held| held.fence > fence) {
+            return;
+        }
         let held = Held {
             session,
             fence,
@@ -217,6 +221,13 @@ impl Desk {
             self.ready.entry((seat.0, kind.clone())).or_default().push_back(seat.1);
         }
         self.line_up(seat);
+    }
+
+    /// A session gets no more tasks of a kind.
+    pub(super) fn unready(&mut self, seat: Seat, kind: &Arc<str>) {
+        if let Some(ready) = self.ready.get_mut(&(seat.0, kind.clone())) {
+            ready.retain(|id| *id != seat.1);
+        }
     }
 
     /// Puts a session that has room in line, if there may be something for it.

@@ -4,7 +4,7 @@ use abide_core::Millis;
 use abide_core::event::Loss;
 use tokio::time::Instant;
 
-use super::{Chores, Desk, Due, Lost, Seat, Spot, Untold};
+use super::{Chores, Desk, Due, Held, Lost, Seat, Spot, Untold};
 use crate::workers::session::Holding;
 
 /// When to look again.
@@ -25,6 +25,13 @@ impl Desk {
         place
     }
 
+    pub(super) fn schedule_lease(&mut self, at: Millis, seat: Seat) {
+        let place = self.schedule(at, Due::Lease(seat));
+        if let Some(before) = self.leases.insert(seat, place) {
+            self.due.remove(&before);
+        }
+    }
+
     /// Sees to all that is due.
     pub(crate) fn expire(&mut self, now: Millis, real: Instant) -> (Chores, Next) {
         let mut chores = Chores::default();
@@ -34,7 +41,10 @@ impl Desk {
         }
         while let Some(first) = self.due.first_entry().filter(|first| first.key().0 <= now) {
             match first.remove() {
-                Due::Lease(seat) => self.check_lease(seat, now, real, &mut chores, &mut next),
+                Due::Lease(seat) => {
+                    self.leases.remove(&seat);
+                    self.check_lease(seat, now, real, &mut chores, &mut next);
+                }
                 Due::Task(spot) => self.check_task(&spot, now, &mut chores),
             }
         }
@@ -53,7 +63,7 @@ impl Desk {
         };
         let end = session.contact.lease_end();
         if end > now {
-            self.schedule(end, Due::Lease(seat));
+            self.schedule_lease(end, seat);
             return;
         }
         match session.contact.there_until().filter(|until| *until > real) {
@@ -100,14 +110,15 @@ impl Desk {
     fn forget(&mut self, seat: Seat, reason: Loss, chores: &mut Chores) {
         let Some(session) = self.sessions.remove(&seat) else { return };
         let worker = session.words();
-        for kind in session.kinds.keys() {
-            if let Some(ready) = self.ready.get_mut(&(seat.0, kind.clone())) {
-                ready.retain(|id| *id != seat.1);
-            }
+        if let Some(lease) = self.leases.remove(&seat) {
+            self.due.remove(&lease);
         }
+        session.kinds.keys().for_each(|kind| self.unready(seat, kind));
         for place in &session.held {
             let spot = (seat.0, place.clone());
-            let unsent = self.held.get(&spot).is_some_and(|held| !held.sent && !held.losing);
+            // Nobody claims what was called off: it is lost, even if it was never heard of.
+            let is_untold = |held: &Held| !held.sent && !held.losing && held.called_off.is_none();
+            let unsent = self.held.get(&spot).is_some_and(is_untold);
             if unsent && let Some(held) = self.held.get(&spot) {
                 let holding = Holding { place: place.clone(), fence: held.fence };
                 chores.unclaim.push(Untold { seat, holding, kind: held.kind.clone() });
@@ -116,9 +127,9 @@ impl Desk {
                 self.lose(&spot, reason, worker.clone(), chores);
             }
         }
-        for call in session.calls {
-            if let Some((_, tries)) = self.under_way.get(&(seat.0, call)).copied() {
-                chores.failed_calls.push(((seat.0, session.agent.clone()), call, tries));
+        for hook in session.calls {
+            if let Some(call) = self.under_way.get(&(seat.0, hook)) {
+                chores.failed_calls.push(((seat.0, session.agent.clone()), hook, call.tries));
             }
         }
     }
