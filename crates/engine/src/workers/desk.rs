@@ -333,7 +333,13 @@ impl Desk {
 
     /// Whether a worker is there; if it is, it was just heard of.
     pub(super) fn touch(&mut self, seat: Seat, now: Millis) -> bool {
-        self.sessions.get_mut(&seat).map(|session| session.contact.touch(now)).is_some()
+        let Some(session) = self.sessions.get_mut(&seat) else { return false };
+        let is_back = session.contact.is_gone();
+        session.contact.touch(now);
+        if is_back {
+            self.make_ready(seat);
+        }
+        true
     }
 
     /// The fence that a worker has a task under.
@@ -359,6 +365,7 @@ impl Desk {
 
     /// A worker opens a line: it hears when there is something for it.
     pub(super) fn open_line(&mut self, seat: Seat, now: Millis) -> Option<watch::Receiver<()>> {
+        self.touch(seat, now);
         let session = self.sessions.get_mut(&seat)?;
         session.contact.open_line(now);
         Some(session.subscribe())
@@ -418,6 +425,7 @@ impl Desk {
     pub(super) fn provides(&self, tenant: TenantId, kind: &str, agent: Option<&str>) -> bool {
         self.sessions.iter().any(|((of, _), session)| {
             *of == tenant
+                && !session.contact.is_gone()
                 && session.kinds.contains_key(kind)
                 && agent.is_none_or(|agent| session.agent == agent)
         })

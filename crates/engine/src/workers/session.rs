@@ -191,7 +191,9 @@ impl Session {
     /// How many more tasks it takes.
     pub(super) fn room(&self) -> usize {
         let used = self.held.len() + self.reserved;
-        if self.draining { 0 } else { self.capacity.saturating_sub(used) }
+        // What goes to one that may have died would wait for its lease.
+        let takes_none = self.draining || self.contact.is_gone();
+        if takes_none { 0 } else { self.capacity.saturating_sub(used) }
     }
 
     /// Puts a letter into its box.

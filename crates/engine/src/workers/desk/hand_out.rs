@@ -77,6 +77,7 @@ impl Desk {
             session.kinds.contains_key(&offer.kind)
                 && offer.agent.as_ref().is_none_or(|agent| *agent == session.agent)
                 && !session.draining
+                && !session.contact.is_gone()
                 && session.held.len() + session.reserved <= session.capacity
         })
     }
