@@ -341,9 +341,12 @@ pub(crate) async fn poll(
     let mut post = app.engine().listen_to(principal.tenant, session, asked.after)?;
     let until =
         tokio::time::Instant::now() + Duration::from_millis(wait_ms.min(engine_limits::WORKER_POLL_MS));
+    let mut after = asked.after;
     loop {
-        let letters = post.letters(asked.after, most)?;
-        let (messages, at) = told(&app, &principal, session, letters, asked.after).await?;
+        let letters = post.letters(after, most)?;
+        let (messages, at) = told(&app, &principal, session, letters, after).await?;
+        // What tells nothing any more is not looked at again.
+        after = at;
         if !messages.is_empty() || tokio::time::Instant::now() >= until {
             post.answer();
             return Ok(Json(WorkerMessages { messages, at }));
@@ -356,7 +359,7 @@ pub(crate) async fn poll(
             () = tokio::time::sleep_until(until) => {}
             () = app.stopped() => {
                 post.answer();
-                return Ok(Json(WorkerMessages { messages: Vec::new(), at: asked.after }));
+                return Ok(Json(WorkerMessages { messages: Vec::new(), at: after }));
             }
         }
     }

@@ -35,6 +35,7 @@ mod telemetry;
 mod tenants;
 mod webhooks;
 mod why;
+mod workers;
 mod workflows;
 
 use reqwest::{Method, StatusCode};

@@ -41,6 +41,8 @@ pub(super) struct Desk {
     /// What sessions had that an earlier start of this server knew, until they come back.
     orphans: HashMap<Seat, Vec<Place>>,
     due: BTreeMap<(Millis, u64), Due>,
+    /// Where the end of each lease stands there.
+    leases: HashMap<Seat, (Millis, u64)>,
     /// Sessions that the clock alone would give up.
     doubtful: Vec<Seat>,
     /// Sessions that have room and may find something.
@@ -50,7 +52,7 @@ pub(super) struct Desk {
     /// When agents are to be called next, as far as that is known.
     calls_due: BTreeMap<Millis, HashSet<(TenantId, String)>>,
     /// The calls that are under way.
-    under_way: HashMap<(TenantId, HookId), (SessionId, u32)>,
+    under_way: HashMap<(TenantId, HookId), Call>,
     /// The calls that have ended since calls were last read.
     ended: HashSet<(TenantId, HookId)>,
     /// Tasks that were called off before it was known who has them.
@@ -97,6 +99,15 @@ struct Letters {
     task: Option<u64>,
     wake: Option<u64>,
     cancel: Option<u64>,
+}
+
+/// A call that a session has.
+struct Call {
+    session: SessionId,
+    /// How often it was tried before.
+    tries: u32,
+    /// The letter that tells of it.
+    letter: u64,
 }
 
 /// What may be due.
@@ -190,6 +201,7 @@ impl Desk {
             held: HashMap::new(),
             orphans: HashMap::new(),
             due: BTreeMap::new(),
+            leases: HashMap::new(),
             doubtful: Vec::new(),
             in_line: VecDeque::new(),
             called: HashSet::new(),
@@ -211,7 +223,7 @@ impl Desk {
             let spot = Place::of(row.key, &row.task);
             match row.held {
                 Some((session, since)) => {
-                    self.adopt(spot, session, since, &row, now);
+                    self.adopt(&spot, session, since, &row, now);
                 }
                 None => chores.lose.push(nobodys(spot, Some(row.fence))),
             }
@@ -219,7 +231,7 @@ impl Desk {
         let seats: Vec<Seat> = self.orphans.keys().copied().collect();
         let end = now.saturating_add(limits::LEASE_MS);
         for seat in seats {
-            self.schedule(end, Due::Lease(seat));
+            self.schedule_lease(end, seat);
         }
         self.settled = true;
         for spot in std::mem::take(&mut self.early) {
@@ -228,14 +240,17 @@ impl Desk {
         chores
     }
 
-    fn adopt(&mut self, spot: Spot, session: SessionId, since: Millis, row: &WorkRow, now: Millis) {
+    fn adopt(&mut self, spot: &Spot, session: SessionId, since: Millis, row: &WorkRow, now: Millis) {
         self.orphans.entry((spot.0, session)).or_default().push(spot.1.clone());
         let held = Held {
             session,
             fence: row.fence,
             kind: row.kind.clone(),
             since,
-            timeout_at: row.timeout_ms.map(|ms| since.saturating_add(ms)),
+            // It may have gone on while nobody could hear of it, and gets a chance to say so.
+            timeout_at: row
+                .timeout_ms
+                .map(|ms| since.saturating_add(ms).max(now.saturating_add(limits::LEASE_MS))),
             called_off: row.called_off.then(|| now.saturating_add(limits::CANCEL_GRACE_MS)),
             sent: true,
             losing: false,
@@ -243,7 +258,7 @@ impl Desk {
             letters: Letters::default(),
         };
         self.held.insert(spot.clone(), held);
-        self.reschedule(&spot);
+        self.reschedule(spot);
     }
 
     /// Takes in a worker, or one that was here before. Gives what it says it has and has not.
@@ -261,8 +276,9 @@ impl Desk {
                 if of_tenant >= limits::SESSIONS_OF_TENANT_MAX {
                     return Err(Full);
                 }
-                let lease = self.schedule(now.saturating_add(limits::LEASE_MS), Due::Lease(seat));
-                Session::new(new, now, lease)
+                let end = now.saturating_add(limits::LEASE_MS);
+                self.schedule_lease(end, seat);
+                Session::new(new, now)
             }
         };
         self.sessions.insert(seat, session);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::event::{InterruptRequested, InterruptResolved};
+use abide_core::event::{HookKind, InterruptRequested, InterruptResolved};
 use abide_core::{
     Event, EventType, JsonMap, Key, Lifecycle, Millis, NodeEvent, Recalled, Record, Run, TenantId,
 };
@@ -199,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// What an agent is called about. Of a question that can't be read, nothing.
+    /// What an agent is called about. Of a question that can't be read, or is not open any more, nothing.
     async fn hook_message(&self, row: &HookRow) -> Result<Option<HookMessage>, Error> {
         let (key, asked) = (row.key(), row.id.interrupt);
         let found = self.shell.store.journal(key, asked.sequence(), 1).await?;
@@ -220,6 +220,10 @@ impl Engine {
                 }
                 _ => None,
             });
+        }
+        // Nobody has to be asked for what is closed.
+        if resolved.is_some() && row.id.hook == HookKind::InputRequested {
+            return Ok(None);
         }
         let (id, agent) = (row.id, row.agent.clone());
         Ok(Some(HookMessage { id, agent, node, requested, resolved }))

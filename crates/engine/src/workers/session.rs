@@ -118,8 +118,6 @@ pub(super) struct Session {
     pub(super) sdk: Option<String>,
     pub(super) registered_at: Millis,
     pub(super) contact: Contact,
-    /// Where it stands among what is due when its lease ends.
-    pub(super) lease: (Millis, u64),
     /// The tasks it has.
     pub(super) held: HashSet<Place>,
     /// Tasks that are on their way to it.
@@ -145,7 +143,7 @@ pub(super) struct Provides {
 }
 
 impl Session {
-    pub(super) fn new(new: &NewSession, now: Millis, lease: (Millis, u64)) -> Self {
+    pub(super) fn new(new: &NewSession, now: Millis) -> Self {
         Self {
             agent: String::new(),
             kinds: HashMap::new(),
@@ -156,7 +154,6 @@ impl Session {
             sdk: None,
             registered_at: now,
             contact: Contact::new(now),
-            lease,
             held: HashSet::new(),
             reserved: 0,
             calls: HashSet::new(),

@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 use super::discovery::EVENT_LOG_VERSION;
 use super::interrupts::{self, Reader, Shown};
 use super::mask;
-use crate::workers_api::of_run::{WorkerOfNode, holders, worker_of};
+use crate::workers_api::of_run::{Handed, WorkerOfNode, holders};
 use crate::{shape, time};
 
 /// OpenWOP's RunSnapshot.
@@ -96,7 +96,7 @@ struct ChildRun<'a> {
 }
 
 /// A run's nodes under their ids, in the order of the definition.
-struct NodeStates<'a>(&'a Run, Option<&'a Engine>);
+struct NodeStates<'a>(&'a Run, Handed<'a>);
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -229,7 +229,7 @@ pub(crate) fn of(run: &Run, beside: Beside<'_>) -> serde_json::Result<Vec<u8>> {
         variables: mask::map(run.variables(), |name| run.hides_variable(name)),
         channels: mask::map(run.channels(), |name| run.hides_channel(name)),
         configurable: run.configurable(),
-        node_states: NodeStates(run, beside.engine),
+        node_states: NodeStates(run, Handed::of(beside.engine, run)),
         tags: run.tags(),
         metadata: run.metadata(),
         parent_run_id: run.parent().map(|parent| parent.run),
@@ -266,7 +266,7 @@ impl Serialize for NodeStates<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let states = self.0.nodes().iter().enumerate().map(|(ix, node)| {
             let (id, type_id, _) = self.0.graph().describe(ix as u32);
-            let worker = self.1.filter(|_| node.dispatched).and_then(|engine| worker_of(engine, self.0, id));
+            let worker = self.1.worker(self.0, id);
             (&**id, NodeState { worker, ..node_state(node, type_id) })
         });
         to.collect_map(states)

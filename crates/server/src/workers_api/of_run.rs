@@ -1,6 +1,7 @@
 //! Who has the tasks of a run, for whoever looks at it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use abide_core::{Offer, Run, Why};
 use abide_engine::{Engine, Holder, Place};
@@ -46,24 +47,38 @@ struct ProgressOfNode {
     total: Option<f64>,
 }
 
-/// Who does a node of a run that was handed out.
-pub(crate) fn worker_of(engine: &Engine, run: &Run, node: &str) -> Option<WorkerOfNode> {
-    let assignment = run.assignment(node)?;
-    let offer = run.offers().find(|offer| &*offer.task.node == node)?;
-    let holder = holder(engine, run, &offer);
-    let waits = holder.is_none().then(|| nobody(engine, run, &offer));
-    let (session, since) = holder.as_ref().map(|holder| (holder.session, holder.since)).unzip();
-    let progress = assignment.progress.map(|told| ProgressOfNode { done: told.done, total: told.total });
-    Some(WorkerOfNode {
-        agent: offer.agent,
-        attempt: offer.attempt,
-        session: session.map(|session| session.to_string()),
-        labels: holder.map(|holder| holder.labels).unwrap_or_default(),
-        since: since.map(time::rfc3339),
-        waits,
-        steps: assignment.steps,
-        progress,
-    })
+/// The nodes of a run that workers have or should get.
+pub(crate) struct Handed<'a> {
+    engine: Option<&'a Engine>,
+    offers: HashMap<Arc<str>, Offer>,
+}
+
+impl<'a> Handed<'a> {
+    /// Those of a run, if somebody knows who has them.
+    pub(crate) fn of(engine: Option<&'a Engine>, run: &Run) -> Self {
+        let offers = engine.into_iter().flat_map(|_| run.offers());
+        Self { engine, offers: offers.map(|offer| (offer.task.node.clone(), offer)).collect() }
+    }
+
+    /// Who does a node.
+    pub(crate) fn worker(&self, run: &Run, node: &str) -> Option<WorkerOfNode> {
+        let (engine, offer) = (self.engine?, self.offers.get(node)?);
+        let assignment = run.assignment(node)?;
+        let holder = holder(engine, run, offer);
+        let waits = holder.is_none().then(|| nobody(engine, run, offer));
+        let (session, since) = holder.as_ref().map(|holder| (holder.session, holder.since)).unzip();
+        let progress = assignment.progress.map(|told| ProgressOfNode { done: told.done, total: told.total });
+        Some(WorkerOfNode {
+            agent: offer.agent.clone(),
+            attempt: offer.attempt,
+            session: session.map(|session| session.to_string()),
+            labels: holder.map(|holder| holder.labels).unwrap_or_default(),
+            since: since.map(time::rfc3339),
+            waits,
+            steps: assignment.steps,
+            progress,
+        })
+    }
 }
 
 fn holder(engine: &Engine, run: &Run, offer: &Offer) -> Option<Holder> {
@@ -92,29 +107,29 @@ pub(crate) fn holders(engine: &Engine, run: &Run) -> Vec<String> {
 
 /// Says of what a run waits for with workers who has it, or why nobody has.
 pub(crate) fn explain(engine: &Engine, run: &Run, mut why: Why) -> Why {
-    for offer in run.offers() {
-        let of_node = |reason: &&mut abide_core::Reason| {
-            reason.kind == "worker" && reason.node.as_deref() == Some(&*offer.task.node)
-        };
-        let Some(reason) = why.reasons.iter_mut().find(of_node) else { continue };
-        reason.what += "; ";
-        match holder(engine, run, &offer) {
+    let offers = Handed::of(Some(engine), run).offers;
+    for reason in why.reasons.iter_mut().filter(|reason| reason.kind == "worker") {
+        let Some(offer) = reason.node.as_deref().and_then(|node| offers.get(node)) else { continue };
+        match holder(engine, run, offer) {
             Some(holder) => {
-                let labels = holder.labels.iter().map(|(name, value)| format!("{name}={value}"));
-                let labels: Vec<String> = labels.collect();
-                let who = holder.agent.map_or_else(
-                    || format!("session {}, which is not connected", holder.session),
-                    |agent| format!("worker '{agent}'"),
-                );
-                reason.what += &who;
-                if !labels.is_empty() {
-                    reason.what += &format!(" ({})", labels.join(", "));
-                }
-                reason.what += " has it";
+                reason.what += &format!("; {} has it", words(&holder));
                 reason.since = Some(holder.since);
             }
-            None => reason.what += &nobody(engine, run, &offer),
+            None => reason.what += &format!("; {}", nobody(engine, run, offer)),
         }
     }
     why
+}
+
+/// What people know somebody by who has a task.
+fn words(holder: &Holder) -> String {
+    let Some(agent) = &holder.agent else {
+        return format!("session {}, which is not connected,", holder.session);
+    };
+    let labels: Vec<String> = holder.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if labels.is_empty() {
+        format!("worker '{agent}'")
+    } else {
+        format!("worker '{agent}' ({})", labels.join(", "))
+    }
 }

@@ -6,7 +6,7 @@ use abide_core::event::HookKind;
 use abide_core::{Millis, TenantId};
 use abide_store::{HookId, HookRow};
 
-use super::{Desk, Seat};
+use super::{Call, Desk, Seat};
 use crate::limits;
 use crate::workers::session::Letter;
 
@@ -67,9 +67,10 @@ impl Desk {
             let Some(seat) = self.listener(agent, row.id.hook) else { continue };
             let session = self.sessions.get_mut(&seat).expect("it was just found");
             session.calls.insert(row.id);
-            self.under_way.insert((row.tenant, row.id), (seat.1, row.tries));
             let n = self.next;
             self.next += 1;
+            let call = Call { session: seat.1, tries: row.tries, letter: n };
+            self.under_way.insert((row.tenant, row.id), call);
             session.tell(n, Letter::Hook(Box::new(row)));
         }
     }
@@ -87,17 +88,18 @@ impl Desk {
 
     /// The agent of a call that a session has, and how often it was tried before.
     pub(crate) fn call_of(&self, seat: Seat, hook: HookId) -> Option<(Agent, u32)> {
-        let (_, tries) = self.under_way.get(&(seat.0, hook)).filter(|(held, _)| *held == seat.1)?;
+        let call = self.under_way.get(&(seat.0, hook)).filter(|call| call.session == seat.1)?;
         let session = self.sessions.get(&seat)?;
-        Some(((seat.0, session.agent.clone()), *tries))
+        Some(((seat.0, session.agent.clone()), call.tries))
     }
 
     /// It is written down how a call ended: there is room for another.
     pub(crate) fn end_call(&mut self, agent: Agent, hook: HookId) {
-        if let Some((session, _)) = self.under_way.remove(&(agent.0, hook))
-            && let Some(session) = self.sessions.get_mut(&(agent.0, session))
+        if let Some(call) = self.under_way.remove(&(agent.0, hook))
+            && let Some(session) = self.sessions.get_mut(&(agent.0, call.session))
         {
             session.calls.remove(&hook);
+            session.untell(Some(call.letter));
         }
         self.ended.insert((agent.0, hook));
         self.call(agent);

@@ -25,6 +25,13 @@ impl Desk {
         place
     }
 
+    pub(super) fn schedule_lease(&mut self, at: Millis, seat: Seat) {
+        let place = self.schedule(at, Due::Lease(seat));
+        if let Some(before) = self.leases.insert(seat, place) {
+            self.due.remove(&before);
+        }
+    }
+
     /// Sees to all that is due.
     pub(crate) fn expire(&mut self, now: Millis, real: Instant) -> (Chores, Next) {
         let mut chores = Chores::default();
@@ -33,11 +40,11 @@ impl Desk {
             self.check_lease(seat, now, real, &mut chores, &mut next);
         }
         while let Some(first) = self.due.first_entry().filter(|first| first.key().0 <= now) {
-            let place = *first.key();
             match first.remove() {
-                // It is left from before the session came back, which is looked at when its own is due.
-                Due::Lease(seat) if self.sessions.get(&seat).is_some_and(|found| found.lease != place) => {}
-                Due::Lease(seat) => self.check_lease(seat, now, real, &mut chores, &mut next),
+                Due::Lease(seat) => {
+                    self.leases.remove(&seat);
+                    self.check_lease(seat, now, real, &mut chores, &mut next);
+                }
                 Due::Task(spot) => self.check_task(&spot, now, &mut chores),
             }
         }
@@ -56,8 +63,7 @@ impl Desk {
         };
         let end = session.contact.lease_end();
         if end > now {
-            let lease = self.schedule(end, Due::Lease(seat));
-            self.sessions.get_mut(&seat).expect("it was just looked at").lease = lease;
+            self.schedule_lease(end, seat);
             return;
         }
         match session.contact.there_until().filter(|until| *until > real) {
@@ -104,10 +110,15 @@ impl Desk {
     fn forget(&mut self, seat: Seat, reason: Loss, chores: &mut Chores) {
         let Some(session) = self.sessions.remove(&seat) else { return };
         let worker = session.words();
-        self.due.remove(&session.lease);
+        if let Some(lease) = self.leases.remove(&seat) {
+            self.due.remove(&lease);
+        }
         session.kinds.keys().for_each(|kind| self.unready(seat, kind));
         for place in &session.held {
             let spot = (seat.0, place.clone());
+            if self.held.get(&spot).is_none_or(|held| held.session != seat.1) {
+                continue;
+            }
             // Nobody claims what was called off: it is lost, even if it was never heard of.
             let is_untold = |held: &Held| !held.sent && !held.losing && held.called_off.is_none();
             let unsent = self.held.get(&spot).is_some_and(is_untold);
@@ -119,9 +130,9 @@ impl Desk {
                 self.lose(&spot, reason, worker.clone(), chores);
             }
         }
-        for call in session.calls {
-            if let Some((_, tries)) = self.under_way.get(&(seat.0, call)).copied() {
-                chores.failed_calls.push(((seat.0, session.agent.clone()), call, tries));
+        for hook in session.calls {
+            if let Some(call) = self.under_way.get(&(seat.0, hook)) {
+                chores.failed_calls.push(((seat.0, session.agent.clone()), hook, call.tries));
             }
         }
     }
