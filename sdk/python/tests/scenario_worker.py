@@ -1,6 +1,6 @@
 """Plays a scenario of `sdk/scenarios` as a worker, until somebody ends it. The README there says what it must do.
 
-    python scenario_worker.py SCENARIO.json FOLDER [--capacity N] [--changed] [--sync]
+python scenario_worker.py SCENARIO.json FOLDER [--capacity N] [--changed] [--sync]
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,7 +30,8 @@ from abide import (
     Suspension,
     SyncContext,
 )
-from abide.testing import TestServer, eventually
+from abide.requests import Request
+from abide.testing import RunningWorker, TestServer, eventually
 
 
 def types(server: TestServer, run_id: str) -> Counter[str]:
@@ -570,8 +572,12 @@ def test_lines_and_progress_are_told_once(server: TestServer) -> None:
     async def agent(ctx: Context) -> None:
         ctx.log("begun")
         ctx.progress(1, 3, "one of three")
-        await ctx.step("a", lambda: 1)
-        await ctx.request_input("Well?", "text")
+
+        async def branch() -> None:
+            await ctx.step("a", lambda: 1)
+            await ctx.request_input("Well?", "text")
+
+        await asyncio.gather(branch())
         ctx.log("answered", level="warn")
 
     with server.worker(app) as worker:
@@ -586,3 +592,30 @@ def test_lines_and_progress_are_told_once(server: TestServer) -> None:
     assert [note["progress"] for note in notes if note.get("progress")] == [
         {"done": 1.0, "total": 3.0, "message": "one of three"}
     ]
+
+
+def test_a_worker_whose_key_may_only_work_drains_without_a_stir(server: TestServer) -> None:
+    app, goes_on = App("scoped"), threading.Event()
+
+    @app.agent("scoped", idempotent=True)
+    def agent(ctx: SyncContext) -> None:
+        ctx.step("slow", goes_on.wait)
+
+    for definition in app.workflows():
+        server.client.workflows.push(definition)
+    new_key = {"principal": "worker", "scopes": ["work:perform"]}
+    key = server.client.send(Request("POST", "/v1/keys", lambda told: str(told["key"]), new_key))
+    running = RunningWorker(app.worker(url=server.url, api_key=key))
+    running.start()
+    first = server.client.runs.start("scoped")
+    eventually(lambda: running.held or None)
+    running.worker.drain()
+    second = server.client.runs.start("scoped")
+    # It is offered, given back, and offered again, since there is nobody else.
+    eventually(lambda: running.worker._kept or None)
+    goes_on.set()
+    running.drain()
+    assert server.wait(first.id).status == "completed"
+    assert types(server, second.id)["task.lost"] <= 2
+    with server.worker(app):
+        assert server.wait(second.id).status == "completed"

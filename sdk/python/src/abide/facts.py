@@ -80,7 +80,7 @@ class Facts:
     @property
     def is_replaying(self) -> bool:
         """Whether the function has not yet come to where it was left."""
-        return self._execution.history.is_replaying(self._branch())
+        return self._execution.history.was_past(self._branch())
 
     def idempotency_key(self, step: str) -> str:
         """A key for a step that is the same whenever the function runs: hand it to those who can tell repeats."""

@@ -36,7 +36,7 @@ log = logging.getLogger("abide.worker")
 CAPACITY = 64
 IN_PLACE_SECONDS = 1.0
 CROWDED_SECONDS = 0.05
-GIVE_BACK_SECONDS = 0.2
+EMPTY_SECONDS = 0.1
 POLL_MS_MAX = 30_000
 
 
@@ -76,6 +76,8 @@ class Worker:
         self._transport = transport
         self._held: dict[tuple[str, int], Execution] = {}
         self._hooks: set[str] = set()
+        self._given_back: set[str] = set()
+        self._kept: list[Task] = []
         self._background: set[asyncio.Task[Any]] = set()
         self._draining = False
         self._stopping = False
@@ -179,6 +181,10 @@ class Worker:
                 self._changed.clear()
                 if polling.done():
                     polling.result()
+            # Who does not listen is not told of more.
+            polling.cancel()
+            for task in self._kept:
+                self._sender.send({"op": "release", "task": task.task, "fence": task.fence})
             await self._sender.flush()
         finally:
             beating.set()
@@ -204,8 +210,12 @@ class Worker:
             try:
                 # A poll is as good as a heartbeat, so it lasts no longer than the pause between two.
                 wait_ms = min(POLL_MS_MAX, self._registered.heartbeat_ms)
+                began = time.monotonic()
                 messages, self._polled = await self._link.poll(self._polled, MESSAGES_MAX, wait_ms)
                 patience.recovered()
+                if not messages and time.monotonic() - began < EMPTY_SECONDS:
+                    # A server that is about to stop sends its workers away at once.
+                    await asyncio.sleep(EMPTY_SECONDS)
             except httpx2.TransportError as error:
                 await patience.wait(f"{type(error).__name__}: {error}")
                 continue
@@ -273,7 +283,7 @@ class Worker:
             return
         kind = self.app.kinds.get(task.kind)
         if kind is None or self._draining:
-            self._spawn(self._give_back(task))
+            self._give_back(task)
             return
         assert self._loop is not None, "tasks come while it runs"
         execution = Execution(
@@ -288,11 +298,13 @@ class Worker:
         self._held[(task.task, task.fence)] = execution
         self._spawn(self._do(execution))
 
-    async def _give_back(self, task: Task) -> None:
-        # If nobody else is there it may come back, so there is no hurry.
-        await asyncio.sleep(GIVE_BACK_SECONDS)
-        with contextlib.suppress(ApiError):
-            await self._sender.send({"op": "release", "task": task.task, "fence": task.fence})
+    def _give_back(self, task: Task) -> None:
+        """Has another worker do a task. One that comes back, since there is no other, is kept until this one leaves."""
+        if task.task in self._given_back:
+            self._kept.append(task)
+            return
+        self._given_back.add(task.task)
+        self._sender.send({"op": "release", "task": task.task, "fence": task.fence})
 
     def _in_place_now(self) -> float:
         """How long a function that waits is kept: hardly at all if it is in the way."""
