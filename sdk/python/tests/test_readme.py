@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from abide.testing import TestServer, eventually
 
 README = Path(__file__).parent.parent / "README.md"
@@ -39,8 +41,25 @@ def test_the_first_five_minutes(server: TestServer, tmp_path: Path) -> None:
         worker.wait()
 
 
-def test_the_test_passes_and_the_example_is_typed(tmp_path: Path) -> None:
-    (tmp_path / "refunds.py").write_text(block("from typing import Any"))
-    (tmp_path / "test_refunds.py").write_text(block("from abide.testing"))
-    ran = subprocess.run([sys.executable, "-m", "pytest", "-q", "."], cwd=tmp_path, capture_output=True, text=True)
+def write_examples(folder: Path) -> None:
+    (folder / "refunds.py").write_text(block("from typing import Any"))
+    (folder / "test_refunds.py").write_text(block("from abide.testing"))
+    (folder / "asks.py").write_text(block("from abide import Client"))
+
+
+def run(folder: Path, *command: str) -> None:
+    ran = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_test_passes(tmp_path: Path) -> None:
+    write_examples(tmp_path)
+    run(tmp_path, "pytest", "-q", ".")
+
+
+def test_the_examples_and_the_package_are_typed(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    write_examples(tmp_path)
+    cache = f"--cache-dir={tmp_path / 'cache'}"
+    run(tmp_path, "mypy", "--strict", cache, "refunds.py", "test_refunds.py", "asks.py")
+    run(README.parent, "mypy", cache)

@@ -21,7 +21,7 @@ class NodeState:
     outputs: Any = None
     error: Mapping[str, Any] | None = None
     attempt: int | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, node_id: str, raw: Mapping[str, Any]) -> NodeState:
@@ -47,7 +47,7 @@ class OpenInterrupt:
     key: str
     data: Any
     deadline: str | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> OpenInterrupt:
@@ -69,12 +69,17 @@ class Run:
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     interrupts: tuple[OpenInterrupt, ...] = ()
     error: Mapping[str, Any] | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ended(self) -> bool:
         """Whether nothing more happens in it."""
         return self.status in ENDED
+
+    @property
+    def error_code(self) -> str | None:
+        """Why it failed, if it did."""
+        return None if self.error is None else str(self.error.get("code"))
 
     @property
     def result(self) -> Any:
@@ -110,7 +115,7 @@ class RunSummary:
     status: str
     workflow_id: str
     started_at: str
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> RunSummary:
@@ -130,7 +135,7 @@ class InboxItem:
     title: str
     deadline: str | None = None
     link: str | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> InboxItem:
@@ -158,7 +163,7 @@ class Event:
     node_id: str | None
     payload: Any
     timestamp: str
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Event:
