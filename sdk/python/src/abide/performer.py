@@ -11,7 +11,7 @@ from typing import Any
 
 from .app import outputs_of
 from .context import Context
-from .errors import AbideError, ApiError
+from .errors import AbideError
 from .execution import BRANCH, Execution, Unwind
 from .report import Report, leaf, report
 from .sync_context import SyncContext
@@ -38,8 +38,21 @@ async def perform(execution: Execution) -> None:
         await _tell(execution, value, error)
     except Unwind:
         pass
-    except ApiError as refused:
-        log.error("%s: how it ended can't be told: %s", execution.task.where, refused)
+    except AbideError as refused:
+        await give_up(execution, f"how it ended can't be told: {refused}")
+
+
+async def give_up(execution: Execution, why: str) -> None:
+    """Fails a task in the plainest words, so that it does not stay with a worker that does nothing for it any more."""
+    log.error("%s: %s", execution.task.where, why)
+    plain = why.encode("utf-8", "replace").decode()[:1000]
+    told = Report("worker_error", plain, {}, "internal", True, execution.effect())
+    try:
+        await execution.call("fail", **told.op())
+    except Unwind:
+        pass
+    except (AbideError, asyncio.CancelledError) as refused:
+        log.critical("%s: the server does not take its end: %s", execution.task.where, refused)
 
 
 async def _call(execution: Execution) -> Any:

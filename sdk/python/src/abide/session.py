@@ -23,10 +23,10 @@ from . import quiet
 from ._version import __version__
 from .app import App
 from .connection import Connection, is_passing
-from .errors import ApiError, UnreachableError, code_of
+from .errors import ApiError, StaleFenceError, UnreachableError, code_of
 from .execution import BRANCH, STEP, Execution
 from .link import Heartbeat, Link
-from .performer import perform
+from .performer import give_up, perform
 from .protocol import MESSAGES_MAX, Hook, Registered, Registration, Task
 from .sender import Outage, Patience, Sender
 from .suspension import Intent, Suspension
@@ -305,8 +305,9 @@ class Worker:
         try:
             if await self._recall(execution):
                 await perform(execution)
-        except Exception:
+        except Exception as error:
             log.exception("%s: the worker made a mistake", task.where)
+            await give_up(execution, f"the worker made a mistake: {error!r}")
         finally:
             self._held.pop((task.task, task.fence), None)
             self._changed.set()
@@ -326,7 +327,8 @@ class Worker:
                 elif is_passing(error):
                     await patience.wait(str(error), error.details.get("retryAfter"))
                 else:
-                    log.warning("%s: its history can't be read: %s", execution.task.where, error)
+                    if not isinstance(error, StaleFenceError):
+                        await give_up(execution, f"its history can't be read: {error}")
                     return False
         execution.history.extend(items)
         return True
