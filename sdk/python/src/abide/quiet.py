@@ -13,9 +13,11 @@ import inspect
 import pathlib
 import re
 import sysconfig
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import CodeType
 from typing import Any
+
+from .errors import AbideError
 
 _GATHERING = getattr(asyncio.tasks, "_GatheringFuture", ())
 
@@ -69,6 +71,35 @@ def library_name(coro: Any) -> str:
     if code is None or file.startswith(_LIBRARIES):
         return re.sub(r"\W", "_", getattr(coro, "__name__", type(coro).__name__))
     return ""
+
+
+def _beginning() -> frozenset[CodeType]:
+    begins: list[Any] = [
+        asyncio.as_completed,
+        getattr(getattr(asyncio.tasks, "_AsCompletedIterator", None), "__init__", None),
+    ]
+    return frozenset(begin.__code__ for begin in begins if hasattr(begin, "__code__"))
+
+
+_UNORDERED = _beginning()
+
+
+def given_together(coro: Any) -> Sequence[Any]:
+    """The coroutines that `as_completed` was given, if it begins this one: it begins them in no order that holds."""
+    frame = inspect.currentframe()
+    for _ in range(10):
+        if frame is None:
+            break
+        if frame.f_code in _UNORDERED:
+            given = frame.f_locals.get("fs", frame.f_locals.get("aws"))
+            if isinstance(given, list | tuple):
+                return [one for one in given if inspect.iscoroutine(one)]
+            raise AbideError(
+                "as_completed has to be given a list: in which order it begins the coroutines of anything else "
+                "can't be told, and what they record is known by that"
+            )
+        frame = frame.f_back
+    return ()
 
 
 Begun = Callable[[asyncio.Task[Any]], None]

@@ -409,7 +409,9 @@ def _branched(coro: Any, given: contextvars.Context | None) -> tuple[contextvars
     name = quiet.library_name(coro)
     if name != "abide":
         # What the context itself gave was called in the branch that it was given in.
-        context.run(BRANCH.set, (execution, branch.child(name)))
+        if id(coro) not in branch.promised and (together := quiet.given_together(coro)):
+            branch.promise((one for one in together if quiet.library_name(one) != "abide"), quiet.library_name)
+        context.run(BRANCH.set, (execution, branch.child_of(coro, name)))
 
     def begun(task: asyncio.Task[Any]) -> None:
         execution.tasks.add(task)
