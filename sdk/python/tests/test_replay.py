@@ -47,7 +47,7 @@ def test_as_completed_of_something_without_an_order_is_refused() -> None:
         async def search(name: str) -> str:
             return await ctx.step("search", lambda: name, idempotent=True)
 
-        for found in asyncio.as_completed(search(name) for name in "abc"):
+        for found in asyncio.as_completed({search(name) for name in "abc"}):
             await found
 
     async def test() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import functools
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from .app import outputs_of
@@ -74,6 +74,15 @@ async def _body(execution: Execution) -> Any:
         execution.tasks.add(this)
         this.add_done_callback(execution.tasks.discard)
     BRANCH.set((execution, execution.root))
+    try:
+        return await _called(execution, arguments)
+    except (SystemExit, KeyboardInterrupt) as error:
+        # It would end the loop, and with it all that the worker does for others.
+        raise RuntimeError(f"the function wanted to end the worker: {error!r}") from error
+
+
+async def _called(execution: Execution, arguments: Mapping[str, Any]) -> Any:
+    kind = execution.kind
     if kind.is_async:
         return await kind.function(Context(execution), **arguments)
     execution.threads = 1
@@ -130,8 +139,6 @@ async def _complete(execution: Execution, value: Any) -> BaseException | None:
 
 async def _fail(execution: Execution, error: BaseException) -> None:
     where = execution.where(getattr(leaf(error), "step", None))
-    if isinstance(error, KeyboardInterrupt | SystemExit):
-        error = RuntimeError(f"the function wanted to end the worker: {error!r}")
     note = f"in {where}"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)

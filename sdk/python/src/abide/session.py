@@ -22,12 +22,13 @@ import httpx2
 from . import quiet
 from ._version import __version__
 from .app import App
-from .connection import Connection, is_passing
+from .connection import Connection, may_pass
 from .errors import ApiError, StaleFenceError, UnreachableError, code_of
 from .execution import BRANCH, STEP, Execution
 from .link import Heartbeat, Link
 from .performer import give_up, perform
 from .protocol import MESSAGES_MAX, Hook, Registered, Registration, Task
+from .report import printable
 from .sender import Outage, Patience, Sender
 from .suspension import Intent, Suspension
 
@@ -79,6 +80,7 @@ class Worker:
         self._background: set[asyncio.Task[Any]] = set()
         self._draining = False
         self._stopping = False
+        self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
 
@@ -218,7 +220,7 @@ class Worker:
     async def _poll_refused(self, error: ApiError, patience: Patience) -> None:
         if error.code == "worker_unknown":
             await self._register_again()
-        elif is_passing(error) or error.status in (401, 403):
+        elif may_pass(error):
             await patience.wait(str(error), error.details.get("retryAfter"))
         else:
             raise error
@@ -232,13 +234,17 @@ class Worker:
             patience = Patience(self._outage)
             while True:
                 try:
-                    self._reattached(await self._link.register(self._registration, list(self._held)))
+                    self._reattached(await self._link.register(self._registration, self._holding()))
                     patience.recovered()
                     return
                 except httpx2.TransportError as error:
                     await patience.wait(f"{type(error).__name__}: {error}")
                 except ApiError as error:
                     await patience.wait(str(error), error.details.get("retryAfter"))
+
+    def _holding(self) -> list[tuple[str, int]]:
+        """The tasks that it works on; those that are only being left are not its own any more."""
+        return [key for key, execution in self._held.items() if execution.state == "running"]
 
     def _reattached(self, registered: Registered) -> None:
         log.info("registered again at %s, holding %s", self.connection.url, len(self._held))
@@ -275,6 +281,9 @@ class Worker:
         if kind is None or self._draining:
             self._spawn(self._give_back(task))
             return
+        for (name, fence), older in self._held.items():
+            if name == task.task and fence < task.fence:
+                older.lose()
         assert self._loop is not None, "tasks come while it runs"
         execution = Execution(
             task,
@@ -324,7 +333,7 @@ class Worker:
             except ApiError as error:
                 if error.code == "worker_unknown":
                     await self._register_again()
-                elif is_passing(error):
+                elif may_pass(error):
                     await patience.wait(str(error), error.details.get("retryAfter"))
                 else:
                     if not isinstance(error, StaleFenceError):
@@ -344,10 +353,13 @@ class Worker:
         try:
             intent = Intent(hook.run_id, hook.node_id, hook.agent)
             await self.app.tell(hook.hook, intent, Suspension.from_dict(hook.suspension), self._executor)
-        except Exception as error:
+        except BaseException as error:
+            if self._closing:
+                raise
+            # Whatever it was, the server has to know, and the others go on.
             error.add_note(f"in {where}, hook on_{hook.hook}")
             log.error("%s: hook on_%s failed: %s", where, hook.hook, error, exc_info=error)
-            done["error"] = f"{code_of(error)}: {error}"
+            done["error"] = printable(f"{code_of(error)}: {error}")[:1000]
         try:
             await self._sender.send(done)
         except ApiError as error:
@@ -383,6 +395,7 @@ class Worker:
 
     async def _close(self) -> None:
         """Leaves, and ends whatever is under way."""
+        self._closing = True
         for execution in self._held.values():
             execution.state = "lost"
         for task in list(self._background):
