@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx2
 import pytest
 
 from abide import ApiError, AsyncClient, Client, RunFailedError, UnreachableError
@@ -118,3 +119,21 @@ def test_the_environment_says_where_the_server_is(shared_server: TestServer, mon
     with Client() as client:
         assert client.connection.url == shared_server.url
         client.runs.list()
+
+
+def test_who_waits_for_a_run_waits_for_the_server_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    polls: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if not request.url.path.endswith("/events/poll"):
+            return httpx2.Response(200, json={"runId": "r", "status": "completed", "variables": {"result": 1}})
+        polls.append("one")
+        if 1 < len(polls) < 10:
+            raise httpx2.ConnectError("it restarts", request=request)
+        return httpx2.Response(200, json={"events": [], "isComplete": len(polls) >= 10})
+
+    monkeypatch.setattr("abide.client.time.sleep", lambda seconds: None)
+    client = Client("http://here")
+    client._http = httpx2.Client(base_url="http://here", transport=httpx2.MockTransport(answer))
+    assert client.runs.result("r") == 1
+    assert len(polls) == 10

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
 
+import pytest
 from fake import Fake
 from test_faults import app_of, ops, ops_count, play, until, working
 
@@ -169,5 +170,52 @@ def test_a_version_in_a_branch_knows_that_a_question_with_a_key_was_asked() -> N
             await until(lambda: fake.ended)
         assert fake.ended is not None
         assert fake.ended.get("outputs") == {"told": [[0, "law"], [0, "news"]]}
+
+    play(test)
+
+
+def test_a_timeout_of_asyncio_around_a_question_comes_to_an_end() -> None:
+    async def work(ctx: Context) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(0.3):
+                await ctx.request_input("Well?", "text")
+        except TimeoutError:
+            return {"told": "nobody answered"}
+        return {}
+
+    async def test() -> None:
+        fake = Fake("t.t")
+        async with working(fake, app_of(work), in_place=0.001):
+            await until(lambda: fake.ended or fake.parks)
+        assert fake.ended is not None
+        assert fake.ended["outputs"] == {"told": "nobody answered"}
+
+    play(test)
+
+
+@pytest.mark.parametrize("how", ["shield", "anyio"])
+def test_a_function_is_left_whatever_stands_between_it_and_its_questions(how: str) -> None:
+    anyio = pytest.importorskip("anyio")
+
+    async def work(ctx: Context) -> dict[str, Any]:
+        if how == "shield":
+            return {"told": await asyncio.shield(ctx.request_input("Well?", "text", key="q"))}
+        told: list[Any] = []
+
+        async def ask() -> None:
+            told.append(await ctx.request_input("Well?", "text", key="q"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+        return {"told": told[0]}
+
+    async def test() -> None:
+        fake = Fake("t.t")
+        async with working(fake, app_of(work), in_place=0.001) as worker:
+            await until(lambda: fake.parks and not worker.held)
+            fake.answer("q", "yes")
+            await until(lambda: fake.ended)
+        assert fake.ended is not None
+        assert fake.ended.get("outputs") == {"told": "yes"}
 
     play(test)

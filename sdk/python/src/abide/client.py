@@ -201,11 +201,21 @@ class Events:
         self._client = client
 
     def follow(self, run_id: str, *, after: int | None = None, timeout: float | None = None) -> Iterator[Event]:
-        """The events of a run until it ends: those that were, then those that come."""
-        end = None if timeout is None else time.monotonic() + timeout
+        """The events of a run until it ends: those that were, then those that come.
+
+        A server that has answered once may be away for a while; it is waited for, up to the timeout.
+        """
+        end, answered = None if timeout is None else time.monotonic() + timeout, False
         while True:
             seconds = _poll_seconds(end, run_id)
-            events, complete = self._client.send(requests.poll(run_id, after, seconds))
+            try:
+                events, complete = self._client.send(requests.poll(run_id, after, seconds))
+            except (UnreachableError, ApiError) as error:
+                if not _is_outage(error, answered):
+                    raise
+                time.sleep(1.0)
+                continue
+            answered = True
             for event in events:
                 after = event.sequence
                 yield event
@@ -385,11 +395,21 @@ class AsyncEvents:
     async def follow(
         self, run_id: str, *, after: int | None = None, timeout: float | None = None
     ) -> AsyncIterator[Event]:
-        """The events of a run until it ends: those that were, then those that come."""
-        end = None if timeout is None else time.monotonic() + timeout
+        """The events of a run until it ends: those that were, then those that come.
+
+        A server that has answered once may be away for a while; it is waited for, up to the timeout.
+        """
+        end, answered = None if timeout is None else time.monotonic() + timeout, False
         while True:
             seconds = _poll_seconds(end, run_id)
-            events, complete = await self._client.send(requests.poll(run_id, after, seconds))
+            try:
+                events, complete = await self._client.send(requests.poll(run_id, after, seconds))
+            except (UnreachableError, ApiError) as error:
+                if not _is_outage(error, answered):
+                    raise
+                await asyncio.sleep(1.0)
+                continue
+            answered = True
             for event in events:
                 after = event.sequence
                 yield event
@@ -432,6 +452,11 @@ def _poll_seconds(end: float | None, run_id: str) -> int:
     if left <= 0:
         raise TimeoutError(f"{run_id} has not ended")
     return max(1, min(requests.POLL_SECONDS, round(left)))
+
+
+def _is_outage(error: Exception, answered: bool) -> bool:
+    """Whether whoever follows a run waits until the server is back."""
+    return answered and (isinstance(error, UnreachableError) or (isinstance(error, ApiError) and is_passing(error)))
 
 
 def _decision(action: str, feedback: str | None) -> dict[str, Any]:

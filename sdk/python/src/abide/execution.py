@@ -50,6 +50,9 @@ UNWIND_SECONDS = 30.0
 """How long a function that is parked or cancelled may take to end by itself before it is cancelled."""
 
 
+BUSY_SECONDS = 60.0
+"""After how long it is said that a function which waits can't be left."""
+
 REPLAY_SECONDS = 5.0
 """How long something new is held back while the rest of the function asks for nothing that is recorded."""
 
@@ -371,18 +374,39 @@ class Execution:
     # How it is parked.
 
     async def _park_when_idle(self) -> None:
+        since, told = self.loop.time(), False
         while self.state == "running":
             await asyncio.sleep(max(self._in_place(), 0.002))
             if not self._waits:
                 return
             if self._is_idle() and self.cancelled is None:
                 await self._park()
+            elif not told and not self._doing and self.loop.time() - since > BUSY_SECONDS:
+                told = True
+                log.warning(
+                    "%s: it waits, and can't be left because of something else that it does or a timeout of asyncio's "
+                    "that runs: %s. It keeps its slot. Do the work in a step, or give the question its own timeout",
+                    self.task.where,
+                    self._in_the_way() or "a timeout",
+                )
+
+    def _in_the_way(self) -> str:
+        """What keeps the function from being left, for people."""
+        waiting = set(self._waits.values())
+        busy = [
+            getattr(task.get_coro(), "__qualname__", task.get_name())
+            for task in self.tasks
+            if not task.done() and task not in waiting and not quiet.is_joining(task, self.tasks)
+        ]
+        return ", ".join(sorted(busy)[:5])
 
     def _is_idle(self) -> bool:
         if self._doing or any(wait.come.done() for wait in self._waits):
             return False
         if self.threads:
             return len(self._waits) >= self.threads
+        if quiet.has_timeout(self.loop, self.tasks):
+            return False
         waiting = set(self._waits.values())
         return all(task in waiting or quiet.is_joining(task, self.tasks) for task in self.tasks if not task.done())
 

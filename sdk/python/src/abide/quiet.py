@@ -12,6 +12,7 @@ import contextvars
 import inspect
 import pathlib
 import re
+import sys
 import sysconfig
 from collections.abc import Callable, Collection, Iterator, Sequence
 from types import CodeType
@@ -52,10 +53,41 @@ def is_joining(task: asyncio.Task[Any], others: Collection[asyncio.Task[Any]]) -
         return waits_for in others
     if isinstance(waits_for, _GATHERING):
         return all(child.done() or child in others for child in getattr(waits_for, "_children", ()))
+    if (shielded := _shielded(waits_for)) is not None:
+        return shielded in others
     inner: Any = task.get_coro()
     while inspect.iscoroutine(getattr(inner, "cr_await", None)):
         inner = inner.cr_await
-    return getattr(inner, "cr_code", None) in _JOINS
+    code = getattr(inner, "cr_code", None)
+    return code in _JOINS or (code is not None and code is _anyio_group())
+
+
+def _shielded(outer: Any) -> asyncio.Task[Any] | None:
+    """The task behind what `asyncio.shield` gave."""
+    for callback, *_ in getattr(outer, "_callbacks", None) or ():
+        if getattr(callback, "__qualname__", "") == "shield.<locals>._outer_done_callback":
+            for cell in callback.__closure__ or ():
+                if isinstance(cell.cell_contents, asyncio.Task):
+                    return cell.cell_contents
+    return None
+
+
+def _anyio_group() -> CodeType | None:
+    """The code that waits for the tasks of a task group of anyio, if that is there."""
+    backend = sys.modules.get("anyio._backends._asyncio")
+    code = getattr(getattr(getattr(backend, "TaskGroup", None), "__aexit__", None), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def has_timeout(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[Any]]) -> bool:
+    """Whether a timeout of asyncio runs over one of these tasks. It would never come to an end if they were left."""
+    for handle in getattr(loop, "_scheduled", ()):
+        timeout = getattr(getattr(handle, "_callback", None), "__self__", None)
+        if isinstance(timeout, asyncio.Timeout) and not handle.cancelled():
+            task = getattr(timeout, "_task", None)
+            if task is not None and task in tasks and not task.done():
+                return True
+    return False
 
 
 _HERE = str(pathlib.Path(__file__).parent)
