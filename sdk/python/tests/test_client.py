@@ -137,3 +137,24 @@ def test_who_waits_for_a_run_waits_for_the_server_too(monkeypatch: pytest.Monkey
     client._http = httpx2.Client(base_url="http://here", transport=httpx2.MockTransport(answer))
     assert client.runs.result("r") == 1
     assert len(polls) == 10
+
+
+def test_lists_have_all_of_their_pages(shared_server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = shared_server.client
+    client.workflows.push(definition("client-pages", GATE))
+    runs = [client.runs.start("client-pages").id for _ in range(5)]
+    for run in runs:
+        shared_server.asked(run)
+    monkeypatch.setattr("abide.requests.PAGE", 2)
+    assert [item.run_id for item in client.inbox.list() if item.run_id in runs] == runs
+    assert len(client.inbox.list(limit=3)) == 3
+    assert {run.id for run in client.runs.list(limit=5)} == set(runs)
+
+    async def test() -> None:
+        async with AsyncClient(shared_server.url, shared_server.api_key) as too:
+            assert [item.run_id for item in await too.inbox.list() if item.run_id in runs] == runs
+            assert len(await too.runs.list(limit=3)) == 3
+
+    asyncio.run(test())
+    for run in runs:
+        client.runs.cancel(run)

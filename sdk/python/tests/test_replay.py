@@ -48,8 +48,13 @@ def test_as_completed_of_something_without_an_order_is_refused() -> None:
         async def search(name: str) -> str:
             return await ctx.step("search", lambda: name, idempotent=True)
 
-        for found in asyncio.as_completed({search(name) for name in "abc"}):
-            await found
+        searches = {search(name) for name in "abc"}
+        try:
+            for found in asyncio.as_completed(searches):
+                await found
+        finally:
+            for one in searches:
+                one.close()
 
     async def test() -> None:
         fake = Fake("t.t")

@@ -58,6 +58,26 @@ def test_what_is_not_the_servers_answer_is_waited_out(where: str, strange: Calla
     play(test)
 
 
+def test_a_proxy_that_lets_nothing_large_through_fails_what_is_large() -> None:
+    async def work(ctx: Context) -> None:
+        await ctx.step("large", lambda: "x" * 1000, idempotent=True)
+
+    async def test() -> None:
+        fake = Fake("t.t")
+
+        def proxy(path: str, body: Any) -> httpx2.Response | None:
+            large = path.endswith("/ops") and any(op.get("value") == "x" * 1000 for op in body["ops"])
+            return httpx2.Response(413, text="<html>too large</html>") if large else None
+
+        fake.interfere = proxy
+        async with working(fake, app_of(work)):
+            await until(lambda: fake.ended)
+        assert fake.ended is not None
+        assert fake.ended["error"]["code"] == "http_413"
+
+    play(test)
+
+
 def test_an_op_that_was_skipped_goes_before_those_that_came_later() -> None:
     async def work(ctx: Context) -> None:
         ctx.log("refused")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -17,7 +17,7 @@ from . import requests
 from .connection import Connection, is_passing, refusal
 from .errors import ApiError, UnreachableError
 from .models import Event, InboxItem, Run, RunSummary
-from .requests import Request
+from .requests import Page, Request
 from .values import encode
 
 T = TypeVar("T")
@@ -95,6 +95,18 @@ class Client:
                     raise _unreachable(self.connection.url, error) from error
             time.sleep(pause)
 
+    def pages(self, make: Callable[[int, str | None], Request[Page[T]]], limit: int | None) -> list[T]:
+        """All of a list, or as much of it as is wanted, one page after the other."""
+        found: list[T] = []
+        cursor: str | None = None
+        while limit is None or len(found) < limit:
+            page = self.send(make(requests.page_size(limit, len(found)), cursor))
+            found += page.items
+            cursor = page.next
+            if cursor is None:
+                break
+        return found
+
 
 class Runs:
     """Runs."""
@@ -124,8 +136,9 @@ class Runs:
     def list(
         self, *, status: str | None = None, workflow: str | None = None, limit: int | None = None
     ) -> list[RunSummary]:
-        """The latest runs."""
-        return self._client.send(requests.runs(status, workflow, limit))
+        """The latest runs: 50, or as many as are wanted."""
+        wanted = requests.RUNS if limit is None else limit
+        return self._client.pages(lambda size, cursor: requests.runs(status, workflow, size, cursor), wanted)
 
     def cancel(self, run_id: str, reason: str | None = None) -> str:
         """Cancels a run, and gives its status."""
@@ -157,8 +170,10 @@ class Inbox:
         approver: str | None = None,
         limit: int | None = None,
     ) -> list[InboxItem]:
-        """What waits, oldest first."""
-        return self._client.send(requests.inbox(run, workflow, kind, approver, limit))
+        """All that waits, or so much of it, oldest first."""
+        return self._client.pages(
+            lambda size, cursor: requests.inbox(run, workflow, kind, approver, size, cursor), limit
+        )
 
     def answer(self, item: InboxItem, value: Any, *, idempotency_key: str | None = None) -> str:
         """Answers with a value, and gives the run's status then.
@@ -291,6 +306,18 @@ class AsyncClient:
                     raise _unreachable(self.connection.url, error) from error
             await asyncio.sleep(pause)
 
+    async def pages(self, make: Callable[[int, str | None], Request[Page[T]]], limit: int | None) -> list[T]:
+        """All of a list, or as much of it as is wanted, one page after the other."""
+        found: list[T] = []
+        cursor: str | None = None
+        while limit is None or len(found) < limit:
+            page = await self.send(make(requests.page_size(limit, len(found)), cursor))
+            found += page.items
+            cursor = page.next
+            if cursor is None:
+                break
+        return found
+
 
 class AsyncRuns:
     """Runs."""
@@ -320,8 +347,9 @@ class AsyncRuns:
     async def list(
         self, *, status: str | None = None, workflow: str | None = None, limit: int | None = None
     ) -> list[RunSummary]:
-        """The latest runs."""
-        return await self._client.send(requests.runs(status, workflow, limit))
+        """The latest runs: 50, or as many as are wanted."""
+        wanted = requests.RUNS if limit is None else limit
+        return await self._client.pages(lambda size, cursor: requests.runs(status, workflow, size, cursor), wanted)
 
     async def cancel(self, run_id: str, reason: str | None = None) -> str:
         """Cancels a run, and gives its status."""
@@ -353,8 +381,10 @@ class AsyncInbox:
         approver: str | None = None,
         limit: int | None = None,
     ) -> list[InboxItem]:
-        """What waits, oldest first."""
-        return await self._client.send(requests.inbox(run, workflow, kind, approver, limit))
+        """All that waits, or so much of it, oldest first."""
+        return await self._client.pages(
+            lambda size, cursor: requests.inbox(run, workflow, kind, approver, size, cursor), limit
+        )
 
     async def answer(self, item: InboxItem, value: Any, *, idempotency_key: str | None = None) -> str:
         """Answers with a value, and gives the run's status then.

@@ -15,6 +15,9 @@ from .errors import AbideError, ApiError, StaleFenceError
 STRANGE = "http_strange"
 """An answer that is not the server's."""
 
+OUR_FAULT = frozenset((400, 411, 413, 414, 415, 422, 431))
+"""What a proxy says of a request that it will never let through."""
+
 DEFAULT_URL = "http://127.0.0.1:7171"
 
 
@@ -70,4 +73,5 @@ def is_passing(error: ApiError) -> bool:
 
 def may_pass(error: ApiError) -> bool:
     """Whether a worker waits and sends the same again: it is passing, a key is being changed, or it was a proxy's."""
-    return is_passing(error) or error.status in (401, 403) or error.code.startswith("http_")
+    strange = error.code.startswith("http_") and error.status not in OUR_FAULT
+    return is_passing(error) or error.status in (401, 403) or strange

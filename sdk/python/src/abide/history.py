@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import CodeChangedError
+from .errors import AbideError, CodeChangedError
 
 _BRANCH = re.compile(r"@((?:\w+-)?\d+(?:\.(?:\w+-)?\d+)*)(?:#\d+|:\d+)?$")
 
@@ -76,6 +76,7 @@ class History:
         self._earlier: dict[str, set[tuple[str, str]]] = {}
         # Questions under keys that the function chose: which branch asked them is not known.
         self._keyed: set[tuple[str, str]] = set()
+        self._used: set[str] = set()
         # Functions that are not async call from threads.
         self._lock = threading.Lock()
         self.extend(items)
@@ -114,7 +115,15 @@ class History:
         with self._lock:
             branch.asks += 1
             call = branch.asks
+            used_before = key in self._used
+            if key is not None:
+                self._used.add(key)
         if key is not None:
+            if used_before:
+                raise AbideError(
+                    f"a question with the key '{key}' was asked already, and would get the same answer: "
+                    "give each its own key, as in f'review-{round}', or none"
+                )
             return Asked(key, call, True)
         # The server counts for the whole task, so that only the first branch can leave it to that.
         return Asked(f"{self._owner}@{branch.path}:{call}" if branch.path else None, call, False)
