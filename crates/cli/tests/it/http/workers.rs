@@ -94,7 +94,7 @@ fn doing(task: &Value, op: &str, more: Value) -> Value {
 fn desk() -> Site {
     let site = site();
     let order = json!({ "order": { "type": "variable", "variableName": "order" } });
-    let variables = json!([{ "name": "order", "type": "string", "required": false }]);
+    let variables = json!([{ "name": "order", "type": "string", "defaultValue": "o-1" }]);
     let one = node("one", KIND, json!({ "a": 1 }), order, json!({}));
     site.workflow(&workflow("work", &[one], &[], variables));
     site
@@ -286,6 +286,7 @@ async fn a_worker_that_comes_back_says_what_it_has() {
     let mut hand = Hand::new(&server, 1, 2).await;
     let run = server.start_run("work", json!({})).await;
     let task = hand.next("task").await;
+    let after = hand.after;
     server.kill();
     let server = site.start(&["--test-clock"]);
     let (status, told) = server.post(&format!("/v1/workers/{}:poll", session(1)), &json!({})).await;
@@ -297,7 +298,7 @@ async fn a_worker_that_comes_back_says_what_it_has() {
         { "task": other, "fence": 1 },
     ]);
     assert_eq!(register(&server, &body).await["lost"], json!([other]));
-    let hand = Hand { server: &server, session: session(1), after: hand.after };
+    let hand = Hand { server: &server, session: session(1), after };
     hand.does(&task, "complete", json!({})).await;
     assert_eq!(shown(&server, &run).await["status"], "completed");
     server.stop();
