@@ -155,8 +155,8 @@ impl Run {
         asked: WorkChild,
     ) -> Result<(), Failure> {
         self.check_depth(ix)?;
-        let sensitive =
-            if self.node(ix).sensitive { asked.inputs.keys().cloned().collect() } else { Vec::new() };
+        let hidden = self.node(ix).sensitive || self.graph.at(ix).hides_answers();
+        let sensitive = if hidden { asked.inputs.keys().cloned().collect() } else { Vec::new() };
         let spawned = NodeSpawned {
             child: self.child_id(turn.now),
             workflow_id: asked.workflow_id,

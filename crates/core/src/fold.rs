@@ -101,13 +101,13 @@ impl Run {
                     self.state.still_children.remove(&report.child);
                 }
                 if report.lifecycle.is_terminal() {
-                    self.fold_child_end(&report.node, report.child, folding);
+                    self.fold_child_end(&report.node, report.child, !report.sensitive.is_empty(), folding);
                     self.line_up_worker(&report.node, report.child, folding);
                 }
             }
             RunEvent::ChildRefused(refused) => {
                 folding.effects.push(Effect::Disown(refused.child));
-                self.fold_child_end(&refused.node, refused.child, folding);
+                self.fold_child_end(&refused.node, refused.child, false, folding);
                 self.line_up_worker(&refused.node, refused.child, folding);
             }
             RunEvent::LoopbackLimit(_) => {}

@@ -316,9 +316,12 @@ impl Run {
         if self.node(ix).work.is_none() {
             return;
         }
+        // Whoever else works may have asked the same by its key, and wait for it without having stopped.
+        let mut nodes = self.state.nodes.iter().enumerate();
+        let alone = !nodes.any(|(other, node)| other != ix as usize && node.work.is_some());
         let own = |open: &&Open| {
             let asked = open.node == ix || self.node(open.node).phase.is_settled();
-            asked && open.waiters.iter().all(|waiter| *waiter == ix)
+            asked && (alone || open.requested.keyless) && open.waiters.iter().all(|waiter| *waiter == ix)
         };
         let open = self.state.open.values().filter(own).map(|open| open.requested.interrupt_id);
         for id in open.collect::<Vec<_>>() {
@@ -390,6 +393,7 @@ impl Run {
         node.asked += 1;
         if let Some(work) = node.work.as_deref_mut() {
             work.losses = 0;
+            work.get_over_failures();
         }
         Ok(())
     }
@@ -468,12 +472,17 @@ impl Run {
             by: Some(resolved.resolved_by.clone()),
         };
         let asker = open.node;
-        self.state.answers.insert(requested.key, answered);
+        // Nobody waited for what was closed because its node ended. Whoever asks the same later asks anew.
+        if resolved.outcome != Resolution::Cancelled || resolved.reason.as_deref() != Some(NODE_ENDED) {
+            self.state.answers.insert(requested.key, answered);
+        }
         for waiter in open.waiters {
             let node = &mut self.state.nodes[waiter as usize];
             node.stopped_for.remove(&id);
             node.last_interrupt = Some(id);
             if node.work.is_some() {
+                // What it makes of the answer is never shown either.
+                node.sensitive |= resolved.sensitive && waiter != asker;
                 self.rouse(waiter, folding);
             } else if node.stopped_for.is_empty() && node.phase == NodePhase::Suspended {
                 self.state.answered.push_back((waiter, folding.sequence));

@@ -229,9 +229,9 @@ pub(crate) struct WorkState {
 pub(crate) enum Memo {
     /// A step is under way.
     Begun,
-    /// A step was done; the event at this place tells how.
+    /// A step was done, or failed and the code went on; the event at this place tells how.
     Done(u64),
-    /// A step failed; the event at this place tells how.
+    /// A step failed, and nothing came of that yet; the event at this place tells how.
     Failed(u64),
     Sleep {
         until: Millis,
@@ -272,6 +272,15 @@ impl WorkState {
             losses: 0,
             handed_over: 0,
             progress: None,
+        }
+    }
+
+    /// The code goes on behind its failed steps. What it did since depends on them, so they fail in every later attempt.
+    pub(crate) fn get_over_failures(&mut self) {
+        for memo in self.memos.values_mut() {
+            if let Memo::Failed(sequence) = *memo {
+                *memo = Memo::Done(sequence);
+            }
         }
     }
 
@@ -333,6 +342,11 @@ impl Run {
     /// Whether somebody decided that the run ends, so that nobody should begin anything.
     pub fn is_ending(&self) -> bool {
         self.state.ending.is_some() || self.state.lifecycle.is_terminal()
+    }
+
+    /// Whether a step of a node is under way that must not be done twice.
+    pub(crate) fn has_begun(&self, ix: crate::NodeIx) -> bool {
+        self.node(ix).work.as_deref().is_some_and(WorkState::has_begun)
     }
 
     pub(crate) fn offer(&self, ix: crate::NodeIx, at: Millis) -> Offer {

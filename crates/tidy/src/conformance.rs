@@ -45,10 +45,10 @@ pub fn parse(text: &str) -> Page<'_> {
     page
 }
 
-/// Takes `path/to/file.rs::name` apart.
+/// Takes `path/to/file.rs::name` apart, or that of a test in Python.
 #[must_use]
 pub fn file_and_test(name: &str) -> Option<(&str, &str)> {
-    name.split_once("::").filter(|(file, test)| file.ends_with(".rs") && is_identifier(test))
+    name.split_once("::").filter(|(file, test)| is_source(file) && is_identifier(test))
 }
 
 fn row(line: usize, text: &str) -> Option<Row<'_>> {
@@ -83,6 +83,25 @@ fn cells(line: &str) -> Vec<&str> {
 fn test_cell(cell: &str) -> Option<Vec<&str>> {
     cell.split(", ")
         .map(|name| name.strip_prefix('`')?.strip_suffix('`').filter(|name| file_and_test(name).is_some()))
+        .collect()
+}
+
+fn is_source(file: &str) -> bool {
+    file.ends_with(".rs") || file.ends_with(".py")
+}
+
+/// The names of the tests of a file, as whatever runs them finds them.
+#[must_use]
+pub fn test_names<'a>(file: &str, source: &'a str) -> Vec<&'a str> {
+    if file.ends_with(".rs") {
+        return crate::rust::test_names(source).into_iter().collect();
+    }
+    let heads =
+        source.lines().filter_map(|line| line.strip_prefix("def ").or(line.strip_prefix("async def ")));
+    heads
+        .filter_map(|head| head.split_once('('))
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("test_"))
         .collect()
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use abide_tidy::conformance::{self, Page, file_and_test};
-use abide_tidy::{demand_none, rust, tree::Tree};
+use abide_tidy::conformance::{self, Page, file_and_test, test_names};
+use abide_tidy::{demand_none, tree::Tree};
 
 const PAGE: &str = "docs/conformance.md";
 
@@ -85,7 +85,7 @@ fn every_test_that_is_named_exists() {
         for (file, test) in row.tests.iter().filter_map(|name| file_and_test(name)) {
             match known.entry(file).or_insert_with(|| tree.text(file).filter(|_| tree.holds(file))) {
                 None => offenders.push(format!("{}: there is no file {file}", row.id)),
-                Some(source) if !rust::test_names(source).contains(&test) => {
+                Some(source) if !test_names(file, source).contains(&test) => {
                     offenders.push(format!("{}: {file} has no test {test}", row.id));
                 }
                 Some(_) => {}

@@ -63,7 +63,9 @@ impl Connection {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
         });
-        let length = length.context("an answer without a length")??;
+        // What has no content has no length either.
+        let none = head.get(9..12) == Some("204");
+        let length = if none { 0 } else { length.context("an answer without a length")?? };
         Ok((self.read.len() >= end + 4 + length).then_some(end + 4))
     }
 }
@@ -86,6 +88,7 @@ mod tests {
             for answer in [
                 "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n\"completed\"",
                 "HTTP/1.1 429 X\r\ncontent-length: 0\r\n\r\n",
+                "HTTP/1.1 204 No Content\r\n\r\n",
             ] {
                 let mut request = [0; 4];
                 stream.read_exact(&mut request).await.unwrap();
@@ -98,6 +101,7 @@ mod tests {
         let mut connection = Connection::open(address).await.unwrap();
         assert_eq!(connection.ask(b"ask!").await.unwrap(), (201, &b"\"completed\""[..]));
         assert_eq!(connection.ask(b"ask!").await.unwrap(), (429, &b""[..]));
+        assert_eq!(connection.ask(b"ask!").await.unwrap(), (204, &b""[..]));
         assert!(connection.ask(b"ask!").await.is_err(), "nobody is there");
         server.await.unwrap();
     }

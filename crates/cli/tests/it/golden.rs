@@ -3,6 +3,8 @@
 //! `ABIDE_FREEZE=0.1 cargo test -p abide --test it golden` makes the file of a release, once, when it is cut.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -12,6 +14,7 @@ use crate::support::{Site, chain, node, verify, workflow};
 
 mod asks;
 mod ladders;
+mod workers;
 
 /// Where the frozen directories lie.
 fn folder() -> PathBuf {
@@ -47,8 +50,10 @@ async fn finish(file: &Path) {
         "{file:?} has parked runs: {before:?}"
     );
     // The first start brings an older schema up to date.
-    let server = site.start(&["--test-clock"]);
+    let server = Arc::new(site.start(&["--test-clock"]));
     assert_eq!(verify(&site.data()), before.len() as u64);
+    let (stop, has_workers) = (Arc::new(AtomicBool::new(false)), site.rows()["kinds"] > 0);
+    let work = has_workers.then(|| tokio::spawn(workers::work(server.clone(), stop.clone())));
     for (run, _) in before.iter().filter(|(_, was)| was == "paused") {
         let (status, resumed) = server.post(&format!("/v1/runs/{run}:resume"), &json!({})).await;
         assert!(status.is_success(), "{file:?} {run}: {resumed}");
@@ -76,6 +81,11 @@ async fn finish(file: &Path) {
         asks::demand(&server).await;
         ladders::demand(&server).await;
     }
+    stop.store(true, Ordering::Release);
+    if let Some(work) = work {
+        workers::demand(&work.await.unwrap());
+    }
+    let server = Arc::into_inner(server).expect("nobody else speaks to it any more");
     assert!(server.stop().success());
     assert_eq!(verify(&site.data()), site.rows()["aggregates"]);
 }
@@ -146,7 +156,7 @@ async fn freeze(version: &str) {
     let site = Site::new();
     put_keyring(&site);
     let all = definitions().into_iter().chain(graphs()).chain(asks::definitions());
-    for definition in all.chain(ladders::definitions()) {
+    for definition in all.chain(ladders::definitions()).chain(workers::definitions()) {
         site.workflow(&definition);
     }
     let config = ladders::configure(&site);
@@ -155,6 +165,7 @@ async fn freeze(version: &str) {
     freeze_graphs(&server).await;
     freeze_host(&server).await;
     asks::freeze(&server).await;
+    workers::freeze(&server).await;
     server.start_run("waits", json!({ "delayMs": 1000 })).await;
     server.start_run("waits", json!({ "delayMs": 86_400_000_i64, "note": "x".repeat(6000) })).await;
     server.start_run("fan", json!({})).await;

@@ -13,3 +13,4 @@ mod receiver;
 mod stream;
 mod support;
 mod verify;
+mod workers;

@@ -6,13 +6,16 @@
 //! | `<!-- first: NAME -->` before a block | the same, before the server starts; with `desk.py` there is a desk that is told |
 //! | `<!-- part -->` before a block | the block is part of a definition; with the rest filled in it has to be valid |
 //! | a block of `console` | each line behind `$ ` is run by bash; the lines below it are what it printed |
+//! | `<!-- worker: MODULE:APP -->` before a block | `abide-worker` is started as the block says; `$WORKER` is its number |
 //! | `$ later MS` | the test clock is moved; the page says how a reader does that |
 //! | a picture `images/NAME.svg` | the commands made NAME.svg; it is kept beside the page |
 //!
 //! Commands run in one folder beside a copy of `examples/`, in order, and each begins when nothing more happens before
-//! the clock is moved. Times and ids differ from one day to the next; in a page they are always the same.
+//! the clock is moved. The page of an example runs in a copy of its folder. Times and ids differ from one day to the next; in a page they are always the same.
 //!
 //! `ABIDE_REGENERATE=1 cargo test -p abide --test it pages` rewrites what the commands print, and the pictures.
+
+mod hands;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,6 +25,8 @@ use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
 use crate::support::{Server, Site, python_home};
+use crate::workers::sdk_home;
+use hands::{Hands, demand_starts};
 
 /// Rewrite the pages instead of checking them.
 const REGENERATE: &str = "ABIDE_REGENERATE";
@@ -62,11 +67,46 @@ async fn the_page_about_interrupts_shows_what_its_commands_print() {
     demand("docs/interrupts.md", &["--test-clock"]).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_workers_shows_what_its_commands_print() {
+    demand("docs/workers.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_the_worker_protocol_shows_what_its_commands_print() {
+    demand("docs/worker-protocol.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_the_refund_agent_shows_what_its_commands_print() {
+    demand("examples/refund-approval/README.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_the_research_agent_shows_what_its_commands_print() {
+    demand("examples/research-agent/README.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_the_langgraph_agent_shows_what_its_commands_print() {
+    demand("examples/langgraph-agent/README.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_the_nightly_report_shows_what_its_commands_print() {
+    demand("examples/nightly-report/README.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_the_triage_agent_shows_what_its_commands_print() {
+    demand("examples/engagement/README.md", &["--test-clock"]).await;
+}
+
 /// Follows a page, and demands that it shows what came of that.
 async fn demand(page: &str, flags: &[&str]) {
     let path = root().join(page);
     let written = std::fs::read_to_string(&path).unwrap();
-    let reader = Reader::begin(&written, flags).await;
+    let reader = Reader::begin(&path, &written, flags).await;
     let (followed, pictures) = reader.follow(&written).await;
     let regenerate = std::env::var_os(REGENERATE).is_some_and(|value| value == "1");
     for (name, drawn) in pictures {
@@ -103,17 +143,18 @@ struct Reader {
     server: Server,
     /// Who is told by a server that has a channel.
     desk: Option<Child>,
+    /// Who does the work of the page's agents.
+    hands: Hands,
     told: Told,
 }
 
 impl Reader {
-    async fn begin(page: &str, flags: &[&str]) -> Self {
+    async fn begin(path: &Path, page: &str, flags: &[&str]) -> Self {
         let site = Site::new();
         let examples = root().join("examples/workflows");
-        std::fs::create_dir_all(site.path("folder/examples/workflows")).unwrap();
-        for entry in std::fs::read_dir(&examples).unwrap().map(Result::unwrap) {
-            let copy = site.path("folder/examples/workflows").join(entry.file_name());
-            std::fs::copy(entry.path(), copy).unwrap();
+        copy(&examples, &site.path("folder/examples/workflows"));
+        if path.parent().unwrap().parent().is_some_and(|folder| folder.ends_with("examples")) {
+            copy(path.parent().unwrap(), &site.path("folder"));
         }
         let desk = set_up(page, &site.path("folder"));
         let config = site.path("folder/abide.toml");
@@ -125,7 +166,7 @@ impl Reader {
         let server = site.start(&flags.collect::<Vec<_>>());
         let (_, clock) = server.get("/v1/dev/clock").await;
         let told = Told::since(clock["nowMs"].as_i64().unwrap());
-        Self { site, server, desk, told }
+        Self { site, server, desk, hands: Hands::default(), told }
     }
 
     /// The page as it should read, and the pictures that it shows.
@@ -147,6 +188,12 @@ impl Reader {
                 let block = lines.by_ref().take_while(|line| *line != "```");
                 let text = block.map(|line| format!("{line}\n")).collect::<String>();
                 if comment.starts_with("first: ") {
+                    followed += &format!("{head}\n{text}```\n");
+                    continue;
+                }
+                if let Some(app) = comment.strip_prefix("worker: ") {
+                    demand_starts(app, &text);
+                    self.hire(app).await;
                     followed += &format!("{head}\n{text}```\n");
                     continue;
                 }
@@ -181,8 +228,7 @@ impl Reader {
 
     /// What a command prints.
     async fn run(&mut self, command: &str) -> String {
-        self.server.settle().await;
-        self.site.settle_messages(&self.server).await;
+        self.settle().await;
         if let Some(ms) = command.strip_prefix("later ") {
             self.server.advance(ms.parse().unwrap()).await;
             return String::new();
@@ -193,24 +239,30 @@ impl Reader {
             "[ -e '{kept}' ] && . '{kept}'\nset -a\n{{ {command}\n}} 2>&1\nexport -p > '{kept}'",
             kept = kept.display()
         );
-        let binaries = Path::new(env!("CARGO_BIN_EXE_abide")).parent().unwrap();
-        let path = std::env::join_paths(
-            [binaries.to_owned(), python_home().join("bin")]
-                .into_iter()
-                .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
-        );
-        let output = Command::new("bash")
-            .args(["-c", &script])
+        let output = self.reader_runs("bash").args(["-c", &script]).output().unwrap();
+        if command.starts_with("kill ") {
+            self.hands.await_end();
+        }
+        self.told.again(&String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// A command as a reader would run it.
+    fn reader_runs(&self, program: &str) -> Command {
+        let binaries = Path::new(env!("CARGO_BIN_EXE_abide")).parent().unwrap().to_owned();
+        let python = if self.hands.were_there() { sdk_home().join("bin") } else { python_home().join("bin") };
+        let usual = std::env::var_os("PATH").unwrap();
+        let path = [binaries, python].into_iter().chain(std::env::split_paths(&usual));
+        let mut command = Command::new(program);
+        command
             .current_dir(self.folder())
             .env_clear()
-            .env("PATH", path.unwrap())
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("COLUMNS", COLUMNS)
             .env("ABIDE_URL", &self.server.url)
             .env("ABIDE_API_KEY", &self.server.key)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        self.told.again(&String::from_utf8(output.stdout).unwrap())
+            .stdin(Stdio::null());
+        command
     }
 }
 
@@ -220,6 +272,15 @@ impl Drop for Reader {
             let _ = desk.kill();
             let _ = desk.wait();
         }
+    }
+}
+
+/// Copies the files of a folder.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    let entries = std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path());
+    for file in entries.filter(|path| path.is_file()) {
+        std::fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
     }
 }
 
@@ -275,12 +336,18 @@ fn fill(object: &mut Value, with: &Value) {
     }
 }
 
+/// How a run is called in a page, by when the page first names it.
+fn told_run(at: usize) -> String {
+    format!("run-019b8d36-7c80-7000-8000-{:012}", at + 1)
+}
+
 /// What differs from one day to the next, and how it is told instead.
 struct Told {
     began_ms: i64,
     runs: Vec<String>,
     keys: Vec<String>,
     run: Regex,
+    task: Regex,
     interrupt: Regex,
     key: Regex,
     time: Regex,
@@ -298,7 +365,9 @@ impl Told {
         // A key's id stands alone or behind `abk_`; what ends a run's id stands behind a dash.
         let key = Regex::new(r#"(^|[\s"_])([0-9a-f]{12})\b"#).unwrap();
         let minute = Regex::new(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC").unwrap();
-        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, interrupt, key, time, minute, cut }
+        // A task's name begins with its run's id.
+        let task = Regex::new(r"\b([0-9a-f]{32})([0-9a-f]{8,})\b").unwrap();
+        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, task, interrupt, key, time, minute, cut }
     }
 
     /// The text as it would have been on the day of the pages.
@@ -310,9 +379,15 @@ impl Told {
                 runs.push(found[0].to_owned());
                 runs.len() - 1
             });
-            format!("run-019b8d36-7c80-7000-8000-{:012}", at + 1)
+            told_run(at)
         });
         self.runs = runs;
+        let plain = |run: &str| run.trim_start_matches("run-").replace('-', "");
+        let named = self.task.replace_all(&named, |found: &Captures<'_>| {
+            let at = self.runs.iter().position(|run| plain(run) == found[1]);
+            let run = at.map_or(found[1].to_owned(), |at| plain(&told_run(at)));
+            format!("{run}{}", &found[2])
+        });
         let named = self.interrupt.replace_all(&named, format!("int-${{1}}{}", "7f".repeat(12)));
         let mut keys = std::mem::take(&mut self.keys);
         let named = self.key.replace_all(&named, |found: &Captures<'_>| {

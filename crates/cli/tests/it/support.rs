@@ -312,6 +312,11 @@ impl Server {
 
     /// Kills the process as `kill -9` does, and waits until it is gone.
     pub(crate) fn kill(mut self) {
+        self.die();
+    }
+
+    /// The same, for one that another takes the place of.
+    pub(crate) fn die(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -443,6 +448,7 @@ impl Server {
         let (_, page) = self.get("/v1/runs?limit=500").await;
         let is_open =
             |run: &&Value| !["completed", "failed", "cancelled"].contains(&run["status"].as_str().unwrap());
+        let nobody_works = self.nobody_works().await;
         let open: Vec<&Value> =
             page["runs"].as_array().unwrap().iter().filter(is_open).map(|run| &run["runId"]).collect();
         for run in &open {
@@ -455,6 +461,7 @@ impl Server {
                     reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()
                 }
                 "child" => open.contains(&&reason["childRunId"]),
+                "worker" => nobody_works,
                 kind => kind == "hold",
             };
             let reasons = why["reasons"].as_array().unwrap();
@@ -463,6 +470,12 @@ impl Server {
             }
         }
         true
+    }
+
+    /// Whether no worker listens, so that what is for workers rests.
+    async fn nobody_works(&self) -> bool {
+        let (_, told) = self.get("/v1/workers").await;
+        told["workers"].as_array().is_none_or(|all| all.iter().all(|worker| worker["listening"] == false))
     }
 
     /// Asks with another key, and a body if there is one.

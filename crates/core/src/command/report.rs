@@ -27,9 +27,9 @@ fn under_way(run: &Run, task: &TaskId) -> Result<NodeIx, Rejection> {
 }
 
 /// Another attempt is made only if it could end better and can do no harm: nothing reached the other side, or doing
-/// it twice is as good as once.
+/// it twice is as good as once. A worker's step under way must not be done twice, whatever holds for the rest of its node.
 pub(super) fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: TaskFailure) {
-    let harmless = failed.reached == Reached::No || is_idempotent(run, ix);
+    let harmless = failed.reached == Reached::No || is_idempotent(run, ix) && !run.has_begun(ix);
     let attempt = run.node(ix).attempt + 1;
     let goes_on = failed.retryable && run.state.ending.is_none();
     let delay = delay_for(run, ix, attempt).filter(|_| goes_on);

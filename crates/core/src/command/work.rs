@@ -219,6 +219,7 @@ fn park(run: &mut Run, turn: &mut Turn, ix: NodeIx, waits: Vec<Wait>) -> Result<
     if come {
         return Ok(());
     }
+    check_nothing_begun(run, ix)?;
     let asked: Vec<_> = waits
         .iter()
         .filter_map(|wait| if let Wait::Interrupt(id) = wait { Some(*id) } else { None })
@@ -234,6 +235,16 @@ fn park(run: &mut Run, turn: &mut Turn, ix: NodeIx, waits: Vec<Wait>) -> Result<
     // Nothing else may be under way: a pause that waits for it is complete.
     run.advance(turn);
     Ok(())
+}
+
+/// Whoever gets the task next would do a step again that is under way.
+fn check_nothing_begun(run: &Run, ix: NodeIx) -> Result<(), Rejection> {
+    if !run.has_begun(ix) {
+        return Ok(());
+    }
+    let message = "a step is under way that must not be done twice, so the task can't be given back; record the step \
+                   first, and wait for nothing inside it";
+    Err(Rejection::invalid("waits", message))
 }
 
 /// Whether what is waited for has come already.
@@ -268,8 +279,7 @@ fn complete(run: &mut Run, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>) -
 
 fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Result<(), Rejection> {
     check_size("error", failed.failure.details.as_ref().map_or(0, |details| details.text().len()))?;
-    let begun = run.node(ix).work.as_ref().is_some_and(|work| work.has_begun());
-    let maybe = failed.possible_effect || begun;
+    let maybe = failed.possible_effect || run.has_begun(ix);
     let mut failure = failed.failure;
     if let Some(ms) = failed.retry_after_ms.filter(|&ms| ms > 0) {
         let mut details: JsonMap =
@@ -310,7 +320,7 @@ fn note(
     Ok(())
 }
 
-fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, decision: JsonMap) -> Result<(), Rejection> {
+fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, mut decision: JsonMap) -> Result<(), Rejection> {
     check_size("payload", decision.values().map(|value| value.text().len()).sum())?;
     let text = |key: &str| decision.get(key).and_then(|value| value.parse::<String>().ok());
     let modes = ["autonomous", "request_input", "require_input", "defer"];
@@ -319,6 +329,10 @@ fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, decision: JsonMap) -> Res
     }
     if decision.get("should_ask").is_none_or(|ask| ask.parse::<bool>().is_err()) {
         return Err(Rejection::invalid("payload.should_ask", "'should_ask' is true or false"));
+    }
+    if run.node(ix).sensitive || run.graph.at(ix).hides_answers() {
+        // Why it was decided may repeat what went in.
+        decision.retain(|name, _| ["mode", "should_ask"].contains(&name.as_str()));
     }
     run.emit_node(turn, ix, NodeEvent::EngagementDecided(EngagementDecided { decision }), None);
     Ok(())
@@ -330,29 +344,29 @@ fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: &str) 
     let (begun, losses) = (work.has_begun(), work.losses);
     let id = run.graph.at(ix).id.clone();
     let who = if worker.is_empty() { "the worker" } else { worker };
-    let fail = |run: &mut Run, turn: &mut Turn, code: &str, message: String, retryable: bool| {
+    let fail = |run: &mut Run, turn: &mut Turn, failure: Failure, retryable: bool| {
         let reached = if begun { Reached::Maybe } else { Reached::No };
-        report::fail(run, turn, ix, TaskFailure { failure: Failure::new(code, message), retryable, reached });
+        report::fail(run, turn, ix, TaskFailure { failure, retryable, reached });
     };
-    if begun && reason != Loss::Released {
+    if begun {
         let message = format!(
             "{who} that had node '{id}' stopped in the middle of a step, so nobody knows whether that was done; it is not \
              done again, because it is not marked idempotent"
         );
-        fail(run, turn, "outcome_unknown", message, false);
+        fail(run, turn, Failure::new("outcome_unknown", message), false);
     } else if run.state.ending.is_some() {
         let message = format!("the run ended before a worker had finished node '{id}'");
-        fail(run, turn, "worker_stopped", message, false);
+        fail(run, turn, Failure::new("worker_stopped", message), false);
     } else if reason == Loss::Timeout {
         let message =
             format!("{who} took longer for node '{id}' than it may; raise its timeout, or do less at once");
-        fail(run, turn, "task_timeout", message, true);
+        fail(run, turn, Failure::new("task_timeout", message), true);
     } else if reason != Loss::Released && losses + 1 >= limits::LOSSES_MAX {
         let message = format!(
             "{} workers in a row went silent with node '{id}' and recorded nothing; look at the log of the last one, {who}",
             losses + 1
         );
-        fail(run, turn, "worker_lost", message, true);
+        fail(run, turn, Failure::new("worker_lost", message), true);
     } else {
         let worker = worker.chars().take(limits::REASON_CHARS_MAX).collect();
         run.emit_node(turn, ix, NodeEvent::TaskLost(TaskLost { reason, worker }), None);

@@ -50,6 +50,9 @@ impl Run {
     /// Keeps what is known of a key.
     pub(crate) fn memorise(&mut self, ix: NodeIx, key: &str, memo: Memo) -> Result<(), String> {
         let work = self.work_mut(ix).ok_or("no worker has the node")?;
+        if !matches!(memo, Memo::Failed(_)) {
+            work.get_over_failures();
+        }
         work.memos.insert(key.to_owned(), memo);
         work.losses = 0;
         Ok(())
@@ -138,7 +141,7 @@ impl Run {
         Ok(())
     }
 
-    /// Another attempt follows: what failed in the last one is done again.
+    /// Another attempt follows: what it failed of is done again.
     pub(crate) fn fold_retried(&mut self, ix: NodeIx, retried: &NodeRetried) {
         let Some(work) = self.work_mut(ix) else { return };
         work.memos.retain(|_, memo| !matches!(memo, Memo::Begun | Memo::Failed(_)));
@@ -149,8 +152,15 @@ impl Run {
         }
     }
 
-    /// The end of a child that a worker asked for.
-    pub(crate) fn fold_child_end(&mut self, node: &str, child: RunId, folding: &mut Folding<'_>) {
+    /// The end of a child that a worker asked for. If what it gives back is never shown, neither is what the worker makes
+    /// of it.
+    pub(crate) fn fold_child_end(
+        &mut self,
+        node: &str,
+        child: RunId,
+        sensitive: bool,
+        folding: &mut Folding<'_>,
+    ) {
         let Some(ix) = self.graph.node(node) else { return };
         let Some(work) = self.work_mut(ix) else { return };
         let asked = work.memos.values_mut().find_map(|memo| match memo {
@@ -159,6 +169,7 @@ impl Run {
         });
         if let Some(ended) = asked {
             ended.get_or_insert(folding.sequence);
+            self.state.nodes[ix as usize].sensitive |= sensitive;
             self.rouse(ix, folding);
         }
     }

@@ -193,3 +193,34 @@ fn a_worker_may_say_who_answers() {
     let story = begun().does("job", WorkOp::Ask(Box::new(asked)));
     assert!(story.payload("interrupt.requested").contains(r#""respondents":["group:finance"]"#));
 }
+
+fn named(key: &str) -> WorkOp {
+    WorkOp::Ask(Box::new(WorkAsk { key: Some(key.to_owned()), ..question(1) }))
+}
+
+#[test]
+fn a_question_that_another_worker_asks_too_outlives_the_node_that_asked_first() {
+    let two = Story::of(&workflow([work("one"), work("two")])).under(known()).start();
+    let story = two.does("one", named("budget")).does("two", named("budget")).expect([]);
+    let id = only(&story);
+    let story = story.does("one", complete(&json!({})));
+    let answered = story.clone().answer_to(id, &well(), "bob");
+    let AskState::Answered { .. } = answered.answer_told("two", &named("budget")) else {
+        panic!("it was answered")
+    };
+    // When nobody is left that could wait for it, it is closed.
+    let story = story.does("two", complete(&json!({}))).stands(Status::Completed);
+    assert_eq!(story.run().interrupts().count(), 0);
+}
+
+#[test]
+fn a_question_that_was_closed_with_its_node_can_be_asked_anew() {
+    let flow = workflow([work("one"), work("two")]).flow("one > two");
+    let story = Story::of(&flow).under(known()).start().does("one", named("budget"));
+    let story = story.does("one", complete(&json!({}))).does("two", named("budget"));
+    let AskState::Open { id, .. } = story.answer_told("two", &named("budget")) else {
+        panic!("nobody was asked on behalf of this node")
+    };
+    let story = story.answer_to(id, &well(), "bob").does("two", complete(&json!({})));
+    story.stands(Status::Completed);
+}

@@ -95,3 +95,11 @@ fn a_worker_may_ask_for_time_before_the_next_attempt() {
     let told = story.outcome("job", &WorkOp::Fail(failed));
     assert_eq!(told, WorkOutcome::Failed { retry_at: Some(story::BEGIN + 5_000) });
 }
+
+#[test]
+fn a_step_under_way_is_not_done_again_though_the_rest_of_its_node_may_be() {
+    let twice = retried(json!({ "maxRetries": 5 })).setting("idempotent", json!(true));
+    let story = story(twice).does("job", begin("charge"));
+    let story = story.does("job", trouble(FailureClass::Tool, true, true)).stands(Status::Failed);
+    assert_eq!(story.run().error().unwrap().code, "no_paper");
+}

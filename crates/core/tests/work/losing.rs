@@ -59,3 +59,16 @@ fn a_question_outlives_whoever_asked_it() {
     let story = begun().does("job", ask(1)).does("job", lose(Loss::Silent)).answer("job", &well());
     let AskState::Answered { .. } = story.answer_told("job", &ask(1)) else { panic!("it was answered") };
 }
+
+#[test]
+fn a_task_in_the_middle_of_such_a_step_goes_to_nobody_else() {
+    // Whoever gives it to another says that nothing was begun, and the journal knows better.
+    let story = begun().does("job", begin("charge")).does("job", lose(Loss::Released)).stands(Status::Failed);
+    assert_eq!(story.run().error().unwrap().code, "outcome_unknown");
+    // Whoever parks it would have it done again at the next hand-out.
+    let story = begun().does("job", begin("charge")).does("job", sleep("nap", 9));
+    let nap = || park([Wait::Sleep("nap".to_owned())]);
+    let story = story.does("job", nap());
+    assert!(matches!(story.last_rejection(), Rejection::Invalid { .. }));
+    story.does("job", step("charge", &json!(1))).does("job", nap()).node_is("job", NodePhase::Waiting);
+}

@@ -54,6 +54,25 @@ fn a_step_that_failed_stays_failed_until_the_next_attempt() {
 }
 
 #[test]
+fn a_step_that_failed_stays_failed_if_the_code_went_on() {
+    let failed = WorkOp::Record {
+        key: "charge".to_owned(),
+        outcome: Err(Failure::new("declined", "the card was declined")),
+    };
+    let retried =
+        work("job").setting("retry", json!({ "maxRetries": 1, "baseDelayMs": 10, "jitter": false }));
+    let story = Story::of(&working(retried)).under(known()).start();
+    let story = story
+        .does("job", failed)
+        .does("job", step("apologise", &json!("sorry")))
+        .does("job", trouble(FailureClass::Tool, true, false))
+        .after(10)
+        .fire_timer("retry/1/job");
+    // What came behind it depends on it.
+    story.does("job", step("charge", &json!(3))).expect([]);
+}
+
+#[test]
 fn a_name_means_one_thing() {
     let story = begun().does("job", sleep("x", 5)).does("job", step("y", &json!(1)));
     let story = story.does("job", step("x", &json!(1))).refused_as("code_changed");
@@ -118,4 +137,41 @@ fn what_must_not_be_shown_is_not_shown_in_steps() {
     let story = Story::of(&flow).input("card", &json!("4111")).under(known()).start();
     let story = story.does("job", step("charge", &json!("4111 charged")));
     assert!(story.payload("step.recorded").contains(r#""sensitive":true"#));
+}
+
+fn decision() -> WorkOp {
+    let decision = json!({ "mode": "defer", "should_ask": true, "rationale": "card 4111", "signals": { "card": "4111" } });
+    WorkOp::Decide { decision: Json::of(&decision).parse().expect("it is an object") }
+}
+
+#[test]
+fn why_an_agent_decided_is_not_told_if_that_must_not_be_shown() {
+    let story = begun().does("job", decision());
+    assert!(story.payload("engagement.decision").contains("4111"));
+    let node = work("job").input("card", workflow::variable("card"));
+    let flow = working(node).variable("card", "string").sensitive();
+    let story = Story::of(&flow).input("card", &json!("4111")).under(known()).start().does("job", decision());
+    assert_eq!(story.payload("engagement.decision"), r#"{"mode":"defer","should_ask":true}"#);
+}
+
+#[test]
+fn what_a_child_gives_back_and_must_not_be_shown_is_not_shown_in_what_is_made_of_it() {
+    let story = begun().does("job", child("sub"));
+    let notice = abide_core::Notice {
+        outputs: [("total".to_owned(), Json::of(&"4111"))].into(),
+        sensitive: vec!["total".to_owned()],
+        node: "job".to_owned(),
+        ..story::notice(story.spawn().child, 1, abide_core::Lifecycle::Completed)
+    };
+    let story = story.hear(notice, None).does("job", step("charge", &json!("4111 charged")));
+    assert!(story.payload("step.recorded").contains(r#""sensitive":true"#));
+    let story = story.does("job", complete(&json!({ "card": "4111" })));
+    assert!(story.node("job").hides_something());
+}
+
+#[test]
+fn what_must_not_be_shown_of_a_node_is_not_shown_in_its_children() {
+    let story = Story::of(&working(work("job").with("outputSensitivity", json!({ "card": true }))));
+    let story = story.under(known()).start().does("job", child("sub"));
+    assert_eq!(story.spawn().sensitive, ["size"]);
 }

@@ -6,6 +6,8 @@
 mod calls;
 mod hand_out;
 mod leases;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -51,6 +53,8 @@ pub(super) struct Desk {
     calls_due: BTreeMap<Millis, HashSet<(TenantId, String)>>,
     /// The calls that are under way.
     under_way: HashMap<(TenantId, HookId), Call>,
+    /// The calls that have ended since calls were last read.
+    ended: HashSet<(TenantId, HookId)>,
     /// Tasks that were called off before it was known who has them.
     early: Vec<Spot>,
     /// Whether it is known who has what.
@@ -203,6 +207,7 @@ impl Desk {
             called: HashSet::new(),
             calls_due: BTreeMap::new(),
             under_way: HashMap::new(),
+            ended: HashSet::new(),
             early: Vec::new(),
             settled: false,
             next: (boot & 0x1f_ffff) << 32 | 1,
@@ -218,7 +223,7 @@ impl Desk {
             let spot = Place::of(row.key, &row.task);
             match row.held {
                 Some((session, since)) => {
-                    self.adopt(spot, session, since, &row, now);
+                    self.adopt(&spot, session, since, &row, now);
                 }
                 None => chores.lose.push(nobodys(spot, Some(row.fence))),
             }
@@ -235,7 +240,7 @@ impl Desk {
         chores
     }
 
-    fn adopt(&mut self, spot: Spot, session: SessionId, since: Millis, row: &WorkRow, now: Millis) {
+    fn adopt(&mut self, spot: &Spot, session: SessionId, since: Millis, row: &WorkRow, now: Millis) {
         self.orphans.entry((spot.0, session)).or_default().push(spot.1.clone());
         let held = Held {
             session,
@@ -253,14 +258,19 @@ impl Desk {
             letters: Letters::default(),
         };
         self.held.insert(spot.clone(), held);
-        self.reschedule(&spot);
+        self.reschedule(spot);
     }
 
     /// Takes in a worker, or one that was here before. Gives what it says it has and has not.
     pub(super) fn register(&mut self, new: &NewSession, now: Millis) -> Result<Vec<Place>, Full> {
         let seat = (new.tenant, new.id);
         let session = match self.sessions.remove(&seat) {
-            Some(known) => known.with(new, now),
+            Some(known) => {
+                let given_up =
+                    known.kinds.keys().filter(|kind| new.kinds.iter().all(|it| it.kind != ***kind));
+                given_up.for_each(|kind| self.unready(seat, kind));
+                known.with(new, now)
+            }
             None => {
                 let of_tenant = self.sessions.keys().filter(|(tenant, _)| *tenant == new.tenant).count();
                 if of_tenant >= limits::SESSIONS_OF_TENANT_MAX {
@@ -272,9 +282,12 @@ impl Desk {
             }
         };
         self.sessions.insert(seat, session);
-        for place in self.orphans.remove(&seat).unwrap_or_default() {
-            self.sessions.get_mut(&seat).expect("it was just put there").held.insert(place);
-        }
+        // What was taken from it since the start is not its own any more, and may be another's.
+        let mut before = self.orphans.remove(&seat).unwrap_or_default();
+        before.retain(|place| {
+            self.held.get(&(seat.0, place.clone())).is_some_and(|held| held.session == seat.1)
+        });
+        self.sessions.get_mut(&seat).expect("it was just put there").held.extend(before);
         let lost = self.reconcile(seat, &new.holding);
         self.make_ready(seat);
         if !new.hooks.is_empty() {

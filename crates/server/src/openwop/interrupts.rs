@@ -314,7 +314,8 @@ fn meant(run: &Run, node: &str, named: Option<InterruptId>) -> std::result::Resu
     let ix = run.graph().node(node).ok_or(Rejection::NoSuchInterrupt)?;
     let waits = |id| run.nodes()[ix as usize].stopped_for.contains(&id);
     match run.check_open_interrupt(id) {
-        Ok(_) if !waits(id) => Err(Rejection::NoSuchInterrupt),
+        // A worker that has asked and goes on is not stopped for it yet.
+        Ok(open) if !waits(id) && **run.interrupted_node(open) != *node => Err(Rejection::NoSuchInterrupt),
         _ => Ok(id),
     }
 }

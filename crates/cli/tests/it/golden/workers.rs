@@ -29,7 +29,9 @@ fn id(kind: &str) -> String {
 
 pub(super) fn definitions() -> Vec<Value> {
     let settings = |kind: &str| match kind {
-        RETRIES => json!({ "abide": { "retry": { "maxRetries": 3, "baseDelayMs": 60_000, "fallbackAgent": "frozen" } } }),
+        RETRIES => {
+            json!({ "abide": { "retry": { "maxRetries": 3, "baseDelayMs": 60_000, "fallbackAgent": "frozen" } } })
+        }
         _ => json!({}),
     };
     let one = |kind: &str| {
@@ -80,7 +82,8 @@ pub(super) async fn freeze(server: &Server) {
     let mut hand = Hand::register(server, &ALL[..5]).await;
     // So that the kind is known and nobody provides it.
     let absent = Hand::register(server, &[WAITS]).await;
-    let (status, _) = server.delete(&format!("/v1/workers/{}", absent.session)).await;
+    let gone = server.request(reqwest::Method::DELETE, &format!("/v1/workers/{}", absent.session));
+    let (status, _) = crate::support::answer(gone).await.unwrap();
     assert!(status.is_success());
     for kind in ALL {
         server.start_run(&id(kind), json!({})).await;
@@ -99,9 +102,9 @@ async fn leave(hand: &Hand<'_>, task: &Value) {
     hand.does(task, json!({ "op": "step", "key": "first", "value": { "n": 1 } })).await;
     match task["kind"].as_str().unwrap() {
         ASKS => {
-            let questions = json!([{ "id": "answer", "question": "Frozen?" }]);
+            let questions = json!([{ "id": "colour", "question": "Which?" }]);
             let payload = json!({ "kind": "clarification", "data": { "questions": questions } });
-            let asked = hand.does(task, json!({ "op": "ask", "call": 1, "payload": payload, "single": true })).await;
+            let asked = hand.does(task, json!({ "op": "ask", "call": 1, "payload": payload })).await;
             hand.does(task, json!({ "op": "park", "waits": [{ "interrupt": asked["interruptId"] }] })).await;
         }
         SLEEPS => {
@@ -111,11 +114,13 @@ async fn leave(hand: &Hand<'_>, task: &Value) {
         }
         RETRIES => {
             let error = json!({ "code": "no_paper", "message": "the printer has no paper" });
-            let fail = json!({ "op": "fail", "error": error, "class": "tool", "retryable": true, "effect": "none" });
+            let fail =
+                json!({ "op": "fail", "error": error, "class": "tool", "retryable": true, "effect": "none" });
             hand.does(task, fail).await;
         }
         CALLS => {
-            let child = json!({ "op": "child", "key": "sub", "workflowId": "waits", "inputs": {}, "outputs": [] });
+            let child =
+                json!({ "op": "child", "key": "sub", "workflowId": "waits", "inputs": {}, "outputs": [] });
             hand.does(task, child).await;
             hand.does(task, json!({ "op": "park", "waits": [{ "child": "sub" }] })).await;
         }

@@ -26,6 +26,7 @@ impl Desk {
         while let Some(first) = self.calls_due.first_entry().filter(|first| *first.key() <= now) {
             self.called.extend(first.remove());
         }
+        self.ended.clear();
         let agents: Vec<Agent> = self.called.drain().collect();
         let wanted = |agent: Agent| {
             let of_agent = self
@@ -54,7 +55,9 @@ impl Desk {
     /// Gives calls to sessions that have room for them.
     pub(crate) fn place_calls(&mut self, agent: &Agent, rows: Vec<HookRow>, now: Millis) {
         for row in rows {
-            if self.under_way.contains_key(&(row.tenant, row.id)) {
+            let call = (row.tenant, row.id);
+            // One that ended while these were read is read again: its end was not on disk yet.
+            if self.under_way.contains_key(&call) || self.ended.contains(&call) {
                 continue;
             }
             if row.due > now {
@@ -98,6 +101,7 @@ impl Desk {
             session.calls.remove(&hook);
             session.untell(Some(call.letter));
         }
+        self.ended.insert((agent.0, hook));
         self.call(agent);
     }
 }

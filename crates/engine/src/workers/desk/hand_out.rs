@@ -156,13 +156,12 @@ impl Desk {
             return chores.unclaim.push(Untold { seat, holding, kind: offer.kind.clone() });
         };
         session.reserved = session.reserved.saturating_sub(usize::from(!given.in_place));
-        session.held.insert(spot.1.clone());
-        self.hold(spot, given.session, offer.fence, &offer.kind, offer.at, offer.timeout_ms);
+        self.hold(&spot, given.session, offer.fence, &offer.kind, offer.at, offer.timeout_ms);
     }
 
     fn hold(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         session: SessionId,
         fence: u64,
         kind: &Arc<str>,
@@ -170,8 +169,11 @@ impl Desk {
         timeout_ms: Option<Millis>,
     ) {
         // It may have been handed out anew since this was read.
-        if self.held.get(&spot).is_some_and(|held| held.fence > fence) {
+        if self.held.get(spot).is_some_and(|held| held.fence > fence) {
             return;
+        }
+        if let Some(session) = self.sessions.get_mut(&(spot.0, session)) {
+            session.held.insert(spot.1.clone());
         }
         let held = Held {
             session,
@@ -186,8 +188,8 @@ impl Desk {
             letters: Letters::default(),
         };
         self.held.insert(spot.clone(), held);
-        self.reschedule(&spot);
-        self.tell(&spot, |letters| &mut letters.task, Letter::Task);
+        self.reschedule(spot);
+        self.tell(spot, |letters| &mut letters.task, Letter::Task);
     }
 
     /// Nobody has a task any more. Gives who had it.
@@ -221,6 +223,13 @@ impl Desk {
             self.ready.entry((seat.0, kind.clone())).or_default().push_back(seat.1);
         }
         self.line_up(seat);
+    }
+
+    /// A session gets no more tasks of a kind.
+    pub(super) fn unready(&mut self, seat: Seat, kind: &Arc<str>) {
+        if let Some(ready) = self.ready.get_mut(&(seat.0, kind.clone())) {
+            ready.retain(|id| *id != seat.1);
+        }
     }
 
     /// Puts a session that has room in line, if there may be something for it.
@@ -277,10 +286,9 @@ impl Desk {
                 provides.seen = *unheard;
             }
         }
-        session.held.extend(rows.iter().map(|row| Place::of(row.key, &row.task).1));
         for row in rows {
             let spot = Place::of(row.key, &row.task);
-            self.hold(spot, claim.session, row.fence, &row.kind, claim.now, row.timeout_ms);
+            self.hold(&spot, claim.session, row.fence, &row.kind, claim.now, row.timeout_ms);
         }
         self.make_ready(seat);
         chores

@@ -4,7 +4,7 @@ use abide_core::Millis;
 use abide_core::event::Loss;
 use tokio::time::Instant;
 
-use super::{Chores, Desk, Due, Lost, Seat, Spot, Untold};
+use super::{Chores, Desk, Due, Held, Lost, Seat, Spot, Untold};
 use crate::workers::session::Holding;
 
 /// When to look again.
@@ -113,14 +113,15 @@ impl Desk {
         if let Some(lease) = self.leases.remove(&seat) {
             self.due.remove(&lease);
         }
-        for kind in session.kinds.keys() {
-            if let Some(ready) = self.ready.get_mut(&(seat.0, kind.clone())) {
-                ready.retain(|id| *id != seat.1);
-            }
-        }
+        session.kinds.keys().for_each(|kind| self.unready(seat, kind));
         for place in &session.held {
             let spot = (seat.0, place.clone());
-            let unsent = self.held.get(&spot).is_some_and(|held| !held.sent && !held.losing);
+            if self.held.get(&spot).is_none_or(|held| held.session != seat.1) {
+                continue;
+            }
+            // Nobody claims what was called off: it is lost, even if it was never heard of.
+            let is_untold = |held: &Held| !held.sent && !held.losing && held.called_off.is_none();
+            let unsent = self.held.get(&spot).is_some_and(is_untold);
             if unsent && let Some(held) = self.held.get(&spot) {
                 let holding = Holding { place: place.clone(), fence: held.fence };
                 chores.unclaim.push(Untold { seat, holding, kind: held.kind.clone() });

@@ -1,0 +1,166 @@
+//! What becomes of tasks and calls when things happen at the same time.
+
+use abide_core::{Effect, InterruptId, Key, Offer, RunId, TaskId};
+use abide_store::{HookRow, KindRow};
+
+use super::*;
+
+const TENANT: TenantId = TenantId(1);
+const KIND: &str = "acme.work";
+const AGENT: &str = "scribe";
+
+fn session(n: u8) -> SessionId {
+    SessionId::from_bytes([n; 16])
+}
+
+fn seat(n: u8) -> Seat {
+    (TENANT, session(n))
+}
+
+fn worker(n: u8, capacity: usize) -> NewSession {
+    let kind = KindRow {
+        tenant: TENANT,
+        kind: KIND.to_owned(),
+        agent: AGENT.to_owned(),
+        idempotent: false,
+        reversible: false,
+        timeout_ms: None,
+        code_version: None,
+        registered_at: 0,
+    };
+    NewSession {
+        tenant: TENANT,
+        id: session(n),
+        agent: AGENT.to_owned(),
+        kinds: vec![kind],
+        capacity,
+        labels: BTreeMap::new(),
+        hooks: HookKind::ALL.to_vec(),
+        code_version: None,
+        sdk: None,
+        holding: Vec::new(),
+    }
+}
+
+fn run(n: u8) -> Key {
+    RunId::from_bytes([n; 16]).of(TENANT)
+}
+
+fn task() -> TaskId {
+    TaskId { node: "job".into(), execution: 1 }
+}
+
+fn spot(n: u8) -> Spot {
+    Place::of(run(n), &task())
+}
+
+fn offer(fence: u64) -> Effect {
+    let (kind, agent) = (KIND.into(), None);
+    Effect::Offer(Offer { task: task(), fence, kind, agent, attempt: 1, timeout_ms: None, at: 0 })
+}
+
+/// A task as it lies on disk.
+fn row(n: u8, held: Option<SessionId>) -> WorkRow {
+    WorkRow {
+        key: run(n),
+        task: task(),
+        kind: KIND.into(),
+        agent: None,
+        fence: 1,
+        attempt: 1,
+        timeout_ms: None,
+        queued_at: 0,
+        held: held.map(|session| (session, 0)),
+        called_off: false,
+    }
+}
+
+impl Desk {
+    fn open(rows: Vec<WorkRow>) -> Self {
+        let mut desk = Self::new(1);
+        assert!(desk.settle(rows, 0).is_empty());
+        desk
+    }
+
+    fn comes(&mut self, worker: &NewSession) {
+        assert!(self.register(worker, 0).is_ok());
+    }
+
+    /// A commit with these effects becomes durable.
+    fn commit(&mut self, n: u8, effects: &[Effect]) -> Chores {
+        let reservation = self.reserve(run(n), effects);
+        self.carry_out(run(n), effects, &reservation, 0)
+    }
+
+    fn room(&self, n: u8) -> usize {
+        self.sessions[&seat(n)].room()
+    }
+}
+
+#[test]
+fn what_was_called_off_before_its_worker_heard_of_it_is_lost_when_the_worker_goes() {
+    let mut desk = Desk::open(Vec::new());
+    desk.comes(&worker(1, 1));
+    desk.commit(7, &[offer(1)]);
+    assert!(desk.commit(7, &[Effect::CallOff(task())]).is_empty(), "the worker is told");
+    // Nobody claims what was called off, so it would be nobody's for ever if it went back to the others.
+    let chores = desk.leave(seat(1)).unwrap();
+    assert!(chores.unclaim.is_empty());
+    assert_eq!(chores.lose.iter().map(|lost| lost.spot.clone()).collect::<Vec<_>>(), [spot(7)]);
+}
+
+#[test]
+fn what_is_over_when_a_worker_comes_back_takes_none_of_its_room() {
+    let mut desk = Desk::open(vec![row(7, Some(session(1)))]);
+    desk.comes(&worker(2, 1));
+    // It is lost before the first is heard of again, and goes to another.
+    assert!(desk.commit(7, &[Effect::Withdraw(task()), offer(2)]).is_empty());
+    assert_eq!(desk.fence(seat(2), &spot(7).1), Some(2));
+    desk.comes(&worker(1, 1));
+    assert_eq!(desk.room(1), 1);
+    // And when the first goes it takes nothing along that is the other's.
+    assert!(desk.leave(seat(1)).unwrap().is_empty());
+    assert_eq!(desk.fence(seat(2), &spot(7).1), Some(2));
+}
+
+fn call(attempt: u32) -> HookRow {
+    let interrupt = InterruptId::from_bytes([3; InterruptId::BYTES]);
+    let id = HookId { run: run(7).id, interrupt, hook: HookKind::InputRequested, attempt };
+    HookRow { tenant: TENANT, id, agent: AGENT.to_owned(), queued_at: 0, due: 0, tries: 0 }
+}
+
+#[test]
+fn a_call_that_ends_while_the_calls_are_read_is_not_made_again() {
+    let mut desk = Desk::open(Vec::new());
+    desk.comes(&worker(1, 1));
+    let agent: Agent = (TENANT, AGENT.to_owned());
+    assert_eq!(desk.agents_to_call(0).len(), 1);
+    desk.place_calls(&agent, vec![call(1)], 0);
+    desk.call(agent.clone());
+    assert_eq!(desk.agents_to_call(0).len(), 1);
+    // Both are on disk when they are read, and the first is done before they are placed.
+    desk.end_call(agent.clone(), call(1).id);
+    desk.place_calls(&agent, vec![call(1), call(2)], 0);
+    assert!(desk.call_of(seat(1), call(1).id).is_none());
+    assert!(desk.call_of(seat(1), call(2).id).is_some());
+    // One that failed is on disk still, and has its next try when it is read again.
+    assert_eq!(desk.agents_to_call(0).len(), 1);
+    desk.place_calls(&agent, vec![call(1), call(2)], 0);
+    assert!(desk.call_of(seat(1), call(1).id).is_some());
+}
+
+#[test]
+fn a_worker_that_comes_and_goes_leaves_nothing_behind() {
+    let mut desk = Desk::open(vec![row(7, Some(session(1)))]);
+    for round in 0..100 {
+        let kind = if round % 2 == 0 { KIND } else { "acme.other" };
+        let mut worker = worker(1, 8);
+        worker.kinds[0].kind = kind.to_owned();
+        desk.comes(&worker);
+        if round % 3 == 0 {
+            desk.leave(seat(1)).unwrap();
+        }
+    }
+    assert!(desk.due.len() <= 2, "{} things are due", desk.due.len());
+    assert!(desk.ready.values().all(|ready| ready.len() <= 1));
+}

@@ -1,0 +1,105 @@
+"""Abide: durable agents that wait for people.
+
+```python
+from abide import App, Context
+
+app = App("refunds")
+
+@app.agent("refund")
+async def refund(ctx: Context, order: str, amount: float) -> dict:
+    if not await ctx.approve(f"Refund {amount} for {order}?"):
+        return {"paid": False}
+    receipt = await ctx.step("pay", pay, order, amount)
+    return {"paid": True, "receipt": receipt}
+```
+
+`abide-worker module:app` does its work.
+"""
+
+from ._version import __version__
+from .agent import (
+    Agent,
+    BaseAgent,
+    current_context,
+    on_engagement_decision,
+    on_input_received,
+    on_input_requested,
+    on_suspension_expired,
+)
+from .app import App
+from .client import AsyncClient, Client
+from .context import Context
+from .engagement import EngagementDecision, EngagementSignals
+from .errors import (
+    AbideError,
+    ApiError,
+    ChildCancelledError,
+    ChildFailedError,
+    CodeChangedError,
+    FinalError,
+    InputCancelledError,
+    InputTimeoutError,
+    InterruptCancelledError,
+    InterruptTimeoutError,
+    InvalidValueError,
+    MissingInputError,
+    RetryableError,
+    RunFailedError,
+    StaleFenceError,
+    StepError,
+    UnreachableError,
+)
+from .models import Event, InboxItem, NodeState, OpenInterrupt, Run, RunSummary
+from .policy import EscalationStep, HumanRetryPolicy, RetryPolicy
+from .session import Worker
+from .suspension import Approval, Choice, Intent, Suspension
+from .sync_context import SyncContext
+
+__all__ = [
+    "AbideError",
+    "Agent",
+    "ApiError",
+    "App",
+    "Approval",
+    "AsyncClient",
+    "BaseAgent",
+    "ChildCancelledError",
+    "ChildFailedError",
+    "Choice",
+    "Client",
+    "CodeChangedError",
+    "Context",
+    "EngagementDecision",
+    "EngagementSignals",
+    "EscalationStep",
+    "Event",
+    "FinalError",
+    "HumanRetryPolicy",
+    "InboxItem",
+    "InputCancelledError",
+    "InputTimeoutError",
+    "Intent",
+    "InterruptCancelledError",
+    "InterruptTimeoutError",
+    "InvalidValueError",
+    "MissingInputError",
+    "NodeState",
+    "OpenInterrupt",
+    "RetryPolicy",
+    "RetryableError",
+    "Run",
+    "RunFailedError",
+    "RunSummary",
+    "StaleFenceError",
+    "StepError",
+    "Suspension",
+    "SyncContext",
+    "UnreachableError",
+    "Worker",
+    "__version__",
+    "current_context",
+    "on_engagement_decision",
+    "on_input_received",
+    "on_input_requested",
+    "on_suspension_expired",
+]

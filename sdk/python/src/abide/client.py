@@ -1,0 +1,452 @@
+"""The client: start runs and wait for them, answer what they ask, follow what happens.
+
+`Client` and `AsyncClient` are the same with and without `await`. Both read ABIDE_URL and ABIDE_API_KEY.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+from . import requests
+from .connection import Connection, is_passing, refusal
+from .errors import ApiError, UnreachableError
+from .models import Event, InboxItem, Run, RunSummary
+from .requests import Request
+from .values import encode
+
+T = TypeVar("T")
+
+TRIES = 5
+"""How often a request is sent that may be repeated."""
+
+
+def _options(request: Request[Any]) -> dict[str, Any]:
+    headers = {} if request.idempotency_key is None else {"Idempotency-Key": request.idempotency_key}
+    options: dict[str, Any] = {
+        "params": dict(request.query or {}),
+        "timeout": httpx2.Timeout(request.seconds, connect=10.0),
+        "headers": headers,
+    }
+    if request.body is not None:
+        options["content"] = encode(request.body, "the request")
+        headers["Content-Type"] = "application/json"
+    return options
+
+
+def _pause(request: Request[Any], error: Exception, tries: int) -> float | None:
+    """How long to wait before it is sent again; nothing, if it is not."""
+    if tries >= TRIES or not request.may_repeat:
+        return None
+    if isinstance(error, ApiError):
+        if not is_passing(error):
+            return None
+        return float(error.details.get("retryAfter") or 0.2 * 2**tries)
+    return float(0.1 * 2**tries)
+
+
+def _unreachable(url: str, error: Exception) -> UnreachableError:
+    return UnreachableError(f"no server answers at {url}: {error or type(error).__name__}")
+
+
+class Client:
+    """A client for programs that are not async."""
+
+    def __init__(self, url: str | None = None, api_key: str | None = None) -> None:
+        self.connection = Connection.find(url, api_key)
+        self._http = httpx2.Client(base_url=self.connection.url, headers=self.connection.headers)
+        self.runs = Runs(self)
+        self.inbox = Inbox(self)
+        self.events = Events(self)
+        self.workflows = Workflows(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def send(self, request: Request[T]) -> T:
+        """Sends a request, again if that is safe and may help, and reads the answer."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                response = self._http.request(request.method, request.path, **_options(request))
+                if response.status_code >= 400:
+                    raise refusal(response)
+                return request.read(response.json() if response.content else None)
+            except (ApiError, httpx2.TransportError) as error:
+                pause = _pause(request, error, tries)
+                if pause is None:
+                    if isinstance(error, ApiError):
+                        raise
+                    raise _unreachable(self.connection.url, error) from error
+            time.sleep(pause)
+
+
+class Runs:
+    """Runs."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def start(
+        self,
+        workflow: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        configurable: Mapping[str, Any] | None = None,
+        callback_url: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """Starts a run. With an `idempotency_key` of yours, asking twice gives the same run."""
+        request = requests.start(workflow, inputs, tags, metadata, configurable, callback_url, idempotency_key)
+        return self._client.send(request)
+
+    def get(self, run_id: str) -> Run:
+        """A run as it stands."""
+        return self._client.send(requests.get(run_id))
+
+    def list(
+        self, *, status: str | None = None, workflow: str | None = None, limit: int | None = None
+    ) -> list[RunSummary]:
+        """The latest runs."""
+        return self._client.send(requests.runs(status, workflow, limit))
+
+    def cancel(self, run_id: str, reason: str | None = None) -> str:
+        """Cancels a run, and gives its status."""
+        return self._client.send(requests.cancel(run_id, reason))
+
+    def wait(self, run_id: str, timeout: float | None = None) -> Run:
+        """Waits until a run has ended; `TimeoutError` if that takes too long."""
+        for _ in self._client.events.follow(run_id, timeout=timeout):
+            pass
+        return self.get(run_id)
+
+    def result(self, run_id: str, timeout: float | None = None) -> Any:
+        """Waits for a run and gives what its agent returned; `RunFailedError` if it did not complete."""
+        return self.wait(run_id, timeout).result
+
+
+class Inbox:
+    """What waits for an answer."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def list(
+        self,
+        *,
+        run: str | None = None,
+        workflow: str | None = None,
+        kind: str | None = None,
+        approver: str | None = None,
+        limit: int | None = None,
+    ) -> list[InboxItem]:
+        """What waits, oldest first."""
+        return self._client.send(requests.inbox(run, workflow, kind, approver, limit))
+
+    def answer(self, item: InboxItem, value: Any, *, idempotency_key: str | None = None) -> str:
+        """Answers with a value, and gives the run's status then.
+
+        A question of `request_input` may be answered with the value alone.
+        """
+        put = self._put(item, value)
+        return self.resolve(item.run_id, item.node_id, put, item.interrupt_id, idempotency_key=idempotency_key)
+
+    def accept(self, item: InboxItem, feedback: str | None = None) -> str:
+        """Accepts an approval."""
+        return self.answer(item, _decision("accept", feedback))
+
+    def reject(self, item: InboxItem, feedback: str | None = None) -> str:
+        """Rejects an approval."""
+        return self.answer(item, _decision("reject", feedback))
+
+    def resolve(
+        self,
+        run_id: str,
+        node_id: str,
+        value: Any,
+        interrupt_id: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> str:
+        """Answers what a node waits for, with the value as the API takes it."""
+        return self._client.send(requests.resolve(run_id, node_id, interrupt_id, value, idempotency_key))
+
+    def _put(self, item: InboxItem, value: Any) -> Any:
+        if item.kind != "clarification" or _has_answers(value):
+            return value
+        return _answers(self._client.runs.get(item.run_id), item.interrupt_id, value)
+
+
+class Events:
+    """What happens in runs."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def follow(self, run_id: str, *, after: int | None = None, timeout: float | None = None) -> Iterator[Event]:
+        """The events of a run until it ends: those that were, then those that come."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            seconds = _poll_seconds(end, run_id)
+            events, complete = self._client.send(requests.poll(run_id, after, seconds))
+            for event in events:
+                after = event.sequence
+                yield event
+            if complete and not events:
+                return
+
+    def journal(self, run_id: str) -> list[Event]:
+        """What there is of a run's journal, in Abide's own words."""
+        return self._client.send(requests.journal(run_id))
+
+    def send(self, event_type: str, payload: Any, *, event_id: str | None = None) -> Mapping[str, Any]:
+        """Tells what happened elsewhere to whoever waits for it. A repeat under the same id does nothing."""
+        return self._client.send(requests.external_event(event_type, payload, event_id))
+
+
+class Workflows:
+    """Workflows."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def push(self, definition: Mapping[str, Any]) -> int:
+        """Pushes a definition, and gives its version: a new one if it differs from the latest."""
+        return self._client.send(requests.push(definition))
+
+    def get(self, workflow_id: str, version: int | None = None) -> Mapping[str, Any]:
+        """A definition."""
+        return self._client.send(requests.workflow(workflow_id, version))
+
+    def list(self) -> list[str]:
+        """The ids of all workflows."""
+        return self._client.send(requests.workflows())
+
+
+class AsyncClient:
+    """A client for async programs."""
+
+    def __init__(self, url: str | None = None, api_key: str | None = None) -> None:
+        self.connection = Connection.find(url, api_key)
+        self._http = httpx2.AsyncClient(base_url=self.connection.url, headers=self.connection.headers)
+        self.runs = AsyncRuns(self)
+        self.inbox = AsyncInbox(self)
+        self.events = AsyncEvents(self)
+        self.workflows = AsyncWorkflows(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def send(self, request: Request[T]) -> T:
+        """Sends a request, again if that is safe and may help, and reads the answer."""
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                response = await self._http.request(request.method, request.path, **_options(request))
+                if response.status_code >= 400:
+                    raise refusal(response)
+                return request.read(response.json() if response.content else None)
+            except (ApiError, httpx2.TransportError) as error:
+                pause = _pause(request, error, tries)
+                if pause is None:
+                    if isinstance(error, ApiError):
+                        raise
+                    raise _unreachable(self.connection.url, error) from error
+            await asyncio.sleep(pause)
+
+
+class AsyncRuns:
+    """Runs."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def start(
+        self,
+        workflow: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        tags: Iterable[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        configurable: Mapping[str, Any] | None = None,
+        callback_url: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """Starts a run. With an `idempotency_key` of yours, asking twice gives the same run."""
+        request = requests.start(workflow, inputs, tags, metadata, configurable, callback_url, idempotency_key)
+        return await self._client.send(request)
+
+    async def get(self, run_id: str) -> Run:
+        """A run as it stands."""
+        return await self._client.send(requests.get(run_id))
+
+    async def list(
+        self, *, status: str | None = None, workflow: str | None = None, limit: int | None = None
+    ) -> list[RunSummary]:
+        """The latest runs."""
+        return await self._client.send(requests.runs(status, workflow, limit))
+
+    async def cancel(self, run_id: str, reason: str | None = None) -> str:
+        """Cancels a run, and gives its status."""
+        return await self._client.send(requests.cancel(run_id, reason))
+
+    async def wait(self, run_id: str, timeout: float | None = None) -> Run:
+        """Waits until a run has ended; `TimeoutError` if that takes too long."""
+        async for _ in self._client.events.follow(run_id, timeout=timeout):
+            pass
+        return await self.get(run_id)
+
+    async def result(self, run_id: str, timeout: float | None = None) -> Any:
+        """Waits for a run and gives what its agent returned; `RunFailedError` if it did not complete."""
+        return (await self.wait(run_id, timeout)).result
+
+
+class AsyncInbox:
+    """What waits for an answer."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def list(
+        self,
+        *,
+        run: str | None = None,
+        workflow: str | None = None,
+        kind: str | None = None,
+        approver: str | None = None,
+        limit: int | None = None,
+    ) -> list[InboxItem]:
+        """What waits, oldest first."""
+        return await self._client.send(requests.inbox(run, workflow, kind, approver, limit))
+
+    async def answer(self, item: InboxItem, value: Any, *, idempotency_key: str | None = None) -> str:
+        """Answers with a value, and gives the run's status then.
+
+        A question of `request_input` may be answered with the value alone.
+        """
+        if item.kind == "clarification" and not _has_answers(value):
+            value = _answers(await self._client.runs.get(item.run_id), item.interrupt_id, value)
+        return await self.resolve(item.run_id, item.node_id, value, item.interrupt_id, idempotency_key=idempotency_key)
+
+    async def accept(self, item: InboxItem, feedback: str | None = None) -> str:
+        """Accepts an approval."""
+        return await self.answer(item, _decision("accept", feedback))
+
+    async def reject(self, item: InboxItem, feedback: str | None = None) -> str:
+        """Rejects an approval."""
+        return await self.answer(item, _decision("reject", feedback))
+
+    async def resolve(
+        self,
+        run_id: str,
+        node_id: str,
+        value: Any,
+        interrupt_id: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> str:
+        """Answers what a node waits for, with the value as the API takes it."""
+        return await self._client.send(requests.resolve(run_id, node_id, interrupt_id, value, idempotency_key))
+
+
+class AsyncEvents:
+    """What happens in runs."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def follow(
+        self, run_id: str, *, after: int | None = None, timeout: float | None = None
+    ) -> AsyncIterator[Event]:
+        """The events of a run until it ends: those that were, then those that come."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            seconds = _poll_seconds(end, run_id)
+            events, complete = await self._client.send(requests.poll(run_id, after, seconds))
+            for event in events:
+                after = event.sequence
+                yield event
+            if complete and not events:
+                return
+
+    async def journal(self, run_id: str) -> list[Event]:
+        """What there is of a run's journal, in Abide's own words."""
+        return await self._client.send(requests.journal(run_id))
+
+    async def send(self, event_type: str, payload: Any, *, event_id: str | None = None) -> Mapping[str, Any]:
+        """Tells what happened elsewhere to whoever waits for it. A repeat under the same id does nothing."""
+        return await self._client.send(requests.external_event(event_type, payload, event_id))
+
+
+class AsyncWorkflows:
+    """Workflows."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def push(self, definition: Mapping[str, Any]) -> int:
+        """Pushes a definition, and gives its version: a new one if it differs from the latest."""
+        return await self._client.send(requests.push(definition))
+
+    async def get(self, workflow_id: str, version: int | None = None) -> Mapping[str, Any]:
+        """A definition."""
+        return await self._client.send(requests.workflow(workflow_id, version))
+
+    async def list(self) -> list[str]:
+        """The ids of all workflows."""
+        return await self._client.send(requests.workflows())
+
+
+def _poll_seconds(end: float | None, run_id: str) -> int:
+    """How long the next poll may wait."""
+    if end is None:
+        return requests.POLL_SECONDS
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError(f"{run_id} has not ended")
+    return max(1, min(requests.POLL_SECONDS, round(left)))
+
+
+def _decision(action: str, feedback: str | None) -> dict[str, Any]:
+    return {"action": action} if feedback is None else {"action": action, "feedback": feedback}
+
+
+def _has_answers(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"answers"}
+
+
+def _answers(run: Run, interrupt_id: str, value: Any) -> Any:
+    """One value as the answer to the only question; anything else as it is."""
+    for asked in run.interrupts:
+        if asked.interrupt_id == interrupt_id and isinstance(asked.data, Mapping):
+            questions = asked.data.get("questions") or []
+            if len(questions) == 1:
+                return {"answers": {questions[0]["id"]: value}}
+    return value if not isinstance(value, Mapping) else {"answers": dict(value)}

@@ -1,0 +1,321 @@
+"""What an async function has in hand while it works: steps, waits, questions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, TypeVar, overload
+
+from .asks import Ladder, Question, approval
+from .engagement import EngagementDecision, EngagementSignals, decide
+from .errors import ChildCancelledError, ChildFailedError
+from .execution import STEP
+from .facts import Facts
+from .history import Branch
+from .policy import FallbackPolicy, HumanRetryPolicy, millis
+from .steps import Step
+from .suspension import Approval, Choice, ResponseType
+
+T = TypeVar("T")
+
+
+class Context(Facts):
+    """The first parameter of an async function that does a node's work.
+
+    Whatever is done through it is recorded. When the function has to wait for long it is left, and later runs again
+    from the top; what is recorded is then not done again. So effects belong into steps, and what is outside of them is
+    repeated.
+    """
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        idempotent: bool | None = None,
+        retries: int = 0,
+        retry_delay: float = 0.5,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[..., T],
+        /,
+        *args: Any,
+        idempotent: bool | None = None,
+        retries: int = 0,
+        retry_delay: float = 0.5,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        idempotent: bool | None = None,
+        retries: int = 0,
+        retry_delay: float = 0.5,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        """Does a piece of work once: `await ctx.step("charge", charge, order)`.
+
+        Its outcome is recorded under the name, and every later run of the function gets it from there. The function may
+        be async or not. `idempotent` says whether doing it twice is as good as once; without it the kind says. What is
+        not idempotent is recorded as begun before it is done, and fails the node if a crash leaves its outcome unknown.
+
+        An exception becomes a `StepError`. `retries` says how often it is tried again before that.
+        """
+        branch, key = self._key(name)
+        recorded = self._execution.history.claim("step", key)
+        may_repeat = self._execution.kind.idempotent if idempotent is None else idempotent
+        step = Step(self._execution, branch, key, function, may_repeat, retries, retry_delay)
+        return self._step(step, recorded, functools.partial(function, *args, **kwargs))
+
+    def sleep(self, duration: float | timedelta, *, key: str | None = None) -> Coroutine[Any, Any, None]:
+        """Waits for seconds, or years. The wait survives whatever happens to this process."""
+        branch, key = self._key(key or "sleep")
+        again = self._execution.history.claim("sleep", key) is not None
+        return self._sleep(branch, key, millis(duration), again)
+
+    def interrupt(
+        self,
+        kind: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+        timeout: float | timedelta | None = None,
+        respondents: Iterable[str] | None = None,
+        retry_policy: HumanRetryPolicy | Mapping[str, Any] | None = None,
+        timeout_seconds: int | None = None,
+        fallback_policy: FallbackPolicy | None = None,
+        fallback_value: Any = None,
+        channel_hint: str | None = None,
+        notify_to: str | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Asks, and waits for the answer: minutes or months.
+
+        `kind` is one of the server's (`approval`, `clarification`, `external-event` …), or a name of your own. An
+        answer has to fit `schema`. `timeout` is a hard end; the others say how people are reminded.
+        """
+        branch, asked, again = self._asked(key)
+        ladder = Ladder(timeout_seconds, fallback_policy, fallback_value, channel_hint, notify_to, retry_policy)
+        question = self._interrupt_question(asked, kind, data, schema, timeout, respondents, ladder)
+        return self._answer(branch, question, again)
+
+    def approve(
+        self,
+        title: str,
+        *,
+        description: str | None = None,
+        data: Any = None,
+        approvers: Iterable[str] | None = None,
+        artifact_type: str = "decision",
+        key: str | None = None,
+        timeout: float | timedelta | None = None,
+        retry_policy: HumanRetryPolicy | Mapping[str, Any] | None = None,
+        timeout_seconds: int | None = None,
+        fallback_policy: FallbackPolicy | None = None,
+        fallback_value: Any = None,
+        channel_hint: str | None = None,
+        notify_to: str | None = None,
+    ) -> Coroutine[Any, Any, Approval]:
+        """Asks somebody to accept or reject. What comes back is true if it was accepted."""
+        branch, asked, again = self._asked(key)
+        ladder = Ladder(timeout_seconds, fallback_policy, fallback_value, channel_hint, notify_to, retry_policy)
+        question = approval(
+            self._execution,
+            asked,
+            title,
+            description=description,
+            data=data,
+            approvers=approvers,
+            artifact_type=artifact_type,
+            timeout=timeout,
+            ladder=ladder.to_dict(self._policy),
+        )
+        return self._decision(branch, question, again)
+
+    def request_input(
+        self,
+        question: str,
+        response_type: ResponseType = "choice",
+        choices: Iterable[Choice | Mapping[str, Any] | str] | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        retry_policy: HumanRetryPolicy | Mapping[str, Any] | None = None,
+        timeout_seconds: int | None = None,
+        fallback_policy: FallbackPolicy | None = None,
+        fallback_value: Any = None,
+        channel_hint: str | None = None,
+        notify_to: str | None = None,
+        respondents: Iterable[str] | None = None,
+        key: str | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Asks a question (RFC-0025) and gives the answer's value.
+
+        If nobody answers, people are told again as `retry_policy` says, field by field over the agent's and the
+        server's. In the end the fallback's value is the answer, or `InputTimeoutError` is raised.
+        """
+        branch, asked, again = self._asked(key)
+        ladder = Ladder(timeout_seconds, fallback_policy, fallback_value, channel_hint, notify_to, retry_policy)
+        put = self._request_question(asked, question, response_type, choices, context, respondents, ladder)
+        return self._answer(branch, put, again)
+
+    def should_request_input(
+        self,
+        signals: EngagementSignals | None = None,
+        *,
+        confidence: float | None = None,
+        risk: float | None = None,
+        reversibility: float | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> Coroutine[Any, Any, EngagementDecision]:
+        """Decides by the rules of RFC-0025 whether to ask, and records the decision."""
+        branch, key = self._key("engagement")
+        recorded = self._execution.history.claim("step", key)
+        told = self._signals(signals, confidence, risk, reversibility, context)
+        return self._engage(branch, key, told, recorded)
+
+    def run(
+        self,
+        workflow: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        outputs: Iterable[str] | None = None,
+        key: str | None = None,
+        cascade: bool = True,
+    ) -> Coroutine[Any, Any, Any]:
+        """Runs another workflow and waits for its end.
+
+        With `outputs`, gives those of its variables; without, its `result`, which is what an agent returned. With
+        `cascade`, it is cancelled with this run.
+        """
+        branch, key = self._key(key or workflow)
+        again = self._execution.history.claim("child", key) is not None
+        op: dict[str, Any] = {
+            "op": "child",
+            "key": key,
+            "workflowId": workflow,
+            "inputs": dict(inputs or {}),
+            "outputs": ["result"] if outputs is None else list(outputs),
+            "cascade": cascade,
+        }
+        return self._run(branch, op, again, outputs is None)
+
+    def version(self, change: str, version: int) -> Coroutine[Any, Any, int]:
+        """The version of a change that this run goes by: the one that held when it first came here.
+
+        A run that was past this point before there was a version gets 0, a new one gets `version`. So old runs finish
+        as they began: `if await ctx.version("two-approvals", 1) >= 1: …`.
+        """
+        self._execution.check()
+        # A change and a step may have one name.
+        key = f"version:{change}"
+        recorded = self._execution.history.claim("version", key)
+        return self._version(key, version, recorded, self._execution.history.was_past(self._branch()))
+
+    async def _sleep(self, branch: Branch, key: str, ms: int, again: bool) -> None:
+        if not again:
+            await self._execution.new(branch, "sleep", key)
+        op = {"op": "sleep", "key": key, "ms": ms}
+        await self._execution.until(op, pending="sleeping", what=lambda _: {"sleep": key})
+
+    async def _engage(
+        self, branch: Branch, key: str, signals: EngagementSignals, recorded: Mapping[str, Any] | None
+    ) -> EngagementDecision:
+        if recorded is not None:
+            return EngagementDecision.from_dict(recorded["value"])
+        execution = self._execution
+        await execution.new(branch, "step", key)
+        decision = decide(signals)
+        execution.tell("decision", payload=decision.to_dict())
+        await execution.call("step", key=key, value=decision.to_dict())
+        await execution.app.tell("engagement_decision", self._intent, decision, execution.executor)
+        return decision
+
+    async def _run(self, branch: Branch, op: Mapping[str, Any], again: bool, alone: bool) -> Any:
+        key = op["key"]
+        if not again:
+            await self._execution.new(branch, "child", key)
+        ended = await self._execution.until(op, pending="running", what=lambda _: {"child": key})
+        if ended["state"] == "completed":
+            given: Mapping[str, Any] = ended.get("outputs") or {}
+            return given.get("result") if alone else dict(given)
+        failed = ChildCancelledError if ended["state"] == "cancelled" else ChildFailedError
+        raise failed(str(ended.get("runId")), ended.get("error") or {})
+
+    async def _version(self, key: str, version: int, recorded: Mapping[str, Any] | None, old: bool) -> int:
+        if recorded is not None:
+            return int(recorded["version"])
+        versions = self._execution.versions
+        if key not in versions:
+            result = await self._execution.call("version", key=key, version=version, old=old)
+            versions[key] = int(result["version"])
+        return versions[key]
+
+    async def _step(self, step: Step, recorded: Mapping[str, Any] | None, work: Callable[[], Any]) -> Any:
+        if recorded is not None:
+            return step.replay(recorded)
+        await self._execution.begin_step(step.branch, step.key, step.idempotent)
+        try:
+            encoded = await self._tried(step, work)
+        except asyncio.CancelledError:
+            step.given_up()
+            raise
+        return step.result(encoded, await self._execution.end_step(step.key, encoded))
+
+    async def _tried(self, step: Step, work: Callable[[], Any]) -> bytes:
+        while True:
+            try:
+                return step.encoded(await perform(self._execution.executor, step.key, work))
+            except Exception as error:
+                pause = step.pause(error)
+                if pause is None:
+                    raise step.failed(error) from error
+            await asyncio.sleep(pause)
+
+    async def _ask(self, branch: Branch, question: Question, again: bool) -> Mapping[str, Any]:
+        execution = self._execution
+        if not again and not question.asked.own:
+            await execution.new(branch, "question", question.asked.key or f"number {question.asked.call}")
+        answer = await execution.until(
+            question.op(),
+            pending="open",
+            what=lambda result: {"interrupt": result["interruptId"]},
+            asks=question.asks,
+        )
+        if answer["state"] == "failed":
+            raise question.failure(answer)
+        return answer
+
+    async def _answer(self, branch: Branch, question: Question, again: bool) -> Any:
+        return (await self._ask(branch, question, again)).get("value")
+
+    async def _decision(self, branch: Branch, question: Question, again: bool) -> Approval:
+        answer = await self._ask(branch, question, again)
+        return Approval.of(answer.get("value"), answer.get("by"))
+
+
+async def perform(executor: Any, key: str, work: Callable[[], Any]) -> Any:
+    """Does a step's work: on the loop if it is async, else in a thread."""
+    token = STEP.set(key)
+    try:
+        if inspect.iscoroutinefunction(work):
+            return await work()
+        here = contextvars.copy_context()
+        result = await asyncio.get_running_loop().run_in_executor(executor, here.run, work)
+        return await result if isinstance(result, Awaitable) else result
+    finally:
+        STEP.reset(token)

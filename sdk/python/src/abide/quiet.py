@@ -1,0 +1,98 @@
+"""Whether an asyncio task does nothing but wait for other tasks.
+
+A function may be left when all that it does is wait. What the SDK itself waits for it knows; what stands between
+(`gather`, task groups, locks, queues) is found out here. Anything else, such as a request to somewhere, counts as work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import pathlib
+import re
+import sysconfig
+from collections.abc import Callable, Collection, Iterator
+from types import CodeType
+from typing import Any
+
+_GATHERING = getattr(asyncio.tasks, "_GatheringFuture", ())
+
+
+def _codes() -> frozenset[CodeType]:
+    joins: list[Any] = [
+        asyncio.TaskGroup.__aexit__,
+        getattr(asyncio.TaskGroup, "_aexit", None),
+        getattr(asyncio.tasks, "_wait", None),
+        getattr(getattr(asyncio.tasks, "_AsCompletedIterator", None), "_wait_for_one", None),
+        asyncio.Event.wait,
+        asyncio.Lock.acquire,
+        asyncio.Semaphore.acquire,
+        asyncio.Condition.wait,
+        asyncio.Queue.get,
+        asyncio.Queue.put,
+        asyncio.Queue.join,
+        getattr(asyncio.Barrier, "wait", None),
+    ]
+    return frozenset(join.__code__ for join in joins if join is not None)
+
+
+_JOINS = _codes()
+
+
+def is_joining(task: asyncio.Task[Any], others: Collection[asyncio.Task[Any]]) -> bool:
+    """Whether a task waits for others of these, or for a signal that only they can give."""
+    waits_for = getattr(task, "_fut_waiter", None)
+    if waits_for is None or waits_for.done():
+        return False
+    if isinstance(waits_for, asyncio.Task):
+        return waits_for in others
+    if isinstance(waits_for, _GATHERING):
+        return all(child.done() or child in others for child in getattr(waits_for, "_children", ()))
+    inner: Any = task.get_coro()
+    while inspect.iscoroutine(getattr(inner, "cr_await", None)):
+        inner = inner.cr_await
+    return getattr(inner, "cr_code", None) in _JOINS
+
+
+_HERE = str(pathlib.Path(__file__).parent)
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def library_name(coro: Any) -> str:
+    """The name of a coroutine that belongs to a library; nothing, if it is the user's; `abide`, if it is ours."""
+    code = getattr(coro, "cr_code", None)
+    file = code.co_filename if code is not None else ""
+    if file.startswith(_HERE):
+        return "abide"
+    if code is None or file.startswith(_LIBRARIES):
+        return re.sub(r"\W", "_", getattr(coro, "__name__", type(coro).__name__))
+    return ""
+
+
+Begun = Callable[[asyncio.Task[Any]], None]
+
+
+@contextlib.contextmanager
+def watched(
+    loop: asyncio.AbstractEventLoop,
+    begin: Callable[[Any, contextvars.Context | None], tuple[contextvars.Context | None, Begun | None]],
+) -> Iterator[None]:
+    """Has `begin` asked about every task that is made on a loop: in which context, and who is to know of it."""
+    before = loop.get_task_factory()
+
+    def make(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
+        context, begun = begin(coro, options.get("context"))
+        if context is not None:
+            options["context"] = context
+        task = asyncio.Task(coro, loop=loop, **options) if before is None else before(loop, coro, **options)
+        if begun is not None and isinstance(task, asyncio.Task):
+            begun(task)
+        return task
+
+    loop.set_task_factory(make)
+    try:
+        yield
+    finally:
+        loop.set_task_factory(before)

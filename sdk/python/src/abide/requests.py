@@ -1,0 +1,146 @@
+"""The requests of the client, as values: built here once, sent by the sync and the async client alike."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from .models import Event, InboxItem, Run, RunSummary
+
+T = TypeVar("T")
+
+POLL_SECONDS = 25
+"""How long one poll for events waits."""
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """A request, and how its answer is read."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    body: Any = None
+    query: Mapping[str, Any] | None = None
+    idempotency_key: str | None = None
+    seconds: float = 30.0
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether sending it twice is as good as once."""
+        return self.method != "POST" or self.idempotency_key is not None
+
+
+def _path(*parts: str) -> str:
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def start(
+    workflow: str,
+    inputs: Mapping[str, Any] | None,
+    tags: Iterable[str] | None,
+    metadata: Mapping[str, Any] | None,
+    configurable: Mapping[str, Any] | None,
+    callback_url: str | None,
+    idempotency_key: str | None,
+) -> Request[Run]:
+    """Starts a run."""
+    body = _given(
+        {
+            "workflowId": workflow,
+            "inputs": dict(inputs or {}),
+            "tags": None if tags is None else list(tags),
+            "metadata": metadata,
+            "configurable": configurable,
+            "callbackUrl": callback_url,
+        }
+    )
+    started = Run.read
+    return Request("POST", "/v1/runs", started, body, idempotency_key=idempotency_key or str(uuid.uuid4()))
+
+
+def get(run_id: str) -> Request[Run]:
+    """A run as it stands."""
+    return Request("GET", _path("runs", run_id), Run.read)
+
+
+def runs(status: str | None, workflow: str | None, limit: int | None) -> Request[list[RunSummary]]:
+    """The latest runs."""
+    query = _given({"status": status, "workflowId": workflow, "limit": limit})
+    return Request("GET", "/v1/runs", lambda told: [RunSummary.read(one) for one in told["runs"]], query=query)
+
+
+def cancel(run_id: str, reason: str | None) -> Request[str]:
+    """Cancels a run, and gives its status."""
+    body = _given({"reason": reason})
+    key = str(uuid.uuid4())
+    return Request("POST", _path("runs", run_id, "cancel"), lambda told: str(told["status"]), body, idempotency_key=key)
+
+
+def poll(run_id: str, after: int | None, seconds: int = POLL_SECONDS) -> Request[tuple[list[Event], bool]]:
+    """Events after one, and whether there are no more to come."""
+    query = _given({"lastSequence": after, "timeout": seconds})
+
+    def read(told: Any) -> tuple[list[Event], bool]:
+        return [Event.read(one) for one in told["events"]], bool(told["isComplete"])
+
+    return Request("GET", _path("runs", run_id, "events") + "/poll", read, query=query, seconds=seconds + 30)
+
+
+def journal(run_id: str) -> Request[list[Event]]:
+    """The journal of a run, in Abide's own words."""
+    return Request("GET", _path("runs", run_id, "journal"), lambda told: [Event.read(one) for one in told["events"]])
+
+
+def inbox(
+    run: str | None, workflow: str | None, kind: str | None, approver: str | None, limit: int | None
+) -> Request[list[InboxItem]]:
+    """What waits for an answer, oldest first."""
+    query = _given({"run": run, "workflowId": workflow, "kind": kind, "approver": approver, "limit": limit})
+
+    def read(told: Any) -> list[InboxItem]:
+        return [InboxItem.read(one) for one in told["interrupts"]]
+
+    return Request("GET", "/v1/interrupts", read, query=query)
+
+
+def resolve(run_id: str, node_id: str, interrupt_id: str | None, value: Any, key: str | None) -> Request[str]:
+    """Answers, and gives the status of the run."""
+    return Request(
+        "POST",
+        _path("runs", run_id, "interrupts", node_id),
+        lambda told: str(told["status"]),
+        {"resumeValue": value},
+        query=_given({"interruptId": interrupt_id}),
+        idempotency_key=key or str(uuid.uuid4()),
+    )
+
+
+def external_event(event_type: str, payload: Any, event_id: str | None) -> Request[Mapping[str, Any]]:
+    """Tells what happened elsewhere."""
+    told_by = event_id or str(uuid.uuid4())
+    body = {"eventId": told_by, "eventType": event_type, "eventPayload": payload}
+    # Events are known by their ids, so a repeat is no second one.
+    return Request("POST", "/v1/external-events", lambda told: dict(told), body, idempotency_key=told_by)
+
+
+def push(definition: Mapping[str, Any]) -> Request[int]:
+    """Pushes a workflow, and gives its version."""
+    return Request("PUT", _path("workflows", str(definition["id"])), lambda told: int(told["version"]), definition)
+
+
+def workflow(workflow_id: str, version: int | None) -> Request[Mapping[str, Any]]:
+    """A workflow's definition."""
+    return Request("GET", _path("workflows", workflow_id), lambda told: dict(told), query=_given({"version": version}))
+
+
+def workflows() -> Request[list[str]]:
+    """The ids of all workflows."""
+    return Request("GET", "/v1/workflows", lambda told: [str(one["workflowId"]) for one in told["workflows"]])

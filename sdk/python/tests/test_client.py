@@ -1,0 +1,120 @@
+"""The client, sync and async, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from abide import ApiError, AsyncClient, Client, RunFailedError, UnreachableError
+from abide.testing import TestServer
+
+
+def definition(workflow_id: str, *nodes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": workflow_id,
+        "name": workflow_id,
+        "version": "1",
+        "nodes": [
+            {"id": f"n{number}", "name": "n", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}, **node}
+            for number, node in enumerate(nodes)
+        ],
+        "edges": [],
+        "triggers": [],
+        "variables": [],
+        "metadata": {},
+        "settings": {},
+    }
+
+
+GATE = {"typeId": "core.approvalGate", "config": {"title": "Well?", "actions": ["accept", "reject"]}}
+ASK = {"typeId": "core.clarificationGate", "config": {"questions": [{"id": "size", "question": "Which size?"}]}}
+
+
+def test_runs_are_started_once_followed_and_waited_for(shared_server: TestServer) -> None:
+    client = shared_server.client
+    assert client.workflows.push(definition("client-noop", {"typeId": "core.noop"})) == 1
+    assert client.workflows.push(definition("client-noop", {"typeId": "core.noop"})) == 1
+    assert "client-noop" in client.workflows.list()
+    assert client.workflows.get("client-noop")["id"] == "client-noop"
+    run = client.runs.start("client-noop", {"x": 1}, tags=["t"], idempotency_key="one")
+    assert client.runs.start("client-noop", {"x": 1}, tags=["t"], idempotency_key="one").id == run.id
+    assert client.runs.wait(run.id).status == "completed"
+    assert client.runs.result(run.id) == {"x": 1}
+    types = [event.type for event in client.events.follow(run.id)]
+    assert (types[0], types[-1]) == ("run.started", "run.completed")
+    assert [one.id for one in client.runs.list(workflow="client-noop")] == [run.id]
+
+
+def test_what_waits_is_listed_and_answered(shared_server: TestServer) -> None:
+    client = shared_server.client
+    client.workflows.push(definition("client-gates", GATE, ASK))
+    run = client.runs.start("client-gates")
+    items = {item.kind: item for item in shared_server.asked(run.id, 2)}
+    with pytest.raises(ApiError) as refused:
+        client.inbox.answer(items["approval"], {"action": "perhaps"})
+    assert refused.value.code == "validation_error"
+    client.inbox.accept(items["approval"], "go ahead")
+    client.inbox.answer(items["clarification"], "M")
+    ended = client.runs.wait(run.id)
+    assert ended.nodes["n0"].outputs["feedback"] == "go ahead"
+    assert ended.nodes["n1"].outputs["answers"] == {"size": "M"}
+    with pytest.raises(ApiError) as closed:
+        client.inbox.accept(items["approval"])
+    assert closed.value.status == 409
+
+
+def test_a_run_that_is_cancelled_has_no_result(shared_server: TestServer) -> None:
+    client = shared_server.client
+    client.workflows.push(definition("client-cancel", GATE))
+    run = client.runs.start("client-cancel")
+    with pytest.raises(TimeoutError):
+        client.runs.wait(run.id, timeout=0.01)
+    assert client.runs.cancel(run.id, "no longer wanted") == "cancelled"
+    with pytest.raises(RunFailedError) as failed:
+        client.runs.result(run.id)
+    assert failed.value.status == "cancelled"
+
+
+def test_the_async_client_does_the_same(shared_server: TestServer) -> None:
+    async def test() -> None:
+        async with AsyncClient(shared_server.url, shared_server.api_key) as client:
+            await client.workflows.push(definition("client-async", GATE, ASK))
+            run = await client.runs.start("client-async", idempotency_key="two")
+            items = {item.kind: item for item in await client.inbox.list(run=run.id)}
+            await client.inbox.answer(items["clarification"], {"answers": {"size": "L"}})
+            await client.inbox.reject(items["approval"], "no")
+            ended = await client.runs.wait(run.id)
+            assert ended.status == "failed"
+            assert [event.type async for event in client.events.follow(run.id)][-1] == "run.failed"
+            assert (await client.events.journal(run.id))[0].type == "run.started"
+            assert (await client.runs.get(run.id)).nodes["n1"].outputs["answers"] == {"size": "L"}
+            with pytest.raises(RunFailedError):
+                await client.runs.result(run.id)
+            told = await client.events.send("nothing.happened", {}, event_id="evt-client")
+            assert told["kept"] is True
+
+    asyncio.run(test())
+
+
+def test_refusals_say_what_to_change(shared_server: TestServer) -> None:
+    with pytest.raises(ApiError) as unknown:
+        shared_server.client.runs.get("run-00000000-0000-7000-8000-000000000000")
+    assert (unknown.value.code, unknown.value.status) == ("run_not_found", 404)
+    with Client(shared_server.url, "abk_wrong") as stranger, pytest.raises(ApiError) as refused:
+        stranger.runs.list()
+    assert refused.value.status == 401
+
+
+def test_a_server_that_is_not_there_is_told_by_its_address() -> None:
+    with Client("http://127.0.0.1:9") as client, pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:9"):
+        client.runs.list()
+
+
+def test_the_environment_says_where_the_server_is(shared_server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in shared_server.environment.items():
+        monkeypatch.setenv(name, value)
+    with Client() as client:
+        assert client.connection.url == shared_server.url
+        client.runs.list()
