@@ -141,7 +141,7 @@ fn what_must_not_be_shown_is_not_shown_in_steps() {
 
 fn decision() -> WorkOp {
     let decision = json!({ "mode": "defer", "should_ask": true, "rationale": "card 4111", "signals": { "card": "4111" } });
-    WorkOp::Decide { decision: Json::of(&decision).parse().unwrap() }
+    WorkOp::Decide { decision: Json::of(&decision).parse().expect("it is an object") }
 }
 
 #[test]

@@ -223,7 +223,7 @@ impl Desk {
             let spot = Place::of(row.key, &row.task);
             match row.held {
                 Some((session, since)) => {
-                    self.adopt(spot, session, since, &row, now);
+                    self.adopt(&spot, session, since, &row, now);
                 }
                 None => chores.lose.push(nobodys(spot, Some(row.fence))),
             }
@@ -240,7 +240,7 @@ impl Desk {
         chores
     }
 
-    fn adopt(&mut self, spot: Spot, session: SessionId, since: Millis, row: &WorkRow, now: Millis) {
+    fn adopt(&mut self, spot: &Spot, session: SessionId, since: Millis, row: &WorkRow, now: Millis) {
         self.orphans.entry((spot.0, session)).or_default().push(spot.1.clone());
         let held = Held {
             session,
@@ -258,7 +258,7 @@ impl Desk {
             letters: Letters::default(),
         };
         self.held.insert(spot.clone(), held);
-        self.reschedule(&spot);
+        self.reschedule(spot);
     }
 
     /// Takes in a worker, or one that was here before. Gives what it says it has and has not.

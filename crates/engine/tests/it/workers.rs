@@ -309,7 +309,7 @@ async fn a_worker_that_outlives_the_server_keeps_what_it_has() {
     let mut hand = Hand::new(&rig, 1, 4).await;
     let (kept, unheard) = (work(&rig).await, work(&rig).await);
     let task = hand.task().await;
-    let has = vec![task.holding.clone()];
+    let has = [task.holding.clone()];
     let gone = Holding { place: Place { run: kept.id, ..task.holding.place.clone() }, fence: 7 };
     rig.close().await;
 
@@ -439,6 +439,8 @@ async fn what_was_called_off_before_the_server_died_still_is() {
     rig.engine.cancel(run, None, None).await.unwrap();
     rig.close().await;
     let rig = open(dir.path()).await;
+    // Whoever comes waits until it is known what was left, and from then on the time counts.
+    introduce(&rig).await;
     rig.clock.advance(limits::CANCEL_GRACE_MS).await.unwrap();
     assert_eq!(rig.end_of(run).await, Status::Cancelled);
     rig.verify().await;

@@ -94,7 +94,7 @@ fn doing(task: &Value, op: &str, more: Value) -> Value {
 fn desk() -> Site {
     let site = site();
     let order = json!({ "order": { "type": "variable", "variableName": "order" } });
-    let variables = json!([{ "name": "order", "type": "string", "required": false }]);
+    let variables = json!([{ "name": "order", "type": "string", "defaultValue": "o-1" }]);
     let one = node("one", KIND, json!({ "a": 1 }), order, json!({}));
     site.workflow(&workflow("work", &[one], &[], variables));
     site

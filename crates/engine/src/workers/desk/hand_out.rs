@@ -157,13 +157,12 @@ impl Desk {
             return chores.unclaim.push(Untold { seat, holding, kind: offer.kind.clone() });
         };
         session.reserved = session.reserved.saturating_sub(usize::from(!given.in_place));
-        session.held.insert(spot.1.clone());
-        self.hold(spot, given.session, offer.fence, &offer.kind, offer.at, offer.timeout_ms);
+        self.hold(&spot, given.session, offer.fence, &offer.kind, offer.at, offer.timeout_ms);
     }
 
     fn hold(
         &mut self,
-        spot: Spot,
+        spot: &Spot,
         session: SessionId,
         fence: u64,
         kind: &Arc<str>,
@@ -171,8 +170,11 @@ impl Desk {
         timeout_ms: Option<Millis>,
     ) {
         // It may have been handed out anew since this was read.
-        if self.held.get(&spot).is_some_and(|held| held.fence > fence) {
+        if self.held.get(spot).is_some_and(|held| held.fence > fence) {
             return;
+        }
+        if let Some(session) = self.sessions.get_mut(&(spot.0, session)) {
+            session.held.insert(spot.1.clone());
         }
         let held = Held {
             session,
@@ -187,8 +189,8 @@ impl Desk {
             letters: Letters::default(),
         };
         self.held.insert(spot.clone(), held);
-        self.reschedule(&spot);
-        self.tell(&spot, |letters| &mut letters.task, Letter::Task);
+        self.reschedule(spot);
+        self.tell(spot, |letters| &mut letters.task, Letter::Task);
     }
 
     /// Nobody has a task any more. Gives who had it.
@@ -285,10 +287,9 @@ impl Desk {
                 provides.seen = *unheard;
             }
         }
-        session.held.extend(rows.iter().map(|row| Place::of(row.key, &row.task).1));
         for row in rows {
             let spot = Place::of(row.key, &row.task);
-            self.hold(spot, claim.session, row.fence, &row.kind, claim.now, row.timeout_ms);
+            self.hold(&spot, claim.session, row.fence, &row.kind, claim.now, row.timeout_ms);
         }
         self.make_ready(seat);
         chores

@@ -116,6 +116,9 @@ impl Desk {
         session.kinds.keys().for_each(|kind| self.unready(seat, kind));
         for place in &session.held {
             let spot = (seat.0, place.clone());
+            if self.held.get(&spot).is_none_or(|held| held.session != seat.1) {
+                continue;
+            }
             // Nobody claims what was called off: it is lost, even if it was never heard of.
             let is_untold = |held: &Held| !held.sent && !held.losing && held.called_off.is_none();
             let unsent = self.held.get(&spot).is_some_and(is_untold);
