@@ -1,4 +1,5 @@
-//! The Python package as others get it: it builds, installs into an empty environment, and keeps what it promises.
+//! The Python package as others get it: it builds, installs into an empty environment, and keeps what it promises. So do
+//! the examples that are written with it.
 
 use std::process::Command;
 
