@@ -268,13 +268,14 @@ class Context(Facts):
     async def _step(self, step: Step, recorded: Mapping[str, Any] | None, work: Callable[[], Any]) -> Any:
         if recorded is not None:
             return step.replay(recorded)
-        await self._execution.begin_step(step.branch, step.key, step.idempotent)
-        try:
-            encoded = await self._tried(step, work)
-        except asyncio.CancelledError:
-            step.given_up()
-            raise
-        return step.result(encoded, await self._execution.end_step(step.key, encoded))
+        with self._execution.doing(step.key):
+            try:
+                await self._execution.begin_step(step.branch, step.key, step.idempotent)
+                encoded = await self._tried(step, work)
+            except asyncio.CancelledError:
+                step.given_up()
+                raise
+            return step.result(encoded, await self._execution.end_step(step.key, encoded))
 
     async def _tried(self, step: Step, work: Callable[[], Any]) -> bytes:
         while True:
