@@ -71,7 +71,7 @@ impl Contact {
         self.at
     }
 
-    /// Whether its last line broke off, and nothing was heard since: it may have died.
+    /// Whether its line broke off and nothing was heard since: it may be dead.
     pub(super) fn is_gone(&self) -> bool {
         self.gone
     }
