@@ -18,6 +18,9 @@ pub(super) struct Scenario {
     agent: Agent,
     program: Vec<Value>,
     pub(super) changed: Option<Vec<Value>>,
+    /// The code from before the change is put back.
+    #[serde(default)]
+    pub(super) restored: bool,
     #[serde(default)]
     others: BTreeMap<String, Vec<Value>>,
     /// The answer to each question; none is given to those with null.
