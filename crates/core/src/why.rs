@@ -54,6 +54,7 @@ impl Run {
         reasons.extend(self.held());
         let nodes = self.nodes().iter().enumerate();
         reasons.extend(nodes.filter_map(|(ix, node)| self.node_waits(ix as NodeIx, node)));
+        reasons.extend(self.worked());
         reasons.extend(self.asked());
         reasons.extend(self.clocks());
         let pending = self.nodes().iter().filter(|node| node.phase == NodePhase::Pending).count();
@@ -112,9 +113,8 @@ impl Run {
                 let node = Some(id.to_string());
                 return Some(Reason { node, until, ..reason });
             }
-            (NodePhase::Waiting, None, Some(_)) if node.work.is_some() && !self.waits_for_children(node) => {
-                return None;
-            }
+            // It may wait for several, each of which is told.
+            (NodePhase::Waiting, None, Some(_)) if node.work.is_some() => return None,
             (NodePhase::Running, ..) => {
                 let attempt =
                     if node.attempt > 0 { format!(", attempt {}", node.attempt + 1) } else { String::new() };
@@ -145,6 +145,24 @@ impl Run {
             _ => return None,
         };
         Some(Reason { node: Some(id.to_string()), since: node.started_at, until: node.until, ..reason })
+    }
+
+    /// The children that workers' nodes wait for.
+    fn worked(&self) -> impl Iterator<Item = Reason> + '_ {
+        let nodes = self.nodes().iter().enumerate();
+        nodes.flat_map(|(ix, node)| {
+            let (id, ..) = self.graph().describe(ix as NodeIx);
+            node.awaited_children().map(move |child| Reason {
+                node: Some(id.to_string()),
+                since: node.started_at,
+                child: Some(child),
+                ..Reason::of(
+                    "child",
+                    format!("node '{id}' waits for {child}"),
+                    "the run goes on when the child ends",
+                )
+            })
+        })
     }
 
     /// What people, or things elsewhere, are waited for.

@@ -240,7 +240,7 @@ impl Reader {
             kept = kept.display()
         );
         let output = self.reader_runs("bash").args(["-c", &script]).output().unwrap();
-        if command.starts_with("kill ") {
+        if command.contains("kill ") {
             self.hands.await_end();
         }
         self.told.again(&String::from_utf8(output.stdout).unwrap())

@@ -207,12 +207,6 @@ impl Run {
         }
     }
 
-    /// Whether a parked node waits for a child.
-    pub(crate) fn waits_for_children(&self, node: &Node) -> bool {
-        let waits = node.work.as_deref().map_or(&[][..], |work| &work.waits);
-        waits.iter().any(|wait| matches!(wait, Wait::Child(_)))
-    }
-
     /// Whether a parked node waits for a child that does anything but wait for people.
     pub(crate) fn has_working_child(&self, node: &Node) -> bool {
         let Some(work) = node.work.as_deref() else { return false };
@@ -249,5 +243,21 @@ impl Run {
             Resolution::Cancelled => return,
         };
         self.call_hook(open, kind, open.attempt, folding);
+    }
+}
+
+impl Node {
+    /// The children that it was given back for.
+    pub(crate) fn awaited_children(&self) -> impl Iterator<Item = RunId> + '_ {
+        let run = |work: &WorkState, key: &str| match work.memos.get(key) {
+            Some(Memo::Child { run, ended: None }) => Some(*run),
+            _ => None,
+        };
+        self.work.as_deref().into_iter().flat_map(move |work| {
+            work.waits.iter().filter_map(move |wait| match wait {
+                Wait::Child(key) => run(work, key),
+                _ => None,
+            })
+        })
     }
 }

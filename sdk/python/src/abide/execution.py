@@ -37,6 +37,7 @@ from .values import Raw
 
 if TYPE_CHECKING:
     from .app import App, Kind
+    from .pending import Pending
 
 log = logging.getLogger("abide.worker")
 
@@ -115,6 +116,8 @@ class Execution:
         self.executor = executor
         """Where what is not async runs."""
         self.versions: dict[str, int] = {}
+        self.not_awaited: dict[int, Pending[Any]] = {}
+        """The calls of the context that nobody has awaited so far."""
         self.main: asyncio.Task[Any] | None = None
         self._sender = sender
         self._in_place = in_place

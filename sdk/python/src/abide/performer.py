@@ -11,7 +11,7 @@ from typing import Any
 
 from .app import outputs_of
 from .context import Context
-from .errors import AbideError
+from .errors import AbideError, NotAwaitedError
 from .execution import BRANCH, Execution, Unwind
 from .report import Report, leaf, report
 from .sync_context import SyncContext
@@ -30,6 +30,7 @@ async def perform(execution: Execution) -> None:
         error = raised
     finally:
         await _end_leftovers(execution)
+    error = _forgotten(execution, error)
     if execution.state != "running" or isinstance(leaf(error) if error else None, Unwind):
         if execution.state == "running":
             log.error("%s: the function was left without a reason", execution.task.where)
@@ -110,6 +111,22 @@ async def _end_leftovers(execution: Execution) -> None:
     for task in left:
         if task.done() and not task.cancelled():
             task.exception()
+
+
+def _forgotten(execution: Execution, error: BaseException | None) -> BaseException | None:
+    """What went wrong, seen in the light of the calls that the function did not await."""
+    if not execution.kind.is_async:
+        # Threads await nothing, and may not have come to it when their task is lost.
+        return error
+    left = list(execution.not_awaited.values())
+    for pending in left:
+        pending.close()
+    # A call that was used as if it were its result is the likely cause of these.
+    if left and (error is None or type(leaf(error)) in (TypeError, AttributeError)):
+        forgotten = NotAwaitedError(*(pending.call for pending in left))
+        forgotten.__cause__ = error
+        return forgotten
+    return error
 
 
 async def _tell(execution: Execution, value: Any, error: BaseException | None) -> None:

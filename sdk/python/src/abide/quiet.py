@@ -56,7 +56,7 @@ def is_joining(task: asyncio.Task[Any], others: Collection[asyncio.Task[Any]]) -
     if (shielded := _shielded(waits_for)) is not None:
         return shielded in others
     inner: Any = task.get_coro()
-    while inspect.iscoroutine(getattr(inner, "cr_await", None)):
+    while asyncio.iscoroutine(getattr(inner, "cr_await", None)):
         inner = inner.cr_await
     code = getattr(inner, "cr_code", None)
     return code in _JOINS or (code is not None and code is _anyio_group())
@@ -136,7 +136,7 @@ def given_together(coro: Any) -> Sequence[Any]:
         if frame.f_code in _UNORDERED:
             given = frame.f_locals.get("fs", frame.f_locals.get("aws"))
             if isinstance(given, list | tuple):
-                return [one for one in given if inspect.iscoroutine(one)]
+                return [one for one in given if asyncio.iscoroutine(one)]
             raise AbideError(
                 "as_completed has to be given a list: in which order it begins the coroutines of anything else "
                 "can't be told, and what they record is known by that"

@@ -19,6 +19,7 @@ from .errors import (
     InterruptTimeoutError,
     InvalidValueError,
     MissingInputError,
+    NotAwaitedError,
     RetryableError,
     StepError,
     code_of,
@@ -117,7 +118,7 @@ def _class(error: BaseException) -> tuple[str, bool]:
             return "tool", True
         case CodeChangedError():
             return "code_changed", True
-        case MissingInputError() | InvalidValueError():
+        case MissingInputError() | InvalidValueError() | NotAwaitedError():
             return "validation", False
         case InterruptTimeoutError():
             # What people decide, or do not, is final.
