@@ -178,11 +178,12 @@ impl Run {
             };
             let what = format!("node '{node}' waits for {what} ({})", asked.interrupt_id);
             let until = open.deadline();
+            let next = if until.is_some() { format!("{next}, or gives up") } else { next.to_owned() };
             Reason {
                 node: Some(node.to_string()),
                 since: Some(open.at),
                 until,
-                ..Reason::of(kind, what, next)
+                ..Reason::of(kind, what, &next)
             }
         })
     }
