@@ -54,6 +54,7 @@ impl Run {
         reasons.extend(self.held());
         let nodes = self.nodes().iter().enumerate();
         reasons.extend(nodes.filter_map(|(ix, node)| self.node_waits(ix as NodeIx, node)));
+        reasons.extend(self.worked());
         reasons.extend(self.asked());
         reasons.extend(self.clocks());
         let pending = self.nodes().iter().filter(|node| node.phase == NodePhase::Pending).count();
@@ -102,9 +103,18 @@ impl Run {
                 let what = format!("node '{id}' is for a worker that provides {type_id}{attempt}");
                 Reason::of("worker", what, "the run goes on when a worker reports")
             }
-            (NodePhase::Waiting, None, Some(_)) if node.work.is_some() && !self.waits_for_children(node) => {
-                return None;
+            (NodePhase::Waiting, ..)
+                if node.work.as_ref().is_some_and(|work| work.unfit_until().is_some()) =>
+            {
+                let why = node.error.as_ref().map_or("", |error| &error.message);
+                let what = format!("node '{id}' waits for a worker whose code fits: {why}");
+                let until = node.work.as_ref().and_then(|work| work.unfit_until());
+                let reason = Reason::of("worker", what, "it is offered again");
+                let node = Some(id.to_string());
+                return Some(Reason { node, until, ..reason });
             }
+            // It may wait for several, each of which is told.
+            (NodePhase::Waiting, None, Some(_)) if node.work.is_some() => return None,
             (NodePhase::Running, ..) => {
                 let attempt =
                     if node.attempt > 0 { format!(", attempt {}", node.attempt + 1) } else { String::new() };
@@ -137,6 +147,24 @@ impl Run {
         Some(Reason { node: Some(id.to_string()), since: node.started_at, until: node.until, ..reason })
     }
 
+    /// The children that workers' nodes wait for.
+    fn worked(&self) -> impl Iterator<Item = Reason> + '_ {
+        let nodes = self.nodes().iter().enumerate();
+        nodes.flat_map(|(ix, node)| {
+            let (id, ..) = self.graph().describe(ix as NodeIx);
+            node.awaited_children().map(move |child| Reason {
+                node: Some(id.to_string()),
+                since: node.started_at,
+                child: Some(child),
+                ..Reason::of(
+                    "child",
+                    format!("node '{id}' waits for {child}"),
+                    "the run goes on when the child ends",
+                )
+            })
+        })
+    }
+
     /// What people, or things elsewhere, are waited for.
     fn asked(&self) -> impl Iterator<Item = Reason> + '_ {
         self.interrupts().map(|open| {
@@ -150,11 +178,12 @@ impl Run {
             };
             let what = format!("node '{node}' waits for {what} ({})", asked.interrupt_id);
             let until = open.deadline();
+            let next = if until.is_some() { format!("{next}, or gives up") } else { next.to_owned() };
             Reason {
                 node: Some(node.to_string()),
                 since: Some(open.at),
                 until,
-                ..Reason::of(kind, what, next)
+                ..Reason::of(kind, what, &next)
             }
         })
     }
@@ -176,6 +205,11 @@ impl Run {
         Some(Reason { node, since: Some(open.at), ..Reason::of("ladder", what, next) })
     }
 
+    fn awaits_fitting_code(&self, node: &str) -> bool {
+        let node = self.graph.node(node).map(|ix| self.node(ix));
+        node.and_then(|node| node.work.as_ref()).is_some_and(|work| work.unfit_until().is_some())
+    }
+
     /// Timers of the run itself, and of its ladders.
     fn clocks(&self) -> impl Iterator<Item = Reason> + '_ {
         self.timers().iter().filter_map(|(timer, &due)| {
@@ -190,6 +224,7 @@ impl Run {
                     "many nodes are run in turns".to_owned(),
                     "the next turn comes at once",
                 ),
+                TimerId::Sleep { node, .. } if self.awaits_fitting_code(node) => return None,
                 TimerId::Sleep { node, .. } => {
                     let what = format!("the worker of node '{node}' sleeps");
                     let reason = Reason::of("delay", what, "the worker goes on");

@@ -216,6 +216,9 @@ pub(crate) struct WorkState {
     /// How often it was lost since anything was recorded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) losses: u32,
+    /// How often in a row the code of a worker did not fit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) unfit: u32,
     /// The attempt after which another agent took over.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) handed_over: u32,
@@ -223,15 +226,18 @@ pub(crate) struct WorkState {
     pub(crate) progress: Option<Progress>,
 }
 
+/// Keys that begin so are the server's own, and workers hear nothing of them.
+pub(crate) const OWN_KEYS: &str = "abide:";
+
 /// What is known of one key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Memo {
     /// A step is under way.
     Begun,
-    /// A step was done, or failed and the code went on; the event at this place tells how.
+    /// A step was done; the event at this place tells how.
     Done(u64),
-    /// A step failed, and nothing came of that yet; the event at this place tells how.
+    /// A step failed; the event at this place tells how.
     Failed(u64),
     Sleep {
         until: Millis,
@@ -270,18 +276,25 @@ impl WorkState {
             memos: BTreeMap::new(),
             waits: Vec::new(),
             losses: 0,
+            unfit: 0,
             handed_over: 0,
             progress: None,
         }
     }
 
-    /// The code goes on behind its failed steps. What it did since depends on them, so they fail in every later attempt.
-    pub(crate) fn get_over_failures(&mut self) {
-        for memo in self.memos.values_mut() {
-            if let Memo::Failed(sequence) = *memo {
-                *memo = Memo::Done(sequence);
-            }
+    /// Until when it waits for a worker whose code fits, if it does.
+    pub(crate) fn unfit_until(&self) -> Option<Millis> {
+        let [Wait::Sleep(key)] = &self.waits[..] else { return None };
+        match self.memos.get(key).filter(|_| key.starts_with(OWN_KEYS)) {
+            Some(Memo::Sleep { until, .. }) => Some(*until),
+            _ => None,
         }
+    }
+
+    /// The steps that are under way and must not be done twice.
+    pub(crate) fn begun(&self) -> Vec<&str> {
+        let begun = self.memos.iter().filter(|(_, memo)| **memo == Memo::Begun);
+        begun.map(|(key, _)| key.as_str()).collect()
     }
 
     /// Whether the worker gave it back.

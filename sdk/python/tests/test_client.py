@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx2
 import pytest
 
 from abide import ApiError, AsyncClient, Client, RunFailedError, UnreachableError
@@ -44,7 +45,7 @@ def test_runs_are_started_once_followed_and_waited_for(shared_server: TestServer
     assert client.runs.result(run.id) == {"x": 1}
     types = [event.type for event in client.events.follow(run.id)]
     assert (types[0], types[-1]) == ("run.started", "run.completed")
-    assert [one.id for one in client.runs.list(workflow="client-noop")] == [run.id]
+    assert [(one.id, one.ended) for one in client.runs.list(workflow="client-noop")] == [(run.id, True)]
 
 
 def test_what_waits_is_listed_and_answered(shared_server: TestServer) -> None:
@@ -118,3 +119,42 @@ def test_the_environment_says_where_the_server_is(shared_server: TestServer, mon
     with Client() as client:
         assert client.connection.url == shared_server.url
         client.runs.list()
+
+
+def test_who_waits_for_a_run_waits_for_the_server_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    polls: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if not request.url.path.endswith("/events/poll"):
+            return httpx2.Response(200, json={"runId": "r", "status": "completed", "variables": {"result": 1}})
+        polls.append("one")
+        if 1 < len(polls) < 10:
+            raise httpx2.ConnectError("it restarts", request=request)
+        return httpx2.Response(200, json={"events": [], "isComplete": len(polls) >= 10})
+
+    monkeypatch.setattr("abide.client.time.sleep", lambda seconds: None)
+    client = Client("http://here")
+    client._http = httpx2.Client(base_url="http://here", transport=httpx2.MockTransport(answer))
+    assert client.runs.result("r") == 1
+    assert len(polls) == 10
+
+
+def test_lists_have_all_of_their_pages(shared_server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = shared_server.client
+    client.workflows.push(definition("client-pages", GATE))
+    runs = [client.runs.start("client-pages").id for _ in range(5)]
+    for run in runs:
+        shared_server.asked(run)
+    monkeypatch.setattr("abide.requests.PAGE", 2)
+    assert [item.run_id for item in client.inbox.list() if item.run_id in runs] == runs
+    assert len(client.inbox.list(limit=3)) == 3
+    assert {run.id for run in client.runs.list(limit=5)} == set(runs)
+
+    async def test() -> None:
+        async with AsyncClient(shared_server.url, shared_server.api_key) as too:
+            assert [item.run_id for item in await too.inbox.list() if item.run_id in runs] == runs
+            assert len(await too.runs.list(limit=3)) == 3
+
+    asyncio.run(test())
+    for run in runs:
+        client.runs.cancel(run)

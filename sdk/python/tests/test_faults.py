@@ -539,3 +539,38 @@ def test_a_draining_worker_gives_back_what_it_has_not_begun() -> None:
         assert fake.ended is None
 
     play(test)
+
+
+def test_a_key_of_a_question_is_used_once() -> None:
+    fixed: list[int] = []
+
+    async def work(ctx: Context) -> None:
+        while not await ctx.approve("Is it right now?", key="right"):
+            await ctx.step("fix", lambda: fixed.append(1), idempotent=True)
+
+    async def test() -> None:
+        fake = Fake("t.t")
+        fake.answers["right"] = {"state": "answered", "interruptId": "i", "value": {"action": "reject"}, "by": "ada"}
+        async with working(fake, app_of(work)):
+            await until(lambda: fake.ended)
+        assert fake.ended is not None
+        assert "the key 'right' was asked already" in fake.ended["error"]["message"]
+        assert fixed == [1]
+
+    play(test)
+
+
+def test_lines_of_a_log_are_cut_to_what_the_server_takes() -> None:
+    async def work(ctx: Context) -> None:
+        ctx.log("€" * 5000)
+        ctx.log("no file \udc80")
+
+    async def test() -> None:
+        fake = Fake("t.t")
+        async with working(fake, app_of(work)):
+            await until(lambda: fake.ended)
+        lines = [op["lines"][0]["message"] for op in fake.ops if op["op"] == "note"]
+        assert 7990 < len(lines[0].encode()) <= 8192
+        assert lines[1] == "no file \\udc80"
+
+    play(test)

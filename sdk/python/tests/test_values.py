@@ -6,6 +6,7 @@ import datetime
 import decimal
 import enum
 import json
+import typing
 import uuid
 from dataclasses import dataclass, field
 
@@ -66,3 +67,10 @@ def test_what_is_too_large_is_refused_before_it_is_sent() -> None:
 
 def test_json_in_json_is_not_encoded_twice() -> None:
     assert json.loads(encode_object({"a": 1, "value": Raw(b'{"b":[2]}')})) == {"a": 1, "value": {"b": [2]}}
+
+
+def test_an_annotation_that_says_little_or_the_wrong_thing_loses_nothing() -> None:
+    assert decode(typing.List, [1, 2]) == [1, 2]  # noqa: UP006
+    assert decode(typing.Tuple, [1, 2]) == (1, 2)  # noqa: UP006
+    assert decode(tuple[int], [1, 2]) == (1, 2)
+    assert decode(typing.Set, [1, 2]) == {1, 2}  # noqa: UP006

@@ -436,23 +436,31 @@ impl Server {
 
     /// Waits until nothing more happens before the test clock is moved.
     pub(crate) async fn settle(&self) {
+        self.settle_with(&[]).await;
+    }
+
+    /// The same beside workers, the processes of these numbers.
+    pub(crate) async fn settle_with(&self, workers: &[String]) {
         let began = std::time::Instant::now();
-        while !self.is_settled().await {
-            assert!(began.elapsed() < PATIENCE, "the runs do not come to rest");
+        while let Some(restless) = self.restless(workers).await {
+            assert!(began.elapsed() < PATIENCE, "the runs do not come to rest: {restless:#}");
             tokio::task::yield_now().await;
         }
     }
 
-    async fn is_settled(&self) -> bool {
+    /// Why a run is going to do something by itself, if one is.
+    async fn restless(&self, workers: &[String]) -> Option<Value> {
         let (_, clock) = self.get("/v1/dev/clock").await;
         let (_, page) = self.get("/v1/runs?limit=500").await;
         let is_open =
             |run: &&Value| !["completed", "failed", "cancelled"].contains(&run["status"].as_str().unwrap());
-        let nobody_works = self.nobody_works().await;
         let open: Vec<&Value> =
             page["runs"].as_array().unwrap().iter().filter(is_open).map(|run| &run["runId"]).collect();
+        let provided = if workers.is_empty() { Vec::new() } else { self.provided_by(workers).await };
         for run in &open {
-            let (_, why) = self.get(&format!("/v1/runs/{}/why", run.as_str().unwrap())).await;
+            let run = run.as_str().unwrap();
+            let (_, why) = self.get(&format!("/v1/runs/{run}/why")).await;
+            let (_, shown) = self.get(&format!("/v1/runs/{run}")).await;
             let rests = |reason: &Value| match reason["kind"].as_str().unwrap() {
                 // The times are all written alike, so the later one is the greater text.
                 "delay" | "retry" | "timeout" | "ladder" => reason["until"].as_str() > clock["now"].as_str(),
@@ -461,21 +469,27 @@ impl Server {
                     reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()
                 }
                 "child" => open.contains(&&reason["childRunId"]),
-                "worker" => nobody_works,
+                // Without a worker for it nothing happens.
+                "worker" => {
+                    let node = &shown["nodeStates"][reason["nodeId"].as_str().unwrap()];
+                    node["status"] == "running" && !provided.contains(&node["typeId"])
+                }
                 kind => kind == "hold",
             };
             let reasons = why["reasons"].as_array().unwrap();
             if reasons.is_empty() || !reasons.iter().all(rests) {
-                return false;
+                return Some(why);
             }
         }
-        true
+        None
     }
 
-    /// Whether no worker listens, so that what is for workers rests.
-    async fn nobody_works(&self) -> bool {
+    /// The kinds of nodes that these processes do.
+    async fn provided_by(&self, workers: &[String]) -> Vec<Value> {
         let (_, told) = self.get("/v1/workers").await;
-        told["workers"].as_array().is_none_or(|all| all.iter().all(|worker| worker["listening"] == false))
+        let there = |worker: &&Value| workers.iter().any(|pid| worker["labels"]["pid"] == **pid);
+        let mine = told["workers"].as_array().unwrap().iter().filter(there);
+        mine.flat_map(|worker| worker["kinds"].as_array().unwrap().clone()).collect()
     }
 
     /// Asks with another key, and a body if there is one.

@@ -3,13 +3,13 @@
 use crate::command::Turn;
 use crate::effect::{Effect, Hook, TaskId, TimerId};
 use crate::event::{
-    HookKind, Loss, NodeEvent, NodeRetried, Resolution, SleepEnded, SleepStarted, StepRecorded, TaskLost,
-    Wait,
+    HookKind, Loss, NodeEvent, NodeParked, NodeRetried, Resolution, SleepEnded, SleepStarted, StepRecorded,
+    TaskLost, Wait,
 };
 use crate::fold::{FENCES_PER_EVENT_BITS, Folding};
 use crate::interrupt::Open;
 use crate::node::Node;
-use crate::work::{Memo, WorkState};
+use crate::work::{Memo, OWN_KEYS, WorkState};
 use crate::{InterruptId, NodeIx, NodePhase, Rejection, Run, RunId};
 
 /// What a decision does.
@@ -50,9 +50,6 @@ impl Run {
     /// Keeps what is known of a key.
     pub(crate) fn memorise(&mut self, ix: NodeIx, key: &str, memo: Memo) -> Result<(), String> {
         let work = self.work_mut(ix).ok_or("no worker has the node")?;
-        if !matches!(memo, Memo::Failed(_)) {
-            work.get_over_failures();
-        }
         work.memos.insert(key.to_owned(), memo);
         work.losses = 0;
         Ok(())
@@ -94,6 +91,9 @@ impl Run {
         };
         *over = true;
         let sequence = *sequence;
+        if key.starts_with(OWN_KEYS) {
+            work.memos.remove(key);
+        }
         self.disarm(&TimerId::Sleep { node, execution, sequence }, folding);
         self.rouse(ix, folding);
         Ok(())
@@ -103,14 +103,16 @@ impl Run {
     pub(crate) fn fold_parked(
         &mut self,
         ix: NodeIx,
-        waits: &[Wait],
+        parked: &NodeParked,
         folding: &mut Folding<'_>,
     ) -> Result<(), String> {
         let work = self.work_mut(ix).ok_or("no worker has the node")?;
-        if waits.is_empty() {
+        if parked.waits.is_empty() {
             return Err("a node is parked for nothing".to_owned());
         }
-        (work.waits, work.losses) = (waits.to_vec(), 0);
+        (work.waits, work.losses) = (parked.waits.clone(), 0);
+        work.unfit = if parked.unfit.is_some() { work.unfit + 1 } else { 0 };
+        self.state.nodes[ix as usize].error.clone_from(&parked.unfit);
         self.leave_executor(ix, folding);
         Ok(())
     }
@@ -141,7 +143,7 @@ impl Run {
         Ok(())
     }
 
-    /// Another attempt follows: what it failed of is done again.
+    /// Another attempt follows: what failed in the last one is done again.
     pub(crate) fn fold_retried(&mut self, ix: NodeIx, retried: &NodeRetried) {
         let Some(work) = self.work_mut(ix) else { return };
         work.memos.retain(|_, memo| !matches!(memo, Memo::Begun | Memo::Failed(_)));
@@ -202,12 +204,6 @@ impl Run {
         }
     }
 
-    /// Whether a parked node waits for a child.
-    pub(crate) fn waits_for_children(&self, node: &Node) -> bool {
-        let waits = node.work.as_deref().map_or(&[][..], |work| &work.waits);
-        waits.iter().any(|wait| matches!(wait, Wait::Child(_)))
-    }
-
     /// Whether a parked node waits for a child that does anything but wait for people.
     pub(crate) fn has_working_child(&self, node: &Node) -> bool {
         let Some(work) = node.work.as_deref() else { return false };
@@ -244,5 +240,21 @@ impl Run {
             Resolution::Cancelled => return,
         };
         self.call_hook(open, kind, open.attempt, folding);
+    }
+}
+
+impl Node {
+    /// The children that it was given back for.
+    pub(crate) fn awaited_children(&self) -> impl Iterator<Item = RunId> + '_ {
+        let run = |work: &WorkState, key: &str| match work.memos.get(key) {
+            Some(Memo::Child { run, ended: None }) => Some(*run),
+            _ => None,
+        };
+        self.work.as_deref().into_iter().flat_map(move |work| {
+            work.waits.iter().filter_map(move |wait| match wait {
+                Wait::Child(key) => run(work, key),
+                _ => None,
+            })
+        })
     }
 }

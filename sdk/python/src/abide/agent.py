@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -78,7 +78,7 @@ class BaseAgent:
         """The context of the task that this code works on."""
         return current_context()
 
-    async def request_input(
+    def request_input(
         self,
         intent_id: str | None = None,
         question: str = "",
@@ -93,10 +93,10 @@ class BaseAgent:
         retry_policy: HumanRetryPolicy | Mapping[str, Any] | None = None,
         notify_to: str | None = None,
         key: str | None = None,
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Asks a question, as `Context.request_input` does. The intent is the run that the agent works on."""
         ctx = self._of(intent_id)
-        return await ctx.request_input(
+        return ctx.request_input(
             question,
             response_type,
             choices,
@@ -110,7 +110,7 @@ class BaseAgent:
             key=key,
         )
 
-    async def should_request_input(
+    def should_request_input(
         self,
         intent_id: str | None = None,
         signals: EngagementSignals | None = None,
@@ -118,9 +118,9 @@ class BaseAgent:
         risk: float | None = None,
         reversibility: float | None = None,
         context: Mapping[str, Any] | None = None,
-    ) -> EngagementDecision:
+    ) -> Coroutine[Any, Any, EngagementDecision]:
         """Decides whether to ask, as `Context.should_request_input` does."""
-        return await self._of(intent_id).should_request_input(
+        return self._of(intent_id).should_request_input(
             signals, confidence=confidence, risk=risk, reversibility=reversibility, context=context
         )
 

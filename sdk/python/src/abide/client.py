@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -17,7 +17,7 @@ from . import requests
 from .connection import Connection, is_passing, refusal
 from .errors import ApiError, UnreachableError
 from .models import Event, InboxItem, Run, RunSummary
-from .requests import Request
+from .requests import Page, Request
 from .values import encode
 
 T = TypeVar("T")
@@ -95,6 +95,18 @@ class Client:
                     raise _unreachable(self.connection.url, error) from error
             time.sleep(pause)
 
+    def pages(self, make: Callable[[int, str | None], Request[Page[T]]], limit: int | None) -> list[T]:
+        """All of a list, or as much of it as is wanted, one page after the other."""
+        found: list[T] = []
+        cursor: str | None = None
+        while limit is None or len(found) < limit:
+            page = self.send(make(requests.page_size(limit, len(found)), cursor))
+            found += page.items
+            cursor = page.next
+            if cursor is None:
+                break
+        return found
+
 
 class Runs:
     """Runs."""
@@ -124,8 +136,9 @@ class Runs:
     def list(
         self, *, status: str | None = None, workflow: str | None = None, limit: int | None = None
     ) -> list[RunSummary]:
-        """The latest runs."""
-        return self._client.send(requests.runs(status, workflow, limit))
+        """The latest runs: 50, or as many as are wanted."""
+        wanted = requests.RUNS if limit is None else limit
+        return self._client.pages(lambda size, cursor: requests.runs(status, workflow, size, cursor), wanted)
 
     def cancel(self, run_id: str, reason: str | None = None) -> str:
         """Cancels a run, and gives its status."""
@@ -157,8 +170,10 @@ class Inbox:
         approver: str | None = None,
         limit: int | None = None,
     ) -> list[InboxItem]:
-        """What waits, oldest first."""
-        return self._client.send(requests.inbox(run, workflow, kind, approver, limit))
+        """All that waits, or so much of it, oldest first."""
+        return self._client.pages(
+            lambda size, cursor: requests.inbox(run, workflow, kind, approver, size, cursor), limit
+        )
 
     def answer(self, item: InboxItem, value: Any, *, idempotency_key: str | None = None) -> str:
         """Answers with a value, and gives the run's status then.
@@ -201,11 +216,21 @@ class Events:
         self._client = client
 
     def follow(self, run_id: str, *, after: int | None = None, timeout: float | None = None) -> Iterator[Event]:
-        """The events of a run until it ends: those that were, then those that come."""
-        end = None if timeout is None else time.monotonic() + timeout
+        """The events of a run until it ends: those that were, then those that come.
+
+        A server that has answered once may be away for a while; it is waited for, up to the timeout.
+        """
+        end, answered = None if timeout is None else time.monotonic() + timeout, False
         while True:
             seconds = _poll_seconds(end, run_id)
-            events, complete = self._client.send(requests.poll(run_id, after, seconds))
+            try:
+                events, complete = self._client.send(requests.poll(run_id, after, seconds))
+            except (UnreachableError, ApiError) as error:
+                if not _is_outage(error, answered):
+                    raise
+                time.sleep(1.0)
+                continue
+            answered = True
             for event in events:
                 after = event.sequence
                 yield event
@@ -281,6 +306,18 @@ class AsyncClient:
                     raise _unreachable(self.connection.url, error) from error
             await asyncio.sleep(pause)
 
+    async def pages(self, make: Callable[[int, str | None], Request[Page[T]]], limit: int | None) -> list[T]:
+        """All of a list, or as much of it as is wanted, one page after the other."""
+        found: list[T] = []
+        cursor: str | None = None
+        while limit is None or len(found) < limit:
+            page = await self.send(make(requests.page_size(limit, len(found)), cursor))
+            found += page.items
+            cursor = page.next
+            if cursor is None:
+                break
+        return found
+
 
 class AsyncRuns:
     """Runs."""
@@ -310,8 +347,9 @@ class AsyncRuns:
     async def list(
         self, *, status: str | None = None, workflow: str | None = None, limit: int | None = None
     ) -> list[RunSummary]:
-        """The latest runs."""
-        return await self._client.send(requests.runs(status, workflow, limit))
+        """The latest runs: 50, or as many as are wanted."""
+        wanted = requests.RUNS if limit is None else limit
+        return await self._client.pages(lambda size, cursor: requests.runs(status, workflow, size, cursor), wanted)
 
     async def cancel(self, run_id: str, reason: str | None = None) -> str:
         """Cancels a run, and gives its status."""
@@ -343,8 +381,10 @@ class AsyncInbox:
         approver: str | None = None,
         limit: int | None = None,
     ) -> list[InboxItem]:
-        """What waits, oldest first."""
-        return await self._client.send(requests.inbox(run, workflow, kind, approver, limit))
+        """All that waits, or so much of it, oldest first."""
+        return await self._client.pages(
+            lambda size, cursor: requests.inbox(run, workflow, kind, approver, size, cursor), limit
+        )
 
     async def answer(self, item: InboxItem, value: Any, *, idempotency_key: str | None = None) -> str:
         """Answers with a value, and gives the run's status then.
@@ -385,11 +425,21 @@ class AsyncEvents:
     async def follow(
         self, run_id: str, *, after: int | None = None, timeout: float | None = None
     ) -> AsyncIterator[Event]:
-        """The events of a run until it ends: those that were, then those that come."""
-        end = None if timeout is None else time.monotonic() + timeout
+        """The events of a run until it ends: those that were, then those that come.
+
+        A server that has answered once may be away for a while; it is waited for, up to the timeout.
+        """
+        end, answered = None if timeout is None else time.monotonic() + timeout, False
         while True:
             seconds = _poll_seconds(end, run_id)
-            events, complete = await self._client.send(requests.poll(run_id, after, seconds))
+            try:
+                events, complete = await self._client.send(requests.poll(run_id, after, seconds))
+            except (UnreachableError, ApiError) as error:
+                if not _is_outage(error, answered):
+                    raise
+                await asyncio.sleep(1.0)
+                continue
+            answered = True
             for event in events:
                 after = event.sequence
                 yield event
@@ -432,6 +482,11 @@ def _poll_seconds(end: float | None, run_id: str) -> int:
     if left <= 0:
         raise TimeoutError(f"{run_id} has not ended")
     return max(1, min(requests.POLL_SECONDS, round(left)))
+
+
+def _is_outage(error: Exception, answered: bool) -> bool:
+    """Whether whoever follows a run waits until the server is back."""
+    return answered and (isinstance(error, UnreachableError) or (isinstance(error, ApiError) and is_passing(error)))
 
 
 def _decision(action: str, feedback: str | None) -> dict[str, Any]:

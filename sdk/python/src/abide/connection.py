@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
 
 from ._version import __version__
 from .errors import AbideError, ApiError, StaleFenceError
+
+STRANGE = "http_strange"
+"""An answer that is not the server's."""
+
+OUR_FAULT = frozenset((400, 411, 413, 414, 415, 422, 431))
+"""What a proxy says of a request that it will never let through."""
 
 DEFAULT_URL = "http://127.0.0.1:7171"
 
@@ -20,7 +26,7 @@ class Connection:
     """A server's address and a key for it."""
 
     url: str
-    api_key: str | None
+    api_key: str | None = field(repr=False)
 
     @classmethod
     def find(cls, url: str | None = None, api_key: str | None = None) -> Connection:
@@ -45,7 +51,7 @@ def refusal(response: httpx2.Response) -> ApiError:
         body = response.json()
     except ValueError:
         body = None
-    if not isinstance(body, Mapping):
+    if not isinstance(body, Mapping) or "error" not in body:
         body = {"error": f"http_{response.status_code}", "message": response.text[:200] or response.reason_phrase}
     details = dict(body.get("details") or {})
     wait = response.headers.get("retry-after")
@@ -63,3 +69,9 @@ def refused(code: str, message: str, status: int, details: Mapping[str, Any] | N
 def is_passing(error: ApiError) -> bool:
     """Whether the same request may be answered later."""
     return error.status in (408, 425, 429) or error.status >= 500
+
+
+def may_pass(error: ApiError) -> bool:
+    """Whether a worker waits and sends the same again: it is passing, a key is being changed, or it was a proxy's."""
+    strange = error.code.startswith("http_") and error.status not in OUR_FAULT
+    return is_passing(error) or error.status in (401, 403) or strange

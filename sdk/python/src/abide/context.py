@@ -16,6 +16,7 @@ from .errors import ChildCancelledError, ChildFailedError
 from .execution import STEP
 from .facts import Facts
 from .history import Branch
+from .pending import Pending
 from .policy import FallbackPolicy, HumanRetryPolicy, millis
 from .steps import Step
 from .suspension import Approval, Choice, ResponseType
@@ -80,13 +81,14 @@ class Context(Facts):
         recorded = self._execution.history.claim("step", key)
         may_repeat = self._execution.kind.idempotent if idempotent is None else idempotent
         step = Step(self._execution, branch, key, function, may_repeat, retries, retry_delay)
-        return self._step(step, recorded, functools.partial(function, *args, **kwargs))
+        work = self._step(step, recorded, functools.partial(function, *args, **kwargs))
+        return Pending(self._execution, f"ctx.step({name!r}, ...)", work)
 
     def sleep(self, duration: float | timedelta, *, key: str | None = None) -> Coroutine[Any, Any, None]:
         """Waits for seconds, or years. The wait survives whatever happens to this process."""
         branch, key = self._key(key or "sleep")
         again = self._execution.history.claim("sleep", key) is not None
-        return self._sleep(branch, key, millis(duration), again)
+        return self._pending("sleep", self._sleep(branch, key, millis(duration), again))
 
     def interrupt(
         self,
@@ -112,7 +114,7 @@ class Context(Facts):
         branch, asked, again = self._asked(key)
         ladder = Ladder(timeout_seconds, fallback_policy, fallback_value, channel_hint, notify_to, retry_policy)
         question = self._interrupt_question(asked, kind, data, schema, timeout, respondents, ladder)
-        return self._answer(branch, question, again)
+        return self._pending("interrupt", self._answer(branch, question, again))
 
     def approve(
         self,
@@ -145,7 +147,7 @@ class Context(Facts):
             timeout=timeout,
             ladder=ladder.to_dict(self._policy),
         )
-        return self._decision(branch, question, again)
+        return self._pending("approve", self._decision(branch, question, again))
 
     def request_input(
         self,
@@ -171,7 +173,7 @@ class Context(Facts):
         branch, asked, again = self._asked(key)
         ladder = Ladder(timeout_seconds, fallback_policy, fallback_value, channel_hint, notify_to, retry_policy)
         put = self._request_question(asked, question, response_type, choices, context, respondents, ladder)
-        return self._answer(branch, put, again)
+        return self._pending("request_input", self._answer(branch, put, again))
 
     def should_request_input(
         self,
@@ -186,7 +188,7 @@ class Context(Facts):
         branch, key = self._key("engagement")
         recorded = self._execution.history.claim("step", key)
         told = self._signals(signals, confidence, risk, reversibility, context)
-        return self._engage(branch, key, told, recorded)
+        return self._pending("should_request_input", self._engage(branch, key, told, recorded))
 
     def run(
         self,
@@ -212,7 +214,7 @@ class Context(Facts):
             "outputs": ["result"] if outputs is None else list(outputs),
             "cascade": cascade,
         }
-        return self._run(branch, op, again, outputs is None)
+        return self._pending("run", self._run(branch, op, again, outputs is None))
 
     def version(self, change: str, version: int) -> Coroutine[Any, Any, int]:
         """The version of a change that this run goes by: the one that held when it first came here.
@@ -224,7 +226,11 @@ class Context(Facts):
         # A change and a step may have one name.
         key = f"version:{change}"
         recorded = self._execution.history.claim("version", key)
-        return self._version(key, version, recorded, self._execution.history.was_past(self._branch()))
+        old = self._execution.history.was_past(self._branch())
+        return self._pending("version", self._version(key, version, recorded, old))
+
+    def _pending(self, name: str, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        return Pending(self._execution, f"ctx.{name}(...)", work)
 
     async def _sleep(self, branch: Branch, key: str, ms: int, again: bool) -> None:
         if not again:
@@ -268,13 +274,14 @@ class Context(Facts):
     async def _step(self, step: Step, recorded: Mapping[str, Any] | None, work: Callable[[], Any]) -> Any:
         if recorded is not None:
             return step.replay(recorded)
-        await self._execution.begin_step(step.branch, step.key, step.idempotent)
-        try:
-            encoded = await self._tried(step, work)
-        except asyncio.CancelledError:
-            step.given_up()
-            raise
-        return step.result(encoded, await self._execution.end_step(step.key, encoded))
+        with self._execution.doing(step.key):
+            try:
+                await self._execution.begin_step(step.branch, step.key, step.idempotent)
+                encoded = await self._tried(step, work)
+            except asyncio.CancelledError:
+                step.given_up()
+                raise
+            return step.result(encoded, await self._execution.end_step(step.key, encoded))
 
     async def _tried(self, step: Step, work: Callable[[], Any]) -> bytes:
         while True:

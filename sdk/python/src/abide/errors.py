@@ -23,6 +23,7 @@ __all__ = [
     "InterruptTimeoutError",
     "InvalidValueError",
     "MissingInputError",
+    "NotAwaitedError",
     "RetryableError",
     "RunFailedError",
     "StaleFenceError",
@@ -89,6 +90,17 @@ class MissingInputError(AbideError):
     """A function has a parameter that the node has no input for."""
 
     code = "missing_input"
+
+
+class NotAwaitedError(AbideError, TypeError):
+    """A call of the context was used without `await`."""
+
+    code = "not_awaited"
+
+    def __init__(self, *calls: str) -> None:
+        one, *others = calls
+        more = f" (and {', '.join(others)})" if others else ""
+        super().__init__(f"{one} was not awaited; write await {one}{more}")
 
 
 class InterruptTimeoutError(AbideError):

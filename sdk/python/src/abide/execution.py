@@ -10,11 +10,12 @@ is handed out again and the function runs from the top, with its steps answered 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,6 +37,7 @@ from .values import Raw
 
 if TYPE_CHECKING:
     from .app import App, Kind
+    from .pending import Pending
 
 log = logging.getLogger("abide.worker")
 
@@ -47,6 +49,13 @@ STEP: contextvars.ContextVar[str | None] = contextvars.ContextVar("abide_step", 
 
 UNWIND_SECONDS = 30.0
 """How long a function that is parked or cancelled may take to end by itself before it is cancelled."""
+
+
+BUSY_SECONDS = 60.0
+"""After how long it is said that a function which waits can't be left."""
+
+REPLAY_SECONDS = 5.0
+"""How long something new is held back while the rest of the function asks for nothing that is recorded."""
 
 
 class Unwind(BaseException):
@@ -94,7 +103,7 @@ class Execution:
         self.kind = kind
         self.app = app
         self.loop = loop
-        self.history = History(task.owner)
+        self.history = History(task.owner, attempt=task.attempt)
         self.root = Branch()
         self.state: Literal["running", "parked", "lost"] = "running"
         self.cancelled: str | None = None
@@ -107,6 +116,8 @@ class Execution:
         self.executor = executor
         """Where what is not async runs."""
         self.versions: dict[str, int] = {}
+        self.not_awaited: dict[int, Pending[Any]] = {}
+        """The calls of the context that nobody has awaited so far."""
         self.main: asyncio.Task[Any] | None = None
         self._sender = sender
         self._in_place = in_place
@@ -115,6 +126,9 @@ class Execution:
         self._parker: asyncio.Task[None] | None = None
         self._parking: asyncio.Event | None = None
         self._begun: set[str] = set()
+        self._doing: set[str] = set()
+        self._held_back: set[asyncio.Task[Any] | None] = set()
+        """The asyncio tasks that would do something new, and let those go first that do not."""
         self._harmful = False
         """Whether a step failed that another attempt must not simply do again."""
 
@@ -250,13 +264,45 @@ class Execution:
     async def new(self, branch: Branch, what: str, key: str) -> None:
         """Makes sure that what is not recorded comes after all that is."""
         if self.history.is_replaying(branch):
-            # What was called together is to be asked for together before anybody objects.
-            await asyncio.sleep(0)
+            await self._let_others_ask(branch)
         try:
             self.history.check_new(branch, what, key, self.task.where)
         except CodeChangedError as error:
             self.broken = error
             raise
+
+    async def _let_others_ask(self, branch: Branch) -> None:
+        """What a branch does at the same time is to be asked for before anybody objects to something new in it."""
+        await asyncio.sleep(0)
+        this, left, since = asyncio.current_task(), -1, 0.0
+        self._held_back.add(this)
+        try:
+            while self.history.is_replaying(branch) and self.broken is None and self._others_go_on():
+                if self.history.left(branch) != left:
+                    left, since = self.history.left(branch), self.loop.time()
+                elif self.loop.time() - since > REPLAY_SECONDS:
+                    return
+                await asyncio.sleep(0.002)
+        finally:
+            self._held_back.discard(this)
+
+    def _others_go_on(self) -> bool:
+        """Whether something of the function may still ask for what is recorded."""
+        if self.threads:
+            return False
+        still = {*self._waits.values(), *self._held_back}
+        return any(
+            not task.done() and task not in still and not quiet.is_joining(task, self.tasks) for task in self.tasks
+        )
+
+    @contextlib.contextmanager
+    def doing(self, key: str) -> Iterator[None]:
+        """While a step is done, whoever does it, the function is not left: what it gave would be lost."""
+        self._doing.add(key)
+        try:
+            yield
+        finally:
+            self._doing.discard(key)
 
     async def begin_step(self, branch: Branch, key: str, idempotent: bool) -> None:
         """Makes ready for a step that is not recorded."""
@@ -331,18 +377,39 @@ class Execution:
     # How it is parked.
 
     async def _park_when_idle(self) -> None:
+        since, told = self.loop.time(), False
         while self.state == "running":
             await asyncio.sleep(max(self._in_place(), 0.002))
             if not self._waits:
                 return
             if self._is_idle() and self.cancelled is None:
                 await self._park()
+            elif not told and not self._doing and self.loop.time() - since > BUSY_SECONDS:
+                told = True
+                log.warning(
+                    "%s: it waits, and can't be left because of something else that it does or a timeout of asyncio's "
+                    "that runs: %s. It keeps its slot. Do the work in a step, or give the question its own timeout",
+                    self.task.where,
+                    self._in_the_way() or "a timeout",
+                )
+
+    def _in_the_way(self) -> str:
+        """What keeps the function from being left, for people."""
+        waiting = set(self._waits.values())
+        busy = [
+            getattr(task.get_coro(), "__qualname__", task.get_name())
+            for task in self.tasks
+            if not task.done() and task not in waiting and not quiet.is_joining(task, self.tasks)
+        ]
+        return ", ".join(sorted(busy)[:5])
 
     def _is_idle(self) -> bool:
-        if any(wait.come.done() for wait in self._waits):
+        if self._doing or any(wait.come.done() for wait in self._waits):
             return False
         if self.threads:
             return len(self._waits) >= self.threads
+        if quiet.has_timeout(self.loop, self.tasks):
+            return False
         waiting = set(self._waits.values())
         return all(task in waiting or quiet.is_joining(task, self.tasks) for task in self.tasks if not task.done())
 

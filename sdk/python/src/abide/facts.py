@@ -12,11 +12,13 @@ from .engagement import EngagementSignals
 from .execution import BRANCH, Execution
 from .history import Branch
 from .policy import FallbackPolicy, HumanRetryPolicy
+from .report import printable
 from .suspension import Choice, Intent, ResponseType
 
 said = logging.getLogger("abide.run")
 
 LINE_CHARS_MAX = 4_000
+LINE_BYTES_MAX = 8_000
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
@@ -93,7 +95,8 @@ class Facts:
         if self.is_replaying:
             return
         said.log(LEVELS[level], "%s: %s", self._execution.task.where, message)
-        self._execution.tell("note", lines=[{"level": level, "message": message[:LINE_CHARS_MAX]}])
+        line = printable(message)[:LINE_CHARS_MAX].encode()[:LINE_BYTES_MAX].decode(errors="ignore")
+        self._execution.tell("note", lines=[{"level": level, "message": line}])
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Says how far the work is."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import CodeChangedError
+from .errors import AbideError, CodeChangedError
 
 _BRANCH = re.compile(r"@((?:\w+-)?\d+(?:\.(?:\w+-)?\d+)*)(?:#\d+|:\d+)?$")
 
@@ -29,12 +29,23 @@ class Branch:
     uses: Counter[str] = field(default_factory=Counter)
     asks: int = 0
     children: Counter[str] = field(default_factory=Counter)
+    promised: dict[int, Branch] = field(default_factory=dict)
+    """The branches of coroutines that are begun together but in no order that holds, by their identities."""
 
     def child(self, name: str = "") -> Branch:
         """The next branch of a name that begins here. Those of user code have none, and are counted."""
         self.children[name] += 1
         number = f"{name}-{self.children[name]}" if name else str(self.children[name])
         return Branch(f"{self.path}.{number}" if self.path else number)
+
+    def promise(self, coroutines: Iterable[Any], name: Callable[[Any], str]) -> None:
+        """Has coroutines get their branches in this order, whichever is begun first."""
+        for coroutine in coroutines:
+            self.promised[id(coroutine)] = self.child(name(coroutine))
+
+    def child_of(self, coroutine: Any, name: str) -> Branch:
+        """The branch of a coroutine that begins here."""
+        return self.promised.pop(id(coroutine), None) or self.child(name)
 
 
 @dataclass(frozen=True)
@@ -55,12 +66,17 @@ class Asked:
 class History:
     """The records of a task, and what was asked for."""
 
-    def __init__(self, owner: str, items: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, owner: str, items: Iterable[Mapping[str, Any]] = (), attempt: int = 1) -> None:
         self._owner = owner
+        self._attempt = attempt
         self._items: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._unclaimed: dict[str, dict[tuple[str, str], None]] = {}
+        # Records of earlier attempts. What failed then is done again and may end well, and the function may go another
+        # way from there, so nothing of this has to be asked for.
+        self._earlier: dict[str, set[tuple[str, str]]] = {}
         # Questions under keys that the function chose: which branch asked them is not known.
         self._keyed: set[tuple[str, str]] = set()
+        self._used: set[str] = set()
         # Functions that are not async call from threads.
         self._lock = threading.Lock()
         self.extend(items)
@@ -78,7 +94,10 @@ class History:
         identity = (kind, f"call {item['call']}" if kind == "ask" and key is None else str(key))
         self._items[identity] = item
         branch = branch_of(kind, key, self._owner)
-        if branch is not None:
+        # A server that does not say which attempt a record is of may mean an earlier one.
+        if branch is not None and item.get("attempt", 1) < self._attempt:
+            self._earlier.setdefault(branch, set()).add(identity)
+        elif branch is not None:
             self._unclaimed.setdefault(branch, {})[identity] = None
         elif kind == "ask":
             self._keyed.add(identity)
@@ -96,7 +115,15 @@ class History:
         with self._lock:
             branch.asks += 1
             call = branch.asks
+            used_before = key in self._used
+            if key is not None:
+                self._used.add(key)
         if key is not None:
+            if used_before:
+                raise AbideError(
+                    f"a question with the key '{key}' was asked already, and would get the same answer: "
+                    "give each its own key, as in f'review-{round}', or none"
+                )
             return Asked(key, call, True)
         # The server counts for the whole task, so that only the first branch can leave it to that.
         return Asked(f"{self._owner}@{branch.path}:{call}" if branch.path else None, call, False)
@@ -107,8 +134,14 @@ class History:
         with self._lock:
             for unclaimed in self._unclaimed.values():
                 unclaimed.pop(identity, None)
+            for earlier in self._earlier.values():
+                earlier.discard(identity)
             self._keyed.discard(identity)
         return self._items.get(identity)
+
+    def left(self, branch: Branch) -> int:
+        """How much a branch has not yet asked for of what it recorded."""
+        return len(self._unclaimed.get(branch.path, ()))
 
     def is_replaying(self, branch: Branch) -> bool:
         """Whether a branch has not yet come to where it was left."""
@@ -118,10 +151,10 @@ class History:
         """Whether a branch was further than here when it was left, itself or with a branch that began in it."""
         inside = f"{branch.path}." if branch.path else ""
         with self._lock:
-            below = any(
-                left and (path == branch.path or path.startswith(inside)) for path, left in self._unclaimed.items()
-            )
-            return below or (not branch.path and bool(self._keyed))
+            records = (*self._unclaimed.items(), *self._earlier.items())
+            below = any(left and (path == branch.path or path.startswith(inside)) for path, left in records)
+            # Which branch asked under a key that the function chose is not known, so it may have been this one.
+            return below or bool(self._keyed)
 
     def check_new(self, branch: Branch, what: str, key: str, where: str) -> None:
         """Objects to something new in a branch that has records which were not asked for yet."""

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from .connection import Connection, refusal
+from .connection import STRANGE, Connection, refusal, refused
 from .protocol import Registered, Registration
 
 REQUEST_SECONDS = 60.0
@@ -49,7 +49,9 @@ class Link:
     async def ops(self, ops: list[bytes]) -> list[Mapping[str, Any]]:
         """Sends ops, each of them JSON already."""
         answer = await self._send("POST", f"{self._path}/ops", b'{"ops":[' + b",".join(ops) + b"]}")
-        results: list[Mapping[str, Any]] = answer["results"]
+        results: list[Mapping[str, Any]] = (answer or {}).get("results") or []
+        if len(results) != len(ops):
+            raise refused(STRANGE, "the answer is not to what was sent", 502)
         return results
 
     async def history(self, task: str, after: str) -> tuple[list[Mapping[str, Any]], str | None]:
@@ -88,9 +90,13 @@ class Link:
             headers={"Content-Type": "application/json"} if body is not None else None,
             timeout=httpx2.Timeout(seconds, connect=10.0),
         )
-        if response.status_code >= 400:
+        if response.status_code >= 300:
             raise refusal(response)
-        return response.json() if response.content else None
+        try:
+            return response.json() if response.content else None
+        except ValueError:
+            # Something between answers in the server's place.
+            raise refused(STRANGE, "the answer is not the server's", 502) from None
 
 
 class Heartbeat:

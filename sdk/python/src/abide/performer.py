@@ -6,12 +6,12 @@ import asyncio
 import contextvars
 import functools
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from .app import outputs_of
 from .context import Context
-from .errors import AbideError, ApiError
+from .errors import AbideError, NotAwaitedError
 from .execution import BRANCH, Execution, Unwind
 from .report import Report, leaf, report
 from .sync_context import SyncContext
@@ -30,6 +30,7 @@ async def perform(execution: Execution) -> None:
         error = raised
     finally:
         await _end_leftovers(execution)
+    error = _forgotten(execution, error)
     if execution.state != "running" or isinstance(leaf(error) if error else None, Unwind):
         if execution.state == "running":
             log.error("%s: the function was left without a reason", execution.task.where)
@@ -38,8 +39,21 @@ async def perform(execution: Execution) -> None:
         await _tell(execution, value, error)
     except Unwind:
         pass
-    except ApiError as refused:
-        log.error("%s: how it ended can't be told: %s", execution.task.where, refused)
+    except AbideError as refused:
+        await give_up(execution, f"how it ended can't be told: {refused}")
+
+
+async def give_up(execution: Execution, why: str) -> None:
+    """Fails a task in the plainest words, so that it does not stay with a worker that does nothing for it any more."""
+    log.error("%s: %s", execution.task.where, why)
+    plain = why.encode("utf-8", "replace").decode()[:1000]
+    told = Report("worker_error", plain, {}, "internal", True, execution.effect())
+    try:
+        await execution.call("fail", **told.op())
+    except Unwind:
+        pass
+    except (AbideError, asyncio.CancelledError) as refused:
+        log.critical("%s: the server does not take its end: %s", execution.task.where, refused)
 
 
 async def _call(execution: Execution) -> Any:
@@ -61,6 +75,15 @@ async def _body(execution: Execution) -> Any:
         execution.tasks.add(this)
         this.add_done_callback(execution.tasks.discard)
     BRANCH.set((execution, execution.root))
+    try:
+        return await _called(execution, arguments)
+    except (SystemExit, KeyboardInterrupt) as error:
+        # It would end the loop, and with it all that the worker does for others.
+        raise RuntimeError(f"the function wanted to end the worker: {error!r}") from error
+
+
+async def _called(execution: Execution, arguments: Mapping[str, Any]) -> Any:
+    kind = execution.kind
     if kind.is_async:
         return await kind.function(Context(execution), **arguments)
     execution.threads = 1
@@ -90,6 +113,22 @@ async def _end_leftovers(execution: Execution) -> None:
             task.exception()
 
 
+def _forgotten(execution: Execution, error: BaseException | None) -> BaseException | None:
+    """What went wrong, seen in the light of the calls that the function did not await."""
+    if not execution.kind.is_async:
+        # Threads await nothing, and may not have come to it when their task is lost.
+        return error
+    left = list(execution.not_awaited.values())
+    for pending in left:
+        pending.close()
+    # A call that was used as if it were its result is the likely cause of these.
+    if left and (error is None or type(leaf(error)) in (TypeError, AttributeError)):
+        forgotten = NotAwaitedError(*(pending.call for pending in left))
+        forgotten.__cause__ = error
+        return forgotten
+    return error
+
+
 async def _tell(execution: Execution, value: Any, error: BaseException | None) -> None:
     where = execution.task.where
     if execution.cancelled is not None:
@@ -117,8 +156,6 @@ async def _complete(execution: Execution, value: Any) -> BaseException | None:
 
 async def _fail(execution: Execution, error: BaseException) -> None:
     where = execution.where(getattr(leaf(error), "step", None))
-    if isinstance(error, KeyboardInterrupt | SystemExit):
-        error = RuntimeError(f"the function wanted to end the worker: {error!r}")
     note = f"in {where}"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)

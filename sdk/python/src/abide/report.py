@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pathlib
 import traceback
 from collections.abc import Mapping
@@ -18,13 +19,16 @@ from .errors import (
     InterruptTimeoutError,
     InvalidValueError,
     MissingInputError,
+    NotAwaitedError,
     RetryableError,
     StepError,
     code_of,
 )
+from .values import encode
 
 MESSAGE_CHARS_MAX = 4_000
 TRACEBACK_CHARS_MAX = 16_000
+DETAILS_BYTES_MAX = 64 * 1024
 
 _HERE = str(pathlib.Path(__file__).parent)
 _MACHINERY = (_HERE, str(pathlib.Path(asyncio.__file__).parent))
@@ -63,20 +67,35 @@ def report(error: BaseException, effect: Literal["none", "possible"]) -> Report:
     details: dict[str, Any] = {"exception": _name(_origin(first)), "traceback": trimmed(error)}
     own = getattr(first, "details", None)
     if isinstance(own, Mapping):
-        details = {**own, **details}
+        details = {**kept_details(own), **details}
     if isinstance(first, StepError):
         details["step"] = first.step
     if isinstance(first, RetryableError) and first.effect == "possible":
         effect = "possible"
     return Report(
         code_of(first),
-        str(message)[:MESSAGE_CHARS_MAX],
+        printable(str(message)[:MESSAGE_CHARS_MAX]),
         details,
         kind,
         retryable,
         effect if kind != "code_changed" else "none",
         getattr(first, "retry_after", None),
     )
+
+
+def printable(text: str) -> str:
+    """A text that can be sent: names of files may have parts that are no text at all."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def kept_details(own: Mapping[Any, Any]) -> dict[str, Any]:
+    """Details of a user's error as JSON, or what can be said of them instead."""
+    try:
+        encoded = encode(dict(own))
+        kept: dict[str, Any] = json.loads(encoded)
+    except Exception:
+        return {"details": printable(repr(own)[:1000])}
+    return kept if len(encoded) <= DETAILS_BYTES_MAX else {"details": "too large"}
 
 
 def leaf(error: BaseException) -> BaseException:
@@ -99,7 +118,7 @@ def _class(error: BaseException) -> tuple[str, bool]:
             return "tool", True
         case CodeChangedError():
             return "code_changed", True
-        case MissingInputError() | InvalidValueError():
+        case MissingInputError() | InvalidValueError() | NotAwaitedError():
             return "validation", False
         case InterruptTimeoutError():
             # What people decide, or do not, is final.
@@ -130,7 +149,7 @@ def trimmed(error: BaseException) -> str:
     """The traceback without the frames of this package and of asyncio."""
     told = traceback.TracebackException.from_exception(error)
     _trim(told, set())
-    text = "".join(told.format())
+    text = printable("".join(told.format()))
     return text if len(text) <= TRACEBACK_CHARS_MAX else "…" + text[-TRACEBACK_CHARS_MAX:]
 
 

@@ -12,6 +12,12 @@ from .models import Event, InboxItem, Run, RunSummary
 
 T = TypeVar("T")
 
+PAGE = 500
+"""How many entries of a list one answer has at the most."""
+
+RUNS = 50
+"""How many runs are listed if nobody says how many."""
+
 POLL_SECONDS = 25
 """How long one poll for events waits."""
 
@@ -71,10 +77,27 @@ def get(run_id: str) -> Request[Run]:
     return Request("GET", _path("runs", run_id), Run.read)
 
 
-def runs(status: str | None, workflow: str | None, limit: int | None) -> Request[list[RunSummary]]:
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """A part of a list, and where it goes on."""
+
+    items: list[T]
+    next: str | None
+
+
+def page_size(limit: int | None, have: int) -> int:
+    """How many the next page should have."""
+    return PAGE if limit is None else min(PAGE, limit - have)
+
+
+def runs(status: str | None, workflow: str | None, limit: int, cursor: str | None) -> Request[Page[RunSummary]]:
     """The latest runs."""
-    query = _given({"status": status, "workflowId": workflow, "limit": limit})
-    return Request("GET", "/v1/runs", lambda told: [RunSummary.read(one) for one in told["runs"]], query=query)
+    query = _given({"status": status, "workflowId": workflow, "limit": limit, "cursor": cursor})
+
+    def read(told: Any) -> Page[RunSummary]:
+        return Page([RunSummary.read(one) for one in told["runs"]], told.get("nextCursor"))
+
+    return Request("GET", "/v1/runs", read, query=query)
 
 
 def cancel(run_id: str, reason: str | None) -> Request[str]:
@@ -100,13 +123,14 @@ def journal(run_id: str) -> Request[list[Event]]:
 
 
 def inbox(
-    run: str | None, workflow: str | None, kind: str | None, approver: str | None, limit: int | None
-) -> Request[list[InboxItem]]:
+    run: str | None, workflow: str | None, kind: str | None, approver: str | None, limit: int, cursor: str | None
+) -> Request[Page[InboxItem]]:
     """What waits for an answer, oldest first."""
-    query = _given({"run": run, "workflowId": workflow, "kind": kind, "approver": approver, "limit": limit})
+    wanted = {"run": run, "workflowId": workflow, "kind": kind, "approver": approver}
+    query = _given({**wanted, "limit": limit, "cursor": cursor})
 
-    def read(told: Any) -> list[InboxItem]:
-        return [InboxItem.read(one) for one in told["interrupts"]]
+    def read(told: Any) -> Page[InboxItem]:
+        return Page([InboxItem.read(one) for one in told["interrupts"]], told.get("nextCursor"))
 
     return Request("GET", "/v1/interrupts", read, query=query)
 

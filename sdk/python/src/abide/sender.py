@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx2
 
-from .connection import is_passing, refused
+from .connection import may_pass, refused
 from .errors import ApiError
 from .protocol import OPS_MAX, REQUEST_BYTES_MAX, Op
 from .values import encode_object
@@ -116,8 +116,13 @@ class Sender:
 
     async def _deliver(self, batch: list[_Waiting]) -> None:
         try:
-            for waiting, result in zip(batch, await self._insist(batch), strict=True):
-                self._answer(waiting, result)
+            decided = list(zip(batch, await self._insist(batch), strict=True))
+            # One before them was refused, and they were not looked at: they go first, before what came later.
+            skipped = [waiting for waiting, result in decided if _is_skipped(result)]
+            self._queue.extendleft(reversed(skipped))
+            for waiting, result in decided:
+                if not _is_skipped(result):
+                    self._answer(waiting, result)
         finally:
             self._under_way.difference_update(waiting.task for waiting in batch)
 
@@ -128,10 +133,6 @@ class Sender:
             waiting.answer.set_result(result)
             return
         error = result.get("error") or {}
-        if error.get("code") == "op_skipped":
-            # One before it failed; this one was not looked at.
-            self._queue.append(waiting)
-            return
         code, message = str(error.get("code")), str(error.get("message"))
         waiting.answer.set_exception(refused(code, message, int(error.get("status") or 0), error.get("details")))
 
@@ -148,7 +149,7 @@ class Sender:
             except ApiError as error:
                 if error.code == "worker_unknown":
                     await self._register_again()
-                elif is_passing(error) or error.status == 401:
+                elif may_pass(error):
                     await patience.wait(str(error), error.details.get("retryAfter"))
                 elif len(batch) > 1:
                     return await self._apart(batch)
@@ -161,6 +162,10 @@ class Sender:
         for waiting in batch:
             results.extend(await self._insist([waiting]))
         return results
+
+
+def _is_skipped(result: Mapping[str, Any]) -> bool:
+    return not result.get("ok") and (result.get("error") or {}).get("code") == "op_skipped"
 
 
 def _told(error: ApiError) -> Mapping[str, Any]:

@@ -22,12 +22,13 @@ import httpx2
 from . import quiet
 from ._version import __version__
 from .app import App
-from .connection import Connection, is_passing
-from .errors import ApiError, UnreachableError, code_of
+from .connection import Connection, may_pass
+from .errors import ApiError, StaleFenceError, UnreachableError, code_of
 from .execution import BRANCH, STEP, Execution
 from .link import Heartbeat, Link
-from .performer import perform
+from .performer import give_up, perform
 from .protocol import MESSAGES_MAX, Hook, Registered, Registration, Task
+from .report import printable
 from .sender import Outage, Patience, Sender
 from .suspension import Intent, Suspension
 
@@ -81,6 +82,7 @@ class Worker:
         self._background: set[asyncio.Task[Any]] = set()
         self._draining = False
         self._stopping = False
+        self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
 
@@ -228,7 +230,7 @@ class Worker:
     async def _poll_refused(self, error: ApiError, patience: Patience) -> None:
         if error.code == "worker_unknown":
             await self._register_again()
-        elif is_passing(error) or error.status in (401, 403):
+        elif may_pass(error):
             await patience.wait(str(error), error.details.get("retryAfter"))
         else:
             raise error
@@ -242,13 +244,17 @@ class Worker:
             patience = Patience(self._outage)
             while True:
                 try:
-                    self._reattached(await self._link.register(self._registration, list(self._held)))
+                    self._reattached(await self._link.register(self._registration, self._holding()))
                     patience.recovered()
                     return
                 except httpx2.TransportError as error:
                     await patience.wait(f"{type(error).__name__}: {error}")
                 except ApiError as error:
                     await patience.wait(str(error), error.details.get("retryAfter"))
+
+    def _holding(self) -> list[tuple[str, int]]:
+        """The tasks that it works on; those that are only being left are not its own any more."""
+        return [key for key, execution in self._held.items() if execution.state == "running"]
 
     def _reattached(self, registered: Registered) -> None:
         log.info("registered again at %s, holding %s", self.connection.url, len(self._held))
@@ -285,6 +291,9 @@ class Worker:
         if kind is None or self._draining:
             self._give_back(task)
             return
+        for (name, fence), older in self._held.items():
+            if name == task.task and fence < task.fence:
+                older.lose()
         assert self._loop is not None, "tasks come while it runs"
         execution = Execution(
             task,
@@ -317,8 +326,9 @@ class Worker:
         try:
             if await self._recall(execution):
                 await perform(execution)
-        except Exception:
+        except Exception as error:
             log.exception("%s: the worker made a mistake", task.where)
+            await give_up(execution, f"the worker made a mistake: {error!r}")
         finally:
             self._held.pop((task.task, task.fence), None)
             self._changed.set()
@@ -335,10 +345,11 @@ class Worker:
             except ApiError as error:
                 if error.code == "worker_unknown":
                     await self._register_again()
-                elif is_passing(error):
+                elif may_pass(error):
                     await patience.wait(str(error), error.details.get("retryAfter"))
                 else:
-                    log.warning("%s: its history can't be read: %s", execution.task.where, error)
+                    if not isinstance(error, StaleFenceError):
+                        await give_up(execution, f"its history can't be read: {error}")
                     return False
         execution.history.extend(items)
         return True
@@ -354,10 +365,13 @@ class Worker:
         try:
             intent = Intent(hook.run_id, hook.node_id, hook.agent)
             await self.app.tell(hook.hook, intent, Suspension.from_dict(hook.suspension), self._executor)
-        except Exception as error:
+        except BaseException as error:
+            if self._closing:
+                raise
+            # Whatever it was, the server has to know, and the others go on.
             error.add_note(f"in {where}, hook on_{hook.hook}")
             log.error("%s: hook on_%s failed: %s", where, hook.hook, error, exc_info=error)
-            done["error"] = f"{code_of(error)}: {error}"
+            done["error"] = printable(f"{code_of(error)}: {error}")[:1000]
         try:
             await self._sender.send(done)
         except ApiError as error:
@@ -393,6 +407,7 @@ class Worker:
 
     async def _close(self) -> None:
         """Leaves, and ends whatever is under way."""
+        self._closing = True
         for execution in self._held.values():
             execution.state = "lost"
         for task in list(self._background):
@@ -417,9 +432,11 @@ def _branched(coro: Any, given: contextvars.Context | None) -> tuple[contextvars
     execution, branch = here
     context = contextvars.copy_context() if given is None else given
     name = quiet.library_name(coro)
-    if name != "abide":
+    if name != "abide" and not quiet.is_awaited_in_place():
         # What the context itself gave was called in the branch that it was given in.
-        context.run(BRANCH.set, (execution, branch.child(name)))
+        if id(coro) not in branch.promised and (together := quiet.given_together(coro)):
+            branch.promise((one for one in together if quiet.library_name(one) != "abide"), quiet.library_name)
+        context.run(BRANCH.set, (execution, branch.child_of(coro, name)))
 
     def begun(task: asyncio.Task[Any]) -> None:
         execution.tasks.add(task)

@@ -10,14 +10,13 @@ from typing import Any
 from .errors import FinalError, InvalidValueError, RetryableError, StepError, code_of
 from .execution import Execution
 from .history import Branch
-from .values import decode, encode, encode_bounded, result_type
+from .report import MESSAGE_CHARS_MAX, kept_details, printable
+from .values import decode, encode_bounded, result_type
 
 CANCELLED = "step_cancelled"
 """The code of a step that the function itself gave up waiting for, with a timeout for one."""
 
 RETRY_SECONDS_MAX = 30.0
-
-DETAILS_BYTES_MAX = 64 * 1024
 
 FINAL = (FinalError, InvalidValueError)
 """What no other try can help against."""
@@ -45,7 +44,9 @@ class Step:
         if error.get("code") == CANCELLED:
             # The function saw its own timeout then, so it sees one now.
             raise TimeoutError(f"{self.execution.where(self.key)}: it was given up when the function ran before")
-        raise StepError(self.key, error["code"], error["message"], details=error.get("details"))
+        details = error.get("details") or {}
+        final = bool(details.get("final"))
+        raise StepError(self.key, error["code"], error["message"], details=details, retryable=not final)
 
     def encoded(self, value: Any) -> bytes:
         """What it gave, as it is recorded."""
@@ -71,7 +72,7 @@ class Step:
         step_error = StepError(
             self.key,
             code_of(error),
-            str(error) or type(error).__name__,
+            printable(str(error)[:MESSAGE_CHARS_MAX]) or type(error).__name__,
             details=_details(error),
             retryable=not isinstance(error, FINAL),
             retry_after=getattr(error, "retry_after", None),
@@ -93,9 +94,7 @@ def _details(error: Exception) -> dict[str, Any]:
     own = getattr(error, "details", None)
     told: dict[str, Any] = {"exception": type(error).__qualname__}
     if isinstance(own, Mapping):
-        try:
-            encoded = encode(dict(own))
-            told.update(json.loads(encoded) if len(encoded) <= DETAILS_BYTES_MAX else {"details": "too large"})
-        except Exception:
-            told["details"] = repr(own)[:1000]
+        told.update(kept_details(own))
+    if isinstance(error, FINAL):
+        told["final"] = True
     return told

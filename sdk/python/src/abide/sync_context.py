@@ -78,9 +78,10 @@ class SyncContext(Facts):
         step = Step(self._execution, branch, key, function, may_repeat, retries, retry_delay)
         if recorded is not None:
             return step.replay(recorded)
-        self._wait(self._execution.begin_step(branch, key, may_repeat))
-        encoded = self._tried(step, functools.partial(function, *args, **kwargs))
-        return step.result(encoded, self._wait(self._execution.end_step(key, encoded)))
+        with self._execution.doing(key):
+            self._wait(self._execution.begin_step(branch, key, may_repeat))
+            encoded = self._tried(step, functools.partial(function, *args, **kwargs))
+            return step.result(encoded, self._wait(self._execution.end_step(key, encoded)))
 
     def sleep(self, duration: float | timedelta, *, key: str | None = None) -> None:
         """Waits for seconds, or years."""

@@ -113,7 +113,7 @@ def decode(annotation: Any, value: Any) -> Any:
         some = [argument for argument in arguments if argument is not type(None)]
         return decode(some[0], value) if len(some) == 1 else value
     if origin in (list, set, frozenset) and isinstance(value, list):
-        made = [decode(arguments[0], item) for item in value]
+        made = [decode(arguments[0], item) for item in value] if arguments else value
         return made if origin is list else origin(made)
     if origin is tuple and isinstance(value, list):
         return _tuple(arguments, value)
@@ -125,7 +125,10 @@ def decode(annotation: Any, value: Any) -> Any:
 def _tuple(arguments: tuple[Any, ...], value: list[Any]) -> tuple[Any, ...]:
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return tuple(decode(arguments[0], item) for item in value)
-    return tuple(decode(argument, item) for argument, item in zip(arguments, value, strict=False))
+    if len(arguments) != len(value):
+        # The annotation is wrong, or says nothing of what is in it; nothing is lost for that.
+        return tuple(value)
+    return tuple(decode(argument, item) for argument, item in zip(arguments, value, strict=True))
 
 
 def _instance(kind: type, value: Any) -> Any:

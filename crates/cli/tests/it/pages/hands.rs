@@ -18,6 +18,15 @@ impl Hands {
         !self.0.is_empty()
     }
 
+    /// The numbers of those that live.
+    fn living(&mut self) -> Vec<String> {
+        let living = self.0.iter_mut().filter_map(|worker| match worker.try_wait().unwrap() {
+            None => Some(worker.id().to_string()),
+            Some(_) => None,
+        });
+        living.collect()
+    }
+
     /// Waits until the last one has ended, which was told to.
     pub(super) fn await_end(&mut self) {
         self.0.last_mut().expect("a page ends only workers that it has started").wait().unwrap();
@@ -59,7 +68,7 @@ impl Reader {
 
     /// Waits until nothing more happens before the clock is moved or somebody does something.
     pub(super) async fn settle(&mut self) {
-        self.server.settle().await;
+        self.server.settle_with(&self.hands.living()).await;
         self.site.settle_messages(&self.server).await;
         if self.hands.were_there() {
             self.settle_calls().await;

@@ -31,8 +31,8 @@ pub(super) struct Scenario {
 #[serde(deny_unknown_fields)]
 struct Agent {
     idempotent: bool,
-    #[serde(default, rename = "retry")]
-    _retry: Option<Value>,
+    #[serde(default)]
+    retry: Value,
 }
 
 /// How a run may end.
@@ -70,6 +70,11 @@ impl Scenario {
             scenarios.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
         names.sort();
         names
+    }
+
+    /// How many attempts an agent has.
+    pub(super) fn attempts(&self) -> usize {
+        1 + self.agent.retry["maxRetries"].as_u64().map_or(0, |retries| usize::try_from(retries).unwrap())
     }
 
     /// Whether runs of it wait for a time at some place.
