@@ -12,11 +12,11 @@ from typing import Any, TypeVar, overload
 
 from .asks import Ladder, Question, approval
 from .engagement import EngagementDecision, EngagementSignals, decide
-from .errors import ChildCancelledError, ChildFailedError
+from .errors import ChildCancelledError, ChildFailedError, ExitError
 from .execution import STEP
 from .facts import Facts
 from .history import Branch
-from .pending import Pending
+from .pending import EXITS, Pending
 from .policy import FallbackPolicy, HumanRetryPolicy, millis
 from .steps import Step
 from .suspension import Approval, Choice, ResponseType
@@ -287,10 +287,11 @@ class Context(Facts):
         while True:
             try:
                 return step.encoded(await perform(self._execution.executor, step.key, work))
-            except Exception as error:
+            except (Exception, *EXITS) as raised:
+                error = raised if isinstance(raised, Exception) else ExitError(raised)
                 pause = step.pause(error)
                 if pause is None:
-                    raise step.failed(error) from error
+                    raise step.failed(error) from raised
             await asyncio.sleep(pause)
 
     async def _ask(self, branch: Branch, question: Question, again: bool) -> Mapping[str, Any]:

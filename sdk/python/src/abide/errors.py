@@ -16,6 +16,7 @@ __all__ = [
     "ChildCancelledError",
     "ChildFailedError",
     "CodeChangedError",
+    "ExitError",
     "FinalError",
     "InputCancelledError",
     "InputTimeoutError",
@@ -101,6 +102,15 @@ class NotAwaitedError(AbideError, TypeError):
         one, *others = calls
         more = f" (and {', '.join(others)})" if others else ""
         super().__init__(f"{one} was not awaited; write await {one}{more}")
+
+
+class ExitError(AbideError):
+    """Code that does a node's work wanted to end the process, which works for others too."""
+
+    def __init__(self, error: BaseException) -> None:
+        told = f"{type(error).__name__}({', '.join(map(repr, error.args))})"
+        super().__init__(f"it wanted to end the worker: {told}; raise an exception, or return")
+        self.code = snake_code(type(error).__name__)
 
 
 class InterruptTimeoutError(AbideError):

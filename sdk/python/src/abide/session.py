@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,6 +26,7 @@ from .connection import Connection, may_pass
 from .errors import ApiError, StaleFenceError, UnreachableError, code_of
 from .execution import BRANCH, STEP, Execution
 from .link import Heartbeat, Link
+from .pending import Contained
 from .performer import give_up, perform
 from .protocol import MESSAGES_MAX, Hook, Registered, Registration, Task
 from .report import printable
@@ -424,11 +425,17 @@ def _policy(app: App) -> Mapping[str, Any] | None:
     return None if policy is None else policy.to_dict()
 
 
-def _branched(coro: Any, given: contextvars.Context | None) -> tuple[contextvars.Context | None, quiet.Begun | None]:
+def _branched(
+    coro: Any, given: contextvars.Context | None
+) -> tuple[Any, contextvars.Context | None, quiet.Begun | None]:
     """Gives an asyncio task that a function begins a branch of its own, and has its execution know of it."""
     here = BRANCH.get() if given is None else given.get(BRANCH)
-    if here is None or (STEP.get() if given is None else given.get(STEP)) is not None:
-        return given, None
+    step = STEP.get() if given is None else given.get(STEP)
+    if here is None and step is None:
+        return coro, given, None
+    contained = Contained(coro) if isinstance(coro, Coroutine) else coro
+    if here is None or step is not None:
+        return contained, given, None
     execution, branch = here
     context = contextvars.copy_context() if given is None else given
     name = quiet.library_name(coro)
@@ -442,7 +449,7 @@ def _branched(coro: Any, given: contextvars.Context | None) -> tuple[contextvars
         execution.tasks.add(task)
         task.add_done_callback(execution.forget)
 
-    return context, begun
+    return contained, context, begun
 
 
 def run(worker: Worker) -> None:
