@@ -30,6 +30,7 @@ __all__ = [
     "StaleFenceError",
     "StepError",
     "UnreachableError",
+    "WorkflowRefusedError",
 ]
 
 Details = Mapping[str, Any]
@@ -73,6 +74,15 @@ class UnreachableError(AbideError):
     """There was no answer from the server."""
 
     code = "unreachable"
+
+
+class WorkflowRefusedError(AbideError):
+    """The server refused the workflow of an agent: its `retry`, or something else that was declared, is wrong."""
+
+    code = "workflow_refused"
+
+    def __init__(self, workflow_id: str, error: ApiError) -> None:
+        super().__init__(f"the workflow of agent '{workflow_id}' is refused: {error}")
 
 
 class StaleFenceError(ApiError):
