@@ -302,9 +302,9 @@ pub(crate) struct StartArgs {
     /// Push this definition (JSON or YAML) first, then start it
     #[arg(long, short, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// An input; the value is JSON, or text if it is not JSON. May be repeated
-    #[arg(long = "input", value_name = "NAME=VALUE", value_parser = parse_input)]
-    pub(crate) inputs: Vec<(String, Value)>,
+    /// An input; the value is JSON, or text if it is not JSON or the workflow wants text. May be repeated
+    #[arg(long = "input", value_name = "NAME=VALUE", value_parser = parse_pair)]
+    pub(crate) inputs: Vec<(String, String)>,
     /// A setting of this run, such as runTimeoutMs=60000; written as an input. May be repeated
     #[arg(long = "config", value_name = "NAME=VALUE", value_parser = parse_input)]
     pub(crate) config: Vec<(String, Value)>,
@@ -503,13 +503,18 @@ pub(crate) struct CompactArgs {
     pub(crate) json: bool,
 }
 
-/// `name=value`, where the value is JSON if it can be read as such, and text otherwise.
-fn parse_input(input: &str) -> Result<(String, Value), String> {
+/// `name=value`, as it is written.
+fn parse_pair(input: &str) -> Result<(String, String), String> {
     let (name, value) = input
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or("it is not of the form NAME=VALUE")?;
-    Ok((name.to_owned(), json_or_text(value)))
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `name=value`, where the value is JSON if it can be read as such, and text otherwise.
+fn parse_input(input: &str) -> Result<(String, Value), String> {
+    parse_pair(input).map(|(name, value)| (name, json_or_text(&value)))
 }
 
 /// The value that a text writes in JSON, or the text itself.

@@ -36,7 +36,9 @@ pub(crate) async fn list(args: InboxArgs) -> anyhow::Result<()> {
     if !answer["nextCursor"].is_null() {
         output::say(&format!("there are more; ask for them with --limit (shown: {})", args.limit));
     }
-    output::say("answer one with `abide answer RUN NODE`");
+    output::say(
+        "answer one with `abide answer RUN NODE`; if a node asks several things, `abide answer RUN` lists them",
+    );
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use std::io::IsTerminal;
 
 use serde_json::{Map, Value, json};
 
-use crate::args::{ClientArgs, RunArgs, RunVerb, StartArgs};
+use crate::args::{ClientArgs, RunArgs, RunVerb, StartArgs, json_or_text};
 use crate::client::{Client, encoded};
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
@@ -64,7 +64,12 @@ async fn start(client: &Client, args: &ClientArgs, what: StartArgs) -> anyhow::R
     let headers =
         [("Idempotency-Key", what.idempotency_key.as_deref()), ("X-Dedup", what.dedup.then_some("enforce"))];
     let headers: Vec<_> = headers.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    let answer = client.post_with("/v1/runs", &body(&workflow, &what), &headers).await?;
+    let texts = if what.inputs.iter().any(|(_, value)| is_json(value)) {
+        text_variables(client, &workflow).await
+    } else {
+        Vec::new()
+    };
+    let answer = client.post_with("/v1/runs", &body(&workflow, &what, &texts), &headers).await?;
     let run = answer["runId"].as_str().unwrap_or_default().to_owned();
     if !what.wait {
         return if args.json { output::json(&answer.to_string()) } else { output::line(&legible(&run)) };
@@ -87,8 +92,28 @@ async fn pushed(client: &Client, file: &std::path::Path) -> anyhow::Result<Strin
     Ok(answer["workflowId"].as_str().unwrap_or_default().to_owned())
 }
 
-fn body(workflow: &str, what: &StartArgs) -> Value {
-    let inputs: Map<String, Value> = what.inputs.iter().cloned().collect();
+/// Whether a value is something else than the text it is written as.
+fn is_json(value: &str) -> bool {
+    !json_or_text(value).is_string()
+}
+
+/// The variables that a workflow declares as text: `2.0` and `true` are meant as written there. What can't be looked up
+/// is left to the server to judge.
+async fn text_variables(client: &Client, workflow: &str) -> Vec<String> {
+    let Ok(definition) = client.get(&format!("/v1/workflows/{}", encoded(workflow))).await else {
+        return Vec::new();
+    };
+    let variables = definition["variables"].as_array().into_iter().flatten();
+    let texts = variables.filter(|variable| variable["type"] == "string");
+    texts.filter_map(|variable| variable["name"].as_str().map(ToOwned::to_owned)).collect()
+}
+
+fn body(workflow: &str, what: &StartArgs, texts: &[String]) -> Value {
+    let read = |(name, value): &(String, String)| {
+        let text = texts.contains(name) && is_json(value);
+        (name.clone(), if text { Value::from(value.as_str()) } else { json_or_text(value) })
+    };
+    let inputs: Map<String, Value> = what.inputs.iter().map(read).collect();
     let mut body = json!({ "workflowId": workflow, "inputs": inputs, "tags": what.tags });
     if !what.config.is_empty() {
         body["configurable"] = what.config.iter().cloned().collect::<Map<String, Value>>().into();
@@ -198,13 +223,15 @@ mod tests {
     #[test]
     fn settings_are_sent_only_if_there_are_any() {
         let mut what = StartArgs {
-            inputs: vec![("name".to_owned(), json!("Ada"))],
+            inputs: vec![("name".to_owned(), "Ada".to_owned()), ("code".to_owned(), "2.0".to_owned())],
             tags: vec!["t".to_owned()],
             ..StartArgs::default()
         };
-        let plain = json!({ "workflowId": "w", "inputs": { "name": "Ada" }, "tags": ["t"] });
-        assert_eq!(body("w", &what), plain);
+        let plain = json!({ "workflowId": "w", "inputs": { "name": "Ada", "code": 2.0 }, "tags": ["t"] });
+        assert_eq!(body("w", &what, &[]), plain);
+        let texts = ["code".to_owned()];
+        assert_eq!(body("w", &what, &texts)["inputs"]["code"], "2.0", "it is meant as it is written");
         what.config = vec![("runTimeoutMs".to_owned(), json!(5))];
-        assert_eq!(body("w", &what)["configurable"], json!({ "runTimeoutMs": 5 }));
+        assert_eq!(body("w", &what, &[])["configurable"], json!({ "runTimeoutMs": 5 }));
     }
 }

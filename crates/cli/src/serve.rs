@@ -317,6 +317,7 @@ fn print_welcome(server: &Server, key: &str) {
     };
     output::say(&format!("abide dev is listening on {}", server.url));
     output::say(&format!("workflows: {workflows}"));
+    output::say(&format!("inbox: {}/inbox (sign in with the key below)", server.url));
     output::say("in another terminal:");
     output::say(&format!("  export ABIDE_URL={} ABIDE_API_KEY={key}", server.url));
     output::say("  abide run list");

@@ -36,9 +36,10 @@ async fn workers(client: &Client, json: bool) -> anyhow::Result<()> {
         let labels = worker["labels"].as_object().into_iter().flatten();
         let labels: Vec<String> =
             labels.map(|(name, value)| format!("{}={}", legible(name), cell(value))).collect();
-        let state = match (&worker["draining"], &worker["listening"]) {
-            (Value::Bool(true), _) => "draining",
-            (_, Value::Bool(true)) => "listening",
+        let state = match (&worker["gone"], &worker["draining"], &worker["listening"]) {
+            (Value::Bool(true), ..) => "gone",
+            (_, Value::Bool(true), _) => "draining",
+            (.., Value::Bool(true)) => "listening",
             _ => "busy",
         };
         vec![

@@ -281,7 +281,7 @@ impl Run {
             NodeEvent::VersionRecorded(chosen) => {
                 self.memorise(ix, &chosen.key, Memo::Version(chosen.version))?;
             }
-            NodeEvent::Parked(parked) => self.fold_parked(ix, &parked.waits, folding)?,
+            NodeEvent::Parked(parked) => self.fold_parked(ix, parked, folding)?,
             NodeEvent::TaskLost(lost) => self.fold_lost(ix, lost, folding)?,
             NodeEvent::Noted(noted) => {
                 if let (Some(work), Some(progress)) = (self.work_mut(ix), &noted.progress) {

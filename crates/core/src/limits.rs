@@ -314,3 +314,9 @@ pub const LOG_LINES_MAX: usize = 100;
 
 /// Bytes of one line of a worker's log.
 pub const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
+
+/// How long a task waits before it is offered again after a worker's code did not fit it; doubled each time.
+pub const UNFIT_DELAY_MS: i64 = 5_000;
+
+/// The longest such wait. Whoever puts the code right should not have to wait much longer than they took.
+pub const UNFIT_DELAY_MS_MAX: i64 = 5 * 60_000;

@@ -52,8 +52,8 @@ pub enum Rejection {
     /// The run was cancelled before anybody answered.
     #[error("the run was cancelled before the interrupt was resolved")]
     InterruptCancelled,
-    /// The run was cancelled with its parent before anybody answered.
-    #[error("the run was cancelled with its parent before the interrupt was resolved")]
+    /// What asked is gone: its run was cancelled with its parent, or its node ended without an answer.
+    #[error("what asked has ended before the interrupt was resolved, by itself or with a run above it")]
     InterruptGone,
     /// The node waits for several things.
     #[error("the node has several open interrupts; say which one with interruptId")]

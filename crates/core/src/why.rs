@@ -103,6 +103,16 @@ impl Run {
                 let what = format!("node '{id}' is for a worker that provides {type_id}{attempt}");
                 Reason::of("worker", what, "the run goes on when a worker reports")
             }
+            (NodePhase::Waiting, ..)
+                if node.work.as_ref().is_some_and(|work| work.unfit_until().is_some()) =>
+            {
+                let why = node.error.as_ref().map_or("", |error| &error.message);
+                let what = format!("node '{id}' waits for a worker whose code fits: {why}");
+                let until = node.work.as_ref().and_then(|work| work.unfit_until());
+                let reason = Reason::of("worker", what, "it is offered again");
+                let node = Some(id.to_string());
+                return Some(Reason { node, until, ..reason });
+            }
             // It may wait for several, each of which is told.
             (NodePhase::Waiting, None, Some(_)) if node.work.is_some() => return None,
             (NodePhase::Running, ..) => {
@@ -168,11 +178,12 @@ impl Run {
             };
             let what = format!("node '{node}' waits for {what} ({})", asked.interrupt_id);
             let until = open.deadline();
+            let next = if until.is_some() { format!("{next}, or gives up") } else { next.to_owned() };
             Reason {
                 node: Some(node.to_string()),
                 since: Some(open.at),
                 until,
-                ..Reason::of(kind, what, next)
+                ..Reason::of(kind, what, &next)
             }
         })
     }
@@ -194,6 +205,11 @@ impl Run {
         Some(Reason { node, since: Some(open.at), ..Reason::of("ladder", what, next) })
     }
 
+    fn awaits_fitting_code(&self, node: &str) -> bool {
+        let node = self.graph.node(node).map(|ix| self.node(ix));
+        node.and_then(|node| node.work.as_ref()).is_some_and(|work| work.unfit_until().is_some())
+    }
+
     /// Timers of the run itself, and of its ladders.
     fn clocks(&self) -> impl Iterator<Item = Reason> + '_ {
         self.timers().iter().filter_map(|(timer, &due)| {
@@ -208,6 +224,7 @@ impl Run {
                     "many nodes are run in turns".to_owned(),
                     "the next turn comes at once",
                 ),
+                TimerId::Sleep { node, .. } if self.awaits_fitting_code(node) => return None,
                 TimerId::Sleep { node, .. } => {
                     let what = format!("the worker of node '{node}' sleeps");
                     let reason = Reason::of("delay", what, "the worker goes on");

@@ -216,12 +216,18 @@ pub(crate) struct WorkState {
     /// How often it was lost since anything was recorded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) losses: u32,
+    /// How often in a row the code of a worker did not fit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) unfit: u32,
     /// The attempt after which another agent took over.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) handed_over: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) progress: Option<Progress>,
 }
+
+/// Keys that begin so are the server's own, and workers hear nothing of them.
+pub(crate) const OWN_KEYS: &str = "abide:";
 
 /// What is known of one key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -270,6 +276,7 @@ impl WorkState {
             memos: BTreeMap::new(),
             waits: Vec::new(),
             losses: 0,
+            unfit: 0,
             handed_over: 0,
             progress: None,
         }
@@ -282,6 +289,21 @@ impl WorkState {
                 *memo = Memo::Done(sequence);
             }
         }
+    }
+
+    /// Until when it waits for a worker whose code fits, if it does.
+    pub(crate) fn unfit_until(&self) -> Option<Millis> {
+        let [Wait::Sleep(key)] = &self.waits[..] else { return None };
+        match self.memos.get(key).filter(|_| key.starts_with(OWN_KEYS)) {
+            Some(Memo::Sleep { until, .. }) => Some(*until),
+            _ => None,
+        }
+    }
+
+    /// The steps that are under way and must not be done twice.
+    pub(crate) fn begun(&self) -> Vec<&str> {
+        let begun = self.memos.iter().filter(|(_, memo)| **memo == Memo::Begun);
+        begun.map(|(key, _)| key.as_str()).collect()
     }
 
     /// Whether the worker gave it back.

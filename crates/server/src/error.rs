@@ -105,12 +105,25 @@ impl ApiError {
         self.status.unwrap_or(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
     }
 
+    /// What is wrong with a worker, or with one more of them.
+    fn about_workers(error: &EngineError) -> Self {
+        let full = |most: usize, of: &str, way_out: &str| {
+            let message = format!("your tenant has {most} {of}, which is as many as one may have; {way_out}");
+            Self::new("too_many", message)
+        };
+        match error {
+            EngineError::WorkersFull => {
+                full(abide_engine::limits::SESSIONS_OF_TENANT_MAX, "workers", "stop some")
+            }
+            EngineError::KindsFull => full(abide_engine::limits::KINDS_OF_TENANT_MAX, "kinds", "forget some"),
+            unknown => Self::new("worker_unknown", format!("{unknown}, and say what it has in 'holding'")),
+        }
+    }
+
     /// What a run would fail with, said to whoever asked for it.
     fn of_failure(failure: Failure) -> Self {
         let Some(entry) = ErrorCode::find(&failure.code) else { return Self::internal(&failure.message) };
-        let details: Map<String, Value> =
-            failure.details.as_ref().and_then(|details| details.parse().ok()).unwrap_or_default();
-        let told = Self { details, ..Self::new(entry.code, failure.message) };
+        let told = Self::new(entry.code, failure.message);
         if entry.status == 0 { told.under(StatusCode::UNPROCESSABLE_ENTITY) } else { told }
     }
 
@@ -198,23 +211,8 @@ impl From<EngineError> for ApiError {
                 );
                 Self::new("events_full", message)
             }
-            EngineError::WorkerUnknown(session) => {
-                let message = format!(
-                    "no worker with session {session} is known here; register it again, with what it has in 'holding'"
-                );
-                Self::new("worker_unknown", message)
-            }
-            EngineError::WorkersFull => {
-                let most = abide_engine::limits::SESSIONS_OF_TENANT_MAX;
-                let message =
-                    format!("your tenant has {most} workers, which is as many as one may have; stop some");
-                Self::new("too_many", message)
-            }
-            EngineError::KindsFull => {
-                let most = abide_engine::limits::KINDS_OF_TENANT_MAX;
-                let message =
-                    format!("your tenant has {most} kinds, which is as many as one may have; forget some");
-                Self::new("too_many", message)
+            EngineError::WorkerUnknown(_) | EngineError::WorkersFull | EngineError::KindsFull => {
+                Self::about_workers(&error)
             }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")

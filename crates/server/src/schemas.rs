@@ -175,7 +175,7 @@ details! {
     offending_type_id: String;
     /// The node of that kind.
     node_id: String;
-    /// The stream modes that there are.
+    /// The stream modes that there are, or the versions of the worker protocol.
     supported: Vec<String>;
     /// The family of operations that is not offered.
     capability: String;

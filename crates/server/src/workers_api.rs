@@ -167,7 +167,7 @@ pub(crate) async fn register(
         let message = format!(
             "this server speaks version {PROTOCOL} of the worker protocol; send \"protocol\": {PROTOCOL}, or use an SDK that does"
         );
-        return Err(ApiError::new("worker_protocol", message).with("supported", vec![PROTOCOL]));
+        return Err(ApiError::new("worker_protocol", message).with("supported", vec![PROTOCOL.to_string()]));
     }
     let given: RegisterWorker = body::parse(&bytes)?;
     let policy = given.human_retry_policy.as_ref().map(agents_api::read_policy).transpose()?;

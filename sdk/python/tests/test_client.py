@@ -45,7 +45,7 @@ def test_runs_are_started_once_followed_and_waited_for(shared_server: TestServer
     assert client.runs.result(run.id) == {"x": 1}
     types = [event.type for event in client.events.follow(run.id)]
     assert (types[0], types[-1]) == ("run.started", "run.completed")
-    assert [one.id for one in client.runs.list(workflow="client-noop")] == [run.id]
+    assert [(one.id, one.ended) for one in client.runs.list(workflow="client-noop")] == [(run.id, True)]
 
 
 def test_what_waits_is_listed_and_answered(shared_server: TestServer) -> None:

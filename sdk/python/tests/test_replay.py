@@ -43,6 +43,27 @@ def test_as_completed_begins_branches_in_the_order_of_its_list() -> None:
     play(test)
 
 
+def test_wait_for_begins_no_branch_in_any_version_of_python() -> None:
+    async def work(ctx: Context) -> None:
+        async def pay() -> int:
+            return await ctx.step("pay", lambda: 1)
+
+        async def apart() -> int:
+            return await asyncio.create_task(pay())
+
+        await asyncio.wait_for(pay(), 300)
+        await asyncio.wait_for(apart(), 300)
+        await asyncio.gather(asyncio.wait_for(pay(), 300), asyncio.wait_for(pay(), 300))
+
+    async def test() -> None:
+        fake = Fake("t.t")
+        async with working(fake, app_of(work)):
+            await until(lambda: fake.ended)
+        assert sorted(ops(fake, "step")) == ["pay", "pay@1", "pay@wait_for-1", "pay@wait_for-2"]
+
+    play(test)
+
+
 def test_as_completed_of_something_without_an_order_is_refused() -> None:
     async def work(ctx: Context) -> None:
         async def search(name: str) -> str:

@@ -11,7 +11,7 @@ use crate::gate::payload_form;
 use crate::http::{Reached, TaskFailure};
 use crate::interrupt::{Asked, NodeContext, Stop};
 use crate::perform::Product;
-use crate::work::{FailureClass, Memo, Work, WorkAsk, WorkChild, WorkFailure, WorkOp};
+use crate::work::{FailureClass, Memo, OWN_KEYS, Work, WorkAsk, WorkChild, WorkFailure, WorkOp};
 use crate::{Ask, Json, JsonMap, LadderCall, NodeIx, NodePhase, Rejection, Run, TaskId, limits};
 
 pub(super) fn decide(run: &mut Run, turn: &mut Turn, work: Work) -> Result<(), Rejection> {
@@ -56,6 +56,10 @@ fn check_new(run: &Run, ix: NodeIx, key: &str) -> Result<(), Rejection> {
             "key",
             format!("'key' has 1 to {most} characters, and no control characters; use another name"),
         ));
+    }
+    if key.starts_with(OWN_KEYS) {
+        let message = format!("names that begin with {OWN_KEYS} are the server's own; use another name");
+        return Err(Rejection::invalid("key", message));
     }
     let memos = run.node(ix).work.as_ref().map_or(0, |work| work.memos.len());
     if memos >= limits::STEPS_MAX {
@@ -224,7 +228,7 @@ fn park(run: &mut Run, turn: &mut Turn, ix: NodeIx, waits: Vec<Wait>) -> Result<
         .iter()
         .filter_map(|wait| if let Wait::Interrupt(id) = wait { Some(*id) } else { None })
         .collect();
-    run.emit_node(turn, ix, NodeEvent::Parked(NodeParked { waits }), None);
+    run.emit_node(turn, ix, NodeEvent::Parked(NodeParked { waits, unfit: None }), None);
     for interrupt_id in asked {
         let asked = &run.state.open[&interrupt_id].requested;
         let (kind, key) = (asked.kind, asked.key.clone());
@@ -281,6 +285,10 @@ fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Resu
     check_size("error", failed.failure.details.as_ref().map_or(0, |details| details.text().len()))?;
     let maybe = failed.possible_effect || run.has_begun(ix);
     let mut failure = failed.failure;
+    if failed.class == FailureClass::CodeChanged && !maybe && run.state.ending.is_none() {
+        await_fitting_code(run, turn, ix, failure);
+        return Ok(());
+    }
     if let Some(ms) = failed.retry_after_ms.filter(|&ms| ms > 0) {
         let mut details: JsonMap =
             failure.details.as_ref().and_then(|details| details.parse().ok()).unwrap_or_default();
@@ -295,6 +303,20 @@ fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Resu
     report::fail(run, turn, ix, told);
     run.advance(turn);
     Ok(())
+}
+
+/// Nothing is wrong with the run: its worker has other code than the one before. It waits until one comes whose code
+/// fits, and asks every now and then.
+fn await_fitting_code(run: &mut Run, turn: &mut Turn, ix: NodeIx, failure: Failure) {
+    let before = run.node(ix).work.as_ref().map_or(0, |work| work.unfit);
+    let delay = limits::UNFIT_DELAY_MS_MAX.min(limits::UNFIT_DELAY_MS << before.min(16));
+    let key = format!("{OWN_KEYS}unfit/{}", run.head.next);
+    let until = turn.now.saturating_add(delay);
+    run.emit_node(turn, ix, NodeEvent::SleepStarted(SleepStarted { key: key.clone(), until }), None);
+    let unfit = Some(run.told(ix, failure));
+    let parked = NodeParked { waits: vec![Wait::Sleep(key)], unfit };
+    run.emit_node(turn, ix, NodeEvent::Parked(parked), turn.last_sequence());
+    run.advance(turn);
 }
 
 fn note(
@@ -342,6 +364,8 @@ fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, mut decision: JsonMap) ->
 fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: &str) -> Result<(), Rejection> {
     let Some(work) = run.node(ix).work.as_deref() else { return Err(Rejection::StaleFence) };
     let (begun, losses) = (work.has_begun(), work.losses);
+    let steps =
+        work.begun().iter().map(|key| format!("'{}'", crate::excerpt::excerpt(key))).collect::<Vec<_>>();
     let id = run.graph.at(ix).id.clone();
     let who = if worker.is_empty() { "the worker" } else { worker };
     let fail = |run: &mut Run, turn: &mut Turn, failure: Failure, retryable: bool| {
@@ -350,8 +374,9 @@ fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: &str) 
     };
     if begun {
         let message = format!(
-            "{who} that had node '{id}' stopped in the middle of a step, so nobody knows whether that was done; it is not \
-             done again, because it is not marked idempotent"
+            "{who} that had node '{id}' stopped in the middle of step {}, so nobody knows whether that was done; it is not \
+             done again, because it is not marked idempotent",
+            steps.join(", ")
         );
         fail(run, turn, Failure::new("outcome_unknown", message), false);
     } else if run.state.ending.is_some() {

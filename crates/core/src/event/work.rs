@@ -95,6 +95,9 @@ pub enum Wait {
 pub struct NodeParked {
     /// Any of these.
     pub waits: Vec<Wait>,
+    /// Why the worker could not go on: its code does not fit what was recorded. Another's may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<Failure>,
 }
 
 /// A worker will not tell how its task ended. The task is offered again.

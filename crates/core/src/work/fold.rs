@@ -3,13 +3,13 @@
 use crate::command::Turn;
 use crate::effect::{Effect, Hook, TaskId, TimerId};
 use crate::event::{
-    HookKind, Loss, NodeEvent, NodeRetried, Resolution, SleepEnded, SleepStarted, StepRecorded, TaskLost,
-    Wait,
+    HookKind, Loss, NodeEvent, NodeParked, NodeRetried, Resolution, SleepEnded, SleepStarted, StepRecorded,
+    TaskLost, Wait,
 };
 use crate::fold::{FENCES_PER_EVENT_BITS, Folding};
 use crate::interrupt::Open;
 use crate::node::Node;
-use crate::work::{Memo, WorkState};
+use crate::work::{Memo, OWN_KEYS, WorkState};
 use crate::{InterruptId, NodeIx, NodePhase, Rejection, Run, RunId};
 
 /// What a decision does.
@@ -94,6 +94,9 @@ impl Run {
         };
         *over = true;
         let sequence = *sequence;
+        if key.starts_with(OWN_KEYS) {
+            work.memos.remove(key);
+        }
         self.disarm(&TimerId::Sleep { node, execution, sequence }, folding);
         self.rouse(ix, folding);
         Ok(())
@@ -103,14 +106,16 @@ impl Run {
     pub(crate) fn fold_parked(
         &mut self,
         ix: NodeIx,
-        waits: &[Wait],
+        parked: &NodeParked,
         folding: &mut Folding<'_>,
     ) -> Result<(), String> {
         let work = self.work_mut(ix).ok_or("no worker has the node")?;
-        if waits.is_empty() {
+        if parked.waits.is_empty() {
             return Err("a node is parked for nothing".to_owned());
         }
-        (work.waits, work.losses) = (waits.to_vec(), 0);
+        (work.waits, work.losses) = (parked.waits.clone(), 0);
+        work.unfit = if parked.unfit.is_some() { work.unfit + 1 } else { 0 };
+        self.state.nodes[ix as usize].error.clone_from(&parked.unfit);
         self.leave_executor(ix, folding);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::effect::TaskId;
 use crate::event::{Failure, Resolution};
 use crate::interrupt::{ANSWER, Stop};
-use crate::work::{Memo, WorkAsk, WorkOp};
+use crate::work::{Memo, WorkAsk, WorkOp, WorkState};
 use crate::{InterruptId, Json, JsonMap, Millis, NodeIx, NodePhase, Run, RunId};
 
 /// What a worker is told.
@@ -110,7 +110,8 @@ impl Run {
             WorkOp::Park { .. } => WorkOutcome::Parked(node.phase != NodePhase::Running || !node.dispatched),
             WorkOp::Fail(_) => {
                 let waits = node.phase == NodePhase::Waiting;
-                WorkOutcome::Failed { retry_at: node.until.filter(|_| waits) }
+                let unfit = node.work.as_deref().and_then(WorkState::unfit_until);
+                WorkOutcome::Failed { retry_at: node.until.or(unfit).filter(|_| waits) }
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Attempts that fail, those that follow, and who takes over.
 
 use super::*;
-use abide_core::{NodePhase, Status};
+use abide_core::{NodePhase, Status, limits};
 
 fn retried(retry: Value) -> Sketch {
     work("job").setting("retry", retry)
@@ -102,4 +102,40 @@ fn a_step_under_way_is_not_done_again_though_the_rest_of_its_node_may_be() {
     let story = story(twice).does("job", begin("charge"));
     let story = story.does("job", trouble(FailureClass::Tool, true, true)).stands(Status::Failed);
     assert_eq!(story.run().error().unwrap().code, "no_paper");
+}
+
+#[test]
+fn code_that_does_not_fit_waits_for_code_that_does() {
+    let story = story(work("job")).does("job", step("a", &json!(1)));
+    let unfit = || trouble(FailureClass::CodeChanged, true, false);
+    let story = story.does("job", unfit()).expect(["sleep.started job", "node.parked job"]);
+    let retry_at = story::BEGIN + limits::UNFIT_DELAY_MS;
+    assert_eq!(story.outcome("job", &unfit()), WorkOutcome::Failed { retry_at: Some(retry_at) });
+    let why = story.run().why();
+    assert_eq!(why.reasons.len(), 1, "{why:?}");
+    assert!(why.reasons[0].what.contains("waits for a worker whose code fits: the printer has no paper"));
+    assert_eq!((why.reasons[0].kind, why.reasons[0].until), ("worker", Some(retry_at)));
+    // It is asked for again, less and less often, and uses no attempt.
+    let story = story.at(limits::UNFIT_DELAY_MS).fire_timer("sleep/1/3/job");
+    assert_eq!(story.offered().attempt, 1);
+    let story = story.does("job", unfit());
+    let longer = story::BEGIN + limits::UNFIT_DELAY_MS * 3;
+    assert_eq!(story.outcome("job", &unfit()), WorkOutcome::Failed { retry_at: Some(longer) });
+    let story = story.at(limits::UNFIT_DELAY_MS * 3).fire_timer("sleep/1/7/job");
+    // What was recorded is there for the code that fits, and nothing of the waits is.
+    let story = story.does("job", step("a", &json!(2))).expect([]);
+    assert_eq!(story.run().assignment("job").unwrap().steps, 1);
+    story.does("job", complete(&json!({}))).stands(Status::Completed);
+}
+
+#[test]
+fn code_that_does_not_fit_in_the_middle_of_a_step_does_not_wait() {
+    let story = story(work("job")).does("job", begin("charge"));
+    story.does("job", trouble(FailureClass::CodeChanged, true, false)).stands(Status::Failed);
+}
+
+#[test]
+fn the_servers_own_names_are_not_for_workers() {
+    let story = story(work("job")).does("job", sleep("abide:unfit/1", 5));
+    assert!(matches!(story.last_rejection(), Rejection::Invalid { .. }));
 }

@@ -71,6 +71,11 @@ impl Contact {
         self.at
     }
 
+    /// Whether its line broke off and nothing was heard since: it may be dead.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
     /// Whether it listens.
     pub(super) fn is_listening(&self) -> bool {
         self.lines > 0

@@ -188,6 +188,8 @@ pub struct SessionView {
     pub seen_at: Millis,
     /// Whether it listens.
     pub listening: bool,
+    /// Its line broke off, and nothing was heard since.
+    pub gone: bool,
     /// Whether it gets no more.
     pub draining: bool,
 }
@@ -333,7 +335,22 @@ impl Desk {
 
     /// Whether a worker is there; if it is, it was just heard of.
     pub(super) fn touch(&mut self, seat: Seat, now: Millis) -> bool {
-        self.sessions.get_mut(&seat).map(|session| session.contact.touch(now)).is_some()
+        let Some(session) = self.sessions.get_mut(&seat) else { return false };
+        let was_gone = session.contact.is_gone();
+        session.contact.touch(now);
+        if was_gone {
+            self.welcome_back(seat);
+        }
+        true
+    }
+
+    /// A worker is there after all: it has room again.
+    fn welcome_back(&mut self, seat: Seat) {
+        self.make_ready(seat);
+        if let Some(session) = self.sessions.get(&seat) {
+            let agent = session.agent.clone();
+            self.call((seat.0, agent));
+        }
     }
 
     /// The fence that a worker has a task under.
@@ -360,16 +377,27 @@ impl Desk {
     /// A worker opens a line: it hears when there is something for it.
     pub(super) fn open_line(&mut self, seat: Seat, now: Millis) -> Option<watch::Receiver<()>> {
         let session = self.sessions.get_mut(&seat)?;
+        let (was_gone, news) = (session.contact.is_gone(), session.subscribe());
         session.contact.open_line(now);
-        Some(session.subscribe())
+        if was_gone {
+            self.welcome_back(seat);
+        }
+        Some(news)
     }
 
-    pub(super) fn close_line(&mut self, seat: Seat, now: Millis, answered: bool) {
-        if let Some(session) = self.sessions.get_mut(&seat) {
-            session.contact.close_line(now, answered);
-            // If it was given the benefit of the doubt, that is over.
-            self.news.leases |= !answered && !self.doubtful.is_empty();
+    /// A line has ended. What a worker that may be dead has not heard of goes to others.
+    pub(super) fn close_line(&mut self, seat: Seat, now: Millis, answered: bool) -> Chores {
+        let mut chores = Chores::default();
+        let Some(session) = self.sessions.get_mut(&seat) else { return chores };
+        session.contact.close_line(now, answered);
+        let held =
+            if session.contact.is_gone() { session.held.iter().cloned().collect() } else { Vec::new() };
+        // If it was given the benefit of the doubt, that is over.
+        self.news.leases |= !answered && !self.doubtful.is_empty();
+        for place in held {
+            self.take_back_untold(seat, &place, &mut chores);
         }
+        chores
     }
 
     /// A worker has the letters up to a number.
@@ -418,6 +446,7 @@ impl Desk {
     pub(super) fn provides(&self, tenant: TenantId, kind: &str, agent: Option<&str>) -> bool {
         self.sessions.iter().any(|((of, _), session)| {
             *of == tenant
+                && !session.contact.is_gone()
                 && session.kinds.contains_key(kind)
                 && agent.is_none_or(|agent| session.agent == agent)
         })
@@ -463,6 +492,7 @@ fn view(id: SessionId, session: &Session) -> SessionView {
         registered_at: session.registered_at,
         seen_at: session.contact.at(),
         listening: session.contact.is_listening(),
+        gone: session.contact.is_gone(),
         draining: session.draining,
     }
 }

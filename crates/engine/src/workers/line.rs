@@ -57,6 +57,8 @@ impl Post {
 impl Drop for Post {
     fn drop(&mut self) {
         let (now, answered) = (self.shell.clock.now(), self.answered);
-        self.shell.workers.with(|desk| desk.close_line((self.tenant, self.session), now, answered));
+        let seat = (self.tenant, self.session);
+        let chores = self.shell.workers.with(|desk| desk.close_line(seat, now, answered));
+        self.shell.see_to(chores);
     }
 }

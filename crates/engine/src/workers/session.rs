@@ -188,10 +188,10 @@ impl Session {
         self
     }
 
-    /// How many more tasks it takes.
+    /// How many more tasks it takes: none if it may be dead.
     pub(super) fn room(&self) -> usize {
         let used = self.held.len() + self.reserved;
-        if self.draining { 0 } else { self.capacity.saturating_sub(used) }
+        if self.draining || self.contact.is_gone() { 0 } else { self.capacity.saturating_sub(used) }
     }
 
     /// Puts a letter into its box.

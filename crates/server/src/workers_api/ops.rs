@@ -35,11 +35,15 @@ macro_rules! operations {
             }
         )*
 
+        /// What each is called.
+        const TAGS: &[&str] = &[$($tag),*];
+
         /// What a worker does.
         #[derive(JsonSchema)]
         #[serde(untagged)]
         #[schemars(rename = "WorkerOp")]
         #[expect(dead_code, reason = "it carries the schema alone")]
+        #[expect(clippy::enum_variant_names, reason = "each is named as what it holds")]
         pub(crate) enum OneOp {
             $($name($name),)*
         }
@@ -329,57 +333,26 @@ pub(super) fn read(given: &RawJson, place: &str, agent: &(String, Vec<HookKind>)
             let op: BeginOp = reader.read()?;
             reader.work(&op.task, op.fence, WorkOp::Begin { key: op.key })
         }
-        "step" => {
-            let op: StepOp = reader.read()?;
-            let outcome = match (op.value, op.error) {
-                (Some(value), None) => Ok(value),
-                (None, Some(error)) => Err(reader.failure(error)?),
-                _ => return Err(reader.refuse("value", "a step has either a 'value' or an 'error'")),
-            };
-            reader.work(&op.task, op.fence, WorkOp::Record { key: op.key, outcome })
-        }
+        "step" => reader.step(),
         "ask" => reader.ask(agent),
         "sleep" => {
             let op: SleepOp = reader.read()?;
             reader.work(&op.task, op.fence, WorkOp::Sleep { key: op.key, ms: op.ms })
         }
-        "child" => {
-            let op: ChildOp = reader.read()?;
-            let (key, workflow_id, inputs) = (op.key, op.workflow_id, op.inputs);
-            let child = WorkChild { key, workflow_id, inputs, outputs: op.outputs, cascade: op.cascade };
-            reader.work(&op.task, op.fence, WorkOp::Child(child))
-        }
+        "child" => reader.child(),
         "version" => {
             let op: VersionOp = reader.read()?;
             let (key, version, old) = (op.key, op.version, op.old);
             reader.work(&op.task, op.fence, WorkOp::Version { key, version, old })
         }
-        "park" => {
-            let op: ParkOp = reader.read()?;
-            let wait = |wait| match wait {
-                WaitFor::Interrupt(id) => Wait::Interrupt(id),
-                WaitFor::Sleep(key) => Wait::Sleep(key),
-                WaitFor::Child(key) => Wait::Child(key),
-            };
-            let waits = op.waits.into_iter().map(wait).collect();
-            reader.work(&op.task, op.fence, WorkOp::Park { waits })
-        }
+        "park" => reader.park(),
         "complete" => {
             let op: CompleteOp = reader.read()?;
             let outputs = op.outputs.map(|outputs| RawJson::of(&outputs));
             reader.work(&op.task, op.fence, WorkOp::Complete { outputs })
         }
         "fail" => reader.fail(),
-        "note" => {
-            let op: NoteOp = reader.read()?;
-            let progress = op.progress.map(|progress| {
-                let NewProgress { done, total, message } = progress;
-                Progress { done, total, message }
-            });
-            let line = |line: NewLine| LogLine { level: line.level, message: line.message };
-            let lines = op.lines.into_iter().map(line).collect();
-            reader.work(&op.task, op.fence, WorkOp::Note { progress, lines })
-        }
+        "note" => reader.note(),
         "decision" => {
             let op: DecisionOp = reader.read()?;
             reader.work(&op.task, op.fence, WorkOp::Decide { decision: op.payload })
@@ -394,10 +367,7 @@ pub(super) fn read(given: &RawJson, place: &str, agent: &(String, Vec<HookKind>)
             let error = op.error.map(|error| error.chars().take(REASON_CHARS_MAX).collect());
             Ok(Op::EndHook { id, error })
         }
-        _ => {
-            let known = "begin, step, ask, sleep, child, version, park, complete, fail, note, decision, release, hookDone";
-            Err(reader.refuse("op", &format!("'op' is one of {known}")))
-        }
+        _ => Err(reader.refuse("op", &format!("'op' is one of {}", TAGS.join(", ")))),
     }
 }
 
@@ -429,6 +399,45 @@ impl Reader<'_> {
 
     fn work(&self, task: &str, fence: u64, op: WorkOp) -> Result<Op> {
         Ok(Op::Work(self.holding(task, fence)?, Box::new(op)))
+    }
+
+    fn step(&self) -> Result<Op> {
+        let op: StepOp = self.read()?;
+        let outcome = match (op.value, op.error) {
+            (Some(value), None) => Ok(value),
+            (None, Some(error)) => Err(self.failure(error)?),
+            _ => return Err(self.refuse("value", "a step has either a 'value' or an 'error'")),
+        };
+        self.work(&op.task, op.fence, WorkOp::Record { key: op.key, outcome })
+    }
+
+    fn child(&self) -> Result<Op> {
+        let op: ChildOp = self.read()?;
+        let (key, workflow_id, inputs) = (op.key, op.workflow_id, op.inputs);
+        let child = WorkChild { key, workflow_id, inputs, outputs: op.outputs, cascade: op.cascade };
+        self.work(&op.task, op.fence, WorkOp::Child(child))
+    }
+
+    fn park(&self) -> Result<Op> {
+        let op: ParkOp = self.read()?;
+        let wait = |wait| match wait {
+            WaitFor::Interrupt(id) => Wait::Interrupt(id),
+            WaitFor::Sleep(key) => Wait::Sleep(key),
+            WaitFor::Child(key) => Wait::Child(key),
+        };
+        let waits = op.waits.into_iter().map(wait).collect();
+        self.work(&op.task, op.fence, WorkOp::Park { waits })
+    }
+
+    fn note(&self) -> Result<Op> {
+        let op: NoteOp = self.read()?;
+        let progress = op.progress.map(|progress| {
+            let NewProgress { done, total, message } = progress;
+            Progress { done, total, message }
+        });
+        let line = |line: NewLine| LogLine { level: line.level, message: line.message };
+        let lines = op.lines.into_iter().map(line).collect();
+        self.work(&op.task, op.fence, WorkOp::Note { progress, lines })
     }
 
     fn ask(&self, (agent, hooks): &(String, Vec<HookKind>)) -> Result<Op> {

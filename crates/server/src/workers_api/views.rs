@@ -54,6 +54,8 @@ struct WorkerView {
     seen_at: String,
     /// Whether it listens right now.
     listening: bool,
+    /// Whether its line broke off, so that it gets no tasks until it is heard of again.
+    gone: bool,
     /// Whether it gets no more tasks.
     draining: bool,
 }
@@ -77,6 +79,7 @@ fn view(session: SessionView) -> WorkerView {
         registered_at: time::rfc3339(session.registered_at),
         seen_at: time::rfc3339(session.seen_at),
         listening: session.listening,
+        gone: session.gone,
         draining: session.draining,
     }
 }

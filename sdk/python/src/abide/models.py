@@ -117,6 +117,11 @@ class RunSummary:
     started_at: str
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens in it."""
+        return self.status in ENDED
+
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> RunSummary:
         """Reads an entry of a list."""

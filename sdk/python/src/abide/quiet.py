@@ -15,7 +15,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Collection, Iterator, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from .errors import AbideError
@@ -91,6 +91,7 @@ def has_timeout(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[
 
 
 _HERE = str(pathlib.Path(__file__).parent)
+_ASYNCIO = str(pathlib.Path(asyncio.__file__).parent)
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
@@ -116,12 +117,22 @@ def _beginning() -> frozenset[CodeType]:
 _UNORDERED = _beginning()
 
 
+def is_awaited_in_place() -> bool:
+    """Whether a task is made by `wait_for`, which only some versions of Python do: it is no branch in any of them."""
+    return any(frame.f_code is asyncio.wait_for.__code__ for frame in _makers())
+
+
+def _makers() -> Iterator[FrameType]:
+    """What of this package and of asyncio makes a task, up to the code of others that had it made."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith((_HERE, _ASYNCIO)):
+        yield frame
+        frame = frame.f_back
+
+
 def given_together(coro: Any) -> Sequence[Any]:
     """The coroutines that `as_completed` was given, if it begins this one: it begins them in no order that holds."""
-    frame = inspect.currentframe()
-    for _ in range(10):
-        if frame is None:
-            break
+    for frame in _makers():
         if frame.f_code in _UNORDERED:
             given = frame.f_locals.get("fs", frame.f_locals.get("aws"))
             if isinstance(given, list | tuple):
@@ -130,7 +141,6 @@ def given_together(coro: Any) -> Sequence[Any]:
                 "as_completed has to be given a list: in which order it begins the coroutines of anything else "
                 "can't be told, and what they record is known by that"
             )
-        frame = frame.f_back
     return ()
 
 

@@ -467,7 +467,7 @@ def _branched(
     execution, branch = here
     context = contextvars.copy_context() if given is None else given
     name = quiet.library_name(coro)
-    if name != "abide":
+    if name != "abide" and not quiet.is_awaited_in_place():
         # What the context itself gave was called in the branch that it was given in.
         if id(coro) not in branch.promised and (together := quiet.given_together(coro)):
             branch.promise((one for one in together if quiet.library_name(one) != "abide"), quiet.library_name)

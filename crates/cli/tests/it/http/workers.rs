@@ -94,7 +94,7 @@ fn doing(task: &Value, op: &str, more: Value) -> Value {
 fn desk() -> Site {
     let site = site();
     let order = json!({ "order": { "type": "variable", "variableName": "order" } });
-    let variables = json!([{ "name": "order", "type": "string", "required": false }]);
+    let variables = json!([{ "name": "order", "type": "string", "defaultValue": "o-1" }]);
     let one = node("one", KIND, json!({ "a": 1 }), order, json!({}));
     site.workflow(&workflow("work", &[one], &[], variables));
     site
@@ -178,7 +178,7 @@ async fn a_worker_of_another_version_is_told_which_one_is_spoken() {
     for body in [json!({}), json!({ "protocol": 2, "news": true }), json!({ "protocol": "1" })] {
         let (status, told) = server.post("/v1/workers", &body).await;
         assert_eq!((status, &told["error"]), (StatusCode::BAD_REQUEST, &json!("worker_protocol")));
-        assert_eq!(told["details"]["supported"], json!([1]));
+        assert_eq!(told["details"]["supported"], json!(["1"]));
     }
 }
 
@@ -237,9 +237,11 @@ async fn a_stale_fence_is_refused_and_changes_nothing() {
     one.does(&task, "step", json!({ "key": "a", "value": 1 })).await;
     one.does(&task, "release", json!({})).await;
     let mut other = Hand::new(&server, 2, 1).await;
-    // Whoever released it may get it again if it is alone, so it leaves.
+    // Whoever released it may get it again if it is alone, so it does something else from now on.
     answer(server.request(Method::DELETE, &one.path(""))).await.unwrap();
-    register(&server, &registration(1, 1)).await;
+    let mut elsewhere = registration(1, 1);
+    elsewhere["kinds"] = json!([{ "kind": "acme.other" }]);
+    register(&server, &elsewhere).await;
     let again = other.next("task").await;
     assert!(again["fence"].as_u64() > task["fence"].as_u64());
     assert_eq!(again["history"]["items"], json!([{ "kind": "step", "key": "a", "value": 1 }]));
@@ -474,7 +476,7 @@ async fn a_failure_is_tried_again_as_the_node_says() {
         KIND,
         json!({}),
         json!({}),
-        json!({ "abide": { "retry": { "maxAttempts": 2, "delayMs": 1000 } } }),
+        json!({ "abide": { "retry": { "maxRetries": 1, "baseDelayMs": 1000 } } }),
     );
     site.workflow(&workflow("retried", &[retried], &[], json!([])));
     let server = site.start(&["--test-clock"]);

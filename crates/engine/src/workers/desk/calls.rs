@@ -81,6 +81,7 @@ impl Desk {
             *tenant == agent.0
                 && session.agent == agent.1
                 && session.hooks.contains(&hook)
+                && !session.contact.is_gone()
                 && session.calls.len() < limits::HOOKS_OF_SESSION_MAX
         });
         suits.min_by_key(|((_, id), session)| (session.calls.len(), *id)).map(|(seat, _)| *seat)

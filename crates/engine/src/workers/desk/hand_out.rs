@@ -77,6 +77,7 @@ impl Desk {
             session.kinds.contains_key(&offer.kind)
                 && offer.agent.as_ref().is_none_or(|agent| *agent == session.agent)
                 && !session.draining
+                && !session.contact.is_gone()
                 && session.held.len() + session.reserved <= session.capacity
         })
     }
@@ -272,7 +273,9 @@ impl Desk {
         let seat = (claim.tenant, claim.session);
         let found_all = rows.as_ref().is_some_and(|rows| rows.len() < claim.limit);
         let rows = rows.unwrap_or_default();
-        let Some(session) = self.sessions.get_mut(&seat) else {
+        let there = self.sessions.get_mut(&seat).filter(|session| !session.contact.is_gone());
+        let Some(session) = there else {
+            self.unreserve(seat, claim.limit);
             let back = |row: WorkRow| {
                 let holding = Holding { place: Place::of(row.key, &row.task).1, fence: row.fence };
                 Untold { seat, holding, kind: row.kind }

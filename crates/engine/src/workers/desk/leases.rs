@@ -5,7 +5,7 @@ use abide_core::event::Loss;
 use tokio::time::Instant;
 
 use super::{Chores, Desk, Due, Held, Lost, Seat, Spot, Untold};
-use crate::workers::session::Holding;
+use crate::workers::session::{Holding, Place};
 
 /// When to look again.
 #[derive(Debug, Default)]
@@ -119,14 +119,7 @@ impl Desk {
             if self.held.get(&spot).is_none_or(|held| held.session != seat.1) {
                 continue;
             }
-            // Nobody claims what was called off: it is lost, even if it was never heard of.
-            let is_untold = |held: &Held| !held.sent && !held.losing && held.called_off.is_none();
-            let unsent = self.held.get(&spot).is_some_and(is_untold);
-            if unsent && let Some(held) = self.held.get(&spot) {
-                let holding = Holding { place: place.clone(), fence: held.fence };
-                chores.unclaim.push(Untold { seat, holding, kind: held.kind.clone() });
-                self.remove(&spot);
-            } else {
+            if !self.take_back_untold(seat, place, chores) {
                 self.lose(&spot, reason, worker.clone(), chores);
             }
         }
@@ -135,6 +128,18 @@ impl Desk {
                 chores.failed_calls.push(((seat.0, session.agent.clone()), hook, call.tries));
             }
         }
+    }
+
+    /// Takes a task back that its session has not heard of. Nobody claims what was called off: that is lost, even if it
+    /// was never heard of.
+    pub(super) fn take_back_untold(&mut self, seat: Seat, place: &Place, chores: &mut Chores) -> bool {
+        let spot = (seat.0, place.clone());
+        let is_untold = |held: &&Held| !held.sent && !held.losing && held.called_off.is_none();
+        let Some(held) = self.held.get(&spot).filter(is_untold) else { return false };
+        let holding = Holding { place: place.clone(), fence: held.fence };
+        chores.unclaim.push(Untold { seat, holding, kind: held.kind.clone() });
+        self.remove(&spot);
+        true
     }
 
     /// A task is not out under this fence any more, although it looked so.

@@ -164,3 +164,24 @@ fn a_worker_that_comes_and_goes_leaves_nothing_behind() {
     assert!(desk.due.len() <= 2, "{} things are due", desk.due.len());
     assert!(desk.ready.values().all(|ready| ready.len() <= 1));
 }
+
+#[test]
+fn a_worker_whose_line_broke_off_gets_nothing_and_gives_back_what_it_has_not_heard_of() {
+    let mut desk = Desk::open(Vec::new());
+    desk.comes(&worker(1, 4));
+    desk.open_line(seat(1), 0).unwrap();
+    desk.commit(7, &[offer(1)]);
+    desk.letters(seat(1), 0, 9).unwrap();
+    desk.commit(8, &[offer(1)]);
+    let chores = desk.close_line(seat(1), 0, false);
+    let back: Vec<Place> = chores.unclaim.iter().map(|untold| untold.holding.place.clone()).collect();
+    assert_eq!((back, chores.lose.len()), (vec![spot(8).1], 0), "what it was told of is its own for a lease");
+    desk.comes(&worker(2, 1));
+    desk.commit(9, &[offer(1)]);
+    assert_eq!((desk.room(1), desk.room(2)), (0, 0), "the one that is there has the task");
+    // It is there after all.
+    assert!(desk.touch(seat(1), 0));
+    assert_eq!(desk.room(1), 3);
+    desk.commit(10, &[offer(1)]);
+    assert_eq!(desk.holder(&spot(10)).map(|holder| holder.session), Some(session(1)));
+}
