@@ -13,7 +13,9 @@ def test_the_report_comes_after_the_night_and_a_failed_region_is_counted_again(a
         worker.until_idle()
         assert client.runs.list(workflow="region") == []
         abide_server.advance(8 * 3600)
-        eventually(lambda: len([one for one in client.runs.list(workflow="region") if one.ended]) == 2 or None)
+        eventually(lambda: len(client.runs.list(status="completed", workflow="region")) == 2 or None)
+        [south] = client.runs.list(status="running", workflow="region")
+        eventually(lambda: "node.retried" in {event.type for event in client.events.journal(south.id)} or None)
         assert not client.runs.get(run.id).ended
         abide_server.advance(60)
         orders = {"north": 12, "south": 7, "west": 23}

@@ -393,7 +393,6 @@ impl Run {
         node.asked += 1;
         if let Some(work) = node.work.as_deref_mut() {
             work.losses = 0;
-            work.get_over_failures();
         }
         Ok(())
     }

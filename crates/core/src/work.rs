@@ -235,9 +235,9 @@ pub(crate) const OWN_KEYS: &str = "abide:";
 pub(crate) enum Memo {
     /// A step is under way.
     Begun,
-    /// A step was done, or failed and the code went on; the event at this place tells how.
+    /// A step was done; the event at this place tells how.
     Done(u64),
-    /// A step failed, and nothing came of that yet; the event at this place tells how.
+    /// A step failed; the event at this place tells how.
     Failed(u64),
     Sleep {
         until: Millis,
@@ -279,15 +279,6 @@ impl WorkState {
             unfit: 0,
             handed_over: 0,
             progress: None,
-        }
-    }
-
-    /// The code goes on behind its failed steps. What it did since depends on them, so they fail in every later attempt.
-    pub(crate) fn get_over_failures(&mut self) {
-        for memo in self.memos.values_mut() {
-            if let Memo::Failed(sequence) = *memo {
-                *memo = Memo::Done(sequence);
-            }
         }
     }
 

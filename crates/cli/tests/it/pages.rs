@@ -348,6 +348,7 @@ struct Told {
     keys: Vec<String>,
     run: Regex,
     task: Regex,
+    worker: Regex,
     interrupt: Regex,
     key: Regex,
     time: Regex,
@@ -367,7 +368,20 @@ impl Told {
         let minute = Regex::new(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC").unwrap();
         // A task's name begins with its run's id.
         let task = Regex::new(r"\b([0-9a-f]{32})([0-9a-f]{8,})\b").unwrap();
-        Self { began_ms, runs: Vec::new(), keys: Vec::new(), run, task, interrupt, key, time, minute, cut }
+        let worker = Regex::new(r"host=[^ ,)]+, pid=\d+").unwrap();
+        Self {
+            began_ms,
+            runs: Vec::new(),
+            keys: Vec::new(),
+            run,
+            task,
+            worker,
+            interrupt,
+            key,
+            time,
+            minute,
+            cut,
+        }
     }
 
     /// The text as it would have been on the day of the pages.
@@ -388,6 +402,7 @@ impl Told {
             let run = at.map_or(found[1].to_owned(), |at| plain(&told_run(at)));
             format!("{run}{}", &found[2])
         });
+        let named = self.worker.replace_all(&named, "host=laptop, pid=4711");
         let named = self.interrupt.replace_all(&named, format!("int-${{1}}{}", "7f".repeat(12)));
         let mut keys = std::mem::take(&mut self.keys);
         let named = self.key.replace_all(&named, |found: &Captures<'_>| {

@@ -100,7 +100,7 @@ impl Run {
         (state.phase == NodePhase::Running && state.execution == task.execution).then_some(ix)
     }
 
-    /// What a record tells that still holds for a task. What an earlier attempt failed of does not.
+    /// What a record tells that still holds for a task. What failed in an earlier attempt does not.
     pub fn recall(&self, task: &TaskId, record: &Record) -> Option<Recalled> {
         let ix = self.at_work(task)?;
         if record.node.as_ref() != Some(&task.node) {

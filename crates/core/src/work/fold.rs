@@ -50,9 +50,6 @@ impl Run {
     /// Keeps what is known of a key.
     pub(crate) fn memorise(&mut self, ix: NodeIx, key: &str, memo: Memo) -> Result<(), String> {
         let work = self.work_mut(ix).ok_or("no worker has the node")?;
-        if !matches!(memo, Memo::Failed(_)) {
-            work.get_over_failures();
-        }
         work.memos.insert(key.to_owned(), memo);
         work.losses = 0;
         Ok(())
@@ -146,7 +143,7 @@ impl Run {
         Ok(())
     }
 
-    /// Another attempt follows: what it failed of is done again.
+    /// Another attempt follows: what failed in the last one is done again.
     pub(crate) fn fold_retried(&mut self, ix: NodeIx, retried: &NodeRetried) {
         let Some(work) = self.work_mut(ix) else { return };
         work.memos.retain(|_, memo| !matches!(memo, Memo::Begun | Memo::Failed(_)));

@@ -54,25 +54,6 @@ fn a_step_that_failed_stays_failed_until_the_next_attempt() {
 }
 
 #[test]
-fn a_step_that_failed_stays_failed_if_the_code_went_on() {
-    let failed = WorkOp::Record {
-        key: "charge".to_owned(),
-        outcome: Err(Failure::new("declined", "the card was declined")),
-    };
-    let retried =
-        work("job").setting("retry", json!({ "maxRetries": 1, "baseDelayMs": 10, "jitter": false }));
-    let story = Story::of(&working(retried)).under(known()).start();
-    let story = story
-        .does("job", failed)
-        .does("job", step("apologise", &json!("sorry")))
-        .does("job", trouble(FailureClass::Tool, true, false))
-        .after(10)
-        .fire_timer("retry/1/job");
-    // What came behind it depends on it.
-    story.does("job", step("charge", &json!(3))).expect([]);
-}
-
-#[test]
 fn a_name_means_one_thing() {
     let story = begun().does("job", sleep("x", 5)).does("job", step("y", &json!(1)));
     let story = story.does("job", step("x", &json!(1))).refused_as("code_changed");

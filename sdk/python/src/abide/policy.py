@@ -102,6 +102,8 @@ class RetryPolicy:
     base_delay: float | timedelta | None = None
     max_delay: float | timedelta | None = None
     jitter: bool | None = None
+    fallback_agent: str | None = None
+    """The agent that takes over when there are no retries left, with as many of its own."""
 
     def to_dict(self) -> dict[str, Any]:
         """The policy as it stands in the settings of a node."""
@@ -111,6 +113,7 @@ class RetryPolicy:
             "baseDelayMs": None if self.base_delay is None else millis(self.base_delay),
             "maxDelayMs": None if self.max_delay is None else millis(self.max_delay),
             "jitter": self.jitter,
+            "fallbackAgent": self.fallback_agent,
         }
         return {name: value for name, value in given.items() if value is not None}
 

@@ -55,23 +55,25 @@ impl Case<'_> {
     fn effects_are_done_once(&self) {
         let of_run = self.effects.iter().filter(|((label, ..), _)| *label == self.play.label);
         for ((_, program, name), &done) in of_run {
-            let most = if self.may_repeat(program, name) { 2 } else { 1 };
+            let most = self.times_max(program, name);
             assert!(done <= most, "{}: '{name}' of {program} was done {done} times", self.told());
         }
     }
 
-    /// Whether a step may be done a second time: a crash came between its effect and its record.
-    fn may_repeat(&self, program: &str, name: &str) -> bool {
+    /// How often a step may be done: once, and again if a crash came between its effect and its record.
+    fn times_max(&self, program: &str, name: &str) -> usize {
+        // What fails is done again in every attempt, and its failure is recorded with the next thing that is done.
+        let fails = self.scenario.steps(program).iter().any(|step| step.name == name && step.fails);
+        let attempts = if fails { self.scenario.attempts() } else { 1 };
+        attempts
+            + usize::from(self.victim != Victim::Server && (fails || self.was_killed_behind(program, name)))
+    }
+
+    /// Whether the worker was killed behind the effect of an idempotent step, and before it was recorded.
+    fn was_killed_behind(&self, program: &str, name: &str) -> bool {
         let Stop::Point(point, _) = &self.play.stop else { return false };
-        let here = self.scenario.step_around(point).is_some_and(|(step, phase)| {
-            step.name == name
-                && phase == "effect"
-                && step.idempotent
-                && point.starts_with(&format!("{program}/"))
-        });
-        // A failure is recorded with the next thing that the program does.
-        let failing = self.scenario.steps(program).iter().any(|step| step.name == name && step.fails);
-        self.victim != Victim::Server && (here || failing)
+        let step = self.scenario.step_around(point).filter(|_| point.starts_with(&format!("{program}/")));
+        step.is_some_and(|(step, phase)| step.name == name && phase == "effect" && step.idempotent)
     }
 
     fn ended_as(&self, expected: &Expected) -> bool {

@@ -198,16 +198,44 @@ impl<'a> World<'a> {
             self.wire.lead_to(&self.server.url);
         }
         if victim != Victim::Server {
-            let folder = self.site.path("outside");
-            let changed = self.scenario.changed.is_some();
-            let start = Start { scenario: &self.scenario.path, folder: &folder, capacity: 1, changed };
-            self.worker = Worker::start(self.runner, &self.wire, &self.server.key, &start);
+            self.worker = self.hire(self.scenario.changed.is_some());
         }
         let world = self;
         // One that lives must not be given up by the clock before it could say so.
         let back = async || world.workers().await.iter().any(|worker| worker["listening"] == true);
         world.until("the worker is back", back).await;
         world
+    }
+
+    /// A worker with one slot, which everything has to go through.
+    fn hire(&self, changed: bool) -> Worker {
+        let folder = self.site.path("outside");
+        let start = Start { scenario: &self.scenario.path, folder: &folder, capacity: 1, changed };
+        Worker::start(self.runner, &self.wire, &self.server.key, &start)
+    }
+
+    /// Lets everything go on until what has not ended waits for code that fits, and puts the old code back.
+    pub(super) async fn restore(&mut self) {
+        let mut unfit = BTreeSet::new();
+        let began = Instant::now();
+        loop {
+            let ended = self.ended().await;
+            for play in self.plays.iter().filter(|play| !ended.contains(&play.run)) {
+                let (_, why) = self.server.get(&format!("/v1/runs/{}/why", play.run)).await;
+                if why["reasons"].to_string().contains("whose code fits") {
+                    unfit.insert(play.run.clone());
+                }
+            }
+            if self.plays.iter().all(|play| ended.contains(&play.run) || unfit.contains(&play.run)) {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "{}", self.said());
+            let open = self.open_questions().await;
+            self.live(open).await;
+        }
+        assert!(!unfit.is_empty(), "the code fits every run");
+        self.worker.kill();
+        self.worker = self.hire(false);
     }
 
     /// Lets time pass and people answer until every run has ended.

@@ -18,6 +18,9 @@ pub(super) struct Scenario {
     agent: Agent,
     program: Vec<Value>,
     pub(super) changed: Option<Vec<Value>>,
+    /// The code from before the change is put back.
+    #[serde(default)]
+    pub(super) restored: bool,
     #[serde(default)]
     others: BTreeMap<String, Vec<Value>>,
     /// The answer to each question; none is given to those with null.
@@ -31,8 +34,8 @@ pub(super) struct Scenario {
 #[serde(deny_unknown_fields)]
 struct Agent {
     idempotent: bool,
-    #[serde(default, rename = "retry")]
-    _retry: Option<Value>,
+    #[serde(default)]
+    retry: Value,
 }
 
 /// How a run may end.
@@ -70,6 +73,11 @@ impl Scenario {
             scenarios.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
         names.sort();
         names
+    }
+
+    /// How many attempts an agent has.
+    pub(super) fn attempts(&self) -> usize {
+        1 + self.agent.retry["maxRetries"].as_u64().map_or(0, |retries| usize::try_from(retries).unwrap())
     }
 
     /// Whether runs of it wait for a time at some place.
