@@ -41,6 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("clerks_a:application", "has no 'application'; its apps are: app"),
         ("clerks_a:work", "is a function, not an App"),
         ("clerks_b:app", "module 'clerks_b' needs 'not_installed_here', which is not installed"),
+        ("clerks_h:app", "has no 'app'; it has no app, but these agents can be named: Clerk"),
         ("clerks_c:app", "NameError: name 'undefined' is not defined"),
     ],
 )
@@ -48,6 +49,7 @@ def test_an_app_that_can_not_be_found_is_explained(folder: Path, where: str, why
     (folder / "clerks_a.py").write_text(APP.format(name="a", version="1"))
     (folder / "clerks_b.py").write_text("import not_installed_here")
     (folder / "clerks_c.py").write_text("undefined")
+    (folder / "clerks_h.py").write_text("from abide import BaseAgent\nclass Clerk(BaseAgent): ...")
     with pytest.raises(Refusal) as refusal:
         find(where)
     assert why in str(refusal.value)

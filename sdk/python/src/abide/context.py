@@ -18,7 +18,7 @@ from .facts import Facts
 from .history import Branch
 from .pending import EXITS, Pending
 from .policy import FallbackPolicy, HumanRetryPolicy, millis
-from .steps import Step
+from .steps import Step, check_function
 from .suspension import Approval, Choice, ResponseType
 
 T = TypeVar("T")
@@ -77,6 +77,7 @@ class Context(Facts):
 
         An exception becomes a `StepError`. `retries` says how often it is tried again before that.
         """
+        check_function(name, function)
         branch, key = self._key(name)
         recorded = self._execution.history.claim("step", key)
         may_repeat = self._execution.kind.idempotent if idempotent is None else idempotent

@@ -31,6 +31,7 @@ __all__ = [
     "StepError",
     "UnreachableError",
     "WorkflowRefusedError",
+    "WrongCallError",
 ]
 
 Details = Mapping[str, Any]
@@ -103,7 +104,13 @@ class MissingInputError(AbideError):
     code = "missing_input"
 
 
-class NotAwaitedError(AbideError, TypeError):
+class WrongCallError(AbideError, TypeError):
+    """A call of the context is written in a way that can't work."""
+
+    code = "wrong_call"
+
+
+class NotAwaitedError(WrongCallError):
     """A call of the context was used without `await`."""
 
     code = "not_awaited"

@@ -70,7 +70,7 @@ async def _call(execution: Execution) -> Any:
 
 async def _body(execution: Execution) -> Any:
     task, kind = execution.task, execution.kind
-    arguments = kind.arguments(task.inputs, task.run.inputs, task.where)
+    arguments = kind.arguments(task.inputs, task.run.inputs)
     this = asyncio.current_task()
     if this is not None:
         execution.tasks.add(this)

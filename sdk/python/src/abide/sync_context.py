@@ -19,7 +19,7 @@ from .execution import BRANCH, STEP, Execution, Unwind
 from .facts import Facts
 from .pending import EXITS, Contained
 from .policy import FallbackPolicy, HumanRetryPolicy
-from .steps import Step
+from .steps import Step, check_function
 from .suspension import Approval, Choice, ResponseType
 
 T = TypeVar("T")
@@ -73,6 +73,7 @@ class SyncContext(Facts):
         **kwargs: Any,
     ) -> Any:
         """Does a piece of work once: `ctx.step("charge", charge, order)`."""
+        check_function(name, function)
         branch, key = self._key(name)
         recorded = self._execution.history.claim("step", key)
         may_repeat = self._execution.kind.idempotent if idempotent is None else idempotent
