@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,13 @@ class Order:
     amount: float
 
 
+@dataclass
+class Delivery:
+    order: Order
+    day: datetime.date
+    fast: bool = False
+
+
 def app_with(**options: Any) -> App:
     return App("shop", **options)
 
@@ -27,9 +36,9 @@ def test_inputs_are_passed_by_name_and_the_rest_is_left_out() -> None:
     async def pack(ctx: Context, order: str, fast: bool = False) -> None: ...
 
     kind = app.kinds["shop.pack"]
-    assert kind.arguments({"order": "A-1", "other": 1}, {}, "here") == {"order": "A-1"}
+    assert kind.arguments({"order": "A-1", "other": 1}, {}) == {"order": "A-1"}
     with pytest.raises(MissingInputError, match=r"shop\.pack takes 'order'"):
-        kind.arguments({}, {}, "here")
+        kind.arguments({}, {})
 
 
 def test_one_parameter_may_take_all_inputs() -> None:
@@ -45,9 +54,26 @@ def test_one_parameter_may_take_all_inputs() -> None:
     def rest(ctx: SyncContext, id: str, **others: Any) -> None: ...
 
     given = {"id": "A-1", "amount": 3}
-    assert app.kinds["shop.all"].arguments(given, {}, "here") == {"inputs": given}
-    assert app.kinds["shop.record"].arguments(given, {}, "here") == {"order": Order("A-1", 3.0)}
-    assert app.kinds["shop.rest"].arguments(given, {}, "here") == given
+    assert app.kinds["shop.all"].arguments(given, {}) == {"inputs": given}
+    assert app.kinds["shop.record"].arguments(given, {}) == {"order": Order("A-1", 3.0)}
+    assert app.kinds["shop.rest"].arguments(given, {}) == given
+
+
+def test_a_record_that_does_not_fit_is_told_by_its_field() -> None:
+    app = app_with()
+
+    @app.node("shop.deliver")
+    def deliver(ctx: SyncContext, delivery: Delivery) -> None: ...
+
+    kind = app.kinds["shop.deliver"]
+    order = {"id": "A-1", "amount": 3}
+    for inputs, why in (
+        ({"order": order}, "its inputs are not what shop.deliver takes: Delivery needs the field 'day'"),
+        ({"order": order, "day": "soon"}, "field 'day' of Delivery: Invalid isoformat string: 'soon'"),
+        ({"order": {"id": "A-1"}, "day": "2026-01-05"}, "field 'order' of Delivery: Order needs the field 'amount'"),
+    ):
+        with pytest.raises(MissingInputError, match=re.escape(why)):
+            kind.arguments(inputs, {})
 
 
 def test_the_workflow_of_an_agent_takes_its_parameters_and_gives_its_result() -> None:
@@ -82,6 +108,13 @@ def test_names_that_can_not_be_are_refused_where_they_stand() -> None:
         app.agent("Refund")
     with pytest.raises(ValueError, match="server's own"):
         app.node("core.noop")
+    with pytest.raises(TypeError, match=re.escape('write @app.agent("pay-back")')):
+
+        @app.agent  # type: ignore[arg-type]
+        def pay_back(ctx: SyncContext) -> None: ...
+
+    with pytest.raises(TypeError, match=re.escape('write @app.node("acme.charge")')):
+        app.node(print)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="takes no context"):
 
         @app.node("shop.none")

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from abide import ApiError, AsyncClient, Client, RunFailedError, UnreachableError
+from abide import AbideError, ApiError, App, AsyncClient, Client, Context, RunFailedError, UnreachableError
 from abide.testing import TestServer
 
 
@@ -158,3 +158,35 @@ def test_lists_have_all_of_their_pages(shared_server: TestServer, monkeypatch: p
     asyncio.run(test())
     for run in runs:
         client.runs.cancel(run)
+
+
+def test_who_waits_for_a_question_gets_it_or_is_told_why_not(shared_server: TestServer) -> None:
+    app = App("askers")
+
+    @app.agent("asks-twice")
+    async def asks(ctx: Context) -> list[Any]:
+        return [bool(await ctx.approve("First?")), await ctx.request_input("Second?", "text")]
+
+    @app.agent("asks-nothing")
+    async def asks_nothing(ctx: Context) -> None:
+        await ctx.sleep(60)
+
+    async def answer(run_id: str) -> Any:
+        async with AsyncClient(shared_server.url, shared_server.api_key) as client:
+            await client.inbox.answer(await client.inbox.wait(run_id), "yes")
+            result = await client.runs.result(run_id)
+            with pytest.raises(AbideError, match="has ended, and asks nothing"):
+                await client.inbox.wait(run_id)
+            return result
+
+    client = shared_server.client
+    with shared_server.worker(app):
+        run = client.runs.start("asks-twice")
+        first = client.inbox.wait(run.id, timeout=300)
+        assert first.title == "First?"
+        client.inbox.accept(first)
+        assert asyncio.run(answer(run.id)) == {"result": [True, "yes"]}
+        sleeper = client.runs.start("asks-nothing")
+        with pytest.raises(TimeoutError, match="asks nothing"):
+            client.inbox.wait(sleeper.id, timeout=0.01)
+        client.runs.cancel(sleeper.id)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from abide import App, BaseAgent, Context, NotAwaitedError, Run
+from abide import App, BaseAgent, Context, NotAwaitedError, Run, SyncContext
 from abide.testing import TestServer
 
 Body = Callable[[Context], Coroutine[Any, Any, Any]]
@@ -136,3 +136,29 @@ def test_an_error_of_the_function_is_not_blamed_on_what_it_did_not_come_to(share
         run = shared_server.wait(shared_server.client.runs.start("unlucky").id)
     assert run.error_code == "runtime_error"
     assert NotAwaitedError("a", "b").args == ("a was not awaited; write await a (and b)",)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_step_is_given_a_function_and_not_what_it_gave(shared_server: TestServer, is_async: bool) -> None:
+    app, name = App("hasty"), f"hasty-{is_async}".lower()
+
+    def double(number: int) -> int:
+        return 2 * number
+
+    async def load(number: int) -> int:
+        return number
+
+    async def hasty(ctx: Context) -> Any:
+        return await ctx.step("a", load(2))  # type: ignore[call-overload]
+
+    def hasty_too(ctx: SyncContext) -> Any:
+        return ctx.step("a", double(2))  # type: ignore[call-overload]
+
+    app.agent(name)(hasty if is_async else hasty_too)
+    with warnings.catch_warnings(), shared_server.worker(app):
+        warnings.simplefilter("error")
+        run = shared_server.wait(shared_server.client.runs.start(name).id)
+    assert run.error_code == "wrong_call"
+    assert run.error is not None
+    called = "load" if is_async else "f"
+    assert f"give the function and its arguments: ctx.step('a', {called}, 2)" in run.error["message"]

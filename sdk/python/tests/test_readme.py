@@ -41,6 +41,21 @@ def test_the_first_five_minutes(server: TestServer, tmp_path: Path) -> None:
         worker.wait()
 
 
+def test_the_client_answers_both_questions(server: TestServer, tmp_path: Path) -> None:
+    write_examples(tmp_path)
+    environment = {**os.environ, **server.environment}
+    worker = subprocess.Popen([sys.executable, "-m", "abide.worker", "refunds:app"], cwd=tmp_path, env=environment)
+    try:
+        eventually(lambda: "refund" in server.client.workflows.list() or None)
+        asked = subprocess.run(
+            [sys.executable, "asks.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert asked.stdout == "{'paid': True, 'receipt': 'receipt-A-1'}\n", asked.stderr
+    finally:
+        worker.kill()
+        worker.wait()
+
+
 def write_examples(folder: Path) -> None:
     (folder / "refunds.py").write_text(block("from typing import Any"))
     (folder / "test_refunds.py").write_text(block("from abide.testing"))

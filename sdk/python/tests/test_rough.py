@@ -118,7 +118,7 @@ def test_a_function_can_not_end_the_worker(is_async: bool) -> None:
         async with working(fake, app_of(leaves if is_async else leaves_too)):
             await until(lambda: fake.ended)
         assert fake.ended is not None
-        assert "wanted to end the worker: SystemExit(3)" in fake.ended["error"]["message"]
+        assert "it wanted to end the worker: SystemExit(3)" in fake.ended["error"]["message"]
 
     play(test)
 

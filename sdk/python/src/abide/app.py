@@ -72,31 +72,40 @@ class Kind:
         is_record = isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
         return only if only.name == "inputs" or is_record else None
 
-    def arguments(self, inputs: Mapping[str, Any], run_inputs: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def arguments(self, inputs: Mapping[str, Any], run_inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call, beside the context."""
         if self.agent is not None and (self.takes_all or self._takes_rest):
             # An agent's own workflow names no inputs when the function takes all.
             inputs = {**run_inputs, **inputs}
         whole = self.takes_all
         if whole is not None:
-            return {whole.name: self._made(whole.name, dict(inputs), where)}
+            return {whole.name: self._made(whole.name, dict(inputs))}
         named = [one for one in self.parameters if one.kind is not inspect.Parameter.VAR_KEYWORD]
         missing = [one.name for one in named if one.default is one.empty and one.name not in inputs]
         if missing:
             names = ", ".join(f"'{name}'" for name in missing)
-            raise MissingInputError(f"{where}: {self.kind} takes {names}, and the node has no such input; add it")
+            raise MissingInputError(f"{self.kind} takes {names}, and the node has no such input; add it")
         taken = inputs if self._takes_rest else {one.name for one in named}
-        return {name: self._made(name, inputs[name], where) for name in inputs if name in taken}
+        return {name: self._made(name, inputs[name]) for name in inputs if name in taken}
 
     @property
     def _takes_rest(self) -> bool:
         return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in self.parameters)
 
-    def _made(self, name: str, value: Any, where: str) -> Any:
+    def _made(self, name: str, value: Any) -> Any:
         try:
             return decode(self.annotations.get(name), value)
         except (TypeError, ValueError) as error:
-            raise MissingInputError(f"{where}: input '{name}' is not what {self.kind} takes: {error}") from error
+            whole = self.takes_all is not None
+            wrong = "its inputs are" if whole else f"input '{name}' is"
+            raise MissingInputError(f"{wrong} not what {self.kind} takes: {error}") from error
+
+
+def _check_name(name: Any, decorator: str, example: str) -> None:
+    """Objects to a decorator that is used without its parentheses."""
+    if not isinstance(name, str):
+        called = getattr(name, "__name__", example).replace("_", "-") if decorator == "agent" else example
+        raise TypeError(f'@app.{decorator} takes a name: write @app.{decorator}("{called}")')
 
 
 def outputs_of(value: Any) -> Any:
@@ -168,6 +177,7 @@ class App:
         The worker pushes that workflow when it starts. A run of it takes the function's parameters as inputs, and what
         the function returns is its variable `result`.
         """
+        _check_name(name, "agent", "refund")
         if not _ID.fullmatch(name):
             raise ValueError(f"'{name}' is no name for an agent; use lower-case letters, digits, - and _")
 
@@ -190,6 +200,7 @@ class App:
         `idempotent`: doing it twice is as good as once. `reversible`: it can be undone. `timeout`: how long one attempt
         may take, in seconds; waiting for people does not count.
         """
+        _check_name(kind, "node", "acme.charge")
         if kind.startswith("core."):
             raise ValueError(f"'{kind}' is the server's own; choose another prefix, as in acme.charge")
 

@@ -125,7 +125,7 @@ def find(where: str) -> App:
         found = getattr(found, part)
     if isinstance(found, App):
         return found
-    if isinstance(found, BaseAgent) or (isinstance(found, type) and issubclass(found, BaseAgent)):
+    if _is_agent(found):
         return App.of(found)
     raise Refusal(f"'{where}' is a {type(found).__name__}, not an App", USAGE)
 
@@ -144,4 +144,13 @@ def _import(name: str) -> Any:
 
 def _others(module: Any) -> str:
     apps = [name for name, value in vars(module).items() if isinstance(value, App)]
-    return f"; its apps are: {', '.join(apps)}" if apps else "; it has no app at all"
+    if apps:
+        return f"; its apps are: {', '.join(apps)}"
+    classes = [name for name, value in vars(module).items() if _is_agent(value) and value is not BaseAgent]
+    return (
+        f"; it has no app, but these agents can be named: {', '.join(classes)}" if classes else "; it has no app at all"
+    )
+
+
+def _is_agent(value: Any) -> bool:
+    return isinstance(value, BaseAgent) or (isinstance(value, type) and issubclass(value, BaseAgent))

@@ -15,7 +15,7 @@ import httpx2
 
 from . import requests
 from .connection import Connection, is_passing, refusal
-from .errors import ApiError, UnreachableError
+from .errors import AbideError, ApiError, UnreachableError
 from .models import Event, InboxItem, Run, RunSummary
 from .requests import Page, Request
 from .values import encode
@@ -175,6 +175,28 @@ class Inbox:
             lambda size, cursor: requests.inbox(run, workflow, kind, approver, size, cursor), limit
         )
 
+    def wait(self, run_id: str, timeout: float | None = None) -> InboxItem:
+        """Waits until a run asks, and gives its oldest question; `TimeoutError` if that takes too long.
+
+        A run that ends without asking (any more) is an `AbideError`.
+        """
+        end, after, answered = None if timeout is None else time.monotonic() + timeout, None, False
+        while True:
+            seconds = _poll_seconds(end, f"{run_id} asks nothing")
+            try:
+                if found := self.list(run=run_id, limit=1):
+                    return found[0]
+                events, complete = self._client.send(requests.poll(run_id, after, seconds))
+            except (UnreachableError, ApiError) as error:
+                if not _is_outage(error, answered):
+                    raise
+                time.sleep(1.0)
+                continue
+            answered = True
+            after = events[-1].sequence if events else after
+            if complete and not events:
+                raise AbideError(f"{run_id} has ended, and asks nothing")
+
     def answer(self, item: InboxItem, value: Any, *, idempotency_key: str | None = None) -> str:
         """Answers with a value, and gives the run's status then.
 
@@ -222,7 +244,7 @@ class Events:
         """
         end, answered = None if timeout is None else time.monotonic() + timeout, False
         while True:
-            seconds = _poll_seconds(end, run_id)
+            seconds = _poll_seconds(end, f"{run_id} has not ended")
             try:
                 events, complete = self._client.send(requests.poll(run_id, after, seconds))
             except (UnreachableError, ApiError) as error:
@@ -386,6 +408,28 @@ class AsyncInbox:
             lambda size, cursor: requests.inbox(run, workflow, kind, approver, size, cursor), limit
         )
 
+    async def wait(self, run_id: str, timeout: float | None = None) -> InboxItem:
+        """Waits until a run asks, and gives its oldest question; `TimeoutError` if that takes too long.
+
+        A run that ends without asking (any more) is an `AbideError`.
+        """
+        end, after, answered = None if timeout is None else time.monotonic() + timeout, None, False
+        while True:
+            seconds = _poll_seconds(end, f"{run_id} asks nothing")
+            try:
+                if found := await self.list(run=run_id, limit=1):
+                    return found[0]
+                events, complete = await self._client.send(requests.poll(run_id, after, seconds))
+            except (UnreachableError, ApiError) as error:
+                if not _is_outage(error, answered):
+                    raise
+                await asyncio.sleep(1.0)
+                continue
+            answered = True
+            after = events[-1].sequence if events else after
+            if complete and not events:
+                raise AbideError(f"{run_id} has ended, and asks nothing")
+
     async def answer(self, item: InboxItem, value: Any, *, idempotency_key: str | None = None) -> str:
         """Answers with a value, and gives the run's status then.
 
@@ -431,7 +475,7 @@ class AsyncEvents:
         """
         end, answered = None if timeout is None else time.monotonic() + timeout, False
         while True:
-            seconds = _poll_seconds(end, run_id)
+            seconds = _poll_seconds(end, f"{run_id} has not ended")
             try:
                 events, complete = await self._client.send(requests.poll(run_id, after, seconds))
             except (UnreachableError, ApiError) as error:
@@ -474,13 +518,13 @@ class AsyncWorkflows:
         return await self._client.send(requests.workflows())
 
 
-def _poll_seconds(end: float | None, run_id: str) -> int:
+def _poll_seconds(end: float | None, why: str) -> int:
     """How long the next poll may wait."""
     if end is None:
         return requests.POLL_SECONDS
     left = end - time.monotonic()
     if left <= 0:
-        raise TimeoutError(f"{run_id} has not ended")
+        raise TimeoutError(why)
     return max(1, min(requests.POLL_SECONDS, round(left)))
 
 

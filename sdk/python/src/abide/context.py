@@ -12,13 +12,13 @@ from typing import Any, TypeVar, overload
 
 from .asks import Ladder, Question, approval
 from .engagement import EngagementDecision, EngagementSignals, decide
-from .errors import ChildCancelledError, ChildFailedError
+from .errors import ChildCancelledError, ChildFailedError, ExitError
 from .execution import STEP
 from .facts import Facts
 from .history import Branch
-from .pending import Pending
+from .pending import EXITS, Pending
 from .policy import FallbackPolicy, HumanRetryPolicy, millis
-from .steps import Step
+from .steps import Step, check_function
 from .suspension import Approval, Choice, ResponseType
 
 T = TypeVar("T")
@@ -77,6 +77,7 @@ class Context(Facts):
 
         An exception becomes a `StepError`. `retries` says how often it is tried again before that.
         """
+        check_function(name, function)
         branch, key = self._key(name)
         recorded = self._execution.history.claim("step", key)
         may_repeat = self._execution.kind.idempotent if idempotent is None else idempotent
@@ -287,10 +288,11 @@ class Context(Facts):
         while True:
             try:
                 return step.encoded(await perform(self._execution.executor, step.key, work))
-            except Exception as error:
+            except (Exception, *EXITS) as raised:
+                error = raised if isinstance(raised, Exception) else ExitError(raised)
                 pause = step.pause(error)
                 if pause is None:
-                    raise step.failed(error) from error
+                    raise step.failed(error) from raised
             await asyncio.sleep(pause)
 
     async def _ask(self, branch: Branch, question: Question, again: bool) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ __all__ = [
     "ChildCancelledError",
     "ChildFailedError",
     "CodeChangedError",
+    "ExitError",
     "FinalError",
     "InputCancelledError",
     "InputTimeoutError",
@@ -29,6 +30,8 @@ __all__ = [
     "StaleFenceError",
     "StepError",
     "UnreachableError",
+    "WorkflowRefusedError",
+    "WrongCallError",
 ]
 
 Details = Mapping[str, Any]
@@ -74,6 +77,15 @@ class UnreachableError(AbideError):
     code = "unreachable"
 
 
+class WorkflowRefusedError(AbideError):
+    """The server refused the workflow of an agent: its `retry`, or something else that was declared, is wrong."""
+
+    code = "workflow_refused"
+
+    def __init__(self, workflow_id: str, error: ApiError) -> None:
+        super().__init__(f"the workflow of agent '{workflow_id}' is refused: {error}")
+
+
 class StaleFenceError(ApiError):
     """The task is not this worker's any more: it was handed to another. Nothing was changed."""
 
@@ -92,7 +104,13 @@ class MissingInputError(AbideError):
     code = "missing_input"
 
 
-class NotAwaitedError(AbideError, TypeError):
+class WrongCallError(AbideError, TypeError):
+    """A call of the context is written in a way that can't work."""
+
+    code = "wrong_call"
+
+
+class NotAwaitedError(WrongCallError):
     """A call of the context was used without `await`."""
 
     code = "not_awaited"
@@ -101,6 +119,15 @@ class NotAwaitedError(AbideError, TypeError):
         one, *others = calls
         more = f" (and {', '.join(others)})" if others else ""
         super().__init__(f"{one} was not awaited; write await {one}{more}")
+
+
+class ExitError(AbideError):
+    """Code that does a node's work wanted to end the process, which works for others too."""
+
+    def __init__(self, error: BaseException) -> None:
+        told = f"{type(error).__name__}({', '.join(map(repr, error.args))})"
+        super().__init__(f"it wanted to end the worker: {told}; raise an exception, or return")
+        self.code = snake_code(type(error).__name__)
 
 
 class InterruptTimeoutError(AbideError):

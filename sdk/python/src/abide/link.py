@@ -66,6 +66,11 @@ class Link:
         answer: Mapping[str, Any] = await self._send("PUT", path, json.dumps(definition).encode())
         return answer
 
+    async def workflow(self, workflow_id: str, version: int) -> Mapping[str, Any]:
+        """A workflow, as it was pushed."""
+        answer: Mapping[str, Any] = await self._send("GET", f"/v1/workflows/{quote(workflow_id)}?version={version}")
+        return answer
+
     async def drain(self) -> None:
         """Asks for no more tasks."""
         await self._send("POST", f"{self._path}:drain", b"{}")

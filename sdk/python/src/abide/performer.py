@@ -11,8 +11,9 @@ from typing import Any
 
 from .app import outputs_of
 from .context import Context
-from .errors import AbideError, NotAwaitedError
+from .errors import AbideError, ExitError, NotAwaitedError
 from .execution import BRANCH, Execution, Unwind
+from .pending import EXITS
 from .report import Report, leaf, report
 from .sync_context import SyncContext
 from .values import Raw, encode_bounded
@@ -69,7 +70,7 @@ async def _call(execution: Execution) -> Any:
 
 async def _body(execution: Execution) -> Any:
     task, kind = execution.task, execution.kind
-    arguments = kind.arguments(task.inputs, task.run.inputs, task.where)
+    arguments = kind.arguments(task.inputs, task.run.inputs)
     this = asyncio.current_task()
     if this is not None:
         execution.tasks.add(this)
@@ -77,9 +78,8 @@ async def _body(execution: Execution) -> Any:
     BRANCH.set((execution, execution.root))
     try:
         return await _called(execution, arguments)
-    except (SystemExit, KeyboardInterrupt) as error:
-        # It would end the loop, and with it all that the worker does for others.
-        raise RuntimeError(f"the function wanted to end the worker: {error!r}") from error
+    except EXITS as error:
+        raise ExitError(error) from error
 
 
 async def _called(execution: Execution, arguments: Mapping[str, Any]) -> Any:

@@ -150,13 +150,13 @@ Begun = Callable[[asyncio.Task[Any]], None]
 @contextlib.contextmanager
 def watched(
     loop: asyncio.AbstractEventLoop,
-    begin: Callable[[Any, contextvars.Context | None], tuple[contextvars.Context | None, Begun | None]],
+    begin: Callable[[Any, contextvars.Context | None], tuple[Any, contextvars.Context | None, Begun | None]],
 ) -> Iterator[None]:
-    """Has `begin` asked about every task that is made on a loop: in which context, and who is to know of it."""
+    """Has `begin` asked about every task that is made on a loop: what it does, where, and who is to know of it."""
     before = loop.get_task_factory()
 
     def make(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
-        context, begun = begin(coro, options.get("context"))
+        coro, context, begun = begin(coro, options.get("context"))
         if context is not None:
             options["context"] = context
         task = asyncio.Task(coro, loop=loop, **options) if before is None else before(loop, coro, **options)

@@ -19,9 +19,9 @@ from .errors import (
     InterruptTimeoutError,
     InvalidValueError,
     MissingInputError,
-    NotAwaitedError,
     RetryableError,
     StepError,
+    WrongCallError,
     code_of,
 )
 from .values import encode
@@ -118,7 +118,7 @@ def _class(error: BaseException) -> tuple[str, bool]:
             return "tool", True
         case CodeChangedError():
             return "code_changed", True
-        case MissingInputError() | InvalidValueError() | NotAwaitedError():
+        case MissingInputError() | InvalidValueError() | WrongCallError():
             return "validation", False
         case InterruptTimeoutError():
             # What people decide, or do not, is final.

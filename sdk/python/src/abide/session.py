@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,14 +23,16 @@ from . import quiet
 from ._version import __version__
 from .app import App
 from .connection import Connection, may_pass
-from .errors import ApiError, StaleFenceError, UnreachableError, code_of
+from .errors import ApiError, StaleFenceError, UnreachableError, WorkflowRefusedError, code_of
 from .execution import BRANCH, STEP, Execution
 from .link import Heartbeat, Link
+from .pending import Contained
 from .performer import give_up, perform
 from .protocol import MESSAGES_MAX, Hook, Registered, Registration, Task
 from .report import printable
 from .sender import Outage, Patience, Sender
 from .suspension import Intent, Suspension
+from .workflow import agents_of
 
 log = logging.getLogger("abide.worker")
 
@@ -39,6 +41,9 @@ IN_PLACE_SECONDS = 1.0
 CROWDED_SECONDS = 0.05
 EMPTY_SECONDS = 0.1
 POLL_MS_MAX = 30_000
+
+INVALID = frozenset((400, 413, 422))
+"""The statuses of answers to definitions that are wrong; others are about the key, or pass."""
 
 
 class Worker:
@@ -83,6 +88,7 @@ class Worker:
         self._draining = False
         self._stopping = False
         self._closing = False
+        self._has_joined = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
 
@@ -146,6 +152,7 @@ class Worker:
         )
         try:
             self._registered = await self._link.register(self._registration, [])
+            self._has_joined = True
         except httpx2.TransportError as error:
             raise UnreachableError(f"no server answers at {self.connection.url}: {error}") from error
         if self._push:
@@ -164,10 +171,32 @@ class Worker:
             try:
                 pushed = await self._link.push(definition["id"], definition)
             except ApiError as error:
+                if error.status in INVALID:
+                    raise WorkflowRefusedError(definition["id"], error) from error
                 log.warning("workflow '%s' is not pushed: %s", definition["id"], error)
             else:
                 if pushed.get("created"):
                     log.info("workflow '%s' version %s pushed", definition["id"], pushed.get("version"))
+                    await self._look_whose(definition, int(pushed.get("version") or 1) - 1)
+
+    async def _look_whose(self, definition: Mapping[str, Any], before: int) -> None:
+        """Warns if a workflow that was replaced had its work done by another agent."""
+        if before < 1:
+            return
+        try:
+            replaced = await self._link.workflow(definition["id"], before)
+        except (ApiError, httpx2.TransportError):
+            # Who may push need not be allowed to read.
+            return
+        others = sorted({*agents_of(replaced, definition["nodes"][0]["typeId"])} - {self.app.name})
+        if others:
+            log.warning(
+                "workflow '%s' was agent '%s''s, and its new runs are agent '%s''s from now on; if these are two apps, "
+                "give one of their agents another name",
+                definition["id"],
+                others[0],
+                self.app.name,
+            )
 
     async def _work(self) -> None:
         """Polls until there is nothing left to do."""
@@ -413,7 +442,7 @@ class Worker:
         for task in list(self._background):
             task.cancel()
         self._sender.close()
-        if self.ready.is_set():
+        if self._has_joined:
             with contextlib.suppress(ApiError, httpx2.TransportError, asyncio.CancelledError):
                 await self._link.leave()
         await self._link.close()
@@ -424,11 +453,17 @@ def _policy(app: App) -> Mapping[str, Any] | None:
     return None if policy is None else policy.to_dict()
 
 
-def _branched(coro: Any, given: contextvars.Context | None) -> tuple[contextvars.Context | None, quiet.Begun | None]:
+def _branched(
+    coro: Any, given: contextvars.Context | None
+) -> tuple[Any, contextvars.Context | None, quiet.Begun | None]:
     """Gives an asyncio task that a function begins a branch of its own, and has its execution know of it."""
     here = BRANCH.get() if given is None else given.get(BRANCH)
-    if here is None or (STEP.get() if given is None else given.get(STEP)) is not None:
-        return given, None
+    step = STEP.get() if given is None else given.get(STEP)
+    if here is None and step is None:
+        return coro, given, None
+    contained = Contained(coro) if isinstance(coro, Coroutine) else coro
+    if here is None or step is not None:
+        return contained, given, None
     execution, branch = here
     context = contextvars.copy_context() if given is None else given
     name = quiet.library_name(coro)
@@ -442,7 +477,7 @@ def _branched(coro: Any, given: contextvars.Context | None) -> tuple[contextvars
         execution.tasks.add(task)
         task.add_done_callback(execution.forget)
 
-    return context, begun
+    return contained, context, begun
 
 
 def run(worker: Worker) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import FinalError, InvalidValueError, RetryableError, StepError, code_of
+from .errors import FinalError, InvalidValueError, RetryableError, StepError, WrongCallError, code_of
 from .execution import Execution
 from .history import Branch
 from .report import MESSAGE_CHARS_MAX, kept_details, printable
@@ -20,6 +20,19 @@ RETRY_SECONDS_MAX = 30.0
 
 FINAL = (FinalError, InvalidValueError)
 """What no other try can help against."""
+
+
+def check_function(name: str, function: Any) -> None:
+    """Objects to what was called already where a function is to be given."""
+    if callable(function):
+        return
+    if isinstance(function, Coroutine):
+        function.close()
+    called = getattr(function, "__name__", "f") if isinstance(function, Coroutine) else "f"
+    raise WrongCallError(
+        f"step '{name}' is given {type(function).__name__!r}, which is no function; "
+        f"give the function and its arguments: ctx.step({name!r}, {called}, 2) and not ctx.step({name!r}, {called}(2))"
+    )
 
 
 @dataclass(eq=False)

@@ -14,11 +14,12 @@ from typing import Any, TypeVar, overload
 
 from .context import Context
 from .engagement import EngagementDecision, EngagementSignals
-from .errors import AbideError
+from .errors import AbideError, ExitError
 from .execution import BRANCH, STEP, Execution, Unwind
 from .facts import Facts
+from .pending import EXITS, Contained
 from .policy import FallbackPolicy, HumanRetryPolicy
-from .steps import Step
+from .steps import Step, check_function
 from .suspension import Approval, Choice, ResponseType
 
 T = TypeVar("T")
@@ -72,6 +73,7 @@ class SyncContext(Facts):
         **kwargs: Any,
     ) -> Any:
         """Does a piece of work once: `ctx.step("charge", charge, order)`."""
+        check_function(name, function)
         branch, key = self._key(name)
         recorded = self._execution.history.claim("step", key)
         may_repeat = self._execution.kind.idempotent if idempotent is None else idempotent
@@ -264,10 +266,11 @@ class SyncContext(Facts):
         while True:
             try:
                 return step.encoded(self._perform(step.key, work))
-            except Exception as error:
+            except (Exception, *EXITS) as raised:
+                error = raised if isinstance(raised, Exception) else ExitError(raised)
                 pause = step.pause(error)
                 if pause is None:
-                    raise step.failed(error) from error
+                    raise step.failed(error) from raised
             time.sleep(pause)
 
     def _perform(self, key: str, work: Callable[[], Any]) -> Any:
@@ -291,7 +294,7 @@ class SyncContext(Facts):
             raise AbideError("this context is for functions that are not async; make the function `async def`")
         # The loop's tasks for a thread are no branches of the function.
         plain = contextvars.Context()
-        return plain.run(asyncio.run_coroutine_threadsafe, work, self._execution.loop).result()
+        return plain.run(asyncio.run_coroutine_threadsafe, Contained(work), self._execution.loop).result()
 
 
 async def _in_step(key: str, work: Awaitable[T]) -> T:

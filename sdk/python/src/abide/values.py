@@ -151,10 +151,17 @@ def _instance(kind: type, value: Any) -> Any:
 
 
 def _dataclass(kind: type, value: dict[str, Any]) -> Any:
-    known = hints(kind)
-    given = {
-        field.name: decode(known.get(field.name), value[field.name])
-        for field in dataclasses.fields(kind)
-        if field.init and field.name in value
-    }
+    known, given = hints(kind), dict[str, Any]()
+    for field in dataclasses.fields(kind):
+        if field.init and field.name in value:
+            given[field.name] = _field(kind, field.name, known.get(field.name), value[field.name])
+        elif field.init and field.default is field.default_factory is dataclasses.MISSING:
+            raise TypeError(f"{kind.__name__} needs the field '{field.name}', which is missing")
     return kind(**given)
+
+
+def _field(kind: type, name: str, annotation: Any, value: Any) -> Any:
+    try:
+        return decode(annotation, value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"field '{name}' of {kind.__name__}: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .policy import RetryPolicy
@@ -65,6 +65,14 @@ def of_agent(kind: Kind, agent: str) -> dict[str, Any]:
     if summary:
         definition["description"] = summary.splitlines()[0][:500]
     return definition
+
+
+def agents_of(definition: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """The agents that a definition's nodes of a kind are for."""
+    for node in (definition.get("definition") or definition).get("nodes") or ():
+        agent = ((node.get("settings") or {}).get("abide") or {}).get("agent")
+        if node.get("typeId") == kind and agent:
+            yield str(agent)
 
 
 def _input(parameter: inspect.Parameter) -> dict[str, Any]:
