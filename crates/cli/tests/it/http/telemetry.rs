@@ -301,6 +301,9 @@ async fn metrics_count_what_happens() {
     assert!(!text.contains("hush") && !text.contains("parked"), "nobody else chooses a label: {text}");
     server.advance(HOUR_MS).await;
     server.settle().await;
+    // The run has ended a moment before the timer counts as fired.
+    let fired = async { while value(&metrics(&server).await.1, "abide_timers_fired_total") < 1.0 {} };
+    tokio::time::timeout(PATIENCE, fired).await.expect("it fires");
     let (_, text) = metrics(&server).await;
     assert_eq!(value(&text, "abide_timers_fired_total"), 1.0);
     assert_eq!(value(&text, r#"abide_runs_ended_total{status="completed"}"#), 2.0);
