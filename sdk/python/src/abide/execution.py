@@ -304,6 +304,11 @@ class Execution:
         finally:
             self._doing.discard(key)
 
+    @property
+    def under_way(self) -> frozenset[str]:
+        """The keys of the steps that are being done."""
+        return frozenset(self._doing)
+
     async def begin_step(self, branch: Branch, key: str, idempotent: bool) -> None:
         """Makes ready for a step that is not recorded."""
         await self.new(branch, "step", key)
