@@ -351,7 +351,7 @@ def test_old_runs_finish_on_the_old_logic_and_new_ones_take_the_new(server: Test
             assert server.result(run.id) == {"tax": tax}
 
 
-def test_code_that_changed_fails_with_a_clear_error(server: TestServer) -> None:
+def test_code_that_changed_waits_for_code_that_fits_and_says_so(server: TestServer) -> None:
     before, after = App("changed"), App("changed")
 
     @before.agent("changed", idempotent=True)
@@ -369,12 +369,56 @@ def test_code_that_changed_fails_with_a_clear_error(server: TestServer) -> None:
         server.asked(run.id)
     with server.worker(after):
         server.answer(run.id, "yes")
-        ended = server.wait(run.id)
-    assert ended.status == "failed"
-    assert ended.error is not None
-    assert ended.error["code"] == "code_changed"
+
+        def unfit() -> Any:
+            parked = [e for e in server.client.events.journal(run.id) if e.type == "node.parked"]
+            return parked[-1].payload.get("unfit")
+
+        told = eventually(unfit)
+    assert told["code"] == "code_changed"
     for part in (run.id, "changed", "'weigh'", "'measure'"):
-        assert part in ended.error["message"]
+        assert part in told["message"]
+    assert not server.client.runs.get(run.id).ended
+    with server.worker(before):
+        server.advance(60)
+        assert server.wait(run.id).status == "completed"
+
+
+def test_branches_that_changed_places_pay_nothing_twice(server: TestServer) -> None:
+    before, after, paid = App("places"), App("places"), list[str]()
+
+    def pay(what: str) -> str:
+        paid.append(what)
+        return what
+
+    async def part(ctx: Context, what: str) -> str:
+        return await ctx.step("pay", pay, what)
+
+    @before.agent("places")
+    async def old(ctx: Context) -> dict[str, Any]:
+        done = await asyncio.gather(part(ctx, "rent"))
+        await ctx.request_input("Go on?", "confirm")
+        return {"done": done}
+
+    @after.agent("places")
+    async def new(ctx: Context) -> dict[str, Any]:
+        async def first() -> None:
+            await ctx.step("audit", lambda: None)
+
+        done = await asyncio.gather(first(), part(ctx, "rent"))
+        await ctx.request_input("Go on?", "confirm")
+        return {"done": done}
+
+    with server.worker(before):
+        run = server.client.runs.start("places")
+        server.asked(run.id)
+    with server.worker(after):
+        server.answer(run.id, "yes")
+        parked = eventually(
+            lambda: [e for e in server.client.events.journal(run.id) if "unfit" in e.payload] or None
+        )
+    assert parked[0].payload["unfit"]["code"] == "code_changed"
+    assert paid == ["rent"]
 
 
 def test_a_failure_names_its_step_and_shows_the_users_own_frames(server: TestServer) -> None:

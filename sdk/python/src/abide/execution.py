@@ -313,10 +313,28 @@ class Execution:
         """Makes ready for a step that is not recorded."""
         await self.new(branch, "step", key)
         if not idempotent and key not in self._begun:
+            await self._await_namesakes(key)
             # It is on disk that it was begun before it is. If it was begun before, in an attempt that failed, the
             # server has decided that it may be done again: what must not be is never handed out.
             await self.call("begin", key=key)
             self._begun.add(key)
+
+    async def _await_namesakes(self, key: str) -> None:
+        """Lets other branches ask for recorded steps of the same name before one is done that must not be done twice.
+
+        If nobody does, the branches have changed places: this step may be the recorded one under another key.
+        """
+        since = self.loop.time()
+        while (namesake := self.history.namesake(key)) is not None and self.broken is None:
+            if self.loop.time() - since > REPLAY_SECONDS:
+                self.broken = CodeChangedError(
+                    f"{self.task.where}: the function asks for step '{key}', which is not recorded, but '{namesake}' is "
+                    "and nobody asks for it; the code has other branches than before. Begin new branches behind old "
+                    "ones, or let old runs go the old way with ctx.version"
+                )
+            await asyncio.sleep(0.002)
+        if self.broken is not None:
+            raise self.broken
 
     async def end_step(self, key: str, encoded: bytes) -> Mapping[str, Any]:
         """Records what a step gave, and gives what is recorded."""

@@ -166,6 +166,13 @@ class History:
                 "or start the run anew"
             )
 
+    def namesake(self, key: str) -> str | None:
+        """A step of the same name that is recorded of another branch and was not asked for yet, if there is one."""
+        name = _name(key)
+        with self._lock:
+            left = [other for unclaimed in self._unclaimed.values() for kind, other in unclaimed if kind == "step"]
+        return next((other for other in left if other != key and _name(other) == name), None)
+
     def check_end(self, where: str) -> None:
         """Objects to an end that leaves out what is recorded of the first branch."""
         left = next(iter(self._unclaimed.get("", ())), None)
@@ -174,6 +181,11 @@ class History:
                 f"{where}: the function ends, but when it ran before it came to {_named(left)}. Its code has changed: "
                 "let old runs go the old way with ctx.version, or start the run anew"
             )
+
+
+def _name(key: str) -> str:
+    """What the function called a step, whichever branch and use it was."""
+    return re.sub(r"(?:@\d+(?:\.\d+)*)?(?:#\d+)?$", "", key)
 
 
 def _named(identity: tuple[str, str]) -> str:

@@ -77,6 +77,17 @@ async fn who_acted_is_on_record_under_each_tenant() {
     assert_eq!(page["events"][3]["payload"]["cancelledBy"], "operator");
 }
 
+/// A worker of this server's own tenant: its session.
+async fn introduce(server: &Server) -> String {
+    let session = "11111111-1111-4111-8111-111111111111";
+    let body = json!({
+        "protocol": 1, "session": session, "agent": "ada", "capacity": 1, "kinds": [{ "kind": "acme.work" }],
+    });
+    let (status, registered) = server.post("/v1/workers", &body).await;
+    assert_eq!(status, StatusCode::OK, "{registered}");
+    session.to_owned()
+}
+
 /// An id of this server's own tenant and one that never was, for each parameter that a path may have.
 async fn ids(server: &Server, parameter: &str) -> [String; 2] {
     match parameter {
@@ -112,6 +123,13 @@ async fn ids(server: &Server, parameter: &str) -> [String; 2] {
             server.ask_as(&server.key, Method::PUT, "/v1/agent-records/bot", Some(&body)).await;
             ["bot".to_owned(), "eve".to_owned()]
         }
+        "kind" => {
+            introduce(server).await;
+            ["acme.work".to_owned(), "acme.none".to_owned()]
+        }
+        "session" => [introduce(server).await, "00000000-0000-4000-8000-000000000000".to_owned()],
+        // Whose it is follows from the worker's session.
+        "task" => ["00".repeat(21), "00".repeat(21)],
         // Whose it is follows from the run.
         "interruptId" => ["any".to_owned(), "any".to_owned()],
         "artifactId" => ["any".to_owned(), "any".to_owned()],
