@@ -86,7 +86,8 @@ impl<'a> Hand<'a> {
 /// An operation on a task.
 fn doing(task: &Value, op: &str, more: Value) -> Value {
     let mut whole = json!({ "op": op, "task": task["task"], "fence": task["fence"] });
-    whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("{more} is no object") };
+    whole.as_object_mut().unwrap().extend(more);
     whole
 }
 
