@@ -216,10 +216,9 @@ fn attempt(state: &Value, node: &Value) -> Option<String> {
     let failed = state["attempt"].as_u64().filter(|failed| *failed > 0)?;
     let settings = &node["settings"];
     let retries = settings["abide"]["retry"]["maxRetries"].as_u64().or(settings["maxRetries"].as_u64());
-    // An agent that takes over has as many again.
-    let agents = if settings["abide"]["retry"]["fallbackAgent"].is_string() { 2 } else { 1 };
-    let most = retries.map(|retries| retries.saturating_add(1).saturating_mul(agents));
-    let of = most.map_or(String::new(), |most| format!(" of {most}"));
+    // Whoever takes over begins to count anew.
+    let of = retries.filter(|retries| failed <= *retries);
+    let of = of.map_or(String::new(), |retries| format!(" of {}", retries.saturating_add(1)));
     Some(format!("attempt {}{of}", failed.saturating_add(1)))
 }
 
