@@ -1,6 +1,8 @@
 """Sorts tickets: by itself where it is sure, with somebody's help where it is not, and not at all where that is too risky."""
 
-from abide import App, Context, InputTimeoutError
+from typing import Any
+
+from abide import App, Context, EngagementDecision, InputTimeoutError
 
 app = App("triage")
 
@@ -13,7 +15,7 @@ MODEL = {
 }
 
 
-def judge(text: str) -> dict:
+def judge(text: str) -> dict[str, Any]:
     """A model would be asked here."""
     queue, confidence, risk, reversibility = MODEL[text]
     return {"queue": queue, "confidence": confidence, "risk": risk, "reversibility": reversibility}
@@ -26,7 +28,7 @@ def sort(text: str, queue: str) -> None:
 
 
 @app.agent("triage")
-async def triage(ctx: Context, text: str) -> dict:
+async def triage(ctx: Context, text: str) -> dict[str, Any]:
     guess = await ctx.step("judge", judge, text, idempotent=True)
     queue = guess.pop("queue")
     decision = await ctx.should_request_input(**guess, context={"ticket": text})
@@ -49,5 +51,5 @@ async def triage(ctx: Context, text: str) -> dict:
 
 
 @app.on_engagement_decision
-def note(decision) -> None:
+def note(decision: EngagementDecision) -> None:
     print(decision.mode, "-", decision.rationale)

@@ -6,22 +6,26 @@ superstep that was under way, and nothing before it.
 
 import asyncio
 import base64
-from typing import Any
+from typing import Any, Literal
 
 from abide import Context
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from langgraph.types import Command
 
+Builder = StateGraph[Any, Any, Any, Any]
 
-async def run_graph(ctx: Context, builder: StateGraph, inputs: dict, *, idempotent: bool = False) -> dict:
+
+async def run_graph(
+    ctx: Context, builder: Builder, inputs: dict[str, Any], *, idempotent: bool = False
+) -> dict[str, Any]:
     """Runs a graph to its end, and gives its values.
 
     With `idempotent`, a superstep that a crash finds under way is done again; without, the run fails then, because
     nobody knows what it has done.
     """
     given: Any = inputs
-    saved = None
+    saved: list[str] | None = None
     while True:
         leg = await ctx.step("superstep", superstep, builder, given, saved, idempotent=idempotent)
         saved = leg["saved"]
@@ -31,19 +35,19 @@ async def run_graph(ctx: Context, builder: StateGraph, inputs: dict, *, idempote
         elif leg["next"]:
             given = None
         else:
-            return leg["values"]
+            return dict(leg["values"])
 
 
 async def ask(ctx: Context, interrupt_id: str, value: Any) -> Any:
     """Asks people what a node of the graph asks. What `interrupt()` returns in the node is their answer."""
     if isinstance(value, dict) and "question" in value:
-        kind = "choice" if value.get("choices") else "text"
+        kind: Literal["choice", "text"] = "choice" if value.get("choices") else "text"
         context = {name: told for name, told in value.items() if name not in ("question", "choices")}
         return await ctx.request_input(value["question"], kind, value.get("choices"), context, key=interrupt_id)
     return await ctx.request_input(str(value), "text", key=interrupt_id)
 
 
-def superstep(builder: StateGraph, given: Any, saved: list[str] | None) -> dict:
+def superstep(builder: Builder, given: Any, saved: list[str] | None) -> dict[str, Any]:
     """Takes the graph one superstep further, from where it was saved to where it is saved next."""
     saver = InMemorySaver()
     graph = builder.compile(checkpointer=saver)
@@ -64,6 +68,7 @@ def superstep(builder: StateGraph, given: Any, saved: list[str] | None) -> dict:
 def dump(saver: InMemorySaver, config: Any) -> list[str]:
     """The last checkpoint as text."""
     last = saver.get_tuple(config)
+    assert last is not None, "a graph that was invoked has a checkpoint"
     kind, data = saver.serde.dumps_typed((last.checkpoint, last.metadata, last.pending_writes))
     return [kind, base64.b64encode(data).decode()]
 

@@ -1,7 +1,7 @@
 """A LangGraph agent that drafts a letter, lets two people look at it at once, and sends it."""
 
 import operator
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from abide import App, Context
 from langgraph.graph import END, START, StateGraph
@@ -19,22 +19,22 @@ class Letter(TypedDict):
     sent: bool
 
 
-def draft(state: Letter) -> dict:
+def draft(state: Letter) -> dict[str, Any]:
     """A model would be asked here."""
     return {"draft": f"Dear {state['customer']}, your parcel is late."}
 
 
-def check_tone(state: Letter) -> dict:
+def check_tone(state: Letter) -> dict[str, Any]:
     verdict = interrupt({"question": "Is the tone right?", "choices": ["yes", "no"], "draft": state["draft"]})
     return {"remarks": [f"tone: {verdict}"]}
 
 
-def check_facts(state: Letter) -> dict:
+def check_facts(state: Letter) -> dict[str, Any]:
     remark = interrupt({"question": "Which facts are missing?", "draft": state["draft"]})
     return {"remarks": [f"facts: {remark}"]}
 
 
-def send(state: Letter) -> dict:
+def send(state: Letter) -> dict[str, Any]:
     """An effect: it is counted, so that one can see that it happens once."""
     if "tone: no" in state["remarks"]:
         return {"sent": False}
@@ -56,6 +56,6 @@ app = App("mailer")
 
 
 @app.agent("letter")
-async def letter(ctx: Context, customer: str) -> dict:
+async def letter(ctx: Context, customer: str) -> dict[str, Any]:
     values = await run_graph(ctx, builder, {"customer": customer, "remarks": [], "sent": False})
     return {"sent": values["sent"], "remarks": sorted(values["remarks"])}

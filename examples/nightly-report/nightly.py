@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 from abide import App, ChildFailedError, Context, RetryableError, RetryPolicy
 
@@ -23,7 +24,7 @@ async def region(ctx: Context, name: str) -> int:
 
 
 @app.agent("nightly", idempotent=True)
-async def nightly(ctx: Context, hours: float = 8) -> dict:
+async def nightly(ctx: Context, hours: float = 8) -> dict[str, Any]:
     ctx.log("waiting for the night")
     await ctx.sleep(timedelta(hours=hours))
     orders = dict(zip(REGIONS, await asyncio.gather(*(ordered(ctx, name) for name in REGIONS))))
@@ -34,7 +35,8 @@ async def nightly(ctx: Context, hours: float = 8) -> dict:
 async def ordered(ctx: Context, name: str) -> int | None:
     """How many orders a region had; nothing, if that can not be found out."""
     try:
-        return (await ctx.run("region", {"name": name}, key=name))["result"]
+        counted = await ctx.run("region", {"name": name}, key=name)
+        return int(counted["result"])
     except ChildFailedError as error:
         ctx.log(f"{name} is left out: {error}", level="warn")
         return None

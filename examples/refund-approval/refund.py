@@ -1,11 +1,13 @@
 """Pays refunds: small ones at once, large ones when somebody has agreed."""
 
+from typing import Any
+
 from abide import App, Context, HumanRetryPolicy
 
 app = App("refunds", default_human_retry_policy=HumanRetryPolicy(max_attempts=3, interval_seconds=3600))
 
 
-def propose(order: str, amount: float) -> dict:
+def propose(order: str, amount: float) -> dict[str, Any]:
     """What to do about a complaint. A model would be asked here: it is a step, so it is asked once."""
     return {"pay": round(amount * 0.9, 2), "why": f"Order {order} came late; ten percent is the usual fee."}
 
@@ -18,7 +20,7 @@ def pay(order: str, amount: float) -> str:
 
 
 @app.agent("refund")
-async def refund(ctx: Context, order: str, amount: float) -> dict:
+async def refund(ctx: Context, order: str, amount: float) -> dict[str, Any]:
     proposal = await ctx.step("propose", propose, order, amount, idempotent=True)
     if amount > 100:
         decision = await ctx.approve(f"Pay back {proposal['pay']} for {order}?", description=proposal["why"])

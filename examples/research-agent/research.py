@@ -1,6 +1,7 @@
 """Answers a question with tools. Those that cost money or leave the house are used only if somebody agrees."""
 
 import asyncio
+from typing import Any
 
 from abide import App, Context
 
@@ -13,7 +14,7 @@ TOOLS = {
 }
 
 
-def plan(question: str) -> list[dict]:
+def plan(question: str) -> list[dict[str, str]]:
     """Which tools to use for what. A model would be asked here."""
     return [{"tool": tool, "query": f"{question} ({tool})"} for tool in TOOLS]
 
@@ -38,7 +39,7 @@ async def call(ctx: Context, tool: str, query: str) -> str | None:
 
 
 @app.agent("research")
-async def research(ctx: Context, question: str) -> dict:
+async def research(ctx: Context, question: str) -> dict[str, Any]:
     calls = await ctx.step("plan", plan, question, idempotent=True)
     # All questions are open at the same time, and each call is made as soon as its own is answered.
     found = await asyncio.gather(*(call(ctx, one["tool"], one["query"]) for one in calls))

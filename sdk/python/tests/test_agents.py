@@ -414,9 +414,7 @@ def test_branches_that_changed_places_pay_nothing_twice(server: TestServer) -> N
         server.asked(run.id)
     with server.worker(after):
         server.answer(run.id, "yes")
-        parked = eventually(
-            lambda: [e for e in server.client.events.journal(run.id) if "unfit" in e.payload] or None
-        )
+        parked = eventually(lambda: [e for e in server.client.events.journal(run.id) if "unfit" in e.payload] or None)
     assert parked[0].payload["unfit"]["code"] == "code_changed"
     assert paid == ["rent"]
 

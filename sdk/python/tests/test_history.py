@@ -72,7 +72,9 @@ def test_a_version_is_old_if_the_function_was_further_by_any_branch_or_key() -> 
 
 
 def test_a_step_of_the_same_name_in_another_branch_is_a_namesake() -> None:
-    history = History("run", [{"kind": "step", "key": "pay@1", "value": 1}, {"kind": "step", "key": "pay#2", "value": 1}])
+    history = History(
+        "run", [{"kind": "step", "key": "pay@1", "value": 1}, {"kind": "step", "key": "pay#2", "value": 1}]
+    )
     assert history.namesake("pay@2") == "pay@1"
     assert history.namesake("payment") is None
     history.claim("step", "pay@1")

@@ -304,6 +304,11 @@ class Execution:
         finally:
             self._doing.discard(key)
 
+    @property
+    def under_way(self) -> frozenset[str]:
+        """The keys of the steps that are being done."""
+        return frozenset(self._doing)
+
     async def begin_step(self, branch: Branch, key: str, idempotent: bool) -> None:
         """Makes ready for a step that is not recorded."""
         await self.new(branch, "step", key)
@@ -323,9 +328,9 @@ class Execution:
         while (namesake := self.history.namesake(key)) is not None and self.broken is None:
             if self.loop.time() - since > REPLAY_SECONDS:
                 self.broken = CodeChangedError(
-                    f"{self.task.where}: the function asks for step '{key}', which is not recorded, but '{namesake}' is "
-                    "and nobody asks for it; the code has other branches than before. Begin new branches behind old "
-                    "ones, or let old runs go the old way with ctx.version"
+                    f"{self.task.where}: the function asks for step '{key}', which is not recorded, but '{namesake}' "
+                    "is, and nobody asks for it; the code has other branches than before. Begin new branches behind "
+                    "old ones, or let old runs go the old way with ctx.version"
                 )
             await asyncio.sleep(0.002)
         if self.broken is not None:

@@ -22,6 +22,7 @@ import httpx2
 from . import quiet
 from ._version import __version__
 from .app import App
+from .blocked import Watch
 from .connection import Connection, may_pass
 from .errors import ApiError, StaleFenceError, UnreachableError, WorkflowRefusedError, code_of
 from .execution import BRANCH, STEP, Execution
@@ -201,7 +202,8 @@ class Worker:
     async def _work(self) -> None:
         """Polls until there is nothing left to do."""
         beating = threading.Event()
-        beats = threading.Thread(target=self._beat, args=(beating,), daemon=True, name="abide-heartbeat")
+        watch = Watch(asyncio.get_running_loop(), self._held.values)
+        beats = threading.Thread(target=self._beat, args=(beating, watch), daemon=True, name="abide-heartbeat")
         beats.start()
         polling = asyncio.ensure_future(self._poll())
         try:
@@ -222,14 +224,15 @@ class Worker:
             polling.cancel()
             await asyncio.wait({polling})
 
-    def _beat(self, done: threading.Event) -> None:
+    def _beat(self, done: threading.Event, watch: Watch) -> None:
         """Sends a heartbeat whenever nothing else was sent for a while, even if the loop is blocked."""
         heartbeat = Heartbeat(self.connection, self.session)
         while True:
             period = self._registered.heartbeat_ms / 1000
             silent = time.monotonic() - self._link.last_sent
-            if done.wait(max(0.05, period - silent)):
+            if done.wait(max(0.05, min(period - silent, watch.pause))):
                 break
+            watch.look()
             if time.monotonic() - self._link.last_sent >= period:
                 heartbeat.beat()
                 self._link.last_sent = time.monotonic()
