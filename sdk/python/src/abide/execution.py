@@ -122,6 +122,7 @@ class Execution:
         self._sender = sender
         self._in_place = in_place
         self._wakes = 0
+        self._asking = 0
         self._waits: dict[Wait, asyncio.Task[Any] | None] = {}
         self._parker: asyncio.Task[None] | None = None
         self._parking: asyncio.Event | None = None
@@ -149,7 +150,8 @@ class Execution:
         asked = [wait for wait in self._waits if wait.asks and not wait.come.done()]
         for wait in asked:
             wait.come.set_exception(self._called_off(wait.asks, wait.interrupt_id))
-        if asked:
+        if asked or self._asking:
+            # Who is just asking learns of it when the server answers.
             self.loop.call_later(UNWIND_SECONDS, self._cancel_main)
         else:
             self._cancel_main()
@@ -378,12 +380,15 @@ class Execution:
                 await self._wait(Wait(what(result), self.loop.create_future(), asks, result.get("interruptId")))
 
     async def _ask(self, send: Mapping[str, Any], asks: Literal["input", "interrupt"] | None) -> Mapping[str, Any]:
+        self._asking += 1 if asks else 0
         try:
             return await self.call(**send)
         except asyncio.CancelledError as error:
             if asks and self.cancelled is not None and error.args:
                 raise self._called_off(asks, None) from None
             raise
+        finally:
+            self._asking -= 1 if asks else 0
 
     async def _wait(self, wait: Wait) -> None:
         if self.state != "running":
