@@ -86,13 +86,14 @@ pub(super) async fn bench(
 
 fn start(dir: &Path, server: &Server, key: &str, interpreter: &Path, size: &Size) -> anyhow::Result<Workers> {
     let mut workers = Workers(Vec::new());
+    // Workers run in the folder of the bench, and a link to an interpreter says which environment is meant.
+    let interpreter = std::path::absolute(interpreter)?;
     for _ in 0..size.processes {
-        let child = Command::new(interpreter)
+        let child = Command::new(&interpreter)
             .args(["-m", "abide.worker", "bench_app:app", "--capacity", &size.concurrency.to_string()])
             .current_dir(dir)
             .env("ABIDE_URL", format!("http://{}", server.address))
             .env("ABIDE_API_KEY", key)
-            .env("PYTHONPATH", dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
