@@ -107,12 +107,19 @@ impl Engine {
             Letter::Wake(holding) => Ok(Some(Message::Wake(holding.clone()))),
             Letter::Cancel(holding) => {
                 let cancelled = |run: &Run| run.lifecycle() == Lifecycle::Cancelling;
-                let cancelled = self.shell.read(holding.place.run.of(tenant), cancelled).await?;
+                // One run that can't be read must not keep a worker from hearing of others.
+                let cancelled = match self.shell.read(holding.place.run.of(tenant), cancelled).await {
+                    Err(error) if !error.is_lasting() => return Err(error),
+                    read => read.unwrap_or(false),
+                };
                 let reason = if cancelled { "run_cancelled" } else { "run_failed" };
                 Ok(Some(Message::Cancel { holding: holding.clone(), reason }))
             }
             Letter::Hook(row) => {
-                let told = self.hook_message(row).await?;
+                let told = match self.hook_message(row).await {
+                    Err(error) if error.is_lasting() => None,
+                    told => told?,
+                };
                 if told.is_none() {
                     // There is nothing to call about, so the call is over.
                     let call = self.shell.workers.with(|desk| desk.call_of((tenant, session), row.id));
