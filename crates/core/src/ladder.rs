@@ -9,15 +9,12 @@
 mod cascade;
 mod read;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 pub(crate) use cascade::INTERVAL;
 pub use cascade::{Unfit, cascade};
 
-use crate::{Json, Millis, Provided};
+use crate::{Json, Millis};
 
 /// What happens when nobody has answered in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,19 +105,6 @@ pub struct LadderCall {
     pub notify_to: Option<String>,
     /// The policy of this question.
     pub retry_policy: Option<HumanRetryPolicy>,
-}
-
-/// What a run finds around it whenever it decides: the levels above its questions, and what workers provide.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Surroundings {
-    /// What the server's operator says.
-    pub platform: Option<HumanRetryPolicy>,
-    /// What the agents say, by their names.
-    pub agents: BTreeMap<String, HumanRetryPolicy>,
-    /// Whether there is a channel at all: then people are told of every question.
-    pub notifies: bool,
-    /// The kinds of nodes that workers have ever provided, by their names.
-    pub kinds: Arc<BTreeMap<String, Provided>>,
 }
 
 /// Where a field of a ladder comes from.

@@ -69,6 +69,7 @@ mod secret_shape;
 mod signature;
 mod snapshot;
 mod summary;
+mod surroundings;
 mod suspend;
 mod template;
 mod trace;
@@ -105,7 +106,7 @@ pub use journal::{Hash, Head, Payload, Record, Salt, hex, sha256};
 pub use json::{Json, JsonMap};
 pub use ladder::{
     FallbackPolicy, HumanRetryPolicy, Ladder, LadderCall, LadderTarget, Level, Levels, Next, Rung, Strategy,
-    Surroundings, Unfit, cascade,
+    Unfit, cascade,
 };
 pub use lifecycle::{Hold, Lifecycle};
 pub use moment::rfc3339;
@@ -120,6 +121,7 @@ pub use schema::{Schema, SchemaError};
 pub use secret_shape::mask_secrets;
 pub use signature::signature_headers;
 pub use summary::{Status, Summary};
+pub use surroundings::Surroundings;
 pub use template::{JsonTemplate, Piece, Template};
 pub use trace::Trace;
 pub use why::{Reason, Why};

@@ -192,6 +192,20 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
+    /// All of them, with their names everywhere.
+    pub const ALL: [(Self, &'static str); 10] = [
+        (Self::Tool, "tool"),
+        (Self::Timeout, "timeout"),
+        (Self::Reset, "reset"),
+        (Self::Validation, "validation"),
+        (Self::Capability, "capability"),
+        (Self::Cap, "cap"),
+        (Self::Child, "child"),
+        (Self::Cancelled, "cancelled"),
+        (Self::CodeChanged, "code_changed"),
+        (Self::Internal, "internal"),
+    ];
+
     /// Whether another attempt could ever end better.
     pub fn may_pass(self) -> bool {
         matches!(self, Self::Tool | Self::Timeout | Self::Reset | Self::CodeChanged | Self::Internal)
@@ -379,4 +393,16 @@ impl Run {
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_of_failure_has_one_name() {
+        for (class, name) in FailureClass::ALL {
+            assert_eq!(serde_json::to_value(class).unwrap(), name);
+        }
+    }
 }

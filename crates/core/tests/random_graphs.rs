@@ -257,7 +257,7 @@ fn the_cases_cover_the_ground() {
             }
         }
     }
-    // Nodes that ask are played in `random_interrupts.rs`, their ladders in `random_ladders.rs`, workers in `work.rs`.
+    // Nodes that ask are played in `random_interrupts.rs`, their ladders in `random_ladders.rs`, workers in `tasks.rs`.
     let beyond = [
         "runOrchestrator.decided",
         "interrupt.requested",

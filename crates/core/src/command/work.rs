@@ -297,7 +297,7 @@ fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Resu
     }
     let told = TaskFailure {
         failure,
-        retryable: failed.retryable && failed.class.may_pass() && failed.class != FailureClass::Cancelled,
+        retryable: failed.retryable && failed.class.may_pass(),
         reached: if maybe { Reached::Maybe } else { Reached::No },
     };
     report::fail(run, turn, ix, told);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use abide_core::event::NodeStarted;
 use abide_core::{Event, Mask, NodeEvent, Record, RunEvent};
 use serde_json::Value;
 
@@ -148,25 +149,27 @@ impl<'d> Judge<'d> {
         }
     }
 
+    fn hear_start(&mut self, ix: usize, started: &NodeStarted) {
+        assert!(!self.held && !self.closing, "n{ix} starts although the run is held or ends");
+        self.waiting.remove(&ix);
+        if started.attempt == 0 {
+            self.begun += 1;
+            self.check_may_start(ix);
+            self.check_inputs(ix, started.inputs.as_ref());
+        } else {
+            assert!(self.due.remove(&ix), "n{ix} is tried again, but not because its time came");
+        }
+        self.stands[ix] = Stand::Begun;
+        if started.dispatched {
+            self.in_flight.insert(ix);
+        } else if started.until.is_some() || started.for_child {
+            self.waiting.insert(ix);
+        }
+    }
+
     fn hear_node(&mut self, ix: usize, event: &NodeEvent) {
         match event {
-            NodeEvent::Started(started) => {
-                assert!(!self.held && !self.closing, "n{ix} starts although the run is held or ends");
-                self.waiting.remove(&ix);
-                if started.attempt == 0 {
-                    self.begun += 1;
-                    self.check_may_start(ix);
-                    self.check_inputs(ix, started.inputs.as_ref());
-                } else {
-                    assert!(self.due.remove(&ix), "n{ix} is tried again, but not because its time came");
-                }
-                self.stands[ix] = Stand::Begun;
-                if started.dispatched {
-                    self.in_flight.insert(ix);
-                } else if started.until.is_some() || started.for_child {
-                    self.waiting.insert(ix);
-                }
-            }
+            NodeEvent::Started(started) => self.hear_start(ix, started),
             NodeEvent::Completed(done) => {
                 if let Some(outputs) = &done.outputs {
                     self.outputs.insert(ix, outputs.parse().expect("outputs are JSON"));
@@ -184,8 +187,8 @@ impl<'d> Judge<'d> {
             | NodeEvent::InterruptEscalated(_)
             | NodeEvent::InterruptExpired(_)
             | NodeEvent::NoticeRefused(_)
-            | NodeEvent::Resumed(_) => panic!("no node of these graphs asks"),
-            NodeEvent::StepBegun(_)
+            | NodeEvent::Resumed(_)
+            | NodeEvent::StepBegun(_)
             | NodeEvent::StepRecorded(_)
             | NodeEvent::SleepStarted(_)
             | NodeEvent::SleepEnded(_)
@@ -193,7 +196,7 @@ impl<'d> Judge<'d> {
             | NodeEvent::Parked(_)
             | NodeEvent::TaskLost(_)
             | NodeEvent::Noted(_)
-            | NodeEvent::EngagementDecided(_) => panic!("no node of these graphs is for workers"),
+            | NodeEvent::EngagementDecided(_) => panic!("no node of these graphs asks or is for workers"),
             NodeEvent::Failed(failed) => self.settle(ix, Stand::Broken, Way::Bad, &failed.untaken),
             NodeEvent::Skipped(skipped) => {
                 assert!(!self.held && !self.closing, "n{ix} is skipped although the run is held or ends");

@@ -183,7 +183,7 @@ operations! {
         /// How.
         error: OpError,
         /// What kind of failure it is.
-        #[schemars(with = "FailureClasses")]
+        #[schemars(schema_with = "failure_classes")]
         class: FailureClass,
         /// Whether another attempt could end better.
         retryable: bool,
@@ -270,21 +270,9 @@ enum Effect {
     Possible,
 }
 
-/// What kind of failure it is.
-#[derive(JsonSchema)]
-#[schemars(rename = "FailureClass", rename_all = "snake_case")]
-#[expect(dead_code, reason = "it stands for the type of the core, which knows no schemas")]
-enum FailureClasses {
-    Tool,
-    Timeout,
-    Reset,
-    Validation,
-    Capability,
-    Cap,
-    Child,
-    Cancelled,
-    CodeChanged,
-    Internal,
+/// What kinds of failure there are.
+fn failure_classes(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "enum": FailureClass::ALL.map(|(_, name)| name) })
 }
 
 /// How far a task is.

@@ -1,21 +1,21 @@
 //! What workers may do with a task, and what becomes of it when they come, go and die.
 
-#[path = "work/asking.rs"]
+#[path = "tasks/asking.rs"]
 mod asking;
-#[path = "work/chance.rs"]
+#[path = "tasks/chance.rs"]
 mod chance;
-#[path = "work/failing.rs"]
+#[path = "tasks/failing.rs"]
 mod failing;
-#[path = "work/losing.rs"]
+#[path = "tasks/losing.rs"]
 mod losing;
-#[path = "work/offering.rs"]
+#[path = "tasks/offering.rs"]
 mod offering;
-#[path = "work/steps.rs"]
+#[path = "tasks/steps.rs"]
 mod steps;
 #[expect(dead_code, reason = "commands.rs and others tell the rest of the vocabulary")]
 #[path = "domain/story.rs"]
 mod story;
-#[path = "work/waiting.rs"]
+#[path = "tasks/waiting.rs"]
 mod waiting;
 #[expect(dead_code, reason = "nodes.rs tells the rest of the vocabulary")]
 #[path = "domain/workflow.rs"]

@@ -1,0 +1,19 @@
+//! What a run finds around it whenever it decides. It changes under way, so what follows from it is recorded.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::{HumanRetryPolicy, Provided};
+
+/// What a run finds around it whenever it decides: the levels above its questions, and what workers provide.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Surroundings {
+    /// What the server's operator says.
+    pub platform: Option<HumanRetryPolicy>,
+    /// What the agents say, by their names.
+    pub agents: BTreeMap<String, HumanRetryPolicy>,
+    /// Whether there is a channel at all: then people are told of every question.
+    pub notifies: bool,
+    /// The kinds of nodes that workers have ever provided, by their names.
+    pub kinds: Arc<BTreeMap<String, Provided>>,
+}
