@@ -34,7 +34,7 @@ use crate::shell::Shell;
 use crate::{Engine, Error, limits};
 use desk::Desk;
 
-pub(crate) use chores::{run_calls, run_claims, run_leases};
+pub(crate) use chores::{lose_all, run_calls, run_claims, run_leases};
 pub(crate) use desk::Reservation;
 pub use desk::{Holder, SessionView};
 pub use line::Post;
