@@ -82,9 +82,8 @@ impl Folded {
     /// What should lie beside the journal, but for messages: those that were delivered are gone.
     pub(crate) fn beside(&self) -> Beside {
         let (run, key) = (&self.run, self.run.key());
-        let timer = |(timer, due): (&abide_core::TimerId, &i64)| {
-            TimerRow { due: *due, key, timer: timer.clone() }
-        };
+        let timer =
+            |(timer, due): (&abide_core::TimerId, &i64)| TimerRow { due: *due, key, timer: timer.clone() };
         // It gives back what it has to itself when it ends.
         let claim = (run.is_exclusive() && !run.status().is_terminal()).then(|| Claim {
             workflow: run.summary().workflow_id,

@@ -39,7 +39,8 @@ impl Soundness {
 
     /// What is wrong, part by part, for a person.
     pub fn problems(&self) -> Vec<String> {
-        let parts = [("the definition", &self.plan), ("the snapshot", &self.state), ("the journal", &self.history)];
+        let parts =
+            [("the definition", &self.plan), ("the snapshot", &self.state), ("the journal", &self.history)];
         let wrong = |(part, found): &(&str, &Result<(), String>)| {
             found.as_ref().err().map(|reason| format!("{part}: {reason}"))
         };

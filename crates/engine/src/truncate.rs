@@ -72,9 +72,9 @@ impl Shell {
             Truncated::Told(other) => Err(refused(format!(
                 "{other} has acted on what would be dropped; restore a backup, or purge both runs"
             ))),
-            Truncated::Claimed(other) => {
-                Err(refused(format!("{other} has taken its place for the workflow and scope; cancel that first")))
-            }
+            Truncated::Claimed(other) => Err(refused(format!(
+                "{other} has taken its place for the workflow and scope; cancel that first"
+            ))),
             Truncated::Done { dropped } => {
                 let (from, to) = (counted.next, kept.next);
                 tracing::warn!(run = %key.id, by, reason, from, to, dropped, "a damaged journal was cut");
@@ -89,7 +89,9 @@ impl Shell {
         let Examined { soundness, outline, graph, rest } = examined;
         let refused = |reason: &str| Error::Untruncatable { run: key.id, reason: reason.to_owned() };
         if soundness.sealed {
-            return Err(refused("something of it is sealed under a key that is not at hand; restore the keyring"));
+            return Err(refused(
+                "something of it is sealed under a key that is not at hand; restore the keyring",
+            ));
         }
         if soundness.history.is_ok() && soundness.state.is_ok() {
             return Err(refused("its journal is good, so there is nothing to be cut"));
@@ -105,7 +107,9 @@ impl Shell {
             return Err(refused("its columns can't be read; restore a backup"));
         };
         if rest == 0 {
-            return Err(refused("its first decision is damaged, so nothing would be left; restore a backup, or purge it"));
+            return Err(refused(
+                "its first decision is damaged, so nothing would be left; restore a backup, or purge it",
+            ));
         }
         let mut folded = Folded::empty(key, salt, graph);
         while folded.run.head().next < rest {
@@ -131,9 +135,8 @@ impl Shell {
         for child in folded.children.keys() {
             let sender = child.of(key.tenant);
             let notice = self.whole(sender).await?.and_then(|child| child.last_notice);
-            let unheard = notice.filter(|notice| {
-                folded.heard.get(child).is_none_or(|heard| *heard < notice.sequence)
-            });
+            let unheard =
+                notice.filter(|notice| folded.heard.get(child).is_none_or(|heard| *heard < notice.sequence));
             again.extend(unheard.map(|notice| MessageRow {
                 at: MessageRef { sender, sequence: notice.sequence, receiver: key.id },
                 message: Message::Notice(notice),

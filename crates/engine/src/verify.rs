@@ -4,14 +4,12 @@
 
 mod log;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Effect, Graph, Hash, Head, InterruptId, Key, Lifecycle, Millis, Notice, OpenInterrupt, Payload, Record,
-    Run, RunId, Salt, Status, Summary, TaskId, TenantId,
+    Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunId, Status, Summary, TenantId,
 };
-use abide_store::{Beside, Claim, Expected, Listed, Loaded, Message, Note, Store, TimerRow, Totals};
+use abide_store::{Beside, Expected, Listed, Loaded, Message, Note, Store, Totals};
 
 use crate::Error;
 use crate::apart::Apart;

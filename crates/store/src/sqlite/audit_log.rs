@@ -39,8 +39,15 @@ pub(super) fn append(transaction: &Transaction<'_>, new: &NewAudit) -> rusqlite:
     let tenant = new.key.tenant;
     let mut head = head(transaction, tenant)?.unwrap_or(AuditHead::new(tenant));
     let record = head.seal(new);
-    let values =
-        (tenant.0, record.sequence, record.at, record.run.as_bytes(), &record.kind, &record.body, record.chain);
+    let values = (
+        tenant.0,
+        record.sequence,
+        record.at,
+        record.run.as_bytes(),
+        &record.kind,
+        &record.body,
+        record.chain,
+    );
     transaction
         .prepare_cached(
             "INSERT INTO audit_log (tenant, seq, at, run, kind, body, chain) VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -63,7 +70,8 @@ fn head(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Option<Au
 }
 
 fn heads(connection: &Connection) -> rusqlite::Result<Vec<AuditHead>> {
-    let mut kept = connection.prepare_cached("SELECT tenant, next, chain FROM audit_heads ORDER BY tenant")?;
+    let mut kept =
+        connection.prepare_cached("SELECT tenant, next, chain FROM audit_heads ORDER BY tenant")?;
     let mut heads: Vec<AuditHead> = kept.query_map([], read_head)?.collect::<rusqlite::Result<_>>()?;
     let mut lost = connection.prepare_cached(
         "SELECT DISTINCT tenant FROM audit_log WHERE tenant NOT IN (SELECT tenant FROM audit_heads)",

@@ -84,7 +84,9 @@ pub(super) fn truncate(
 fn refusal(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<Option<Truncated>> {
     let (tenant, id) = (asked.key.tenant.0, asked.key.id.as_bytes());
     let is_same = transaction
-        .prepare_cached("SELECT 1 FROM aggregates WHERE tenant = $1 AND id = $2 AND next = $3 AND chain = $4")?
+        .prepare_cached(
+            "SELECT 1 FROM aggregates WHERE tenant = $1 AND id = $2 AND next = $3 AND chain = $4",
+        )?
         .exists((tenant, id, asked.counted.next, asked.counted.chain))?;
     if !is_same {
         return Ok(Some(Truncated::Stale));
