@@ -57,6 +57,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// Nothing can be added to the run's journal.
+    #[error("nothing can be recorded in {run}: {reason}")]
+    Unrecordable {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
     /// The definition that a run is pinned to can't be read.
     #[error("the definition of {run} can't be read: {reason}")]
     DefinitionLost {

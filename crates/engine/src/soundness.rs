@@ -3,15 +3,17 @@
 //! A run that can't be loaded at all is looked at too, and the answer says which part is bad and up to where its journal
 //! is good. A long journal is read in pages.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use abide_core::{Graph, Head, Key, Payload, Record, Salt, sha256};
+use abide_core::event::ResumeDecided;
+use abide_core::{Event, EventType, Graph, Head, Key, Millis, Payload, Record, RunEvent, Salt, sha256};
 use abide_store::{Outline, Store};
 
 use crate::folded::Folded;
 use crate::shell::Shell;
 use crate::verify::PAGE_EVENTS;
-use crate::{Engine, Error};
+use crate::{Engine, Error, limits};
 
 /// How often a run is looked at that changes meanwhile.
 const LOOKS_MAX: usize = 3;
@@ -55,6 +57,8 @@ pub(crate) struct Examined {
     pub(crate) graph: Option<Arc<Graph>>,
     /// How many events there are up to the last at which a decision may have ended. Only if the definition can be read.
     pub(crate) rest: u64,
+    /// What was decided about resuming it, as its journal has it: the last of it, oldest first.
+    pub(crate) decisions: VecDeque<(Millis, ResumeDecided)>,
 }
 
 impl Engine {
@@ -101,7 +105,8 @@ impl Shell {
             (Some(Ok(_)), None) => Err("it was damaged".to_owned()),
         };
         let soundness = Soundness { plan, state, history, good: walk.head, sealed: walk.sealed };
-        Ok(Examined { soundness, outline, graph: graph.ok(), rest: walk.rest })
+        let (rest, decisions) = (walk.rest, walk.decisions);
+        Ok(Examined { soundness, outline, graph: graph.ok(), rest, decisions })
     }
 
     /// The definition that a run is pinned to, as it lies on disk. One that is in memory is not read again, but its bytes
@@ -139,6 +144,9 @@ struct Walk {
     /// Whether the snapshot is what the journal folds to, once that is known.
     snapshot: Option<bool>,
     rest: u64,
+    /// The type of a decision about resuming, and those that were met.
+    decided: u16,
+    decisions: VecDeque<(Millis, ResumeDecided)>,
     sealed: bool,
 }
 
@@ -146,7 +154,9 @@ impl Walk {
     fn new(key: Key, outline: &Outline, graph: Option<Arc<Graph>>) -> Self {
         let salt = outline.salt.clone().ok().flatten();
         let folded = graph.zip(salt).map(|(graph, salt)| Folded::empty(key, salt, graph));
-        Self { key, head: Head::new(key), salt, folded, snapshot: None, rest: 0, sealed: false }
+        let (head, decisions) = (Head::new(key), VecDeque::new());
+        let decided = EventType::by_name(ResumeDecided::EVENT).map_or(0, |kind| kind.code);
+        Self { key, head, salt, folded, snapshot: None, rest: 0, decided, decisions, sealed: false }
     }
 
     /// Goes as far as the journal is good. Gives what is wrong behind that.
@@ -211,6 +221,14 @@ impl Walk {
                 self.head.accept(record, self.salt.as_ref())?;
             }
             (None, Payload::Erased(_)) => self.head.accept(record, self.salt.as_ref())?,
+        }
+        if record.type_code == self.decided
+            && let Ok(Event::Run(RunEvent::ResumeDecided(decided))) = record.event()
+        {
+            if self.decisions.len() == limits::RESUME_DECISIONS_SHOWN_MAX {
+                self.decisions.pop_front();
+            }
+            self.decisions.push_back((record.at, *decided));
         }
         Ok(())
     }

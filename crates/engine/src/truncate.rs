@@ -86,7 +86,7 @@ impl Shell {
 
     /// What is left of a journal, and its end as its columns tell it.
     async fn kept(&self, key: Key, examined: Examined) -> Result<(Folded, Head), Error> {
-        let Examined { soundness, outline, graph, rest } = examined;
+        let Examined { soundness, outline, graph, rest, .. } = examined;
         let refused = |reason: &str| Error::Untruncatable { run: key.id, reason: reason.to_owned() };
         if soundness.sealed {
             return Err(refused(
@@ -187,6 +187,7 @@ impl Shell {
     /// Everything here is also on disk: if the process dies now, the next start does it.
     fn go_on(self: &std::sync::Arc<Self>, key: Key, folded: &Folded) {
         let run = &folded.run;
+        self.timers.take_up(key);
         for (timer, due) in run.timers() {
             self.timers.arm(TimerRow { due: *due, key, timer: timer.clone() });
         }

@@ -6,7 +6,7 @@ use abide_store::{AuditRecord, Store};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::support::{Rig, TENANT, START};
+use crate::support::{Rig, START, TENANT};
 
 /// Changes the data behind everybody's back; `?1` is the run.
 fn damage(dir: &std::path::Path, key: Key, sql: &str) {
@@ -19,8 +19,19 @@ fn dump(dir: &std::path::Path) -> Vec<String> {
     let db = Connection::open(dir.join("abide.db")).unwrap();
     let mut all = Vec::new();
     for table in [
-        "aggregates", "events", "timers", "tasks", "work", "outbox", "heard", "children", "interrupts",
-        "interrupt_counts", "audit_log", "audit_heads", "claims",
+        "aggregates",
+        "events",
+        "timers",
+        "tasks",
+        "work",
+        "outbox",
+        "heard",
+        "children",
+        "interrupts",
+        "interrupt_counts",
+        "audit_log",
+        "audit_heads",
+        "claims",
     ] {
         let mut statement = db.prepare(&format!("SELECT * FROM {table}")).unwrap();
         let columns = statement.column_count();
@@ -41,9 +52,7 @@ async fn log_of(rig: &Rig, key: Key) -> Vec<(AuditRecord, Value)> {
 
 /// A workflow that waits twice, so that two decisions stand in its journal.
 async fn waits_twice(rig: &Rig) -> Key {
-    let node = |id: &str, ms: u32| {
-        json!({ "id": id, "typeId": "core.delay", "name": id, "position": {}, "config": { "ms": ms }, "inputs": {} })
-    };
+    let node = |id: &str, ms: u32| json!({ "id": id, "typeId": "core.delay", "name": id, "position": {}, "config": { "ms": ms }, "inputs": {} });
     let definition = json!({
         "id": "twice", "name": "twice", "version": "1", "nodes": [node("first", 1000), node("second", 1000)],
         "edges": [{ "id": "e", "sourceNodeId": "first", "targetNodeId": "second" }], "triggers": [],
@@ -86,8 +95,12 @@ async fn each_part_that_a_run_needs_is_told_apart() {
         ("UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = 2", 2, |found| {
             is_bad(&found.history, "hash chain") && found.plan == GOOD
         }),
-        ("DELETE FROM events WHERE id = ?1 AND seq = 3", 3, |found| is_bad(&found.history, "columns say (4 events)")),
-        ("DELETE FROM events WHERE id = ?1 AND seq = 0", 0, |found| is_bad(&found.history, "first event is missing")),
+        ("DELETE FROM events WHERE id = ?1 AND seq = 3", 3, |found| {
+            is_bad(&found.history, "columns say (4 events)")
+        }),
+        ("DELETE FROM events WHERE id = ?1 AND seq = 0", 0, |found| {
+            is_bad(&found.history, "first event is missing")
+        }),
         ("UPDATE events SET chain = x'00' WHERE id = ?1 AND seq = 1", 1, |found| found.history.is_err()),
         ("DELETE FROM blobs WHERE hash = (SELECT definition FROM aggregates WHERE id = ?1)", 4, |found| {
             is_bad(&found.plan, "not in the store") && found.history == GOOD && found.state == GOOD
@@ -112,7 +125,11 @@ async fn a_definition_that_is_changed_on_disk_is_noticed_while_it_is_in_memory()
     let dir = tempfile::tempdir().unwrap();
     let rig = Rig::open(dir.path()).await;
     let key = waits_twice(&rig).await;
-    damage(dir.path(), key, "UPDATE blobs SET bytes = x'00' WHERE hash = (SELECT definition FROM aggregates WHERE id = ?1)");
+    damage(
+        dir.path(),
+        key,
+        "UPDATE blobs SET bytes = x'00' WHERE hash = (SELECT definition FROM aggregates WHERE id = ?1)",
+    );
     assert!(is_bad(&rig.engine.soundness(key).await.unwrap().plan, "hash"));
     rig.close().await;
 }
@@ -123,7 +140,10 @@ async fn a_good_journal_is_not_cut() {
     let rig = Rig::open(dir.path()).await;
     let before = dump(dir.path());
     let refused = rig.engine.truncate(key, "ada".to_owned(), "why not".to_owned()).await;
-    assert!(matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("is good")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("is good")),
+        "{refused:?}"
+    );
     assert_eq!(dump(dir.path()), before);
     rig.close().await;
 }
@@ -140,7 +160,10 @@ async fn a_run_whose_first_decision_is_bad_is_not_cut() {
         let rig = Rig::open(dir.path()).await;
         let before = dump(dir.path());
         let refused = rig.engine.truncate(key, "ada".to_owned(), "why not".to_owned()).await;
-        assert!(matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("first")), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("first")),
+            "{refused:?}"
+        );
         assert_eq!(dump(dir.path()), before, "{sql}");
         rig.close().await;
     }
@@ -205,7 +228,10 @@ async fn an_edited_removed_or_moved_record_of_the_log_is_named() {
         ("DELETE FROM audit_log WHERE seq = 1 AND ?1 = ?1", "audit record 1 is missing"),
         ("DELETE FROM audit_log WHERE seq = 2 AND ?1 = ?1", "audit record 2 is missing"),
         ("DELETE FROM audit_log WHERE ?1 = ?1", "audit record 0 is missing"),
-        ("UPDATE audit_log SET seq = CASE seq WHEN 0 THEN 10 ELSE seq END WHERE ?1 = ?1", "audit record 0 is missing"),
+        (
+            "UPDATE audit_log SET seq = CASE seq WHEN 0 THEN 10 ELSE seq END WHERE ?1 = ?1",
+            "audit record 0 is missing",
+        ),
         ("DELETE FROM audit_heads WHERE ?1 = ?1", "it has 3 records"),
     ] {
         let dir = tempfile::tempdir().unwrap();
