@@ -360,6 +360,37 @@ mod people {
     }
 
     #[test]
+    fn whoever_gives_up_what_the_definition_deals_with_by_then_lets_the_run_go_on() {
+        let flow = workflow([http("call", "POST"), http("other", "GET"), noop("handler")])
+            .under("any_failed", "call > handler")
+            .when("nodes.other.status == 'completed'");
+        let story = Story::of(&flow).start().fails(InterruptionClass::Timeout).looked_at();
+        let story = story.stands(Status::Paused).report("other");
+        let story = story.answer(RESUME_NODE, &json!({"action": "reject"})).expect([
+            "approval.received abide:resume",
+            "interrupt.resolved abide:resume",
+            "node.failed call",
+            "run.resumed",
+            "node.started handler",
+            "node.completed handler",
+            "run.completed",
+        ]);
+        assert_eq!(story.run().hold(), Hold::None);
+    }
+
+    #[test]
+    fn whoever_gives_up_one_of_two_that_the_definition_deals_with_is_asked_about_the_other() {
+        let flow = workflow([http("call", "POST"), http("b", "POST"), noop("handler")])
+            .under("any_failed", "call > handler")
+            .when("nodes.b.attempt > 0");
+        let story = Story::of(&flow).start().fails(InterruptionClass::Timeout).looked_at();
+        let story = story.fails_at("b", InterruptionClass::Timeout, Reached::Maybe);
+        let story = story.answer(RESUME_NODE, &json!({"action": "reject"}));
+        let asks = story.run().interrupts().count() == 1;
+        assert!(asks || story.run().lifecycle().is_terminal(), "a run that is held asks somebody");
+    }
+
+    #[test]
     fn force_goes_on_at_once_and_counts() {
         let story = escalated();
         let story = story.resume_now(now("ops")).expect(["resume_decision"]);

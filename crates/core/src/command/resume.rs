@@ -4,7 +4,7 @@
 
 use crate::command::{Turn, check_reason};
 use crate::event::{
-    NodeDue, NodeEvent, Resolution, ResumeDecided, ResumeRequested, ResumeSwitched, RunEvent,
+    NodeDue, NodeEvent, Resolution, ResumeDecided, ResumeRequested, ResumeSwitched, Resumed, RunEvent,
 };
 use crate::resume::{Artifacts, BY_SYSTEM, OnRefusal, ReasonCode, ResumeNow, ResumeVerdict};
 use crate::{Hold, InterruptId, NodeIx, Rejection, Run, TimerId, limits};
@@ -157,6 +157,15 @@ pub(super) fn answered(run: &mut Run, turn: &mut Turn, accepted: bool, by: Strin
     }
     let nodes: Vec<NodeIx> = approve.iter().filter_map(|node| run.graph.node(node)).collect();
     give_up(run, turn, &nodes);
+    // Usually that fails the run. But the definition may deal with the failure by now, and something else may have been
+    // interrupted since people were asked.
+    if run.state.ending.is_none() && run.state.resume.interrupted.is_empty() {
+        let cause = turn.last_sequence();
+        turn.emit_run(run, RunEvent::Resumed(Resumed { by: Some(by), reason }), cause);
+    } else if run.state.ending.is_none() {
+        let code = run.state.resume.decision.as_ref().map(|decided| decided.reason_code);
+        run.escalate_resume(turn, code.filter(|code| *code != ReasonCode::Allowed));
+    }
 }
 
 /// An operator says whether the run is resumed by itself.

@@ -139,7 +139,9 @@ impl Run {
             .map(|step| format!(" --approve-step {}", step.node));
         let approve: String = unsafe_ones.collect();
         let run = self.key.id;
-        list.push(format!("To go on: `abide resume now {run}{approve} --force --reason \"…\"`."));
+        let spent = decided.attempt > decided.max_attempts;
+        let force = if spent { " --force --reason \"…\"" } else { "" };
+        list.push(format!("To go on: `abide resume now {run}{approve}{force}`."));
         list.push(format!("To give up: reject the question in the inbox, or `abide run cancel {run}`."));
         list
     }
