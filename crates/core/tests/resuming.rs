@@ -7,8 +7,10 @@ mod story;
 #[path = "domain/workflow.rs"]
 mod workflow;
 
+use std::collections::BTreeMap;
+
 use abide_core::{
-    Artifacts, Command, Failure, Hold, InterruptionClass, Millis, NodePhase, OnRefusal, Performance,
+    Artifacts, Command, Failure, Hold, InterruptionClass, Json, Millis, NodePhase, OnRefusal, Performance,
     RESUME_NODE, Reached, ReasonCode, Rejection, ResumeNow, ResumeSettings, ResumeStatus, Status,
     Surroundings, TaskFailure,
 };
@@ -39,6 +41,7 @@ fn now(by: &str) -> ResumeNow {
         reason: None,
         force: false,
         approve: Vec::new(),
+        done: BTreeMap::new(),
         class: None,
         artifacts: Artifacts::READABLE,
     }
@@ -273,6 +276,27 @@ mod unsafe_steps {
         let story = story.resume_now(forced(&[])).expect(["resume_decision"]);
         assert_eq!((story.last_code(), story.journal().len()), (ReasonCode::NonIdempotentStep, before + 1));
         story.resume_now(forced(&["call"])).node_is("call", NodePhase::Running);
+    }
+
+    #[test]
+    fn what_was_done_after_all_is_not_done_again() {
+        let story = payment().fails(InterruptionClass::Timeout).looked_at();
+        let done = |outcome: Value| ResumeNow {
+            done: [("call".to_owned(), Json::of(&outcome))].into(),
+            ..now("ops")
+        };
+        let story = story.resume_now(done(json!(7)));
+        assert!(matches!(story.last_rejection(), Rejection::Invalid { field, .. } if field == "done"));
+        let story = story.resume_now(done(json!({"receipt": 7}))).expect([
+            "resume.requested",
+            "interrupt.resolved abide:resume",
+            "resume_decision",
+            "node.completed call",
+            "node.started next",
+            "node.completed next",
+            "run.completed",
+        ]);
+        story.outputs("call", Some(r#"{"receipt":7}"#));
     }
 
     #[test]
