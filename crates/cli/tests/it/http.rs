@@ -27,6 +27,7 @@ mod people;
 mod poll;
 mod python;
 mod rate;
+mod resume;
 mod sealed;
 mod secrets;
 mod show;
