@@ -5,7 +5,7 @@
 
 use crate::fields::{Fields, Findings, ROOT};
 use crate::retry::RetryPolicy;
-use crate::{Json, JsonMap, LadderCall, limits};
+use crate::{Json, JsonMap, LadderCall, Retention, limits};
 
 /// One thing wrong with a definition: where, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) timeout_ms: Option<i64>,
     pub(crate) max_retries: Option<u32>,
     pub(crate) loopbacks_max: Option<u32>,
+    /// For how long its runs are kept when they have ended.
+    pub(crate) retention: Retention,
 }
 
 /// A node as it is written.
@@ -217,8 +219,26 @@ impl Settings {
             timeout_ms: settings.optional_whole("timeout", 0..=i64::MAX).filter(|&ms| ms > 0),
             max_retries: small(settings.optional_whole("maxRetries", 0..=100)),
             loopbacks_max: small(settings.optional_whole("maxLoopbackIterations", 1..=i64::from(u32::MAX))),
+            retention: own_settings(&mut settings),
         }
     }
+}
+
+/// What Abide itself reads from the settings of a definition. A rule that is broken here keeps a definition from being
+/// admitted, and no run that is pinned to it.
+fn own_settings(settings: &mut Fields<'_>) -> Retention {
+    let Some(json) = settings.optional("abide") else { return Retention::default() };
+    let place = settings.place("abide");
+    let mut own = Findings::default();
+    let read = Fields::of(&json, place, &mut own).map(|mut fields| {
+        let retention = fields.optional("retention");
+        let place = fields.place("retention");
+        let retention = retention.and_then(|json| Retention::read(&json, &place, fields.findings()));
+        fields.finish();
+        retention.unwrap_or_default()
+    });
+    own.all().into_iter().for_each(|found| settings.findings().objection(found.place, found.message));
+    read.unwrap_or_default()
 }
 
 /// A node's place shows its id up to this length: a message must not repeat megabytes.

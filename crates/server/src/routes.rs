@@ -2,6 +2,7 @@
 
 mod ladders;
 mod notices;
+mod purges;
 mod workers;
 
 use crate::app::App;
@@ -44,6 +45,7 @@ fn everywhere() -> Vec<Operation> {
         ladders::agents(),
         ladders::of_interrupts(),
         notices::notices(),
+        purges::purges(),
         workers::workers_and_kinds(),
     ];
     families.into_iter().flatten().collect()

@@ -8,6 +8,7 @@ mod admin;
 mod agents;
 mod annotations;
 mod audit;
+mod backup;
 mod deliveries;
 mod erase;
 mod external;
@@ -18,6 +19,7 @@ mod open;
 mod queue;
 mod reader;
 mod receipts;
+mod retention;
 mod secrets;
 mod webhooks;
 mod work;
@@ -32,11 +34,13 @@ use std::time::Duration;
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use tokio::sync::oneshot;
 
+pub use backup::{BackupFacts, Held};
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
+use crate::retention::Retention;
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::webhooks::Webhooks;
 use crate::work::Work;
@@ -92,12 +96,29 @@ impl Sqlite {
         &self,
         job: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error> + Send + 'static,
     ) -> Answer<'_, T> {
-        self.on_writer(|connection| writer::in_transaction(connection, job))
+        self.write_in(Lane::Interactive, job)
+    }
+
+    /// The same, as urgently as it is.
+    fn write_in<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        job: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.on_writer_in(lane, |connection| writer::in_transaction(connection, job))
     }
 
     /// Runs a job on the writer's connection, in line with the commits.
     fn on_writer<T: Send + 'static>(
         &self,
+        job: impl FnOnce(&mut rusqlite::Connection) -> Result<T, rusqlite::Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.on_writer_in(Lane::Interactive, job)
+    }
+
+    fn on_writer_in<T: Send + 'static>(
+        &self,
+        lane: Lane,
         job: impl FnOnce(&mut rusqlite::Connection) -> Result<T, rusqlite::Error> + Send + 'static,
     ) -> Answer<'_, T> {
         let (answer, answered) = oneshot::channel();
@@ -108,7 +129,7 @@ impl Sqlite {
             let _ = answer.send(result);
         };
         // A closed queue drops the job and with it the sender, which is answered below.
-        let _ = self.queue.push(Job::Write(Box::new(run)), Lane::Interactive);
+        let _ = self.queue.push(Job::Write(Box::new(run)), lane);
         Box::pin(async move { answered.await.unwrap_or(Err(Error::Closed)) })
     }
 
@@ -389,6 +410,10 @@ impl Store for Sqlite {
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.read(move |connection| erase::notes(connection, key))
+    }
+
+    fn retention(&self) -> &dyn Retention {
+        self
     }
 
     fn webhooks(&self) -> &dyn Webhooks {

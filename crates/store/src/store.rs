@@ -9,6 +9,7 @@ use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
+use crate::retention::Retention;
 use crate::webhooks::Webhooks;
 use crate::work::Work;
 use crate::{
@@ -200,6 +201,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Tasks for workers, the kinds that they provide, and the calls of their agents.
     fn work(&self) -> &dyn Work;
+
+    /// Runs that have ended and need not be kept.
+    fn retention(&self) -> &dyn Retention;
 
     /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
     fn put_person(&self, person: Person) -> Answer<'_, ()>;
