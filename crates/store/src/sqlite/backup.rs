@@ -69,7 +69,12 @@ impl Sqlite {
             source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")
         };
         pin().map_err(|error| explain(&from, &error))?;
-        migrate::check(&source, &from)?;
+        if migrate::check_before(&source, &from)? < migrate::MIGRATIONS.len() {
+            return Err(Error::Refused(format!(
+                "{} was written by an older abide; back it up with that one, or start this version's server on it once",
+                from.display()
+            )));
+        }
         let mut copy = Connection::open_with_flags(to, flags).map_err(|error| explain(to, &error))?;
         copy_pages(&source, &mut copy, progress).map_err(|error| explain(&from, &error))?;
         finish(&copy, made).map_err(|error| explain(to, &error))

@@ -96,16 +96,16 @@ fn ended(connection: &Connection, query: &EndedQuery) -> rusqlite::Result<Vec<En
 /// will.
 fn family(connection: &Connection, root: Key, before: i64) -> rusqlite::Result<Option<FamilySize>> {
     let mut statement = connection.prepare_cached(
-        "WITH RECURSIVE family (id) AS (SELECT $2 UNION \
-           SELECT c.child FROM family f JOIN children c ON c.tenant = $1 AND c.parent = f.id) \
+        "WITH RECURSIVE family (id) AS (SELECT $1 UNION \
+           SELECT c.child FROM family f JOIN children c ON c.tenant = $2 AND c.parent = f.id) \
          SELECT count(a.id), coalesce(sum(a.next), 0), coalesce(max( \
            coalesce(a.status NOT IN (4, 5, 6) OR a.at >= $3, 0) \
-           OR EXISTS (SELECT 1 FROM outbox o WHERE o.tenant = $1 AND o.sender = f.id) \
-           OR EXISTS (SELECT 1 FROM tasks t WHERE t.tenant = $1 AND t.id = f.id) \
-           OR EXISTS (SELECT 1 FROM work w WHERE w.tenant = $1 AND w.id = f.id)), 1) \
-         FROM family f LEFT JOIN aggregates a ON a.tenant = $1 AND a.id = f.id",
+           OR EXISTS (SELECT 1 FROM outbox o WHERE o.tenant = $2 AND o.sender = f.id) \
+           OR EXISTS (SELECT 1 FROM tasks t WHERE t.tenant = $2 AND t.id = f.id) \
+           OR EXISTS (SELECT 1 FROM work w WHERE w.tenant = $2 AND w.id = f.id)), 1) \
+         FROM family f LEFT JOIN aggregates a ON a.tenant = $2 AND a.id = f.id",
     )?;
-    statement.query_row((root.tenant.0, root.id.as_bytes(), before), |row| {
+    statement.query_row((root.id.as_bytes(), root.tenant.0, before), |row| {
         let size = FamilySize { runs: row.get(0)?, events: row.get(1)? };
         let unsettled: bool = row.get(2)?;
         Ok((size.runs > 0 && !unsettled).then_some(size))
