@@ -28,7 +28,7 @@ pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
-pub(crate) use upkeep::{BackupArgs, PurgeArgs, RestoreArgs, TlsArgs};
+pub(crate) use upkeep::{BackupArgs, PurgeArgs, ReadyArgs, RestoreArgs, TlsArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 pub(crate) use worker::{KindArgs, KindVerb, WorkerArgs, WorkerVerb};
 
@@ -50,6 +50,8 @@ pub(crate) enum Verb {
     Dev(DevArgs),
     /// Run a server
     Serve(ServeArgs),
+    /// Tell whether a server should get traffic: exit 0 if it should, 1 if it should not, 3 if there is none
+    Ready(ReadyArgs),
     /// Write, check, push, compare and draw workflow definitions
     Workflow(WorkflowArgs),
     /// Start, list, show, explain, follow, annotate, cancel, erase and purge runs on a server

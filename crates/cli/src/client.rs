@@ -10,7 +10,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-use crate::args::ClientArgs;
+use crate::args::{ClientArgs, ReadyArgs};
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -56,6 +56,15 @@ impl Client {
             None => reqwest::Client::new(),
         };
         Ok(Self { http, url, key, now_ms: Arc::default() })
+    }
+
+    /// Whether a server should get traffic, which anybody may ask.
+    pub(crate) async fn ready(args: ReadyArgs) -> anyhow::Result<()> {
+        let key = Some("none".to_owned());
+        let client = Self::new(&ClientArgs { url: args.url, api_key: key, ca: args.ca, json: false })?;
+        let answer = client.send(client.http.get(format!("{}/readyz", client.url))).await?;
+        answer.accepted()?;
+        output::line(&format!("{} is ready", client.url))
     }
 
     /// What time it is for the server, so that its times are told from its own clock; ours if it does not say.

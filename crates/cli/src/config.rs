@@ -1,5 +1,7 @@
 //! Where settings come from: a file, then the environment, then flags.
 
+#[cfg(test)]
+mod manual;
 mod suspension;
 
 use std::collections::BTreeMap;

@@ -57,6 +57,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
     match args.verb {
         Verb::Dev(dev) => serve::dev(dev).await,
         Verb::Serve(serve) => serve::serve(serve).await,
+        Verb::Ready(ready) => client::Client::ready(ready).await,
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Inbox(inbox) => inbox::list(inbox).await,

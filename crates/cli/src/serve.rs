@@ -67,16 +67,17 @@ impl Signals {
         })
     }
 
-    /// Waits for the first that asks for the end. One that does not has the certificate read again; without one it asks
-    /// for the end like the others.
-    async fn first(&mut self, tls: Option<&Tls>) {
+    /// Waits for the first that asks for the end. SIGHUP has the certificate read again. Without one, it is the terminal
+    /// that is closed above a development server, and nothing to a server.
+    async fn first(&mut self, tls: Option<&Tls>, dev: bool) {
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => return,
                 _ = self.terminate.recv() => return,
                 _ = self.hang_up.recv() => match tls {
                     Some(tls) => reload(tls),
-                    None => return,
+                    None if dev => return,
+                    None => tracing::info!("SIGHUP: there is no certificate to read again"),
                 },
             }
         }
@@ -104,7 +105,7 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     }
     let server = prepare(&config, store, &sealer, DevOptions::default()).await?;
     tracing::info!(url = server.url, data = %config.data.display(), "abide is listening");
-    run_until_signal(server).await
+    run_until_signal(server, false).await
 }
 
 pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
@@ -137,7 +138,7 @@ pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
         let client = ClientArgs { url: server.url.clone(), api_key: Some(key), ca, json: false };
         tokio::spawn(run_example(client, workflow));
     }
-    run_until_signal(server).await
+    run_until_signal(server, true).await
 }
 
 fn start_logging(config: &Config) -> anyhow::Result<()> {
@@ -318,9 +319,9 @@ fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
 }
 
 /// Serves until SIGINT or SIGTERM, then drains: what is acknowledged is on disk, the rest goes on later.
-async fn run_until_signal(mut server: Server) -> anyhow::Result<()> {
+async fn run_until_signal(mut server: Server, dev: bool) -> anyhow::Result<()> {
     let serving = tokio::spawn(abide_server::serve(server.listener, server.app.clone(), server.tls.clone()));
-    server.signals.first(server.tls.as_deref()).await;
+    server.signals.first(server.tls.as_deref(), dev).await;
     tracing::info!("shutting down: taking in nothing new, finishing what is under way");
     server.app.stop();
     let (served, drained) =

@@ -17,6 +17,17 @@ pub(crate) struct TlsArgs {
     pub(crate) tls_key: Option<PathBuf>,
 }
 
+/// Which server.
+#[derive(ClapArgs)]
+pub(crate) struct ReadyArgs {
+    /// The server
+    #[arg(long, env = "ABIDE_URL", default_value = "http://127.0.0.1:7171", value_name = "URL")]
+    pub(crate) url: String,
+    /// Trust a server whose certificate one of these (PEM) vouches for, beside those that the system trusts
+    #[arg(long, env = "ABIDE_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
 #[derive(ClapArgs)]
 #[command(
     after_help = "Every night:  abide backup --data /var/lib/abide --to /backups/abide-$(date +%F).db\n\nThe keyring is not \

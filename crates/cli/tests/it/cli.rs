@@ -14,6 +14,7 @@ mod ladder;
 mod notify;
 mod people;
 mod pipes;
+mod purge;
 mod runs;
 mod secrets;
 mod serve;

@@ -59,6 +59,8 @@ async fn whoever_trusts_the_authority_gets_through_and_nobody_else() {
     let ca = site.path("authority.pem");
     let listed = server.cli(&["run", "list", "--ca", ca.to_str().unwrap()]);
     assert!(listed.status.success(), "{listed:?}");
+    let ready = server.cli(&["ready", "--ca", ca.to_str().unwrap()]);
+    assert_eq!(String::from_utf8_lossy(&ready.stdout), format!("{} is ready\n", server.url), "{ready:?}");
     let keys = server.cli(&["keys", "list", "--url", &server.url, "--ca", ca.to_str().unwrap()]);
     assert!(keys.status.success(), "{keys:?}");
     let refused = server.cli(&["run", "list"]);
