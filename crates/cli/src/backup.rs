@@ -94,7 +94,9 @@ pub(crate) async fn check(file: &Path, keyring: &Path, quick: bool) -> anyhow::R
     }
     if report.is_only_sealed() {
         let (runs, keyring) = (report.sealed_runs, keyring.display());
-        output::say(&format!("{runs} runs are sealed under keys that {keyring} does not have, and were not checked"));
+        output::say(&format!(
+            "{runs} runs are sealed under keys that {keyring} does not have, and were not checked"
+        ));
         return Ok(());
     }
     let message = format!(

@@ -259,9 +259,8 @@ impl Answer {
 
 /// A client that takes certificates which those in a file vouch for.
 fn trusting(file: &Path) -> Result<reqwest::Client, Failure> {
-    let wrong = |what: String| {
-        Failure::new(Exit::Usage, format!("--ca {}: {what} (ABIDE_CA)", file.display()))
-    };
+    let wrong =
+        |what: String| Failure::new(Exit::Usage, format!("--ca {}: {what} (ABIDE_CA)", file.display()));
     let text = std::fs::read(file).map_err(|error| wrong(format!("it can't be read: {error}")))?;
     let roots = reqwest::Certificate::from_pem_bundle(&text).unwrap_or_default();
     if roots.is_empty() {

@@ -34,9 +34,13 @@ pub(crate) async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
     }
     if !keyring.exists() {
         let keyring = keyring.display();
-        output::say(&format!("there is no keyring {keyring}: put the one that belongs to this data there before you start"));
+        output::say(&format!(
+            "there is no keyring {keyring}: put the one that belongs to this data there before you start"
+        ));
     }
-    output::say("what happened after the backup is forgotten: messages may go out again, and keys revoked since are in force");
+    output::say(
+        "what happened after the backup is forgotten: messages may go out again, and keys revoked since are in force",
+    );
     if args.json {
         let told = json!({
             "data": args.data.display().to_string(),
@@ -63,7 +67,8 @@ fn explained(error: abide_store::Error) -> anyhow::Error {
             Failure::new(Exit::Damaged, message).into()
         }
         abide_store::Error::Refused(message) => {
-            let message = message.replace("choose another --data directory", "give a file that `abide backup` made");
+            let message =
+                message.replace("choose another --data directory", "give a file that `abide backup` made");
             Failure::new(Exit::Refused, message).into()
         }
         other => other.into(),

@@ -34,7 +34,8 @@ use crate::webhooks::Webhooks;
 use crate::workers::Workers;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
-    Subscription, callbacks, executor, external, limits, notices, outbox, reply, retention, timers, webhooks, workers,
+    Subscription, callbacks, executor, external, limits, notices, outbox, reply, retention, timers, webhooks,
+    workers,
 };
 
 /// Runs of many tenants on one store.

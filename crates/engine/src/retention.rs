@@ -115,7 +115,8 @@ async fn purge(shell: &Arc<Shell>, order: PurgeOrder) -> Result<Purged, Error> {
             let slice = Slice { tenant: order.tenant, workflow: &workflow, status, before: order.before };
             let Some(mut after) = slice.start(from.as_ref()) else { continue };
             loop {
-                let page = shell.slice(&slice, after, room, (!order.dry_run).then_some(&mut purge), &mut purged);
+                let page =
+                    shell.slice(&slice, after, room, (!order.dry_run).then_some(&mut purge), &mut purged);
                 let (looked, last) = page.await?;
                 room -= looked;
                 let Some((at, run)) = last else { break };
@@ -276,8 +277,7 @@ async fn sweep_slice(shell: &Shell, slice: &Slice<'_>, now: Millis) -> Result<()
     let mut purge = Purge { number: None, at: now, by: None, filter: filter.to_string() };
     let (mut purged, mut after) = (Purged::default(), None);
     loop {
-        let page =
-            shell.slice(slice, after, limits::PURGE_PAGE_MAX, Some(&mut purge), &mut purged).await?;
+        let page = shell.slice(slice, after, limits::PURGE_PAGE_MAX, Some(&mut purge), &mut purged).await?;
         match page.1 {
             Some(last) => after = Some(last),
             None => break,

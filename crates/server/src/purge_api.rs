@@ -109,7 +109,7 @@ impl PurgeRuns {
             }
             (None, Some(text)) => {
                 let read: std::result::Result<jiff::Timestamp, _> = text.parse();
-                read.map(|moment| moment.as_millisecond()).map_err(|_| {
+                read.map(jiff::Timestamp::as_millisecond).map_err(|_| {
                     let told = "'endedBefore' is a moment such as 2026-01-31T00:00:00Z";
                     ApiError::invalid("endedBefore", told)
                 })

@@ -61,7 +61,9 @@ fn read(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, String> {
 fn unreadable(flag: &str, file: &Path, what: &str, error: &PemError) -> String {
     let file = file.display();
     match error {
-        PemError::Io(error) => format!("{flag} {file} can't be read: {error}; check the name and who may read it"),
+        PemError::Io(error) => {
+            format!("{flag} {file} can't be read: {error}; check the name and who may read it")
+        }
         PemError::NoItemsFound => {
             format!("{flag} {file} holds no {}; give a file in PEM form", what.trim_start_matches("a "))
         }
@@ -73,7 +75,9 @@ fn unusable(cert: &Path, key: &Path, error: &rustls::Error) -> String {
     let (cert, key) = (cert.display(), key.display());
     match error {
         rustls::Error::InconsistentKeys(_) => {
-            format!("the key in {key} (--tls-key) does not belong to the first certificate in {cert} (--tls-cert); give the pair")
+            format!(
+                "the key in {key} (--tls-key) does not belong to the first certificate in {cert} (--tls-cert); give the pair"
+            )
         }
         error => format!("{cert} (--tls-cert) and {key} (--tls-key) can't be used: {error}"),
     }

@@ -74,12 +74,17 @@ fn written() -> Vec<(String, bool)> {
 fn every_key_that_is_read_stands_in_the_manual() {
     let mut read = BTreeSet::new();
     every_key("", &mut read);
-    for key in ["listen", "limits.rate-key", "suspension.default_retry_policy.max_attempts", "channels.mail.host"] {
+    for key in
+        ["listen", "limits.rate-key", "suspension.default_retry_policy.max_attempts", "channels.mail.host"]
+    {
         assert!(read.contains(key), "the reader was not found out about: {read:?}");
     }
     let written: BTreeSet<String> = written().into_iter().map(|(key, _)| key).collect();
     let missing: Vec<_> = read.iter().filter(|key| !written.contains(*key)).collect();
-    assert!(missing.is_empty(), "packaging/abide.toml lacks {missing:?}; add each with a sentence and its default");
+    assert!(
+        missing.is_empty(),
+        "packaging/abide.toml lacks {missing:?}; add each with a sentence and its default"
+    );
 }
 
 #[test]
@@ -90,7 +95,10 @@ fn every_setting_of_the_manual_can_be_read_and_is_explained() {
     assert_eq!(policy.max_attempts, Some(3));
     assert_eq!(file.channels["mail"].kind.as_deref(), Some("email"));
     for (key, explained) in written() {
-        assert!(explained || key == "oidc.grants.approver", "{key} needs a line before it that says what it does");
+        assert!(
+            explained || key == "oidc.grants.approver",
+            "{key} needs a line before it that says what it does"
+        );
     }
 }
 

@@ -105,12 +105,14 @@ pub(super) fn sealed_kids(connection: &Connection) -> rusqlite::Result<Vec<u32>>
 }
 
 pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
-    let count =
-        |table: &str| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, u64>(0));
+    let count = |table: &str| {
+        connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, u64>(0))
+    };
     // What is being removed belongs to no run any more, and is no damage.
     let owned = |table: &str, run: &str| -> rusqlite::Result<u64> {
-        let sql =
-            format!("SELECT count(*) FROM purging p JOIN {table} t ON t.tenant = p.tenant AND t.{run} = p.id");
+        let sql = format!(
+            "SELECT count(*) FROM purging p JOIN {table} t ON t.tenant = p.tenant AND t.{run} = p.id"
+        );
         let leaving: u64 = connection.query_row(&sql, [], |row| row.get(0))?;
         Ok(count(table)? - leaving)
     };

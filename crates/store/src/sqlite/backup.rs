@@ -60,8 +60,7 @@ impl Sqlite {
         }
         check_file(&from)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let source =
-            Connection::open_with_flags(&from, flags).map_err(|error| explain(&from, &error))?;
+        let source = Connection::open_with_flags(&from, flags).map_err(|error| explain(&from, &error))?;
         let pin = || {
             source.pragma_update(None, "query_only", true)?;
             source.busy_timeout(super::open::BUSY_PATIENCE)?;
@@ -237,12 +236,7 @@ fn finish(copy: &Connection, (made_at, version): (i64, &str)) -> rusqlite::Resul
 
 fn facts(copy: &Connection) -> rusqlite::Result<Option<BackupFacts>> {
     copy.query_row("SELECT made_at, version, runs, events FROM backups", [], |row| {
-        Ok(BackupFacts {
-            made_at: row.get(0)?,
-            version: row.get(1)?,
-            runs: row.get(2)?,
-            events: row.get(3)?,
-        })
+        Ok(BackupFacts { made_at: row.get(0)?, version: row.get(1)?, runs: row.get(2)?, events: row.get(3)? })
     })
     .optional()
 }
@@ -252,5 +246,6 @@ fn escaped(file: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.');
     let path = file.as_os_str().as_bytes().iter();
-    path.map(|&byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    path.map(|&byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }

@@ -44,9 +44,8 @@ async fn a_copy_made_under_load_has_all_that_was_acknowledged_and_goes_on_elsewh
             }
             let before = acknowledged.lock().unwrap().clone();
             let (data, to) = (site.data(), file.clone());
-            let command = move || {
-                run(abide().args(["backup", "--json", "--data"]).arg(data).arg("--to").arg(to))
-            };
+            let command =
+                move || run(abide().args(["backup", "--json", "--data"]).arg(data).arg("--to").arg(to));
             let made = tokio::task::spawn_blocking(command).await.unwrap();
             assert_eq!(code(&made), 0, "{made:?}");
             (before, made)
@@ -98,11 +97,14 @@ async fn a_file_that_is_there_is_replaced_only_if_somebody_says_so() {
     assert_eq!(code(&made), 0, "{made:?}");
     let bytes = std::fs::metadata(&file).unwrap().len();
     let version = env!("CARGO_PKG_VERSION");
-    let told = format!("{}: 1 runs, 4 events, written by abide {version}, {bytes} bytes, checked\n", file.display());
+    let told =
+        format!("{}: 1 runs, 4 events, written by abide {version}, {bytes} bytes, checked\n", file.display());
     assert_eq!(stdout(&made), told);
-    let left: Vec<_> = std::fs::read_dir(site.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(site.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".abide-backup")), "{left:?}");
-    let nowhere = run(abide().args(["backup", "--data"]).arg(site.path("none")).arg("--to").arg(site.path("b")));
+    let nowhere =
+        run(abide().args(["backup", "--data"]).arg(site.path("none")).arg("--to").arg(site.path("b")));
     assert_eq!(code(&nowhere), 1, "{nowhere:?}");
     assert!(stderr(&nowhere).contains("holds no Abide data"), "{nowhere:?}");
 }
@@ -155,7 +157,10 @@ async fn a_file_that_is_no_good_backup_is_refused_and_nothing_is_made() {
     torn[middle..middle + 4096].fill(0xa5);
     write("torn.db", &torn);
     write("newer.db", &bytes);
-    rusqlite::Connection::open(site.path("newer.db")).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    rusqlite::Connection::open(site.path("newer.db"))
+        .unwrap()
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
     let foreign = rusqlite::Connection::open(site.path("foreign.db")).unwrap();
     foreign.execute_batch("CREATE TABLE t (a)").unwrap();
     drop(foreign);
@@ -172,7 +177,8 @@ async fn a_file_that_is_no_good_backup_is_refused_and_nothing_is_made() {
         let refused = restore(&site.path(name), &data, &[]);
         assert_eq!((code(&refused), stdout(&refused)), (exit, ""), "{name}: {refused:?}");
         assert!(stderr(&refused).contains(word), "{name}: {refused:?}");
-        let left = data.read_dir().map_or(Vec::new(), |dir| dir.map(|entry| entry.unwrap().file_name()).collect());
+        let left =
+            data.read_dir().map_or(Vec::new(), |dir| dir.map(|entry| entry.unwrap().file_name()).collect());
         assert!(left.iter().all(|name| name == "lock"), "{name}: {left:?}");
     }
     assert_eq!(code(&restore(&good, &data, &[])), 0);

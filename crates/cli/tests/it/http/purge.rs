@@ -18,7 +18,14 @@ async fn is_gone(server: &Server, run: &str) -> bool {
 /// What belongs to runs, row by row. What stays is the record of the purge, and definitions, which runs share.
 fn rows_of_runs(site: &Site) -> Vec<(String, u64)> {
     const OTHERS: [&str; 9] = [
-        "api_keys", "event_types", "purges", "tenants", "workflows", "webhooks", "webhook_types", "interrupt_counts",
+        "api_keys",
+        "event_types",
+        "purges",
+        "tenants",
+        "workflows",
+        "webhooks",
+        "webhook_types",
+        "interrupt_counts",
         "receipts",
     ];
     let mut rows: Vec<_> = site.rows().into_iter().collect();
@@ -52,7 +59,8 @@ async fn nothing_is_left_of_a_run_that_is_removed_but_the_record() {
     let entry = &record["purges"][0];
     assert_eq!((&entry["number"], &entry["by"], &entry["runs"]), (&json!(1), &json!("dev"), &json!(1)));
     assert_eq!(entry["events"], told["events"]);
-    let filter = json!({ "endedBefore": told["endedBefore"], "statuses": ["completed", "failed", "cancelled"] });
+    let filter =
+        json!({ "endedBefore": told["endedBefore"], "statuses": ["completed", "failed", "cancelled"] });
     assert_eq!(entry["filter"], filter);
     assert!(server.stop().success());
     assert_eq!(rows_of_runs(&site), [("blobs".to_owned(), 1)], "the definition");
@@ -127,7 +135,8 @@ async fn removing_takes_a_scope_of_its_own_and_stays_within_the_tenant() {
 
 /// A parent that starts `parked`, and does not wait for it if told so.
 fn starter(id: &str, waits: bool) -> Value {
-    let config = json!({ "workflowId": "parked", "waitForCompletion": waits, "propagateCancellation": false });
+    let config =
+        json!({ "workflowId": "parked", "waitForCompletion": waits, "propagateCancellation": false });
     workflow(id, &[node("call", "core.subWorkflow", config, json!({}), json!({}))], &[], json!([]))
 }
 

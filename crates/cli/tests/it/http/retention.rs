@@ -94,7 +94,11 @@ async fn what_makes_no_sense_is_refused_with_its_place() {
     let site = site();
     let server = site.start(&["--test-clock"]);
     for (retention, place, word) in [
-        (json!({ "completedDays": -1 }), "settings.abide.retention.completedDays", "from 0 to 36500, or \\\"forever\\\""),
+        (
+            json!({ "completedDays": -1 }),
+            "settings.abide.retention.completedDays",
+            "from 0 to 36500, or \\\"forever\\\"",
+        ),
         (json!({ "failedDays": "long" }), "settings.abide.retention.failedDays", "a whole number of days"),
         (json!({ "days": 1 }), "settings.abide.retention.days", "there is no 'days' here"),
         (json!(3), "settings.abide.retention", "an object is expected here"),

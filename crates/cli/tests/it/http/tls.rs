@@ -40,7 +40,12 @@ fn serve(site: &Site) -> Server {
 /// A client that trusts this authority, and nobody else who could have signed for this machine.
 fn client(authority: &Authority) -> reqwest::Client {
     let root = reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
-    reqwest::Client::builder().tls_certs_only([root]).pool_max_idle_per_host(0).tls_info(true).build().unwrap()
+    reqwest::Client::builder()
+        .tls_certs_only([root])
+        .pool_max_idle_per_host(0)
+        .tls_info(true)
+        .build()
+        .unwrap()
 }
 
 #[tokio::test]
@@ -136,7 +141,11 @@ async fn files_that_are_no_pair_stop_the_start_with_what_to_do() {
     }
     for (flag, word) in [("--tls-cert", "give --tls-key too"), ("--tls-key", "give --tls-cert too")] {
         let mut command = abide();
-        command.args(["serve", "--log", "error", "--data"]).arg(site.data()).arg(flag).arg(site.path("cert.pem"));
+        command
+            .args(["serve", "--log", "error", "--data"])
+            .arg(site.data())
+            .arg(flag)
+            .arg(site.path("cert.pem"));
         let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
         assert!(said.contains(word), "{said}");
     }
