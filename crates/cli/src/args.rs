@@ -6,6 +6,7 @@ mod bench;
 mod inbox;
 mod ladder;
 mod notify;
+mod resume;
 mod webhook;
 mod worker;
 
@@ -27,6 +28,7 @@ pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
+pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 pub(crate) use worker::{KindArgs, KindVerb, WorkerArgs, WorkerVerb};
 
@@ -52,6 +54,8 @@ pub(crate) enum Verb {
     Workflow(WorkflowArgs),
     /// Start, list, show, explain, follow, annotate, cancel and erase runs on a server
     Run(RunArgs),
+    /// See whether an interrupted run goes on by itself, let it go on now, or have it wait
+    Resume(ResumeArgs),
     /// List what waits for an answer, oldest first
     Inbox(InboxArgs),
     /// Answer what a run asks: shows it, asks, checks, and tells what was recorded
@@ -268,7 +272,7 @@ pub(crate) enum RunVerb {
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Let a paused run go on
+    /// Let a paused run go on; one that was interrupted goes on with `abide resume now`
     Resume {
         /// The run's id
         run: String,

@@ -22,6 +22,7 @@ mod ladder;
 mod notify;
 mod output;
 mod people;
+mod resume;
 mod run;
 mod scaffold;
 mod secrets;
@@ -57,6 +58,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Serve(serve) => serve::serve(serve).await,
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
+        Verb::Resume(resume) => resume::dispatch(resume).await,
         Verb::Inbox(inbox) => inbox::list(inbox).await,
         Verb::Answer(answer) => answer::answer(answer).await,
         Verb::Ladder(ladder) => ladder::dispatch(ladder).await,

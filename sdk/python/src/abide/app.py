@@ -38,7 +38,8 @@ class Kind:
     kind: str
     function: Callable[..., Any]
     idempotent: bool = False
-    reversible: bool = False
+    reversible: bool | None = None
+    """Nothing is sent unless it is said: a kind may be neither, and nobody knows then."""
     timeout: float | timedelta | None = None
     human_retry_policy: HumanRetryPolicy | None = None
     """The policy of a class that shares its app with others; an app's own is known to the server."""
@@ -55,7 +56,9 @@ class Kind:
 
     def registration(self) -> dict[str, Any]:
         """The kind as a worker registers it."""
-        told: dict[str, Any] = {"kind": self.kind, "idempotent": self.idempotent, "reversible": self.reversible}
+        told: dict[str, Any] = {"kind": self.kind, "idempotent": self.idempotent}
+        if self.reversible is not None:
+            told["reversible"] = self.reversible
         if self.timeout is not None:
             told["timeoutMs"] = millis(self.timeout)
         return told
@@ -168,7 +171,7 @@ class App:
         name: str,
         *,
         idempotent: bool = False,
-        reversible: bool = False,
+        reversible: bool | None = None,
         timeout: float | timedelta | None = None,
         retry: RetryPolicy | Mapping[str, Any] | None = None,
     ) -> Callable[[F], F]:
@@ -192,13 +195,14 @@ class App:
         kind: str,
         *,
         idempotent: bool = False,
-        reversible: bool = False,
+        reversible: bool | None = None,
         timeout: float | timedelta | None = None,
     ) -> Callable[[F], F]:
         """Makes a function do the work of nodes of a kind, in whatever workflow they stand.
 
-        `idempotent`: doing it twice is as good as once. `reversible`: it can be undone. `timeout`: how long one attempt
-        may take, in seconds; waiting for people does not count.
+        `idempotent`: doing it twice is as good as once. `reversible`: whether it can be undone; if it can't, and may
+        have been done, a person decides how it goes on. `timeout`: how long one attempt may take, in seconds; waiting
+        for people does not count.
         """
         _check_name(kind, "node", "acme.charge")
         if kind.startswith("core."):
@@ -280,7 +284,7 @@ class App:
         kind: str,
         function: Callable[..., Any],
         idempotent: bool,
-        reversible: bool,
+        reversible: bool | None,
         timeout: float | timedelta | None,
         *,
         agent: str | None = None,
