@@ -86,7 +86,7 @@ pub(crate) enum Verb {
     Verify(VerifyArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)
     Compact(CompactArgs),
-    /// Measure this machine: durable steps, runs, roundtrips with an answer, parked runs
+    /// Measure this machine: durable steps, runs, roundtrips with an answer, parked and interrupted runs
     Bench(BenchArgs),
     /// Print a completion script for your shell
     Completions {
