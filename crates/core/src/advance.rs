@@ -179,10 +179,12 @@ impl Run {
     fn course(&self, ix: NodeIx, inputs: &Inputs, turn: &Turn, execution: u32) -> Course {
         let node = self.graph.at(ix);
         if let (Work::Unknown, Some(provided)) = (&node.work, turn.defaults.kinds.get(&*node.type_id)) {
+            let reversible = node.reversible.or(provided.reversible);
             return Course::Offer(Offered {
                 agent: node.agent.as_deref().map(ToOwned::to_owned),
                 idempotent: node.told_idempotent.unwrap_or(provided.idempotent),
-                reversible: provided.reversible,
+                reversible: reversible == Some(true),
+                irreversible: reversible == Some(false),
                 timeout_ms: node.timeout_ms.or(provided.timeout_ms),
             });
         }
@@ -310,6 +312,13 @@ impl Run {
         self.emit_node(turn, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
     }
 
+    /// Whether the definition says what follows on this failure of a node.
+    pub(crate) fn deals_with_failure(&self, ix: NodeIx, error: &Failure) -> bool {
+        let error = self.told(ix, error.clone());
+        let untaken = self.untaken(ix, Source { ix, outputs: None, error: Some(&error), hidden: false });
+        self.has_route(ix, &untaken.unwrap_or_else(|_| self.conditional(ix)))
+    }
+
     /// A failure as it is recorded: its own words may repeat what went in or came out, so they are not kept if that is
     /// never shown.
     pub(crate) fn told(&self, ix: NodeIx, error: Failure) -> Failure {
@@ -370,6 +379,21 @@ impl Run {
 
     pub(crate) fn emit_node(&mut self, turn: &mut Turn, ix: NodeIx, event: NodeEvent, cause: Option<u64>) {
         let node = self.graph.at(ix).id.clone();
+        turn.emit(self, &Event::Node { node, event }, cause);
+    }
+
+    /// Records something about a question: of a node, or of the run itself.
+    pub(crate) fn emit_of(
+        &mut self,
+        turn: &mut Turn,
+        ix: Option<NodeIx>,
+        event: NodeEvent,
+        cause: Option<u64>,
+    ) {
+        let node = match ix {
+            Some(ix) => self.graph.at(ix).id.clone(),
+            None => crate::resume::resume_node().clone(),
+        };
         turn.emit(self, &Event::Node { node, event }, cause);
     }
 

@@ -73,7 +73,7 @@ impl Run {
                 Some((Next::Attempt(attempt), due)) if due <= turn.now => {
                     let ix = open.node;
                     let again = renotified(open, attempt, turn.now);
-                    self.emit_node(turn, ix, NodeEvent::InterruptRenotified(again), None);
+                    self.emit_of(turn, ix, NodeEvent::InterruptRenotified(again), None);
                     self.escalate(turn, ix, id, attempt);
                 }
                 Some((Next::Expiry, due)) if due <= turn.now => return self.expire(turn, id),
@@ -83,7 +83,7 @@ impl Run {
     }
 
     /// Records that an attempt reached a rung, if there is one.
-    pub(crate) fn escalate(&mut self, turn: &mut Turn, ix: NodeIx, id: InterruptId, attempt: u32) {
+    pub(crate) fn escalate(&mut self, turn: &mut Turn, ix: Option<NodeIx>, id: InterruptId, attempt: u32) {
         let ladder = self.state.open.get(&id).and_then(|open| open.requested.ladder.as_ref());
         let Some(rung) = ladder.and_then(|ladder| ladder.rung(attempt)) else { return };
         let escalated = InterruptEscalated {
@@ -92,7 +92,7 @@ impl Run {
             escalated_to: rung.notify_to.clone(),
             channel_hint: rung.channel_hint.clone(),
         };
-        self.emit_node(turn, ix, NodeEvent::InterruptEscalated(escalated), turn.last_sequence());
+        self.emit_of(turn, ix, NodeEvent::InterruptEscalated(escalated), turn.last_sequence());
     }
 
     fn expire(&mut self, turn: &mut Turn, id: InterruptId) {
@@ -106,7 +106,7 @@ impl Run {
         let checked =
             value.and_then(|value| check_answer(asked.kind, &asked.data, schema, value, &by, turn.now).ok());
         let expired = InterruptExpired { interrupt_id: id, attempts: open.attempt, fallback_policy };
-        self.emit_node(turn, ix, NodeEvent::InterruptExpired(expired), None);
+        self.emit_of(turn, ix, NodeEvent::InterruptExpired(expired), None);
         match checked {
             Some(checked) => self.resolve_as(turn, id, checked, Some((Resolution::Expired, EXPIRED))),
             None => self.close(turn, id, Resolution::Expired, EXPIRED, BY_LADDER),
@@ -135,7 +135,7 @@ impl Run {
             notify_to: shorten(notify_to),
             reason: shorten(reason),
         };
-        self.emit_node(turn, ix, NodeEvent::NoticeRefused(refused), None);
+        self.emit_of(turn, ix, NodeEvent::NoticeRefused(refused), None);
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod child;
 mod hold;
 mod report;
 mod resolve;
+mod resume;
 mod start;
 mod timer;
 mod work;
@@ -22,6 +23,7 @@ use crate::event::{Cancellation, Event, Failure, Paused, Resumed, RunEvent};
 use crate::http::TaskFailure;
 use crate::journal::{Head, Record};
 use crate::perform::Product;
+use crate::resume::{Artifacts, ResumeNow};
 use crate::work::Work;
 use crate::{InterruptId, Lifecycle, Millis, Rejection, Run, RunId, Surroundings, limits};
 
@@ -48,6 +50,22 @@ pub enum Command {
     },
     /// A timer's time has come.
     Fire(TimerId),
+    /// The time has come to look whether an interrupted run may be resumed.
+    ResumeDue {
+        /// What can be read of it.
+        artifacts: Artifacts,
+    },
+    /// An operator wants an interrupted run to go on.
+    ResumeNow(Box<ResumeNow>),
+    /// An operator says whether the run is resumed by itself.
+    SwitchResume {
+        /// Whether it is.
+        auto: bool,
+        /// Who says so.
+        by: String,
+        /// Why, in their words.
+        reason: Option<String>,
+    },
     /// An executor tells how a task ended.
     Report(Report),
     /// A worker does something with a task it has.
@@ -136,6 +154,9 @@ impl Run {
             }
             Command::Resume { reason, by } => hold::resume(self, &mut turn, Resumed { reason, by })?,
             Command::Fire(timer) => timer::decide(self, &mut turn, &timer)?,
+            Command::ResumeDue { artifacts } => resume::due(self, &mut turn, artifacts)?,
+            Command::ResumeNow(asked) => resume::now(self, &mut turn, *asked)?,
+            Command::SwitchResume { auto, by, reason } => resume::switch(self, &mut turn, auto, by, reason)?,
             Command::Report(report) => report::decide(self, &mut turn, report)?,
             Command::Work(work) => work::decide(self, &mut turn, *work)?,
             Command::Resolve(resolve) => resolve::decide(self, &mut turn, &resolve)?,

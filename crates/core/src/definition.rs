@@ -5,7 +5,7 @@
 
 use crate::fields::{Fields, Findings, ROOT};
 use crate::retry::RetryPolicy;
-use crate::{Json, JsonMap, LadderCall, limits};
+use crate::{Json, JsonMap, LadderCall, ResumeSettings, limits};
 
 /// One thing wrong with a definition: where, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) timeout_ms: Option<i64>,
     pub(crate) max_retries: Option<u32>,
     pub(crate) loopbacks_max: Option<u32>,
+    /// How its runs are resumed when they are interrupted.
+    pub(crate) resume: ResumeSettings,
 }
 
 /// A node as it is written.
@@ -72,6 +74,8 @@ pub(crate) struct AbideSettings {
     pub(crate) durable: bool,
     /// Whether doing it twice is as good as once. Left out, the kind decides.
     pub(crate) idempotent: Option<bool>,
+    /// Whether what it does can be undone, if the definition says so.
+    pub(crate) reversible: Option<bool>,
     /// How failed attempts are made again.
     pub(crate) retry: Option<RetryPolicy>,
     /// The node closes a loop, which may go back so many times.
@@ -217,6 +221,7 @@ impl Settings {
             timeout_ms: settings.optional_whole("timeout", 0..=i64::MAX).filter(|&ms| ms > 0),
             max_retries: small(settings.optional_whole("maxRetries", 0..=100)),
             loopbacks_max: small(settings.optional_whole("maxLoopbackIterations", 1..=i64::from(u32::MAX))),
+            resume: own_settings(&mut settings),
         }
     }
 }
@@ -300,6 +305,23 @@ fn read_flags(map: &JsonMap, place: &str, findings: &mut Findings) -> Vec<(Strin
     flags
 }
 
+/// What Abide itself reads from the settings of a definition. A rule that is broken here keeps a definition from being
+/// admitted, and no run that is pinned to it.
+fn own_settings(settings: &mut Fields<'_>) -> ResumeSettings {
+    let Some(json) = settings.optional("abide") else { return ResumeSettings::default() };
+    let place = settings.place("abide");
+    let mut own = Findings::default();
+    let read = Fields::of(&json, place, &mut own).map(|mut fields| {
+        let resume = fields.optional("resume");
+        let place = fields.place("resume");
+        let resume = resume.map(|json| ResumeSettings::read(&json, &place, fields.findings()));
+        fields.finish();
+        resume.unwrap_or_default()
+    });
+    own.all().into_iter().for_each(|found| settings.findings().objection(found.place, found.message));
+    read.unwrap_or_default()
+}
+
 impl AbideSettings {
     /// Whether something of it is of use to a node that asks alone.
     pub(crate) fn is_about_asking(&self) -> bool {
@@ -320,6 +342,7 @@ impl AbideSettings {
         };
         let durable = fields.optional_flag("durable").unwrap_or(false);
         let idempotent = fields.optional_flag("idempotent");
+        let reversible = fields.optional_flag("reversible");
         let retry = fields.optional("retry");
         let looping = fields.optional("loop");
         let sensitive = fields.optional_flag("sensitive").unwrap_or(false);
@@ -344,6 +367,7 @@ impl AbideSettings {
         Self {
             durable,
             idempotent,
+            reversible,
             retry,
             loop_max,
             sensitive,

@@ -207,6 +207,8 @@ pub enum TimerId {
     Attempt(InterruptId),
     /// The run has lasted as long as it may.
     RunTimeout,
+    /// The run was interrupted: it is looked at whether it may be resumed.
+    Resume,
     /// A long stretch of pure nodes goes on after it yielded.
     Stretch,
 }
@@ -221,6 +223,7 @@ impl fmt::Display for TimerId {
             Self::Occasion(id) => write!(f, "occasion/{id}"),
             Self::Attempt(id) => write!(f, "attempt/{id}"),
             Self::RunTimeout => f.write_str("run-timeout"),
+            Self::Resume => f.write_str("resume"),
             Self::Stretch => f.write_str("stretch"),
         }
     }
@@ -237,6 +240,7 @@ impl FromStr for TimerId {
         let parsed = match (text, text.split_once('/')) {
             ("stretch", _) => Some(Self::Stretch),
             ("run-timeout", _) => Some(Self::RunTimeout),
+            ("resume", _) => Some(Self::Resume),
             (_, Some(("delay", rest))) => {
                 node_timer(rest).map(|(node, execution)| Self::Delay { node, execution })
             }
@@ -355,7 +359,8 @@ mod tests {
         let id = InterruptId::from_bytes([9; InterruptId::BYTES]);
         let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
         let sleep = TimerId::Sleep { node: "a/b".into(), execution: 3, sequence: 9 };
-        for timer in [delay, retry, sleep, TimerId::RunTimeout, TimerId::Stretch].into_iter().chain(waits) {
+        let plain = [TimerId::RunTimeout, TimerId::Resume, TimerId::Stretch];
+        for timer in [delay, retry, sleep].into_iter().chain(plain).chain(waits) {
             assert_eq!(timer.to_string().parse::<TimerId>(), Ok(timer));
         }
         assert!("alarm".parse::<TimerId>().is_err());

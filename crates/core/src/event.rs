@@ -5,6 +5,7 @@
 
 mod interrupt;
 mod node;
+mod resume;
 mod run;
 mod work;
 
@@ -24,6 +25,7 @@ pub use node::{
     ArtifactCreated, ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed,
     NodeRetried, NodeSkipped, NodeSpawned, NodeStarted,
 };
+pub use resume::{NodeInterrupted, ResumeDecided, ResumeEscalated, ResumeRequested, ResumeSwitched};
 pub use run::{
     Cancellation, CapBreached, Caps, ChildRefused, ChildReported, Completed, Failed, LoopRestarted,
     LoopbackLimit, Parent, Paused, Resumed, Started, VariableChanged, Yielded,
@@ -81,6 +83,14 @@ pub enum RunEvent {
     ChildRefused(ChildRefused),
     /// Accepted by a running run with work in flight that is not held: it is paused when that has ended.
     Pausing(Paused),
+    /// Accepted by a running run that is not paused: whether it is resumed, and why not.
+    ResumeDecided(Box<ResumeDecided>),
+    /// Accepted by a running run: an operator wants it to go on.
+    ResumeRequested(Box<ResumeRequested>),
+    /// Accepted by a running run that is not paused: it is held until a person decides.
+    ResumeEscalated(ResumeEscalated),
+    /// Accepted by a running run: whether it is resumed by itself.
+    ResumeSwitched(ResumeSwitched),
 }
 
 /// What can happen to a node. The node table says which phases accept which.
@@ -148,6 +158,8 @@ pub enum NodeEvent {
     Noted(NodeNoted),
     /// Accepted by a node that a worker has.
     EngagementDecided(EngagementDecided),
+    /// Accepted by a running node that an executor or a worker has: its work failed in a way that may pass.
+    Interrupted(Box<NodeInterrupted>),
 }
 
 /// Why a node or a run failed: a stable code and a sentence for people.
@@ -207,7 +219,11 @@ declare! {
     LOOP_RESTARTED = 13 "loop.restarted" v 1 false;
     CHILD_REFUSED = 14 "child.refused" v 1 false;
     RUN_PAUSING = 15 "run.pausing" v 1 false;
-    NODE_STARTED = 100 "node.started" v 3 true;
+    RESUME_DECISION = 16 "resume_decision" v 1 false;
+    RESUME_REQUESTED = 17 "resume.requested" v 1 false;
+    RESUME_ESCALATED = 18 "resume.escalated" v 1 false;
+    RESUME_SWITCHED = 19 "resume.switched" v 1 false;
+    NODE_STARTED = 100 "node.started" v 4 true;
     NODE_COMPLETED = 101 "node.completed" v 2 true;
     NODE_FAILED = 102 "node.failed" v 2 true;
     NODE_CANCELLED = 103 "node.cancelled" v 1 true;
@@ -238,6 +254,7 @@ declare! {
     TASK_LOST = 128 "task.lost" v 1 false;
     NODE_NOTED = 129 "node.noted" v 1 false;
     ENGAGEMENT_DECISION = 130 "engagement.decision" v 1 false;
+    NODE_INTERRUPTED = 131 "node.interrupted" v 1 false;
 }
 
 /// Types from this number on are about one node; those below are about the run.
@@ -333,6 +350,10 @@ impl RunEvent {
             Self::LoopRestarted(_) => LOOP_RESTARTED,
             Self::ChildRefused(_) => CHILD_REFUSED,
             Self::Pausing(_) => RUN_PAUSING,
+            Self::ResumeDecided(_) => RESUME_DECISION,
+            Self::ResumeRequested(_) => RESUME_REQUESTED,
+            Self::ResumeEscalated(_) => RESUME_ESCALATED,
+            Self::ResumeSwitched(_) => RESUME_SWITCHED,
         }
     }
 
@@ -353,7 +374,11 @@ impl RunEvent {
             | Self::LoopbackLimit(_)
             | Self::LoopRestarted(_)
             | Self::ChildRefused(_)
-            | Self::Pausing(_) => false,
+            | Self::Pausing(_)
+            | Self::ResumeDecided(_)
+            | Self::ResumeRequested(_)
+            | Self::ResumeEscalated(_)
+            | Self::ResumeSwitched(_) => false,
         }
     }
 
@@ -374,6 +399,10 @@ impl RunEvent {
             Self::LoopRestarted(payload) => serde_json::to_vec(payload),
             Self::ChildRefused(payload) => serde_json::to_vec(payload),
             Self::Pausing(payload) => serde_json::to_vec(payload),
+            Self::ResumeDecided(payload) => serde_json::to_vec(payload),
+            Self::ResumeRequested(payload) => serde_json::to_vec(payload),
+            Self::ResumeEscalated(payload) => serde_json::to_vec(payload),
+            Self::ResumeSwitched(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -394,6 +423,10 @@ impl RunEvent {
             LOOP_RESTARTED => read(kind, payload).map(Self::LoopRestarted),
             CHILD_REFUSED => read(kind, payload).map(Self::ChildRefused),
             RUN_PAUSING => read(kind, payload).map(Self::Pausing),
+            RESUME_DECISION => read(kind, payload).map(Self::ResumeDecided),
+            RESUME_REQUESTED => read(kind, payload).map(Self::ResumeRequested),
+            RESUME_ESCALATED => read(kind, payload).map(Self::ResumeEscalated),
+            RESUME_SWITCHED => read(kind, payload).map(Self::ResumeSwitched),
             _ => Err(format!("{} is no event of a run", kind.name)),
         }
     }
@@ -433,6 +466,7 @@ impl NodeEvent {
             Self::TaskLost(_) => TASK_LOST,
             Self::Noted(_) => NODE_NOTED,
             Self::EngagementDecided(_) => ENGAGEMENT_DECISION,
+            Self::Interrupted(_) => NODE_INTERRUPTED,
         }
     }
 
@@ -463,6 +497,7 @@ impl NodeEvent {
             | Self::Parked(_)
             | Self::TaskLost(_)
             | Self::EngagementDecided(_)
+            | Self::Interrupted(_)
             | Self::Resumed(_)
             | Self::Failed(_)
             | Self::Cancelled(_)
@@ -507,6 +542,7 @@ impl NodeEvent {
             Self::TaskLost(payload) => serde_json::to_vec(payload),
             Self::Noted(payload) => serde_json::to_vec(payload),
             Self::EngagementDecided(payload) => serde_json::to_vec(payload),
+            Self::Interrupted(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -543,6 +579,7 @@ impl NodeEvent {
             TASK_LOST => read(kind, payload).map(Self::TaskLost),
             NODE_NOTED => read(kind, payload).map(Self::Noted),
             ENGAGEMENT_DECISION => read(kind, payload).map(Self::EngagementDecided),
+            NODE_INTERRUPTED => read(kind, payload).map(Self::Interrupted),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }

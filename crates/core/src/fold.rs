@@ -13,6 +13,7 @@ use crate::event::{
 };
 use crate::journal::Record;
 use crate::node::NodePhase;
+use crate::resume::RESUME_NODE;
 use crate::run::{Corrupt, Ending, Run};
 use crate::work::{Memo, WorkState};
 use crate::{Hold, Lifecycle, Millis, NodeIx, ports};
@@ -83,6 +84,7 @@ impl Run {
             RunEvent::Pausing(asked) => {
                 (state.pausing, state.paused_at) = (Some(asked.clone()), Some(folding.at));
                 self.disarm(&TimerId::Stretch, folding);
+                self.disarm(&TimerId::Resume, folding);
             }
             RunEvent::Paused(_) => {
                 (state.pausing, state.paused_at) = (None, Some(folding.at));
@@ -91,7 +93,15 @@ impl Run {
             RunEvent::Resumed(_) => {
                 (state.pausing, state.paused_at) = (None, None);
                 self.start_clock(folding);
+                self.consider_resume(folding);
             }
+            RunEvent::ResumeDecided(decided) => self.fold_decided(decided, folding),
+            RunEvent::ResumeRequested(wish) => {
+                state.resume.wish = Some((**wish).clone());
+                self.arm(TimerId::Resume, folding.at, folding);
+            }
+            RunEvent::ResumeEscalated(_) => self.fold_escalated(folding),
+            RunEvent::ResumeSwitched(switched) => state.resume.auto = Some(switched.auto),
             RunEvent::Yielded(_) => self.arm(TimerId::Stretch, folding.at, folding),
             RunEvent::ChildReported(report) => {
                 folding.effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
@@ -207,6 +217,7 @@ impl Run {
     /// Human time is not machine time: a paused run's own time stands still.
     fn stop_clock(&mut self, folding: &mut Folding<'_>) {
         self.disarm(&TimerId::Stretch, folding);
+        self.disarm(&TimerId::Resume, folding);
         self.stop_run_clock(folding);
     }
 
@@ -240,7 +251,12 @@ impl Run {
         if !matches!(self.state.lifecycle, Lifecycle::Running | Lifecycle::Cancelling) {
             return Err(format!("a node event in a run that is {:?}", self.state.lifecycle));
         }
-        let ix = self.graph.node(id).ok_or_else(|| format!("the definition has no node '{id}'"))?;
+        let Some(ix) = self.graph.node(id) else {
+            return match &**id {
+                RESUME_NODE => self.fold_question(event, folding),
+                _ => Err(format!("the definition has no node '{id}'")),
+            };
+        };
         let node = &mut self.state.nodes[ix as usize];
         let was = node.phase;
         let name = event.event_type().name;
@@ -264,11 +280,13 @@ impl Run {
                 node.until = None;
                 let execution = node.execution;
                 self.disarm(&TimerId::Retry { node: id.clone(), execution }, folding);
+                self.forget_interruption(ix, folding);
                 self.enqueue(ix, folding.sequence);
             }
             NodeEvent::Spawned(spawned) => self.spawn(ix, spawned, folding),
             NodeEvent::ChannelWritten(written) => self.write_channel(written, folding.at)?,
-            NodeEvent::InterruptRequested(requested) => self.fold_requested(ix, requested, folding)?,
+            NodeEvent::InterruptRequested(requested) => self.fold_requested(Some(ix), requested, folding)?,
+            NodeEvent::Interrupted(interrupted) => self.fold_interrupted(ix, interrupted, folding),
             NodeEvent::Suspended(suspended) => self.fold_suspended(ix, suspended)?,
             NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding)?,
             NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
@@ -321,6 +339,7 @@ impl Run {
             node.started_at = Some(folding.at);
             node.ended_at = None;
             (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
+            node.counted_from = 0;
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             let began = folding.sequence;
@@ -389,6 +408,7 @@ impl Run {
             self.disarm(&TimerId::Retry { node: id, execution }, folding);
         }
         self.forget_keyless(ix);
+        self.forget_interruption(ix, folding);
         self.leave_executor(ix, folding);
         self.forget_work(ix, folding);
     }
@@ -476,6 +496,7 @@ impl Run {
     fn stop_waiting(&mut self, folding: &mut Folding<'_>) {
         self.disarm(&TimerId::Stretch, folding);
         self.disarm(&TimerId::RunTimeout, folding);
+        self.disarm(&TimerId::Resume, folding);
         self.state.time_left = None;
     }
 

@@ -73,6 +73,8 @@ pub(crate) struct GraphNode {
     pub(crate) idempotent: bool,
     /// The same, if the definition says so itself.
     pub(crate) told_idempotent: Option<bool>,
+    /// Whether what it does can be undone, if the definition says so.
+    pub(crate) reversible: Option<bool>,
     /// How long a worker may take from one hand-out to its end.
     pub(crate) timeout_ms: Option<crate::Millis>,
     pub(crate) retry: Option<RetryPolicy>,

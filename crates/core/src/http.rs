@@ -3,8 +3,8 @@
 //! These are descriptions only. Values of secrets never stand in them, so they may be stored and printed;
 //! whoever sends the request looks the values up.
 
-use crate::Failure;
 use crate::template::Piece;
+use crate::{Failure, InterruptionClass};
 
 /// One attempt at one request, as the node asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct TaskFailure {
     pub retryable: bool,
     /// Whether the other side may have heard of the attempt.
     pub reached: Reached,
+    /// What it counts as if it interrupts the run.
+    pub class: InterruptionClass,
 }
 
 /// Whether an attempt reached the other side.

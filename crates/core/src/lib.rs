@@ -59,6 +59,7 @@ mod perform;
 mod ports;
 mod rate;
 mod rejection;
+mod resume;
 mod retry;
 mod route;
 mod rule;
@@ -88,7 +89,7 @@ pub use effect::{
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
     Cancellation, Caps, ChildReported, Event, EventType, Failure, HookKind, Loss, Mask, NodeEvent, Parent,
-    RunEvent, event_types,
+    ResumeDecided, RunEvent, event_types,
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx, offers};
@@ -114,6 +115,11 @@ pub use node::{Node, NodePhase};
 pub use perform::{Performance, Product};
 pub use rate::{Bucket, Rate};
 pub use rejection::Rejection;
+pub use resume::{
+    Artifacts, Cooldowns, InterruptedStep, InterruptionClass, OnRefusal, PointStatus, RESUME_NODE,
+    ReasonCode, ResumeFacts, ResumeNow, ResumePolicy, ResumeSettings, ResumeStatus, ResumeVerdict,
+    evaluate_resume,
+};
 pub use retry::{RetryPolicy, RetryStrategy};
 pub use rule::{Outcome, Rule, Tally, Verdict};
 pub use run::{Corrupt, Run};

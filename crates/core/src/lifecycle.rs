@@ -35,6 +35,9 @@ pub enum Hold {
     Pausing,
     /// An operator paused the run. Timers go on and outcomes are recorded, but no node starts.
     Paused,
+    /// The run was interrupted and may not be resumed by itself: a person has to decide. No node starts.
+    #[serde(rename = "resume_escalated")]
+    Escalated,
 }
 
 impl Lifecycle {
@@ -49,6 +52,13 @@ impl Lifecycle {
             (Running | Cancelling, RunEvent::Cancelled(_)) => Some(Cancelled),
             (Running, RunEvent::Pausing(_) | RunEvent::Paused(_) | RunEvent::Resumed(_)) => Some(Running),
             (Running, RunEvent::Yielded(_)) => Some(Running),
+            (
+                Running,
+                RunEvent::ResumeDecided(_)
+                | RunEvent::ResumeRequested(_)
+                | RunEvent::ResumeEscalated(_)
+                | RunEvent::ResumeSwitched(_),
+            ) => Some(Running),
             (Running, RunEvent::CapBreached(_) | RunEvent::LoopbackLimit(_) | RunEvent::LoopRestarted(_)) => {
                 Some(Running)
             }
@@ -79,15 +89,20 @@ impl Hold {
             (Self::None | Self::Pausing, RunEvent::Paused(_)) => Some(Self::Paused),
             (Self::Pausing | Self::Paused, RunEvent::Resumed(_)) => Some(Self::None),
             (_, RunEvent::Pausing(_) | RunEvent::Paused(_) | RunEvent::Resumed(_)) => None,
+            (Self::None | Self::Escalated, RunEvent::ResumeEscalated(_)) => Some(Self::Escalated),
+            (Self::None | Self::Escalated, RunEvent::ResumeDecided(decided)) if decided.eligible => {
+                Some(Self::None)
+            }
+            (Self::Pausing | Self::Paused, RunEvent::ResumeEscalated(_) | RunEvent::ResumeDecided(_)) => None,
             (_, RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_)) => Some(Self::None),
             // The run ends when the work in flight has, so there is nothing to be paused then.
             (Self::Pausing, RunEvent::Cancelling(_)) => Some(Self::None),
             // A yield means that nodes wait to be started, which a hold forbids.
-            (Self::Pausing | Self::Paused, RunEvent::Yielded(_) | RunEvent::LoopRestarted(_)) => None,
+            (hold, RunEvent::Yielded(_) | RunEvent::LoopRestarted(_)) if hold != Self::None => None,
             (hold, _) => Some(hold),
         }
     }
 
     /// Every hold, for tables and tests.
-    pub const ALL: [Self; 3] = [Self::None, Self::Pausing, Self::Paused];
+    pub const ALL: [Self; 4] = [Self::None, Self::Pausing, Self::Paused, Self::Escalated];
 }

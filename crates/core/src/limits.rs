@@ -312,6 +312,16 @@ pub const LOSSES_MAX: u32 = 3;
 /// Lines of a worker's log in one note.
 pub const LOG_LINES_MAX: usize = 100;
 
+/// How often in a row a worker's code may not fit a task before it counts as interrupted: a quarter of an hour, which
+/// is longer than old and new workers stand side by side while they are replaced.
+pub const UNFIT_ROUNDS_MAX: u32 = 8;
+
+/// Times that a run is resumed by itself at most. Who needs more has something to mend.
+pub const RESUME_ATTEMPTS_MAX: u32 = 1_000;
+
+/// The longest cool-down between two of them: a week.
+pub const RESUME_COOLDOWN_SECONDS_MAX: u32 = 7 * 24 * 3600;
+
 /// Bytes of one line of a worker's log.
 pub const LOG_LINE_BYTES_MAX: usize = 8 * 1024;
 

@@ -44,7 +44,7 @@ impl NodePhase {
             (Running | Waiting, NodeEvent::Completed(_)) => Some(Completed),
             // A waiting node fails with the child that it waits for.
             (Running | Waiting, NodeEvent::Failed(_)) => Some(Failed),
-            (Running, NodeEvent::Retried(_)) => Some(Waiting),
+            (Running, NodeEvent::Retried(_) | NodeEvent::Interrupted(_)) => Some(Waiting),
             (Waiting, NodeEvent::Due(_)) => Some(Pending),
             (Running | Waiting, NodeEvent::Spawned(_)) => Some(self),
             (Running, NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_)) => Some(Running),
@@ -139,6 +139,9 @@ pub struct Node {
     /// How many attempts of this execution have failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
+    /// The attempts of this execution before it was resumed: retries are counted anew since.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub counted_from: u32,
     /// What an executor gets, recorded when the execution began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<JsonMap>,
@@ -196,6 +199,7 @@ impl Node {
             queued: false,
             doomed: false,
             attempt: 0,
+            counted_from: 0,
             inputs: None,
             sensitive: false,
             masked: Mask::Nothing,

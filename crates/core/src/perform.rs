@@ -77,11 +77,6 @@ impl Run {
         })
     }
 
-    /// Whether a task whose outcome is unknown may be executed again: only if twice is as good as once.
-    pub fn may_repeat(&self, task: &TaskId) -> bool {
-        self.graph.node(&task.node).is_some_and(|ix| self.graph.at(ix).idempotent)
-    }
-
     /// What a pure node makes of its inputs.
     pub(crate) fn perform(&self, ix: NodeIx, inputs: &Inputs, execution: u32) -> Result<Product, Failure> {
         let node = self.graph.at(ix);

@@ -20,6 +20,14 @@ pub enum Rejection {
     /// Nothing to resume.
     #[error("the run is not paused")]
     NotPaused,
+    /// The run is held until a person decides how it goes on.
+    #[error(
+        "the run was interrupted and is held until a person decides; see `abide resume status`, and use `abide resume now`"
+    )]
+    Escalated,
+    /// Nothing interrupted the run.
+    #[error("nothing of the run was interrupted, so there is nothing to resume")]
+    NotInterrupted,
     /// A timer was reported before its time.
     #[error("the timer is not due before {due}")]
     NotDue {

@@ -72,6 +72,11 @@ impl Run {
         taking.map(|(edge, way)| self.route(edge, way)).collect()
     }
 
+    /// Whether the definition says what follows on this failure of a node: then it is no interruption of the run.
+    pub(crate) fn has_route(&self, ix: NodeIx, untaken: &[String]) -> bool {
+        self.routes_from(ix, untaken).iter().any(|route| *route != Route::Closed)
+    }
+
     /// Whether the target of an edge may take over from its source. A disabled node takes nothing over.
     fn takes_over(&self, way: &GraphEdge) -> bool {
         way.rule.takes_failures() && !self.graph.at(way.target).disabled

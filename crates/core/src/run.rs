@@ -14,6 +14,7 @@ use crate::interrupt::{Answered, Open};
 use crate::journal::{Head, Salt};
 use crate::lifecycle::{Hold, Lifecycle};
 use crate::node::{Node, NodePhase};
+use crate::resume::ResumeState;
 use crate::rule::Outcome;
 use crate::{Graph, InterruptId, Json, JsonMap, Key, Millis, NodeIx, RunId, Trace};
 
@@ -124,6 +125,9 @@ pub(crate) struct State {
     /// When it was paused, or asked to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paused_at: Option<Millis>,
+    /// How far resuming has come.
+    #[serde(default, skip_serializing_if = "ResumeState::is_untouched")]
+    pub(crate) resume: ResumeState,
     /// What was left of the run's time when it was paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) time_left: Option<Millis>,
@@ -212,6 +216,7 @@ impl Run {
             exclusive: false,
             pausing: None,
             paused_at: None,
+            resume: ResumeState::default(),
             time_left: None,
             still: false,
             still_children: BTreeSet::new(),

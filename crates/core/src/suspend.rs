@@ -16,6 +16,7 @@ use crate::interrupt::{
 };
 use crate::node::Node;
 use crate::ports::Inputs;
+use crate::resume::{RESUME_NODE, resume_node};
 use crate::run::Ending;
 use crate::{
     Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Sought, Waiting,
@@ -47,7 +48,10 @@ impl Run {
 
     /// The node that an open interrupt is of.
     pub fn interrupted_node(&self, open: &Open) -> &Arc<str> {
-        &self.graph.at(open.node).id
+        match open.node {
+            Some(ix) => &self.graph.at(ix).id,
+            None => resume_node(),
+        }
     }
 
     /// What a node's current execution sees of the outside.
@@ -58,9 +62,12 @@ impl Run {
 
     /// The interrupt that an answer to this node is meant for.
     pub fn interrupt_of(&self, node: &str) -> Result<InterruptId, Rejection> {
+        if node == RESUME_NODE && self.graph.node(node).is_none() {
+            return self.state.resume.question.ok_or(Rejection::NoSuchInterrupt);
+        }
         let ix = self.graph.node(node).ok_or(Rejection::NoSuchInterrupt)?;
         let node = self.node(ix);
-        let asked = self.state.open.values().filter(|open| open.node == ix);
+        let asked = self.state.open.values().filter(|open| open.node == Some(ix));
         let open: BTreeSet<InterruptId> = asked.map(|open| open.requested.interrupt_id).collect();
         let open: Vec<InterruptId> = open.union(&node.stopped_for).copied().collect();
         match (open.as_slice(), node.last_interrupt) {
@@ -168,7 +175,7 @@ impl Run {
             let asked = ClarificationRequested { interrupt_id, questions, sensitive };
             self.emit_node(turn, ix, NodeEvent::ClarificationRequested(asked), turn.last_sequence());
         }
-        self.escalate(turn, ix, interrupt_id, 1);
+        self.escalate(turn, Some(ix), interrupt_id, 1);
         interrupt_id
     }
 
@@ -220,12 +227,12 @@ impl Run {
                 edited_artifact_data: decision.edited_artifact_data,
                 sensitive,
             };
-            self.emit_node(turn, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
+            self.emit_of(turn, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
         }
         if let Some(answers) = checked.answers {
             let answered_by = checked.by.clone();
             let resolved = ClarificationResolved { interrupt_id: id, answers, answered_by, sensitive };
-            self.emit_node(turn, ix, NodeEvent::ClarificationResolved(resolved), None);
+            self.emit_of(turn, ix, NodeEvent::ClarificationResolved(resolved), None);
         }
         if let Some((instead, why)) = why {
             (outcome, reason) = (instead, Some(why.to_owned()));
@@ -240,7 +247,7 @@ impl Run {
             sensitive,
         };
         let cause = turn.last_sequence();
-        self.emit_node(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
+        self.emit_of(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
     }
 
     /// Closes an interrupt whose end has come. Timers may be heard late and in any order, so what was due first
@@ -272,7 +279,7 @@ impl Run {
                 edited_artifact_data: None,
                 sensitive: false,
             };
-            self.emit_node(turn, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
+            self.emit_of(turn, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
         }
         let outcome = if approval { Resolution::Rejected } else { Resolution::Timeout };
         self.close(turn, id, outcome, "timeout", BY_TIMEOUT);
@@ -308,7 +315,7 @@ impl Run {
             sensitive: false,
         };
         let cause = turn.last_sequence();
-        self.emit_node(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
+        self.emit_of(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
     }
 
     /// A node that a worker has done leaves nothing open that nobody else waits for.
@@ -320,7 +327,7 @@ impl Run {
         let mut nodes = self.state.nodes.iter().enumerate();
         let alone = !nodes.any(|(other, node)| other != ix as usize && node.work.is_some());
         let own = |open: &&Open| {
-            let asked = open.node == ix || self.node(open.node).phase.is_settled();
+            let asked = open.node.is_some_and(|asker| asker == ix || self.node(asker).phase.is_settled());
             asked && (alone || open.requested.keyless) && open.waiters.iter().all(|waiter| *waiter == ix)
         };
         let open = self.state.open.values().filter(own).map(|open| open.requested.interrupt_id);
@@ -356,7 +363,7 @@ impl Run {
 impl Run {
     pub(crate) fn fold_requested(
         &mut self,
-        ix: NodeIx,
+        ix: Option<NodeIx>,
         requested: &InterruptRequested,
         folding: &mut Folding<'_>,
     ) -> Result<(), String> {
@@ -382,13 +389,14 @@ impl Run {
         if let Some(due) = occasion {
             self.arm(TimerId::Occasion(id), due, folding);
         }
-        folding.effects.push(Effect::OpenInterrupt(Box::new(self.listed(ix, &open))));
+        folding.effects.push(Effect::OpenInterrupt(Box::new(self.listed(&open))));
         self.await_next(&open, folding);
         if open.requested.ladder.is_some() {
             folding.effects.push(Effect::Notify(Notify { id, attempt: 1, at: folding.at }));
         }
         self.call_hook(&open, HookKind::InputRequested, 1, folding);
         self.state.open.insert(id, open);
+        let Some(ix) = ix else { return Ok(()) };
         let node = &mut self.state.nodes[ix as usize];
         node.asked += 1;
         if let Some(work) = node.work.as_deref_mut() {
@@ -398,9 +406,9 @@ impl Run {
     }
 
     /// An interrupt as a list shows it. What is only for those who answer is not in it.
-    fn listed(&self, ix: NodeIx, open: &Open) -> OpenInterrupt {
+    fn listed(&self, open: &Open) -> OpenInterrupt {
         let asked = &open.requested;
-        let node = self.graph.at(ix);
+        let node = self.interrupted_node(open);
         let ask = Ask {
             kind: asked.kind,
             key: None,
@@ -414,9 +422,9 @@ impl Run {
         let is_custom = asked.kind == InterruptKind::Custom && !asked.sensitive;
         OpenInterrupt {
             id: asked.interrupt_id,
-            node: node.id.clone(),
+            node: node.clone(),
             kind: asked.kind,
-            title: if asked.sensitive { node.id.to_string() } else { ask.title() },
+            title: if asked.sensitive { node.to_string() } else { ask.title() },
             event_type: is_event.then(|| text("eventType")).flatten(),
             sought: is_event.then(|| Sought::of(&asked.data)).flatten(),
             custom_kind: is_custom.then(|| text("customKind")).flatten(),
@@ -463,7 +471,7 @@ impl Run {
         let answered = Answered {
             kind: requested.kind,
             resume_schema: requested.resume_schema,
-            only: requested.keyless.then_some(open.node),
+            only: open.node.filter(|_| requested.keyless),
             value: resolved.resume_value.clone(),
             outcome: resolved.outcome,
             sensitive: resolved.sensitive,
@@ -472,7 +480,10 @@ impl Run {
         };
         let asker = open.node;
         // Nobody waited for what was closed because its node ended. Whoever asks the same later asks anew.
-        if resolved.outcome != Resolution::Cancelled || resolved.reason.as_deref() != Some(NODE_ENDED) {
+        let ended =
+            resolved.outcome == Resolution::Cancelled && resolved.reason.as_deref() == Some(NODE_ENDED);
+        // Nor does anybody ask the run's own question again: each is asked once.
+        if asker.is_some() && !ended {
             self.state.answers.insert(requested.key, answered);
         }
         for waiter in open.waiters {
@@ -481,13 +492,13 @@ impl Run {
             node.last_interrupt = Some(id);
             if node.work.is_some() {
                 // What it makes of the answer is never shown either.
-                node.sensitive |= resolved.sensitive && waiter != asker;
+                node.sensitive |= resolved.sensitive && Some(waiter) != asker;
                 self.rouse(waiter, folding);
             } else if node.stopped_for.is_empty() && node.phase == NodePhase::Suspended {
                 self.state.answered.push_back((waiter, folding.sequence));
             }
         }
-        if self.node(asker).phase == NodePhase::Running {
+        if let Some(asker) = asker.filter(|&ix| self.node(ix).phase == NodePhase::Running) {
             self.rouse(asker, folding);
         }
         Ok(())
@@ -520,7 +531,8 @@ impl Run {
         if !self.is_clocked() || self.state.lifecycle.is_terminal() {
             return;
         }
-        let stands = self.state.hold == Hold::Paused || self.waits_for_people_alone();
+        let held = matches!(self.state.hold, Hold::Paused | Hold::Escalated);
+        let stands = held || self.waits_for_people_alone();
         if stands {
             self.stop_run_clock(folding);
         } else {
@@ -549,7 +561,8 @@ impl Run {
             && state.workers.is_empty();
         let timed = || {
             let is_time = |timer: &TimerId| {
-                matches!(timer, TimerId::Delay { .. } | TimerId::Retry { .. } | TimerId::Sleep { .. })
+                use TimerId::{Delay, Resume, Retry, Sleep};
+                matches!(timer, Delay { .. } | Retry { .. } | Sleep { .. } | Resume)
             };
             state.timers.keys().any(is_time)
         };

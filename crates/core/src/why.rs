@@ -20,8 +20,7 @@ pub struct Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `pausing`, `cancelling`, `ending`,
-    /// `stretch`,
-    /// `timeout`, `approval`, `input`, `event`, `ladder` or `worker`.
+    /// `stretch`, `timeout`, `approval`, `input`, `event`, `ladder`, `worker` or `interrupted`.
     pub kind: &'static str,
     /// The node that waits.
     pub node: Option<String>,
@@ -90,11 +89,39 @@ impl Run {
                 "it is paused once they are reported",
             ),
             Hold::Paused => ("hold", "it is paused", "nothing starts until somebody resumes it"),
+            Hold::Escalated => (
+                "hold",
+                "it was interrupted and may not be resumed by itself",
+                "nothing starts until a person decides: see `abide resume status`",
+            ),
         };
         Some(Reason { since, ..Reason::of(kind, what.to_owned(), next) })
     }
 
+    /// A node whose work was interrupted.
+    fn interruption(&self, ix: NodeIx) -> Option<Reason> {
+        let found = self.state.resume.interrupted.get(&ix)?;
+        let id = &self.graph.at(ix).id;
+        let effect = match (found.unknown, found.steps.as_slice()) {
+            (false, _) => String::new(),
+            (true, []) => "; its effect may or may not have happened".to_owned(),
+            (true, steps) => format!("; step '{}' may or may not have been done", steps.join("', '")),
+        };
+        let what = format!("node '{id}' was interrupted ({}): {}{effect}", found.class, found.error.message);
+        let until = self.state.timers.get(&TimerId::Resume).copied();
+        let next = match (until, self.hold()) {
+            (Some(_), _) => "it is looked at whether the run may be resumed",
+            (None, Hold::Escalated) => "it is done again, or fails, when a person decides",
+            (None, _) => "it is looked at again when the pause is over",
+        };
+        let since = Some(found.at);
+        Some(Reason { node: Some(id.to_string()), since, until, ..Reason::of("interrupted", what, next) })
+    }
+
     fn node_waits(&self, ix: NodeIx, node: &Node) -> Option<Reason> {
+        if let Some(reason) = self.interruption(ix) {
+            return Some(reason);
+        }
         let (id, type_id, _) = self.graph().describe(ix);
         let reason = match (node.phase, node.until, node.child) {
             (NodePhase::Running, ..) if node.work.is_some() => {
@@ -231,6 +258,7 @@ impl Run {
                     Reason { node: Some(node.to_string()), ..reason }
                 }
                 TimerId::Delay { .. }
+                | TimerId::Resume
                 | TimerId::Retry { .. }
                 | TimerId::Interrupt(_)
                 | TimerId::Occasion(_) => return None,
@@ -246,6 +274,7 @@ fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
         ("worker", "a worker", "workers"),
         ("delay", "a delay", "delays"),
         ("retry", "another attempt", "other attempts"),
+        ("interrupted", "a step that was interrupted", "steps that were interrupted"),
         ("approval", "a decision", "decisions"),
         ("input", "an answer", "answers"),
         ("event", "something elsewhere", "things elsewhere"),
@@ -262,6 +291,7 @@ fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
     let head = match (run.lifecycle(), run.hold()) {
         (Lifecycle::Cancelling, _) => "it is being cancelled",
         (_, Hold::Paused) => "it is paused",
+        (_, Hold::Escalated) => "it is held until a person decides how it goes on",
         (_, Hold::Pausing) => "it is about to be paused",
         _ => "it is running",
     };

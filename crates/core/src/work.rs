@@ -22,15 +22,15 @@ pub use outcome::{AskState, ChildState, WorkOutcome};
 
 use crate::effect::{Offer, TaskId};
 use crate::event::{Failure, HookKind, LogLine, Loss, Offered, Progress, Wait};
-use crate::{Json, JsonMap, Millis, Run, RunId};
+use crate::{InterruptionClass, Json, JsonMap, Millis, Run, RunId};
 
 /// What workers have said of a kind of node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provided {
     /// Doing it twice is as good as once, unless the definition says otherwise.
     pub idempotent: bool,
-    /// What it does can be undone.
-    pub reversible: bool,
+    /// Whether what it does can be undone, if anybody said so.
+    pub reversible: Option<bool>,
     /// How long a worker may take from one hand-out to its end.
     pub timeout_ms: Option<Millis>,
 }
@@ -175,6 +175,8 @@ pub enum FailureClass {
     Timeout,
     /// A connection broke.
     Reset,
+    /// It has lost what it needs to go on.
+    Context,
     /// What went in makes no sense.
     Validation,
     /// It can't do that.
@@ -193,10 +195,11 @@ pub enum FailureClass {
 
 impl FailureClass {
     /// All of them, with their names everywhere.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::Tool, "tool"),
         (Self::Timeout, "timeout"),
         (Self::Reset, "reset"),
+        (Self::Context, "context"),
         (Self::Validation, "validation"),
         (Self::Capability, "capability"),
         (Self::Cap, "cap"),
@@ -208,7 +211,19 @@ impl FailureClass {
 
     /// Whether another attempt could ever end better.
     pub fn may_pass(self) -> bool {
-        matches!(self, Self::Tool | Self::Timeout | Self::Reset | Self::CodeChanged | Self::Internal)
+        matches!(
+            self,
+            Self::Tool | Self::Timeout | Self::Reset | Self::Context | Self::CodeChanged | Self::Internal
+        )
+    }
+
+    /// What it counts as if it interrupts the run.
+    pub fn interruption(self) -> InterruptionClass {
+        match self {
+            Self::Timeout => InterruptionClass::Timeout,
+            Self::Context | Self::CodeChanged => InterruptionClass::ContextReset,
+            _ => InterruptionClass::ToolFailure,
+        }
     }
 }
 

@@ -8,7 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use abide_core::{Command, Effect, Failure, HttpRequest, Performance, Product, Reached, Report, TaskFailure};
+use abide_core::{
+    Command, Effect, Failure, HttpRequest, InterruptionClass, Performance, Product, Reached, Report,
+    TaskFailure,
+};
 use abide_store::{Lane, TaskRow};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -118,21 +121,21 @@ impl Shell {
         let cell = self.cell(row.key).await?;
         let performed = cell.lock().map(|ahead| {
             dispatch.begin(self.spans.as_ref(), row, ahead.run.trace());
-            let safe = !row.retaken || ahead.run.may_repeat(&row.task);
-            ahead.run.perform_task(&row.task).map(|performance| (performance, safe))
+            ahead.run.perform_task(&row.task)
         });
         let Some(performed) = performed else {
             // A commit failed meanwhile; the next try reads the run again.
             self.hot.remove(&cell);
             return Err(Error::Contended);
         };
-        let Some((performance, safe)) = performed else {
+        let Some(performance) = performed else {
             return Err(abide_core::Rejection::NoSuchTask.into());
         };
         drop(cell);
         match performance {
             Performance::Done(done) => Ok(done.map_err(final_failure)),
-            Performance::Http(_) if !safe => Ok(Err(outcome_unknown(&row.task.node))),
+            // Whether it may be sent again is decided like any other failure: whoever had it may have sent it.
+            Performance::Http(_) if row.retaken => Ok(Err(outcome_unknown(&row.task.node))),
             Performance::Http(request) => self.request(row, &request, dispatch.own.as_ref()).await,
         }
     }
@@ -220,19 +223,20 @@ impl Dispatch {
 
 /// A failure that another attempt would only repeat.
 fn final_failure(failure: Failure) -> TaskFailure {
-    TaskFailure { failure, retryable: false, reached: Reached::No }
+    TaskFailure { failure, retryable: false, reached: Reached::No, class: InterruptionClass::ToolFailure }
 }
 
 /// The server that had the task died before it told how it ended.
 fn outcome_unknown(node: &str) -> TaskFailure {
     let message = format!(
         "the server stopped while node '{node}' was being executed, so nobody knows whether its request was carried \
-         out; it is not sent again, because the node is not marked idempotent"
+         out"
     );
     TaskFailure {
         failure: Failure::new("outcome_unknown", message),
-        retryable: false,
+        retryable: true,
         reached: Reached::Maybe,
+        class: InterruptionClass::ProcessCrash,
     }
 }
 

@@ -76,7 +76,11 @@ impl AllSurroundings {
 }
 
 fn provided(kind: &KindRow) -> Provided {
-    Provided { idempotent: kind.idempotent, reversible: kind.reversible, timeout_ms: kind.timeout_ms }
+    Provided {
+        idempotent: kind.idempotent,
+        reversible: kind.reversible.then_some(true),
+        timeout_ms: kind.timeout_ms,
+    }
 }
 
 impl Engine {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Command, Millis, Rejection, RunId, TenantId, TimerId};
+use abide_core::{Artifacts, Command, Millis, Rejection, RunId, TenantId, TimerId};
 use abide_store::{Lane, TimerRow};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -178,7 +178,10 @@ async fn refill(shell: &Arc<Shell>, now: Millis) -> Result<(), Error> {
 async fn fire(shell: Arc<Shell>, row: TimerRow) {
     shell.pass(Window::EffectReport);
     let late_ms = shell.clock.now().saturating_sub(row.due);
-    let command = Command::Fire(row.timer.clone());
+    let command = match &row.timer {
+        TimerId::Resume => Command::ResumeDue { artifacts: Artifacts::READABLE },
+        timer => Command::Fire(timer.clone()),
+    };
     match shell.decide(row.key, &command, Lane::Background, Basis::default(), |_| ()).await {
         Ok(()) => shell.counters.fired(late_ms),
         // Somebody ended the wait first; the row left the store with that commit.

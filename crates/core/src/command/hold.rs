@@ -16,6 +16,7 @@ pub(super) fn pause(run: &mut Run, turn: &mut Turn, asked: Paused, drain: Drain)
         (Hold::None | Hold::Pausing, true) => RunEvent::Paused(asked),
         (Hold::None, false) => RunEvent::Pausing(asked),
         (Hold::Pausing, false) | (Hold::Paused, _) => return Err(Rejection::AlreadyPaused),
+        (Hold::Escalated, _) => return Err(Rejection::Escalated),
     };
     turn.emit_run(run, event, None);
     Ok(())
@@ -24,8 +25,10 @@ pub(super) fn pause(run: &mut Run, turn: &mut Turn, asked: Paused, drain: Drain)
 pub(super) fn resume(run: &mut Run, turn: &mut Turn, asked: Resumed) -> Result<(), Rejection> {
     run.check_running()?;
     check_reason(asked.reason.as_ref())?;
-    if run.state.hold == Hold::None {
-        return Err(Rejection::NotPaused);
+    match run.state.hold {
+        Hold::None => return Err(Rejection::NotPaused),
+        Hold::Escalated => return Err(Rejection::Escalated),
+        Hold::Pausing | Hold::Paused => {}
     }
     turn.emit_run(run, RunEvent::Resumed(asked), None);
     run.advance(turn);

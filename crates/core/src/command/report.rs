@@ -1,7 +1,7 @@
 //! Report: an executor tells how a task ended.
 
 use crate::command::{Report, Turn};
-use crate::event::{Failure, NodeEvent, NodeRetried};
+use crate::event::{Failure, NodeEvent, NodeInterrupted, NodeRetried};
 use crate::http::{Reached, TaskFailure};
 use crate::{Json, NodeIx, NodePhase, Rejection, Run, TaskId, limits};
 
@@ -26,35 +26,50 @@ fn under_way(run: &Run, task: &TaskId) -> Result<NodeIx, Rejection> {
     if under_way { Ok(ix) } else { Err(Rejection::NoSuchTask) }
 }
 
-/// Another attempt is made only if it could end better and can do no harm: nothing reached the other side, or doing
-/// it twice is as good as once. A worker's step under way must not be done twice, whatever holds for the rest of its node.
+/// What becomes of a failed attempt. Another one is made only if it could end better and can do no harm: nothing reached
+/// the other side, or doing it twice is as good as once. A worker's step under way must not be done twice, whatever holds
+/// for the rest of its node, and nothing is that is said to be irreversible and may have had its effect. What is not
+/// tried again and may pass interrupts the run, unless the definition itself deals with the failure.
 pub(super) fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: TaskFailure) {
-    let harmless = failed.reached == Reached::No || is_idempotent(run, ix) && !run.has_begun(ix);
-    let attempt = run.node(ix).attempt + 1;
-    let goes_on = failed.retryable && run.state.ending.is_none();
-    let delay = delay_for(run, ix, attempt).filter(|_| goes_on);
-    let successor = successor(run, ix).filter(|_| goes_on && harmless && delay.is_none());
-    match delay {
-        None if successor.is_some() => {
-            let error = run.told(ix, failed.failure);
-            let retried = NodeRetried { attempt, error, until: turn.now, agent: successor };
-            run.emit_node(turn, ix, NodeEvent::Retried(retried), None);
-        }
-        Some(delay) if harmless => {
-            let wait = delay.max(told_to_wait(&failed.failure));
-            let error = run.told(ix, failed.failure);
-            let retried = NodeRetried { attempt, error, until: turn.now.saturating_add(wait), agent: None };
-            run.emit_node(turn, ix, NodeEvent::Retried(retried), None);
-        }
-        Some(_) => run.give_up(turn, ix, unsafe_to_repeat(failed.failure)),
-        None => run.give_up(turn, ix, failed.failure),
+    let unknown = failed.reached == Reached::Maybe;
+    let repeatable = run.is_idempotent(ix) && !run.has_begun(ix) && !run.is_irreversible(ix);
+    let harmless = !unknown || repeatable;
+    if !failed.retryable || run.state.ending.is_some() {
+        return run.give_up(turn, ix, failed.failure);
     }
+    let attempt = run.node(ix).attempt + 1;
+    let delay = delay_for(run, ix, attempt).filter(|_| harmless);
+    let successor = successor(run, ix).filter(|_| harmless && delay.is_none());
+    if delay.is_some() || successor.is_some() {
+        let wait = delay.map_or(0, |delay| delay.max(told_to_wait(&failed.failure)));
+        let error = run.told(ix, failed.failure);
+        let retried = NodeRetried { attempt, error, until: turn.now.saturating_add(wait), agent: successor };
+        return run.emit_node(turn, ix, NodeEvent::Retried(retried), None);
+    }
+    if run.deals_with_failure(ix, &failed.failure) {
+        let failure = if harmless { failed.failure } else { unsafe_to_repeat(failed.failure) };
+        return run.give_up(turn, ix, failure);
+    }
+    let steps = run.node(ix).work.as_ref().map_or_else(Vec::new, |work| work.begun());
+    let steps = steps.into_iter().map(ToOwned::to_owned).collect();
+    let error = run.told(ix, failed.failure);
+    let interrupted =
+        NodeInterrupted { class: failed.class.name().to_owned(), error, attempt, unknown, steps };
+    run.emit_node(turn, ix, NodeEvent::Interrupted(Box::new(interrupted)), None);
 }
 
-/// Whether doing it twice is as good as once.
-fn is_idempotent(run: &Run, ix: NodeIx) -> bool {
-    let offered = run.node(ix).work.as_ref().map(|work| work.offered.idempotent);
-    offered.unwrap_or(run.graph.at(ix).idempotent)
+impl Run {
+    /// Whether doing a node twice is as good as once.
+    pub(crate) fn is_idempotent(&self, ix: NodeIx) -> bool {
+        let offered = self.node(ix).work.as_ref().map(|work| work.offered.idempotent);
+        offered.unwrap_or(self.graph.at(ix).idempotent)
+    }
+
+    /// Whether it was said that what a node does can't be undone. What nobody says is not known.
+    pub(crate) fn is_irreversible(&self, ix: NodeIx) -> bool {
+        let offered = self.node(ix).work.as_ref().map(|work| work.offered.irreversible);
+        offered.unwrap_or(self.graph.at(ix).reversible == Some(false))
+    }
 }
 
 /// The agent that takes over when the first has failed as often as it may.
@@ -69,8 +84,9 @@ fn delay_for(run: &Run, ix: NodeIx, attempt: u32) -> Option<crate::Millis> {
     let mut seed = run.salt.to_vec();
     seed.extend(node.id.as_bytes());
     seed.extend(run.node(ix).execution.to_be_bytes());
-    // Whoever took over begins to count anew.
-    let before = run.node(ix).work.as_ref().map_or(0, |work| work.handed_over);
+    // Whoever took over begins to count anew, and so does a node that was resumed.
+    let handed_over = run.node(ix).work.as_ref().map_or(0, |work| work.handed_over);
+    let before = handed_over.max(run.node(ix).counted_from);
     node.retry.as_ref()?.delay_for(attempt - before.min(attempt - 1), &seed)
 }
 
@@ -82,7 +98,7 @@ fn told_to_wait(failure: &Failure) -> crate::Millis {
     asked.min(limits::RETRY_DELAY_MS_MAX)
 }
 
-fn unsafe_to_repeat(failure: Failure) -> Failure {
+pub(super) fn unsafe_to_repeat(failure: Failure) -> Failure {
     let message = format!(
         "{}; it was not tried again, because it may have been carried out and the node is not marked idempotent",
         failure.message

@@ -1,7 +1,7 @@
 //! Resolve: somebody answers. Exactly one answer is taken; a refused one changes nothing.
 
-use crate::command::Turn;
-use crate::interrupt::{Answerer, Refused, check_answer};
+use crate::command::{Turn, resume};
+use crate::interrupt::{Action, Answerer, Refused, check_answer};
 use crate::{InterruptId, Json, Rejection, Run};
 
 /// An answer to an open interrupt.
@@ -34,7 +34,16 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, resolve: &Resolve) -> Resul
         Refused::Invalid(errors) => Rejection::BadAnswer(errors),
         Refused::Mismatch(errors) => Rejection::Mismatch(errors),
     })?;
+    let own = open.node.is_none();
+    let decided = checked.decision.as_ref().map(|decision| {
+        let accepted = matches!(decision.action, Action::Accept | Action::EditAccept);
+        (accepted, decision.feedback.clone().or_else(|| decision.reason.clone()))
+    });
+    let by = checked.by.clone();
     run.resolve(turn, resolve.id, checked);
+    if let Some((accepted, reason)) = decided.filter(|_| own) {
+        resume::answered(run, turn, accepted, by, reason);
+    }
     run.advance(turn);
     Ok(())
 }

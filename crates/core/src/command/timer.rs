@@ -26,6 +26,8 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, timer: &TimerId) -> Result<
         TimerId::Interrupt(id) | TimerId::Occasion(id) => run.end_interrupt(turn, *id),
         TimerId::Attempt(id) => run.climb(turn, *id),
         TimerId::RunTimeout => time_out(run, turn),
+        // Whoever fires it has to say what can be read.
+        TimerId::Resume => return Err(Rejection::NoSuchTimer),
         // The stretch timer needs no event of its own: the first node that starts takes it away.
         TimerId::Stretch => {}
     }

@@ -11,8 +11,10 @@ use crate::gate::payload_form;
 use crate::http::{Reached, TaskFailure};
 use crate::interrupt::{Asked, NodeContext, Stop};
 use crate::perform::Product;
-use crate::work::{FailureClass, Memo, OWN_KEYS, Work, WorkAsk, WorkChild, WorkFailure, WorkOp};
-use crate::{Ask, Json, JsonMap, LadderCall, NodeIx, NodePhase, Rejection, Run, TaskId, limits};
+use crate::work::{FailureClass, Memo, OWN_KEYS, Work, WorkAsk, WorkChild, WorkFailure, WorkOp, WorkState};
+use crate::{
+    Ask, InterruptionClass, Json, JsonMap, LadderCall, NodeIx, NodePhase, Rejection, Run, TaskId, limits,
+};
 
 pub(super) fn decide(run: &mut Run, turn: &mut Turn, work: Work) -> Result<(), Rejection> {
     let ix = held(run, &work.task, work.fence)?;
@@ -285,7 +287,8 @@ fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Resu
     check_size("error", failed.failure.details.as_ref().map_or(0, |details| details.text().len()))?;
     let maybe = failed.possible_effect || run.has_begun(ix);
     let mut failure = failed.failure;
-    if failed.class == FailureClass::CodeChanged && !maybe && run.state.ending.is_none() {
+    let waits = run.node(ix).work.as_ref().is_some_and(|work| work.unfit < limits::UNFIT_ROUNDS_MAX);
+    if failed.class == FailureClass::CodeChanged && waits && !maybe && run.state.ending.is_none() {
         await_fitting_code(run, turn, ix, failure);
         return Ok(());
     }
@@ -299,6 +302,7 @@ fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Resu
         failure,
         retryable: failed.retryable && failed.class.may_pass(),
         reached: if maybe { Reached::Maybe } else { Reached::No },
+        class: failed.class.interruption(),
     };
     report::fail(run, turn, ix, told);
     run.advance(turn);
@@ -363,39 +367,56 @@ fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, mut decision: JsonMap) ->
 /// Nobody will tell how the task ended. If nothing was under way that must not be done twice, it is offered again.
 fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: &str) -> Result<(), Rejection> {
     let Some(work) = run.node(ix).work.as_deref() else { return Err(Rejection::StaleFence) };
-    let (begun, losses) = (work.has_begun(), work.losses);
-    let steps =
-        work.begun().iter().map(|key| format!("'{}'", crate::excerpt::excerpt(key))).collect::<Vec<_>>();
-    let id = run.graph.at(ix).id.clone();
     let who = if worker.is_empty() { "the worker" } else { worker };
-    let fail = |run: &mut Run, turn: &mut Turn, failure: Failure, retryable: bool| {
-        let reached = if begun { Reached::Maybe } else { Reached::No };
-        report::fail(run, turn, ix, TaskFailure { failure, retryable, reached });
+    match loss(run, ix, work, reason, who) {
+        Some(failed) => report::fail(run, turn, ix, failed),
+        None => {
+            let worker = worker.chars().take(limits::REASON_CHARS_MAX).collect();
+            run.emit_node(turn, ix, NodeEvent::TaskLost(TaskLost { reason, worker }), None);
+        }
+    }
+    run.advance(turn);
+    Ok(())
+}
+
+/// What a loss fails with; nothing if no outcome is unknown, so that the task is just offered again. Steps of what is
+/// idempotent are not announced, so one may have been under way.
+fn loss(run: &Run, ix: NodeIx, work: &WorkState, reason: Loss, who: &str) -> Option<TaskFailure> {
+    let id = &run.graph.at(ix).id;
+    let begun = work.has_begun();
+    let unknown = begun || work.offered.idempotent && reason != Loss::Released;
+    let class = match reason {
+        Loss::Timeout => InterruptionClass::Timeout,
+        Loss::Forgotten => InterruptionClass::ContextReset,
+        _ => InterruptionClass::ProcessCrash,
     };
-    if begun {
+    let (code, message) = if begun {
+        let steps: Vec<String> =
+            work.begun().iter().map(|key| format!("'{}'", crate::excerpt::excerpt(key))).collect();
         let message = format!(
             "{who} that had node '{id}' stopped in the middle of step {}, so nobody knows whether that was done; it is not \
              done again, because it is not marked idempotent",
             steps.join(", ")
         );
-        fail(run, turn, Failure::new("outcome_unknown", message), false);
+        ("outcome_unknown", message)
     } else if run.state.ending.is_some() {
-        let message = format!("the run ended before a worker had finished node '{id}'");
-        fail(run, turn, Failure::new("worker_stopped", message), false);
+        ("worker_stopped", format!("the run ended before a worker had finished node '{id}'"))
     } else if reason == Loss::Timeout {
         let message =
             format!("{who} took longer for node '{id}' than it may; raise its timeout, or do less at once");
-        fail(run, turn, Failure::new("task_timeout", message), true);
-    } else if reason != Loss::Released && losses + 1 >= limits::LOSSES_MAX {
+        ("task_timeout", message)
+    } else if unknown {
+        let message = format!("{who} that had node '{id}' stopped before it told how far it got");
+        ("worker_lost", message)
+    } else if reason != Loss::Released && work.losses + 1 >= limits::LOSSES_MAX {
         let message = format!(
             "{} workers in a row went silent with node '{id}' and recorded nothing; look at the log of the last one, {who}",
-            losses + 1
+            work.losses + 1
         );
-        fail(run, turn, Failure::new("worker_lost", message), true);
+        ("worker_lost", message)
     } else {
-        let worker = worker.chars().take(limits::REASON_CHARS_MAX).collect();
-        run.emit_node(turn, ix, NodeEvent::TaskLost(TaskLost { reason, worker }), None);
-    }
-    run.advance(turn);
-    Ok(())
+        return None;
+    };
+    let reached = if unknown { Reached::Maybe } else { Reached::No };
+    Some(TaskFailure { failure: Failure::new(code, message), retryable: true, reached, class })
 }

@@ -19,6 +19,9 @@ pub struct Offered {
     /// What it does can be undone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reversible: bool,
+    /// Somebody said that what it does can't be undone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub irreversible: bool,
     /// How long a worker may take from one hand-out to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<Millis>,
@@ -119,6 +122,8 @@ pub enum Loss {
     Silent,
     /// It went away.
     Left,
+    /// It is there, but does not have it any more.
+    Forgotten,
     /// It has not begun, and wants another to do it.
     Released,
     /// It took longer than it may.

@@ -190,6 +190,7 @@ impl Builder<'_> {
             durable: node.abide.durable,
             idempotent,
             told_idempotent: node.abide.idempotent,
+            reversible: node.abide.reversible,
             timeout_ms: node.abide.timeout_ms,
             retry: node.abide.retry.as_ref().or(default_retry).filter(|_| may_retry(kind)).cloned(),
             loop_max: node.abide.loop_max,

@@ -23,8 +23,8 @@ pub struct Open {
     pub requested: InterruptRequested,
     /// When.
     pub at: Millis,
-    /// The node that asked.
-    pub(crate) node: NodeIx,
+    /// The node that asked; none if the run itself asks how it goes on.
+    pub(crate) node: Option<NodeIx>,
     /// The nodes that are stopped until it is resolved, the one that asked among them.
     pub(crate) waiters: Vec<NodeIx>,
     /// How often people were told, or were to be.
@@ -46,7 +46,8 @@ fn is_one(number: &u32) -> bool {
 impl Open {
     /// When it is given up, or its ladder ends: nobody can answer from then on.
     pub fn deadline(&self) -> Option<Millis> {
-        let ends = self.requested.ladder.as_ref().and_then(|ladder| ladder.expires_at(self.at));
+        let ladder = self.requested.ladder.as_ref().filter(|_| self.node.is_some());
+        let ends = ladder.and_then(|ladder| ladder.expires_at(self.at));
         self.given_up_at().into_iter().chain(ends).min()
     }
 
@@ -81,7 +82,9 @@ impl Open {
     /// What follows an attempt, and when.
     pub(crate) fn after(&self, attempt: u32) -> Option<(Next, Millis)> {
         let (next, due) = self.requested.ladder.as_ref()?.next(self.at, attempt)?;
-        self.ends_at().is_none_or(|end| due < end).then_some((next, due))
+        // Nobody's silence answers a question of the run itself.
+        let lasts = self.node.is_none() && next == Next::Expiry;
+        (!lasts && self.ends_at().is_none_or(|end| due < end)).then_some((next, due))
     }
 }
 
@@ -205,7 +208,9 @@ impl<'a> NodeContext<'a> {
             self.sensitive |= answered.sensitive;
             return answered.told();
         }
-        if let Some((id, open)) = self.run.state.open.iter().find(|(_, open)| open.requested.key == key) {
+        let mut open = self.run.state.open.iter();
+        let same = |open: &Open| open.node.is_some() && open.requested.key == key;
+        if let Some((id, open)) = open.find(|(_, open)| same(open)) {
             let asked = &open.requested;
             check_sharing(&key, keyless, asked.keyless)?;
             check_same(&ask, &key, asked.kind, asked.resume_schema.as_ref())?;

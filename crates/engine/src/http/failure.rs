@@ -5,12 +5,13 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
-use abide_core::{Failure, Json, Reached, TaskFailure};
+use abide_core::{Failure, InterruptionClass, Json, Reached, TaskFailure};
 use serde::Serialize;
 
 /// A failure that another attempt would meet again.
 fn lasting(code: &str, message: impl Into<String>) -> TaskFailure {
-    TaskFailure { failure: Failure::new(code, message), retryable: false, reached: Reached::No }
+    let failure = Failure::new(code, message);
+    TaskFailure { failure, retryable: false, reached: Reached::No, class: InterruptionClass::ToolFailure }
 }
 
 /// A failure that another attempt may not meet.
@@ -49,15 +50,14 @@ pub(super) fn response_too_large(bytes_max: usize) -> TaskFailure {
 }
 
 pub(super) fn timed_out() -> TaskFailure {
-    passing("http_timeout", "the server did not answer in time: check it, or give the node more time")
+    let message = "the server did not answer in time: check it, or give the node more time";
+    TaskFailure { class: InterruptionClass::Timeout, ..passing("http_timeout", message) }
 }
 
 /// The server that made the attempt is shutting down.
 pub(super) fn stopped() -> TaskFailure {
-    passing(
-        "http_interrupted",
-        "the server stopped before the answer was read: check what became of the request",
-    )
+    let message = "the server stopped before the answer was read: check what became of the request";
+    TaskFailure { class: InterruptionClass::ProcessCrash, ..passing("http_interrupted", message) }
 }
 
 /// Where a request goes, as it is told.
@@ -168,6 +168,6 @@ impl Refusal {
         );
         let retryable = matches!(self.status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
         let failure = Failure { details: Some(Json::of(&self)), ..Failure::new("http_status", message) };
-        TaskFailure { failure, retryable, reached: Reached::Maybe }
+        TaskFailure { failure, retryable, reached: Reached::Maybe, class: InterruptionClass::ToolFailure }
     }
 }

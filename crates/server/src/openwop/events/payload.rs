@@ -482,7 +482,11 @@ fn of_run(event: RunEvent) -> Option<Payload> {
         | RunEvent::Yielded(_)
         | RunEvent::ChildReported(_)
         | RunEvent::LoopRestarted(_)
-        | RunEvent::ChildRefused(_) => return None,
+        | RunEvent::ChildRefused(_)
+        | RunEvent::ResumeDecided(_)
+        | RunEvent::ResumeRequested(_)
+        | RunEvent::ResumeEscalated(_)
+        | RunEvent::ResumeSwitched(_) => return None,
     })
 }
 

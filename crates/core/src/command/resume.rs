@@ -1,0 +1,183 @@
+//! Resume: an interrupted run goes on by itself, because somebody says so, or not yet.
+//!
+//! Every decision is recorded, also one against. What an operator asks for and does not get changes nothing else.
+
+use crate::command::{Turn, check_reason};
+use crate::event::{
+    NodeDue, NodeEvent, Resolution, ResumeDecided, ResumeRequested, ResumeSwitched, RunEvent,
+};
+use crate::resume::{Artifacts, BY_SYSTEM, OnRefusal, ReasonCode, ResumeNow, ResumeVerdict};
+use crate::{Hold, InterruptId, NodeIx, Rejection, Run, TimerId, limits};
+
+/// The time has come to look whether the run may be resumed.
+pub(super) fn due(run: &mut Run, turn: &mut Turn, artifacts: Artifacts) -> Result<(), Rejection> {
+    run.check_open()?;
+    let due = *run.state.timers.get(&TimerId::Resume).ok_or(Rejection::NoSuchTimer)?;
+    if turn.now < due {
+        return Err(Rejection::NotDue { due });
+    }
+    let wish = run.state.resume.wish.clone();
+    let policy = run.resume_policy(&turn.defaults);
+    if wish.is_none() && !run.resumes_by_itself(&policy) {
+        refuse(run, turn, None);
+    } else {
+        let asked = wish.unwrap_or_else(nobody);
+        let (decided, verdict) = decision(run, turn, &asked, artifacts);
+        turn.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), None);
+        match verdict.code {
+            ReasonCode::Allowed => restart(run, turn),
+            // The end of the window is waited for.
+            ReasonCode::Cooldown => {}
+            code => refuse(run, turn, Some(code)),
+        }
+    }
+    run.advance(turn);
+    Ok(())
+}
+
+fn nobody() -> ResumeRequested {
+    ResumeRequested {
+        by: BY_SYSTEM.to_owned(),
+        reason: None,
+        force: false,
+        approve: Vec::new(),
+        interruption_class: None,
+    }
+}
+
+/// An operator wants the run to go on.
+pub(super) fn now(run: &mut Run, turn: &mut Turn, asked: ResumeNow) -> Result<(), Rejection> {
+    run.check_running()?;
+    check(run, &asked)?;
+    let artifacts = asked.artifacts;
+    let wish = ResumeRequested {
+        by: asked.by,
+        reason: asked.reason,
+        force: asked.force,
+        approve: asked.approve,
+        interruption_class: asked.class,
+    };
+    let (decided, verdict) = decision(run, turn, &wish, artifacts);
+    if verdict.code != ReasonCode::Allowed {
+        turn.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), None);
+        return Ok(());
+    }
+    let by = wish.by.clone();
+    turn.emit_run(run, RunEvent::ResumeRequested(Box::new(wish)), None);
+    if let Some(id) = run.open_question() {
+        run.close(turn, id, Resolution::Cancelled, RESUMED, &by);
+    }
+    let cause = turn.last_sequence();
+    turn.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), cause);
+    restart(run, turn);
+    run.advance(turn);
+    Ok(())
+}
+
+/// Why the question was closed without an answer.
+const RESUMED: &str = "run-resumed";
+
+fn check(run: &Run, asked: &ResumeNow) -> Result<(), Rejection> {
+    check_reason(asked.reason.as_ref())?;
+    if run.state.resume.interrupted.is_empty() {
+        return Err(Rejection::NotInterrupted);
+    }
+    if matches!(run.state.hold, Hold::Paused | Hold::Pausing) {
+        return Err(Rejection::AlreadyPaused);
+    }
+    if asked.force && asked.reason.as_deref().is_none_or(|reason| reason.trim().is_empty()) {
+        return Err(Rejection::invalid("reason", "whoever forces a run on says why; add 'reason'"));
+    }
+    if asked.class.is_some() && !asked.force {
+        let message = "'interruptionClass' is the operator's word against the record; use it with 'force'";
+        return Err(Rejection::invalid("interruptionClass", message));
+    }
+    if let Some(node) = asked.approve.iter().find(|node| !run.is_interrupted(node)) {
+        let node = crate::excerpt::excerpt(node);
+        let message =
+            format!("'{node}' is no node whose work was interrupted; `abide resume status` names those");
+        return Err(Rejection::invalid("approveSteps", message));
+    }
+    if asked.class.as_ref().is_some_and(|class| class.chars().count() > limits::REASON_CHARS_MAX) {
+        return Err(Rejection::invalid("interruptionClass", "that is too long for a class"));
+    }
+    Ok(())
+}
+
+fn decision(
+    run: &Run,
+    turn: &Turn,
+    wish: &ResumeRequested,
+    artifacts: Artifacts,
+) -> (ResumeDecided, ResumeVerdict) {
+    let policy = run.resume_policy(&turn.defaults);
+    run.decide_resume(wish, artifacts, &policy, turn.now)
+}
+
+/// Every interrupted node is started again.
+fn restart(run: &mut Run, turn: &mut Turn) {
+    let cause = turn.last_sequence();
+    for ix in run.interrupted() {
+        run.emit_node(turn, ix, NodeEvent::Due(NodeDue {}), cause);
+    }
+}
+
+/// The run is not resumed by itself: somebody has to decide, unless the policy says that it just fails.
+fn refuse(run: &mut Run, turn: &mut Turn, code: Option<ReasonCode>) {
+    match run.resume_policy(&turn.defaults).on_refusal {
+        OnRefusal::Escalate => run.escalate_resume(turn, code),
+        OnRefusal::Fail => {
+            let nodes = run.interrupted();
+            give_up(run, turn, &nodes);
+        }
+    }
+}
+
+/// The nodes fail for good, with what interrupted them.
+fn give_up(run: &mut Run, turn: &mut Turn, nodes: &[NodeIx]) {
+    for &ix in nodes {
+        let Some(found) = run.state.resume.interrupted.get(&ix) else { continue };
+        let repeats = !run.may_resume(ix, found);
+        let mut failure = found.error.clone();
+        if repeats && found.unknown {
+            failure = super::report::unsafe_to_repeat(failure);
+        }
+        run.give_up(turn, ix, failure);
+    }
+}
+
+/// What a person's answer to the run's own question brings about.
+pub(super) fn answered(run: &mut Run, turn: &mut Turn, accepted: bool, by: String, reason: Option<String>) {
+    let approve = run.state.resume.asked_of.clone();
+    if accepted {
+        let wish = ResumeRequested { by, reason, force: true, approve, interruption_class: None };
+        let cause = turn.last_sequence();
+        turn.emit_run(run, RunEvent::ResumeRequested(Box::new(wish)), cause);
+        return;
+    }
+    let nodes: Vec<NodeIx> = approve.iter().filter_map(|node| run.graph.node(node)).collect();
+    give_up(run, turn, &nodes);
+}
+
+/// An operator says whether the run is resumed by itself.
+pub(super) fn switch(
+    run: &mut Run,
+    turn: &mut Turn,
+    auto: bool,
+    by: String,
+    reason: Option<String>,
+) -> Result<(), Rejection> {
+    run.check_running()?;
+    check_reason(reason.as_ref())?;
+    if run.state.resume.auto != Some(auto) {
+        turn.emit_run(run, RunEvent::ResumeSwitched(ResumeSwitched { auto, by, reason }), None);
+    }
+    Ok(())
+}
+
+impl Run {
+    /// The run's own question, if it is open.
+    pub(crate) fn open_question(&self) -> Option<InterruptId> {
+        self.state.resume.question.filter(|id| self.state.open.contains_key(id))
+    }
+}

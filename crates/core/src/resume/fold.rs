@@ -1,0 +1,107 @@
+//! What the events of an interruption change.
+
+use std::sync::{Arc, LazyLock};
+
+use crate::event::{NodeEvent, NodeInterrupted, ResumeDecided};
+use crate::fold::Folding;
+use crate::resume::{BY_SYSTEM, Interruption, RESUME_NODE, ReasonCode};
+use crate::work::Memo;
+use crate::{Hold, Millis, NodeIx, Run, TimerId};
+
+/// The id that the run's own questions have for a node's.
+pub(crate) fn resume_node() -> &'static Arc<str> {
+    static NODE: LazyLock<Arc<str>> = LazyLock::new(|| RESUME_NODE.into());
+    &NODE
+}
+
+impl Run {
+    /// Its work is over for now, and what failed in it is done again if it is resumed.
+    pub(crate) fn fold_interrupted(
+        &mut self,
+        ix: NodeIx,
+        interrupted: &NodeInterrupted,
+        folding: &mut Folding<'_>,
+    ) {
+        let node = &mut self.state.nodes[ix as usize];
+        (node.attempt, node.counted_from) = (interrupted.attempt, interrupted.attempt);
+        node.error = Some(interrupted.error.clone());
+        self.leave_executor(ix, folding);
+        if let Some(work) = self.work_mut(ix) {
+            work.memos.retain(|_, memo| !matches!(memo, Memo::Begun | Memo::Failed(_)));
+            (work.losses, work.unfit) = (0, 0);
+        }
+        let found = Interruption {
+            class: interrupted.class.clone(),
+            error: interrupted.error.clone(),
+            unknown: interrupted.unknown,
+            steps: interrupted.steps.clone(),
+            at: folding.at,
+        };
+        self.state.resume.interrupted.insert(ix, found);
+        self.consider_resume(folding);
+    }
+
+    /// Has it looked at at once whether the run may be resumed. One that is held is looked at when it is not any more.
+    pub(crate) fn consider_resume(&mut self, folding: &mut Folding<'_>) {
+        let state = &self.state;
+        let open = state.hold == Hold::None && state.ending.is_none();
+        if open && !state.resume.interrupted.is_empty() {
+            self.arm(TimerId::Resume, folding.at, folding);
+        }
+    }
+
+    /// The node is interrupted no longer, whatever becomes of it.
+    pub(crate) fn forget_interruption(&mut self, ix: NodeIx, folding: &mut Folding<'_>) {
+        let resume = &mut self.state.resume;
+        if resume.interrupted.remove(&ix).is_some() && resume.interrupted.is_empty() {
+            self.disarm(&TimerId::Resume, folding);
+        }
+    }
+
+    pub(crate) fn fold_decided(&mut self, decided: &ResumeDecided, folding: &mut Folding<'_>) {
+        let resume = &mut self.state.resume;
+        resume.decision = Some(decided.clone());
+        let own = decided.actor == BY_SYSTEM || resume.wish.is_some();
+        if decided.eligible {
+            resume.attempts += 1;
+            resume.last_at = Some(folding.at);
+            resume.asked_of.clear();
+            self.state.paused_at = None;
+        }
+        // An operator who was refused changes nothing.
+        if decided.eligible || own {
+            self.state.resume.wish = None;
+            self.disarm(&TimerId::Resume, folding);
+        }
+        if own && decided.reason_code == ReasonCode::Cooldown {
+            let left: Millis = decided.cooldown_seconds_remaining.saturating_mul(1000);
+            self.arm(TimerId::Resume, folding.at.saturating_add(left), folding);
+        }
+    }
+
+    /// The run is held until a person decides.
+    pub(crate) fn fold_escalated(&mut self, folding: &mut Folding<'_>) {
+        self.state.paused_at = Some(folding.at);
+        self.disarm(&TimerId::Resume, folding);
+        self.disarm(&TimerId::Stretch, folding);
+    }
+
+    /// Something happened to the run's own question.
+    pub(crate) fn fold_question(
+        &mut self,
+        event: &NodeEvent,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
+        match event {
+            NodeEvent::InterruptRequested(requested) => {
+                self.state.resume.question = Some(requested.interrupt_id);
+                self.fold_requested(None, requested, folding)
+            }
+            NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding),
+            NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding),
+            NodeEvent::NoticeRefused(refused) => self.fold_refused(refused),
+            NodeEvent::ApprovalReceived(_) | NodeEvent::InterruptEscalated(_) => Ok(()),
+            other => Err(format!("{} is no event of the run's own question", other.event_type().name)),
+        }
+    }
+}
