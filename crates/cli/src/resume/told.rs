@@ -17,8 +17,8 @@ pub(super) fn status(view: &Value, now: Timestamp) -> String {
     let mut parts = vec![stands(view)];
     parts.extend(list(view, "steps").iter().map(|step| self::step(step, now)));
     parts.extend(unreadable(view));
-    parts.extend(checklist(view));
-    parts.extend(next(view));
+    // The checklist ends with the commands.
+    parts.extend(checklist(view).or_else(|| next(view)));
     parts.extend(decisions(view, now));
     parts.join("\n\n")
 }
@@ -121,7 +121,7 @@ fn meaning(view: &Value, decision: &Value) -> String {
 
 /// The steps that somebody has to approve.
 fn unapproved(view: &Value) -> Vec<String> {
-    let steps = list(view, "steps").iter().filter(|step| step["idempotent"] != true && is_unknown(step));
+    let steps = list(view, "steps").iter().filter(|step| !may_repeat(step));
     steps.map(|step| cell(&step["node"])).collect()
 }
 
@@ -132,6 +132,12 @@ fn unsafe_steps(view: &Value) -> String {
 
 fn is_unknown(step: &Value) -> bool {
     step["effect"] == "unknown"
+}
+
+/// Whether a step may be done again though nobody approves that.
+fn may_repeat(step: &Value) -> bool {
+    let lasting = is_unknown(step) && step["irreversible"] == true;
+    step["idempotent"] == true && list(step, "steps").is_empty() && !lasting
 }
 
 /// One interrupted step: what happened to it, and what that means for doing it again.
@@ -145,12 +151,16 @@ fn step(step: &Value, now: Timestamp) -> String {
     if !begun.is_empty() {
         lines.push(format!("  under way: {}", begun.join(", ")));
     }
-    lines.push(match (is_unknown(step), step["idempotent"] == true, step["irreversible"] == true) {
-        (false, ..) => "  it had no effect".to_owned(),
-        (true, _, true) => format!("  {UNKNOWN}, and it can't be undone"),
-        (true, true, _) => format!("  {UNKNOWN}; it is idempotent, so it may be done again"),
-        (true, false, _) => format!("  {UNKNOWN}; it is not marked idempotent"),
-    });
+    let effect = if is_unknown(step) { UNKNOWN } else { "it had no effect" };
+    let again = match (may_repeat(step), step["irreversible"] == true) {
+        (true, _) => "it is idempotent, so it may be done again",
+        (false, true) => "it can't be undone, so somebody has to approve that it is done again",
+        (false, false) if begun.is_empty() => {
+            "it is not marked idempotent, so somebody has to approve that it is done again"
+        }
+        (false, false) => "it must not be done twice, so somebody has to approve that it is done again",
+    };
+    lines.push(format!("  {effect}; {again}"));
     lines.join("\n")
 }
 
@@ -163,6 +173,9 @@ fn unreadable(view: &Value) -> Option<String> {
 }
 
 fn checklist(view: &Value) -> Option<String> {
+    if view["escalated"] != true {
+        return None;
+    }
     let lines = list(view, "checklist").iter().enumerate();
     let told: Vec<String> = lines.map(|(at, line)| format!("  {}. {}", at + 1, cell(line))).collect();
     (!told.is_empty()).then(|| format!("what to do:\n{}", told.join("\n")))
