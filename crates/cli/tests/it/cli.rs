@@ -13,6 +13,7 @@ mod ladder;
 mod notify;
 mod people;
 mod pipes;
+mod resume;
 mod runs;
 mod secrets;
 mod serve;

@@ -79,7 +79,11 @@ async fn the_question_in_the_inbox_resumes_or_gives_up() {
     let items = inbox["interrupts"].as_array().unwrap();
     assert_eq!(items.len(), 2, "{inbox:#}");
     for item in items {
-        assert_eq!((&item["kind"], &item["nodeId"]), (&json!("approval"), &json!("abide:resume")), "{item:#}");
+        assert_eq!(
+            (&item["kind"], &item["nodeId"]),
+            (&json!("approval"), &json!("abide:resume")),
+            "{item:#}"
+        );
     }
     let (_, shown) = drill.server.get(&format!("/v1/runs/{accepted}")).await;
     let data = shown["interrupt"]["data"]["artifactData"].to_string();

@@ -45,7 +45,10 @@ async fn plays_to_the_end(mood: Mood, class: &str, window: i64) {
     assert_eq!(drill.other.effects("twice"), 6);
     let view = drill.view(&run).await;
     assert_eq!(attempts(&view), 5, "{view:#}");
-    assert_eq!((&view["decisions"][0]["actor"], &view["decisions"][0]["attempt"]), (&json!("dev"), &json!(5)));
+    assert_eq!(
+        (&view["decisions"][0]["actor"], &view["decisions"][0]["attempt"]),
+        (&json!("dev"), &json!(5))
+    );
     crate::support::verify(&drill.site.data());
 }
 
