@@ -9,6 +9,8 @@ use crate::client::{Answer, Client, encoded};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, cell};
 
+pub(crate) use told::UNKNOWN;
+
 pub(crate) async fn dispatch(args: ResumeArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.client)?;
     let args = (&client, &args.client, args.verb);

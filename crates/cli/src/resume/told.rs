@@ -46,7 +46,7 @@ pub(super) fn refused(view: &Value, decision: &Value, run: &str) -> String {
 }
 
 /// Said of what nobody knows the outcome of, wherever it is shown.
-const UNKNOWN: &str = "its effect may or may not have happened";
+pub(crate) const UNKNOWN: &str = "its effect may or may not have happened";
 
 /// How it stands, in one sentence.
 fn stands(view: &Value) -> String {
