@@ -37,7 +37,7 @@ async fn status(client: &Client, args: &ClientArgs, run: &str) -> anyhow::Result
 async fn now(client: &Client, args: &ClientArgs, what: &ResumeNowArgs) -> anyhow::Result<()> {
     let answer = client.post_answered(&path(&what.run), &asked(what)).await?;
     if let Some(decision) = refused(&answer) {
-        return Err(refusal(client, args, what, &answer, &decision).await.into());
+        return Err(refusal(client, args, what, &answer, &decision).await);
     }
     let view = answer.json()?;
     if args.json {

@@ -4,7 +4,7 @@ use super::other::Mood;
 use super::*;
 
 /// A workflow whose request fails, with a policy of its own.
-fn with_policy(id: &str, other: &Other, policy: Value) -> Value {
+fn with_policy(id: &str, other: &Other, policy: &Value) -> Value {
     let mut definition = single(id, &other.request("GET", id, json!({})));
     definition["settings"] = json!({ "abide": { "resume": policy } });
     definition
@@ -19,9 +19,9 @@ async fn the_definition_goes_before_the_server_and_the_server_before_the_default
     )
     .unwrap();
     site.workflow(&single("plain", &other.request("GET", "plain", json!({}))));
-    site.workflow(&with_policy("own", &other, json!({ "maxAttempts": 2 })));
-    site.workflow(&with_policy("alone", &other, json!({ "onRefusal": "fail" })));
-    site.workflow(&with_policy("off", &other, json!({ "auto": false })));
+    site.workflow(&with_policy("own", &other, &json!({ "maxAttempts": 2 })));
+    site.workflow(&with_policy("alone", &other, &json!({ "onRefusal": "fail" })));
+    site.workflow(&with_policy("off", &other, &json!({ "auto": false })));
     let config = site.path("abide.toml");
     let flags = [&FLAGS[..], &["--config", config.to_str().unwrap()]].concat();
     let server = site.start(&flags);
