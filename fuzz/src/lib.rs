@@ -6,9 +6,9 @@
 use std::sync::{Arc, LazyLock};
 
 use abide_core::{
-    Answerer, Ask, Command, Expression, Failure, Graph, InterruptKind, Json, JsonMap, Performance, Product,
-    Reached, Refused, Report, Run, RunId, Scope, Start, TaskFailure, TaskId, TenantId, TimerId, check_answer,
-    correlates, json_from_yaml, limits, scheduled_time,
+    Answerer, Ask, Command, Expression, Failure, Graph, InterruptKind, InterruptionClass, Json, JsonMap,
+    Performance, Product, Reached, Refused, Report, Run, RunId, Scope, Start, TaskFailure, TaskId, TenantId,
+    TimerId, check_answer, correlates, json_from_yaml, limits, scheduled_time,
 };
 use serde_json::{Value, json};
 
@@ -134,7 +134,12 @@ fn next(run: &Run) -> Option<Command> {
 }
 
 fn outcome(run: &Run, task: &TaskId) -> Result<Product, TaskFailure> {
-    let failed = |failure| TaskFailure { failure, retryable: false, reached: Reached::Maybe };
+    let failed = |failure| TaskFailure {
+        failure,
+        retryable: false,
+        reached: Reached::Maybe,
+        class: InterruptionClass::ToolFailure,
+    };
     match run.perform_task(task).expect("the task is under way") {
         Performance::Done(done) => done.map_err(failed),
         Performance::Http(request) => Err(failed(Failure::new("http_status", format!("{request:?}")))),

@@ -75,6 +75,17 @@ impl Status {
         Self::ALL.iter().find(|entry| entry.2 == name).map(|entry| entry.0)
     }
 
+    /// What OpenIntent calls it: the same state in other words.
+    pub fn intent_name(self) -> &'static str {
+        match self {
+            Self::Pending | Self::Running | Self::Cancelling => "active",
+            Self::Paused => "blocked",
+            Self::WaitingApproval | Self::WaitingInput | Self::WaitingExternal => "suspended_awaiting_input",
+            Self::Completed => "completed",
+            Self::Failed | Self::Cancelled => "abandoned",
+        }
+    }
+
     /// Whether the journal has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)

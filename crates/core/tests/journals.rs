@@ -343,7 +343,7 @@ fn working() -> Story {
       ],
       "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {}
     }"#;
-    let provided = Provided { idempotent: false, reversible: true, timeout_ms: Some(60_000) };
+    let provided = Provided { idempotent: false, reversible: Some(true), timeout_ms: Some(60_000) };
     let kinds = Arc::new([("acme.work".to_owned(), provided)].into());
     let op = |story: Story, op: WorkOp| {
         let offer = story.run().offers().next().expect("the node is offered");
@@ -402,6 +402,32 @@ fn a_run_whose_work_is_done_outside() {
     insta::assert_snapshot!(written(working().journal()));
 }
 
+/// A run that is interrupted, resumed, interrupted again, and goes on because somebody says so.
+fn interrupted() -> Story {
+    let definition = r#"{
+      "id": "calling", "name": "Calling", "version": "1.0",
+      "nodes": [
+        {"id": "call", "typeId": "core.http.request", "name": "Call", "position": {}, "inputs": {},
+         "config": {"url": "https://example.org", "method": "PUT"}}
+      ],
+      "edges": [], "triggers": [], "variables": [], "metadata": {},
+      "settings": {"abide": {"resume": {"maxAttempts": 1}}}
+    }"#;
+    let story = Story::following(graph(definition)).start();
+    let story = story.report_trouble("call", "no answer", Reached::Maybe).fire_timer("resume");
+    let switch =
+        Command::SwitchResume { auto: true, by: "ops".to_owned(), reason: Some("as usual".to_owned()) };
+    let story = story.after(1_000).ask(switch).report_trouble("call", "no answer", Reached::Maybe);
+    let story = story.fire_timer("resume").stands(Status::Paused);
+    let story = story.answer("abide:resume", &json!({"action": "accept"})).fire_timer("resume");
+    story.report("call").stands(Status::Completed)
+}
+
+#[test]
+fn a_run_that_is_interrupted_and_resumed() {
+    insta::assert_snapshot!(written(interrupted().journal()));
+}
+
 #[test]
 fn a_run_that_yields() {
     let story = yielding();
@@ -428,6 +454,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         asking(),
         reminding(),
         working(),
+        interrupted(),
     ];
     let shown: BTreeSet<&str> =
         stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
@@ -490,7 +517,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":6"#, r#""version":7"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":7"#, r#""version":8"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());
@@ -516,7 +543,8 @@ fn the_numbers_and_names_on_disk() {
     let retry = TimerId::Retry { node: "pick up".into(), execution: 1 };
     let id = abide_core::InterruptId::from_bytes([0; abide_core::InterruptId::BYTES]);
     let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
-    let timers = [timer, retry, TimerId::RunTimeout, TimerId::Stretch].into_iter().chain(waits);
+    let timers =
+        [timer, retry, TimerId::RunTimeout, TimerId::Resume, TimerId::Stretch].into_iter().chain(waits);
     let timers = timers.map(|timer| format!("timer {timer}")).collect::<Vec<_>>();
     let all = [events, statuses.to_vec(), timers].concat();
     insta::assert_snapshot!(all.join("\n"));
@@ -536,7 +564,7 @@ fn an_event_is_read_only_where_it_belongs() {
         read(6, None, r#"{"colour":"red"}"#),
         @"the payload of run.paused can't be read: unknown field `colour`, expected `reason` or `by` at line 1 column 9"
     );
-    insta::assert_snapshot!(read(19, None, "{}"), @"event type 19 is unknown to this version of abide; upgrade it");
+    insta::assert_snapshot!(read(20, None, "{}"), @"event type 20 is unknown to this version of abide; upgrade it");
 }
 
 #[test]

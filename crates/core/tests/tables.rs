@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use abide_core::{Event, EventType, Hold, Lifecycle, NodeEvent, NodePhase, RunEvent, event_types};
+use abide_core::{Event, EventType, Hold, Lifecycle, NodeEvent, NodePhase, RunEvent, Status, event_types};
 use serde::Serialize;
 
 const INTRO: &str = "\
@@ -56,6 +56,19 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         r#"{"child":"run-00000000-0000-0000-0000-000000000000","node":"n","error":{"code":"c","message":"m"}}"#,
     ),
     ("run.pausing", "", "{}"),
+    (
+        "resume_decision",
+        " that allows it",
+        r#"{"event":"resume_decision","run_id":"run-00000000-0000-0000-0000-000000000000","interruption_class":"timeout","eligible":true,"reason_code":"resume_allowed","cooldown_seconds_remaining":0,"attempt":1,"max_attempts":3,"at":"2026-01-05T09:00:00.000Z","actor":"system"}"#,
+    ),
+    (
+        "resume_decision",
+        " against it",
+        r#"{"event":"resume_decision","run_id":"run-00000000-0000-0000-0000-000000000000","interruption_class":"timeout","eligible":false,"reason_code":"resume_blocked_cooldown","cooldown_seconds_remaining":0,"attempt":1,"max_attempts":3,"at":"2026-01-05T09:00:00.000Z","actor":"system"}"#,
+    ),
+    ("resume.requested", "", r#"{"by":"ops"}"#),
+    ("resume.escalated", "", r#"{"interruptionClass":"timeout"}"#),
+    ("resume.switched", "", r#"{"auto":false,"by":"ops"}"#),
     ("node.started", "", r#"{"typeId":"core.noop","execution":1}"#),
     ("node.started", " with `until`", r#"{"typeId":"core.delay","execution":1,"until":5}"#),
     ("node.started", " with `forChild`", r#"{"typeId":"core.subWorkflow","execution":1,"forChild":true}"#),
@@ -133,6 +146,7 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     ("task.lost", "", r#"{"reason":"silent"}"#),
     ("node.noted", "", r#"{"progress":{"done":1.0}}"#),
     ("engagement.decision", "", r#"{"mode":"autonomous","should_ask":false}"#),
+    ("node.interrupted", "", r#"{"class":"timeout","error":{"code":"c","message":"m"},"attempt":1}"#),
 ];
 
 fn samples() -> Vec<Sample<Event>> {
@@ -204,11 +218,21 @@ fn node_table() -> String {
     table(&NodePhase::ALL, &node_samples(), NodePhase::after)
 }
 
+/// How a run is shown by each protocol. A hold comes before what is waited for, and an end or a cancellation before both.
+fn status_table() -> String {
+    let mut lines = vec!["| status | OpenWOP | OpenIntent |".to_owned(), "|---|---|---|".to_owned()];
+    for (status, _, name) in Status::ALL {
+        lines.push(format!("| {status:?} | {name} | {} |", status.intent_name()));
+    }
+    lines.join("\n")
+}
+
 fn page() -> String {
     let sections = [
         ("A run's lifecycle", lifecycle_table()),
         ("A run's hold", hold_table()),
         ("A node's phase", node_table()),
+        ("A run's status, as the protocols show it", status_table()),
     ];
     let sections = sections.map(|(title, table)| format!("\n## {title}\n\n{table}\n"));
     format!("{INTRO}{}", sections.concat())

@@ -51,9 +51,10 @@ fn work(id: &str) -> Sketch {
     of_kind(id, KIND)
 }
 
-/// One node for workers, and what comes after it.
+/// One node for workers, and what comes after it. Nobody watches the runs: what is interrupted fails.
 fn working(node: Sketch) -> Workflow {
-    workflow([node, noop("next")]).flow("job > next")
+    let failing = json!({ "resume": { "maxAttempts": 0, "onRefusal": "fail" } });
+    workflow([node, noop("next")]).flow("job > next").settings("abide", failing)
 }
 
 fn begun() -> Story {

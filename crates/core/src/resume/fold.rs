@@ -94,6 +94,10 @@ impl Run {
     ) -> Result<(), String> {
         match event {
             NodeEvent::InterruptRequested(requested) => {
+                let interrupted = self.state.resume.interrupted.keys();
+                let names = interrupted.map(|&ix| self.graph.at(ix).id.to_string()).collect();
+                // Whoever answers approves of what they were asked about, and of nothing that is interrupted later.
+                self.state.resume.asked_of = names;
                 self.state.resume.question = Some(requested.interrupt_id);
                 self.fold_requested(None, requested, folding)
             }

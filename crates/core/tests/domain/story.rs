@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Answerer, Cancellation, Cascade, Command, Drain, Effect, ErrorCode, EventType, Failure, Graph,
-    InterruptId, Json, JsonMap, Key, Lifecycle, Millis, NodePhase, Notice, Parent, Payload, Performance,
-    Product, Reached, Record, Rejection, Report, Resolve, Run, RunId, Salt, Spawn, Start, Status, Step,
-    Surroundings, TaskFailure, TaskId, TenantId, TimerId,
+    Answerer, Artifacts, Cancellation, Cascade, Command, Drain, Effect, ErrorCode, EventType, Failure, Graph,
+    InterruptId, InterruptionClass, Json, JsonMap, Key, Lifecycle, Millis, NodePhase, Notice, Parent,
+    Payload, Performance, Product, Reached, Record, Rejection, Report, Resolve, Run, RunId, Salt, Spawn,
+    Start, Status, Step, Surroundings, TaskFailure, TaskId, TenantId, TimerId,
 };
 use serde_json::Value;
 
@@ -63,12 +63,21 @@ pub(crate) fn cancellation(reason: Option<&str>, by: Option<&str>) -> Cancellati
 
 /// A failure that no other attempt would mend.
 pub(crate) fn for_good(failure: Failure) -> TaskFailure {
-    TaskFailure { failure, retryable: false, reached: Reached::Maybe }
+    TaskFailure { failure, retryable: false, reached: Reached::Maybe, class: InterruptionClass::ToolFailure }
 }
 
 /// A failure that another attempt might mend.
 pub(crate) fn for_now(message: &str, reached: Reached) -> TaskFailure {
-    TaskFailure { failure: Failure::new("node_execution_failed", message), retryable: true, reached }
+    let failure = Failure::new("node_execution_failed", message);
+    TaskFailure { failure, retryable: true, reached, class: InterruptionClass::ToolFailure }
+}
+
+/// What a shell asks when a timer's time has come, if everything can be read.
+pub(crate) fn fire(timer: TimerId) -> Command {
+    match timer {
+        TimerId::Resume => Command::ResumeDue { artifacts: Artifacts::READABLE },
+        timer => Command::Fire(timer),
+    }
 }
 
 /// A story before its first word.
@@ -250,7 +259,14 @@ impl Story {
     #[track_caller]
     pub(crate) fn fire_timer(self, timer: &str) -> Self {
         let timer = timer.parse::<TimerId>().expect("a timer's name");
-        self.ask(Command::Fire(timer))
+        self.ask(fire(timer))
+    }
+
+    /// The run was interrupted, and is not resumed: its policy lets it fail.
+    #[track_caller]
+    pub(crate) fn given_up(self) -> Self {
+        assert!(!self.run.interrupted_steps().is_empty(), "nothing was interrupted: {:?}", self.last);
+        self.fire_timer("resume")
     }
 
     /// A task ends well, with nothing to show for it.

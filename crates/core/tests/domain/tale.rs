@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use abide_core::{
-    Cancellation, Command, Drain, Effect, Failure, Graph, Hold, Json, JsonMap, Key, Lifecycle, Millis,
-    Notice, Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Start, Step,
-    TaskFailure, TaskId, TenantId, TimerId,
+    Cancellation, Command, Drain, Effect, Failure, Graph, Hold, InterruptionClass, Json, JsonMap, Key,
+    Lifecycle, Millis, Notice, Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt,
+    Start, Step, TaskFailure, TaskId, TenantId, TimerId,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -495,5 +495,5 @@ fn performed(run: &Run, task: &TaskId) -> Result<Product, TaskFailure> {
 }
 
 fn for_good(failure: Failure) -> TaskFailure {
-    TaskFailure { failure, retryable: false, reached: Reached::Maybe }
+    TaskFailure { failure, retryable: false, reached: Reached::Maybe, class: InterruptionClass::ToolFailure }
 }

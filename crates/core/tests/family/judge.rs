@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use abide_core::event::NodeStarted;
-use abide_core::{Event, Mask, NodeEvent, Record, RunEvent};
+use abide_core::{Event, Mask, NodeEvent, RESUME_NODE, Record, RunEvent};
 use serde_json::Value;
 
 use crate::plan::{Draft, node_id};
@@ -72,6 +72,8 @@ pub(crate) fn judge(draft: &Draft, journal: &[Record], recursion_limit: Option<u
         let event = record.event().expect("a record of this version can be read");
         match event {
             Event::Run(event) => judge.hear_run(&event, record.cause),
+            // The run's own question starts nothing and ends nothing.
+            Event::Node { node, .. } if *node == *RESUME_NODE => {}
             Event::Node { node, event } => {
                 let ix = node.trim_start_matches('n').parse().expect("nodes are called by their numbers");
                 judge.hear_node(ix, &event);
@@ -118,6 +120,11 @@ impl<'d> Judge<'d> {
                 assert!(self.held, "nothing held the run that was resumed");
                 (self.held, self.draining) = (false, false);
             }
+            RunEvent::ResumeEscalated(_) => {
+                assert!(!self.waiting.is_empty(), "people are asked about nothing");
+                self.held = true;
+            }
+            RunEvent::ResumeDecided(decided) if decided.eligible => self.held = false,
             RunEvent::CapBreached(_) => (self.closing, self.breached) = (true, true),
             RunEvent::Cancelling(_) => self.closing = true,
             RunEvent::LoopRestarted(restarted) => self.start_over(&restarted.node),
@@ -212,6 +219,10 @@ impl<'d> Judge<'d> {
             NodeEvent::Retried(retried) => {
                 self.check_retry(ix, retried.attempt, &retried.error.message);
                 self.in_flight.remove(&ix);
+                self.waiting.insert(ix);
+            }
+            NodeEvent::Interrupted(_) => {
+                assert!(self.in_flight.remove(&ix), "n{ix} is interrupted, but not under way");
                 self.waiting.insert(ix);
             }
             NodeEvent::Due(_) => {

@@ -469,6 +469,10 @@ impl Drawing<'_> {
         if !self.calm && self.dice.chance(8) {
             settings["timeout"] = json!(self.dice.among(1..=900));
         }
+        // A run that is held for people goes on when it does, which depends on who is quicker.
+        if self.calm || self.dice.chance(50) {
+            settings["abide"] = json!({"resume": {"maxAttempts": 0, "onRefusal": "fail"}});
+        }
         if self.dice.chance(15) {
             settings["maxRetries"] = json!(self.dice.among(0..=3));
         }

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use abide_core::{
-    Cancellation, Cascade, Command, Drain, Effect, Failure, Graph, Hold, InterruptId, Json, Key, Lifecycle,
-    Millis, Notice, Performance, Product, Reached, Record, Rejection, Report, Run, RunId, Salt, Spawn, Start,
-    TaskFailure, TaskId, TenantId, TimerId, sha256,
+    Answerer, Artifacts, Cancellation, Cascade, Command, Drain, Effect, Failure, Graph, Hold, InterruptId,
+    InterruptionClass, Json, Key, Lifecycle, Millis, Notice, Performance, Product, RESUME_NODE, Reached,
+    Record, Rejection, Report, Resolve, Run, RunId, Salt, Spawn, Start, TaskFailure, TaskId, TenantId,
+    TimerId, sha256,
 };
 use serde_json::json;
 
@@ -173,7 +174,7 @@ impl<'p> Family<'p> {
         match member.run.hold() {
             Hold::None => assert_eq!(member.run.paused_at(), None),
             Hold::Pausing => assert!(member.run.tasks().next().is_some(), "a pause waits for nothing"),
-            Hold::Paused => assert!(member.run.paused_at().is_some()),
+            Hold::Paused | Hold::Escalated => assert!(member.run.paused_at().is_some()),
         }
         assert!(member.run.hold() == Hold::None || !member.lifecycle().is_terminal(), "an ended run is held");
         member.journal.extend(records);
@@ -270,7 +271,19 @@ impl Family<'_> {
             self.ask(at, Command::Resume { reason: None, by: None }).expect("a paused run can be resumed");
             return true;
         }
-        false
+        self.decide_an_escalation()
+    }
+
+    /// Somebody accepts that a run which was held for people goes on. `false` if none is.
+    fn decide_an_escalation(&mut self) -> bool {
+        let held = self.members.iter().position(|member| member.run.hold() == Hold::Escalated);
+        let Some(at) = held else { return false };
+        let run = &self.members[at].run;
+        let id = run.interrupt_of(RESUME_NODE).expect("a run that is held for people asks them");
+        let value = Json::of(&json!({"action": "accept"}));
+        let by = Answerer { principal: "ops".to_owned(), may_act_for_others: false };
+        self.ask(at, Command::Resolve(Resolve { id, value, by })).expect("the answer is taken");
+        true
     }
 
     fn moves(&self) -> Vec<Move> {
@@ -298,7 +311,11 @@ impl Family<'_> {
                 self.ask(at, Command::Report(report)).expect("an outcome that is waited for is taken");
             }
             Move::Fire(at, timer) => {
-                self.ask(at, Command::Fire(timer)).expect("a timer that is due fires");
+                let command = match timer {
+                    TimerId::Resume => Command::ResumeDue { artifacts: Artifacts::READABLE },
+                    timer => Command::Fire(timer),
+                };
+                self.ask(at, command).expect("a timer that is due fires");
             }
             Move::Deliver(line) => {
                 let found = self.outbox.iter().find(|(_, (other, _))| *other == line).map(|(at, _)| *at);
@@ -326,16 +343,36 @@ impl Family<'_> {
         let failure = Failure::new("http_status", format!("the service did not like {url}"));
         match drawn % 16 {
             0..=10 => Ok(Product::of(Some(Json::of(&json!({"status": 200, "x": drawn % 5, "y": url}))))),
-            11 => Err(TaskFailure { failure, retryable: false, reached: Reached::Maybe }),
-            12 | 13 => Err(TaskFailure { failure, retryable: true, reached: Reached::No }),
+            11 => Err(TaskFailure {
+                failure,
+                retryable: false,
+                reached: Reached::Maybe,
+                class: InterruptionClass::ToolFailure,
+            }),
+            12 | 13 => Err(TaskFailure {
+                failure,
+                retryable: true,
+                reached: Reached::No,
+                class: InterruptionClass::ToolFailure,
+            }),
             14 => {
                 let failure = Failure::new("http_status", format!("{REACHED}, but it did not like {url}"));
-                Err(TaskFailure { failure, retryable: true, reached: Reached::Maybe })
+                Err(TaskFailure {
+                    failure,
+                    retryable: true,
+                    reached: Reached::Maybe,
+                    class: InterruptionClass::ToolFailure,
+                })
             }
             _ => {
                 let details = Some(Json::of(&json!({"retryAfterMs": 250})));
                 let failure = Failure { details, ..failure };
-                Err(TaskFailure { failure, retryable: true, reached: Reached::No })
+                Err(TaskFailure {
+                    failure,
+                    retryable: true,
+                    reached: Reached::No,
+                    class: InterruptionClass::ToolFailure,
+                })
             }
         }
     }
@@ -511,5 +548,5 @@ impl Member {
 }
 
 fn for_good(failure: Failure) -> TaskFailure {
-    TaskFailure { failure, retryable: false, reached: Reached::Maybe }
+    TaskFailure { failure, retryable: false, reached: Reached::Maybe, class: InterruptionClass::ToolFailure }
 }

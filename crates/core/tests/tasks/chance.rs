@@ -4,7 +4,8 @@
 //! run with the same effects.
 
 use super::*;
-use abide_core::{Status, TimerId};
+use crate::story::fire;
+use abide_core::{InterruptId, InterruptKind, Open, Status, TimerId};
 
 /// A small generator, so that a seed tells the whole story.
 struct Dice(u64);
@@ -64,6 +65,15 @@ fn any_op(dice: &mut Dice, story: &Story) -> WorkOp {
     }
 }
 
+/// Which question it is, and whether the run itself asks it.
+fn asked(open: &Open) -> (InterruptId, bool) {
+    (open.requested.interrupt_id, open.requested.kind == InterruptKind::Approval)
+}
+
+fn answer(own: bool) -> Value {
+    if own { json!({ "action": "accept" }) } else { well() }
+}
+
 fn any_word(dice: &mut Dice, story: Story, desk: &Desk) -> Story {
     let held: Vec<(TaskId, u64)> = desk.0.iter().map(|(task, fence)| (task.clone(), *fence)).collect();
     match dice.roll(20) {
@@ -77,12 +87,15 @@ fn any_word(dice: &mut Dice, story: Story, desk: &Desk) -> Story {
                 return story;
             }
             let timer = &timers[dice.roll(timers.len() as u64) as usize];
-            story.after(dice.roll(40) as i64).ask(Command::Fire(timer.clone()))
+            story.after(dice.roll(40) as i64).ask(fire(timer.clone()))
         }
         7..=9 => {
-            let open: Vec<_> = story.run().interrupts().map(|open| open.requested.interrupt_id).collect();
+            let open: Vec<_> = story.run().interrupts().map(asked).collect();
             match open.get(dice.roll(3) as usize) {
-                Some(id) => story.answer_to(*id, &well(), "alice"),
+                Some((id, true)) if dice.roll(3) == 0 => {
+                    story.answer_to(*id, &json!({ "action": "reject" }), "alice")
+                }
+                Some((id, own)) => story.answer_to(*id, &answer(*own), "alice"),
                 None => story,
             }
         }
@@ -155,12 +168,12 @@ fn finish(mut story: Story, mut desk: Desk, seed: u64) -> Status {
             obey(&story, &mut desk);
         }
         for timer in story.run().timers().keys().cloned().collect::<Vec<_>>() {
-            story = story.after(60_000).ask(Command::Fire(timer));
+            story = story.after(60_000).ask(fire(timer));
             obey(&story, &mut desk);
         }
-        let open = story.run().interrupts().next().map(|open| open.requested.interrupt_id);
-        if let Some(id) = open {
-            story = story.answer_to(id, &well(), "alice");
+        let open = story.run().interrupts().next().map(asked);
+        if let Some((id, own)) = open {
+            story = story.answer_to(id, &answer(own), "alice");
             obey(&story, &mut desk);
         }
         for node in ["job", "other"] {

@@ -24,7 +24,7 @@ fn a_failure_that_may_pass_is_tried_again_on_the_runs_timers() {
     let story =
         story.does("job", trouble(FailureClass::Timeout, true, false)).after(10).fire_timer("retry/1/job");
     assert_eq!(story.offered().attempt, 3);
-    story.does("job", trouble(FailureClass::Reset, true, false)).stands(Status::Failed);
+    story.does("job", trouble(FailureClass::Reset, true, false)).given_up().stands(Status::Failed);
 }
 
 #[test]
@@ -41,12 +41,12 @@ fn a_failure_that_is_final_is_not_tried_again() {
 #[test]
 fn what_may_have_had_an_effect_is_tried_again_only_if_twice_is_as_good_as_once() {
     let maybe = || trouble(FailureClass::Tool, true, true);
-    story(retried(json!({ "maxRetries": 5 }))).does("job", maybe()).stands(Status::Failed);
+    story(retried(json!({ "maxRetries": 5 }))).does("job", maybe()).given_up().stands(Status::Failed);
     let twice = retried(json!({ "maxRetries": 5 })).setting("idempotent", json!(true));
     story(twice).does("job", maybe()).expect(["node.retried job"]);
     // A step under way may have had one, whatever the worker says.
     let begun = story(retried(json!({ "maxRetries": 5 }))).does("job", begin("charge"));
-    begun.does("job", trouble(FailureClass::Tool, true, false)).stands(Status::Failed);
+    begun.does("job", trouble(FailureClass::Tool, true, false)).given_up().stands(Status::Failed);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn another_agent_takes_over_when_the_first_has_failed_as_often_as_it_may() {
     // It has what the first recorded, and as many attempts.
     let story = story.does("job", step("a", &json!(2))).expect([]).does("job", trouble()).after(10);
     let story = story.fire_timer("retry/1/job").node_is("job", NodePhase::Running);
-    story.does("job", trouble()).stands(Status::Failed);
+    story.does("job", trouble()).given_up().stands(Status::Failed);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_nodes_own_policy_goes_before_that_of_the_workflow() {
     let inherits = Story::of(&flow(work("job"))).under(known()).start();
     inherits.does("job", trouble(FailureClass::Tool, true, false)).expect(["node.retried job"]);
     let own = Story::of(&flow(retried(json!({ "maxRetries": 0 })))).under(known()).start();
-    own.does("job", trouble(FailureClass::Tool, true, false)).stands(Status::Failed);
+    own.does("job", trouble(FailureClass::Tool, true, false)).given_up().stands(Status::Failed);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_worker_may_ask_for_time_before_the_next_attempt() {
 fn a_step_under_way_is_not_done_again_though_the_rest_of_its_node_may_be() {
     let twice = retried(json!({ "maxRetries": 5 })).setting("idempotent", json!(true));
     let story = story(twice).does("job", begin("charge"));
-    let story = story.does("job", trouble(FailureClass::Tool, true, true)).stands(Status::Failed);
+    let story = story.does("job", trouble(FailureClass::Tool, true, true)).given_up().stands(Status::Failed);
     assert_eq!(story.run().error().unwrap().code, "no_paper");
 }
 
@@ -131,7 +131,7 @@ fn code_that_does_not_fit_waits_for_code_that_does() {
 #[test]
 fn code_that_does_not_fit_in_the_middle_of_a_step_does_not_wait() {
     let story = story(work("job")).does("job", begin("charge"));
-    story.does("job", trouble(FailureClass::CodeChanged, true, false)).stands(Status::Failed);
+    story.does("job", trouble(FailureClass::CodeChanged, true, false)).given_up().stands(Status::Failed);
 }
 
 #[test]

@@ -16,7 +16,8 @@ fn a_task_that_is_lost_is_offered_again_and_uses_no_attempt() {
 #[test]
 fn a_task_that_is_lost_in_a_step_that_must_not_be_done_twice_is_not_done_again() {
     let story = begun().does("job", begin("charge")).does("job", lose(Loss::Silent));
-    let story = story.expect(["node.failed job", "run.failed"]);
+    let story = story.expect(["node.interrupted job"]).given_up();
+    let story = story.expect(["resume_decision", "node.failed job", "run.failed"]);
     assert_eq!(story.run().error().unwrap().code, "outcome_unknown");
     let known = begun().does("job", begin("charge")).does("job", step("charge", &json!(1)));
     known.does("job", lose(Loss::Silent)).expect(["task.lost job"]);
@@ -26,7 +27,8 @@ fn a_task_that_is_lost_in_a_step_that_must_not_be_done_twice_is_not_done_again()
 fn retries_do_not_mend_an_unknown_outcome() {
     let retried = work("job").setting("retry", json!({ "maxRetries": 5 }));
     let story = Story::of(&working(retried)).under(known()).start();
-    let story = story.does("job", begin("charge")).does("job", lose(Loss::Timeout)).stands(Status::Failed);
+    let story =
+        story.does("job", begin("charge")).does("job", lose(Loss::Timeout)).given_up().stands(Status::Failed);
     assert_eq!(story.run().error().unwrap().code, "outcome_unknown");
 }
 
@@ -36,7 +38,7 @@ fn a_task_that_kills_whoever_gets_it_fails_in_the_end() {
     for _ in 1..limits::LOSSES_MAX {
         story = story.does("job", lose(Loss::Silent)).expect(["task.lost job"]);
     }
-    let failed = story.clone().does("job", lose(Loss::Left)).stands(Status::Failed);
+    let failed = story.clone().does("job", lose(Loss::Left)).given_up().stands(Status::Failed);
     assert_eq!(failed.run().error().unwrap().code, "worker_lost");
     // Whoever gets anything done begins to count anew, and giving it to another is no death.
     let story = story.does("job", lose(Loss::Released)).expect(["task.lost job"]);
@@ -50,7 +52,7 @@ fn a_task_that_takes_too_long_is_a_failed_attempt() {
         work("job").setting("retry", json!({ "maxRetries": 1, "baseDelayMs": 10, "jitter": false }));
     let story = Story::of(&working(retried)).under(known()).start().does("job", lose(Loss::Timeout));
     let story = story.expect(["node.retried job"]).after(10).fire_timer("retry/1/job");
-    let story = story.does("job", lose(Loss::Timeout)).stands(Status::Failed);
+    let story = story.does("job", lose(Loss::Timeout)).given_up().stands(Status::Failed);
     assert_eq!(story.run().error().unwrap().code, "task_timeout");
 }
 
@@ -63,7 +65,11 @@ fn a_question_outlives_whoever_asked_it() {
 #[test]
 fn a_task_in_the_middle_of_such_a_step_goes_to_nobody_else() {
     // Whoever gives it to another says that nothing was begun, and the journal knows better.
-    let story = begun().does("job", begin("charge")).does("job", lose(Loss::Released)).stands(Status::Failed);
+    let story = begun()
+        .does("job", begin("charge"))
+        .does("job", lose(Loss::Released))
+        .given_up()
+        .stands(Status::Failed);
     assert_eq!(story.run().error().unwrap().code, "outcome_unknown");
     // Whoever parks it would have it done again at the next hand-out.
     let story = begun().does("job", begin("charge")).does("job", sleep("nap", 9));

@@ -29,7 +29,7 @@ fn a_kind_that_no_worker_ever_provided_fails_the_run() {
 
 #[test]
 fn what_workers_say_of_a_kind_holds_unless_the_definition_says_otherwise() {
-    let said = || provided(Provided { idempotent: true, reversible: true, timeout_ms: Some(1_000) });
+    let said = || provided(Provided { idempotent: true, reversible: Some(true), timeout_ms: Some(1_000) });
     let plain = Story::of(&working(work("job"))).under(said()).start();
     assert_eq!(plain.offered().timeout_ms, Some(1_000));
     assert!(
