@@ -87,7 +87,8 @@ impl Hold {
         match (self, event) {
             (Self::None, RunEvent::Pausing(_)) => Some(Self::Pausing),
             (Self::None | Self::Pausing, RunEvent::Paused(_)) => Some(Self::Paused),
-            (Self::Pausing | Self::Paused, RunEvent::Resumed(_)) => Some(Self::None),
+            // A run that was held for people may go on without what was interrupted, if they gave that up.
+            (Self::Pausing | Self::Paused | Self::Escalated, RunEvent::Resumed(_)) => Some(Self::None),
             (_, RunEvent::Pausing(_) | RunEvent::Paused(_) | RunEvent::Resumed(_)) => None,
             (Self::None | Self::Escalated, RunEvent::ResumeEscalated(_)) => Some(Self::Escalated),
             (Self::None | Self::Escalated, RunEvent::ResumeDecided(decided)) if decided.eligible => {

@@ -58,6 +58,8 @@ impl NodePhase {
                 | NodeEvent::Noted(_)
                 | NodeEvent::EngagementDecided(_),
             ) => Some(Running),
+            // An operator knows of a step that was cut off that it was done.
+            (Waiting, NodeEvent::StepRecorded(_)) => Some(Waiting),
             (Running, NodeEvent::Parked(_)) => Some(Waiting),
             (Pending | Running | Waiting | Suspended, NodeEvent::SleepEnded(_)) => Some(self),
             // What it produced gets its name after the completion that holds it, and that changes nothing.

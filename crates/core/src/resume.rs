@@ -19,7 +19,7 @@ pub use policy::{Cooldowns, OnRefusal, ResumePolicy, ResumeSettings};
 pub use status::{InterruptedStep, ResumeStatus};
 
 use crate::event::{Failure, ResumeDecided, ResumeRequested};
-use crate::{InterruptId, Millis, NodeIx};
+use crate::{InterruptId, Json, Millis, NodeIx};
 
 /// The node that the questions of the run itself are of. No definition has a node of this name.
 pub const RESUME_NODE: &str = "abide:resume";
@@ -229,6 +229,8 @@ pub struct ResumeNow {
     pub force: bool,
     /// The nodes whose step may be done again although nothing says that this does no harm.
     pub approve: Vec<String>,
+    /// The nodes whose step was done after all, with what came of it: they are not done again.
+    pub done: BTreeMap<String, Json>,
     /// What interrupted it, in their opinion.
     pub class: Option<String>,
     /// What can be read.

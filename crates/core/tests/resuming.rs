@@ -7,8 +7,10 @@ mod story;
 #[path = "domain/workflow.rs"]
 mod workflow;
 
+use std::collections::BTreeMap;
+
 use abide_core::{
-    Artifacts, Command, Failure, Hold, InterruptionClass, Millis, NodePhase, OnRefusal, Performance,
+    Artifacts, Command, Failure, Hold, InterruptionClass, Json, Millis, NodePhase, OnRefusal, Performance,
     RESUME_NODE, Reached, ReasonCode, Rejection, ResumeNow, ResumeSettings, ResumeStatus, Status,
     Surroundings, TaskFailure,
 };
@@ -39,6 +41,7 @@ fn now(by: &str) -> ResumeNow {
         reason: None,
         force: false,
         approve: Vec::new(),
+        done: BTreeMap::new(),
         class: None,
         artifacts: Artifacts::READABLE,
     }
@@ -276,6 +279,27 @@ mod unsafe_steps {
     }
 
     #[test]
+    fn what_was_done_after_all_is_not_done_again() {
+        let story = payment().fails(InterruptionClass::Timeout).looked_at();
+        let done = |outcome: Value| ResumeNow {
+            done: [("call".to_owned(), Json::of(&outcome))].into(),
+            ..now("ops")
+        };
+        let story = story.resume_now(done(json!(7)));
+        assert!(matches!(story.last_rejection(), Rejection::Invalid { field, .. } if field == "done"));
+        let story = story.resume_now(done(json!({"receipt": 7}))).expect([
+            "resume.requested",
+            "interrupt.resolved abide:resume",
+            "resume_decision",
+            "node.completed call",
+            "node.started next",
+            "node.completed next",
+            "run.completed",
+        ]);
+        story.outputs("call", Some(r#"{"receipt":7}"#));
+    }
+
+    #[test]
     fn what_can_not_be_undone_and_may_have_happened_is_not_even_tried_again() {
         let retry = json!({"strategy": "fixed", "maxRetries": 3, "baseDelayMs": 10, "jitter": false});
         let node = http("call", "PUT").setting("retry", retry).setting("reversible", json!(false));
@@ -357,6 +381,37 @@ mod people {
         let story = escalated().answer(RESUME_NODE, &json!({"action": "reject"}));
         let story = story.failed_with("http_status", "the provider said 503");
         assert_eq!(story.run().resume_attempts(), 3);
+    }
+
+    #[test]
+    fn whoever_gives_up_what_the_definition_deals_with_by_then_lets_the_run_go_on() {
+        let flow = workflow([http("call", "POST"), http("other", "GET"), noop("handler")])
+            .under("any_failed", "call > handler")
+            .when("nodes.other.status == 'completed'");
+        let story = Story::of(&flow).start().fails(InterruptionClass::Timeout).looked_at();
+        let story = story.stands(Status::Paused).report("other");
+        let story = story.answer(RESUME_NODE, &json!({"action": "reject"})).expect([
+            "approval.received abide:resume",
+            "interrupt.resolved abide:resume",
+            "node.failed call",
+            "run.resumed",
+            "node.started handler",
+            "node.completed handler",
+            "run.completed",
+        ]);
+        assert_eq!(story.run().hold(), Hold::None);
+    }
+
+    #[test]
+    fn whoever_gives_up_one_of_two_that_the_definition_deals_with_is_asked_about_the_other() {
+        let flow = workflow([http("call", "POST"), http("b", "POST"), noop("handler")])
+            .under("any_failed", "call > handler")
+            .when("nodes.b.attempt > 0");
+        let story = Story::of(&flow).start().fails(InterruptionClass::Timeout).looked_at();
+        let story = story.fails_at("b", InterruptionClass::Timeout, Reached::Maybe);
+        let story = story.answer(RESUME_NODE, &json!({"action": "reject"}));
+        let asks = story.run().interrupts().count() == 1;
+        assert!(asks || story.run().lifecycle().is_terminal(), "a run that is held asks somebody");
     }
 
     #[test]

@@ -4,10 +4,12 @@
 
 use crate::command::{Turn, check_reason};
 use crate::event::{
-    NodeDue, NodeEvent, Resolution, ResumeDecided, ResumeRequested, ResumeSwitched, RunEvent,
+    NodeDue, NodeEvent, Resolution, ResumeDecided, ResumeRequested, ResumeSwitched, Resumed, RunEvent,
+    StepRecorded,
 };
+use crate::perform::Product;
 use crate::resume::{Artifacts, BY_SYSTEM, OnRefusal, ReasonCode, ResumeNow, ResumeVerdict};
-use crate::{Hold, InterruptId, NodeIx, Rejection, Run, TimerId, limits};
+use crate::{Hold, InterruptId, Json, NodeIx, Rejection, Run, TimerId, limits};
 
 /// The time has come to look whether the run may be resumed.
 pub(super) fn due(run: &mut Run, turn: &mut Turn, artifacts: Artifacts) -> Result<(), Rejection> {
@@ -21,7 +23,7 @@ pub(super) fn due(run: &mut Run, turn: &mut Turn, artifacts: Artifacts) -> Resul
     if wish.is_none() && !run.resumes_by_itself(&policy) {
         refuse(run, turn, None);
     } else {
-        let asked = wish.unwrap_or_else(nobody);
+        let asked = wish.unwrap_or_else(|| ResumeRequested::plain(BY_SYSTEM));
         let (decided, verdict) = decision(run, turn, &asked, artifacts);
         turn.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), None);
         match verdict.code {
@@ -35,16 +37,6 @@ pub(super) fn due(run: &mut Run, turn: &mut Turn, artifacts: Artifacts) -> Resul
     Ok(())
 }
 
-fn nobody() -> ResumeRequested {
-    ResumeRequested {
-        by: BY_SYSTEM.to_owned(),
-        reason: None,
-        force: false,
-        approve: Vec::new(),
-        interruption_class: None,
-    }
-}
-
 /// An operator wants the run to go on.
 pub(super) fn now(run: &mut Run, turn: &mut Turn, asked: ResumeNow) -> Result<(), Rejection> {
     run.check_running()?;
@@ -55,6 +47,7 @@ pub(super) fn now(run: &mut Run, turn: &mut Turn, asked: ResumeNow) -> Result<()
         reason: asked.reason,
         force: asked.force,
         approve: asked.approve,
+        done: asked.done.keys().cloned().collect(),
         interruption_class: asked.class,
     };
     let (decided, verdict) = decision(run, turn, &wish, artifacts);
@@ -69,9 +62,29 @@ pub(super) fn now(run: &mut Run, turn: &mut Turn, asked: ResumeNow) -> Result<()
     }
     let cause = turn.last_sequence();
     turn.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), cause);
+    asked.done.into_iter().for_each(|(node, outcome)| settle(run, turn, &node, outcome));
     restart(run, turn);
     run.advance(turn);
     Ok(())
+}
+
+/// An operator knows that what was cut off was done. A worker's function goes on behind its step; anything else is
+/// complete with that.
+fn settle(run: &mut Run, turn: &mut Turn, node: &str, outcome: Json) {
+    let Some(ix) = run.graph.node(node) else { return };
+    let steps = run.state.resume.interrupted.get(&ix).map(|found| found.steps.clone()).unwrap_or_default();
+    let cause = turn.last_sequence();
+    match steps.as_slice() {
+        [key] => {
+            let sensitive = run.node(ix).sensitive || run.graph.at(ix).hides_answers();
+            let recorded = StepRecorded { key: key.clone(), value: Some(outcome), error: None, sensitive };
+            run.emit_node(turn, ix, NodeEvent::StepRecorded(recorded), cause);
+        }
+        _ => {
+            let sensitive = run.node(ix).sensitive;
+            run.finish(turn, ix, Product { sensitive, ..Product::of(Some(outcome)) });
+        }
+    }
 }
 
 /// Why the question was closed without an answer.
@@ -92,6 +105,7 @@ fn check(run: &Run, asked: &ResumeNow) -> Result<(), Rejection> {
         let message = "'interruptionClass' is the operator's word against the record; use it with 'force'";
         return Err(Rejection::invalid("interruptionClass", message));
     }
+    check_done(run, asked)?;
     if let Some(node) = asked.approve.iter().find(|node| !run.is_interrupted(node)) {
         let node = crate::excerpt::excerpt(node);
         let message =
@@ -100,6 +114,33 @@ fn check(run: &Run, asked: &ResumeNow) -> Result<(), Rejection> {
     }
     if asked.class.as_ref().is_some_and(|class| class.chars().count() > limits::REASON_CHARS_MAX) {
         return Err(Rejection::invalid("interruptionClass", "that is too long for a class"));
+    }
+    Ok(())
+}
+
+fn check_done(run: &Run, asked: &ResumeNow) -> Result<(), Rejection> {
+    for (node, outcome) in &asked.done {
+        let name = crate::excerpt::excerpt(node);
+        let found = run.graph.node(node).and_then(|ix| run.state.resume.interrupted.get(&ix));
+        let Some(found) = found else {
+            let message =
+                format!("'{name}' is no node whose work was interrupted; `abide resume status` names those");
+            return Err(Rejection::invalid("done", message));
+        };
+        if found.steps.len() > 1 {
+            let message =
+                format!("several steps of node '{name}' were under way, so this can't be said of one");
+            return Err(Rejection::invalid("done", message));
+        }
+        let most = limits::STEP_BYTES_MAX;
+        if outcome.text().len() > most {
+            let message = format!("what came of node '{name}' has more than {most} bytes; keep it elsewhere");
+            return Err(Rejection::invalid("done", message));
+        }
+        if found.steps.is_empty() && outcome.type_name() != "object" {
+            let message = format!("what came of node '{name}' is its outputs, which are an object");
+            return Err(Rejection::invalid("done", message));
+        }
     }
     Ok(())
 }
@@ -150,13 +191,22 @@ fn give_up(run: &mut Run, turn: &mut Turn, nodes: &[NodeIx]) {
 pub(super) fn answered(run: &mut Run, turn: &mut Turn, accepted: bool, by: String, reason: Option<String>) {
     let approve = run.state.resume.asked_of.clone();
     if accepted {
-        let wish = ResumeRequested { by, reason, force: true, approve, interruption_class: None };
+        let wish = ResumeRequested { reason, force: true, approve, ..ResumeRequested::plain(&by) };
         let cause = turn.last_sequence();
         turn.emit_run(run, RunEvent::ResumeRequested(Box::new(wish)), cause);
         return;
     }
     let nodes: Vec<NodeIx> = approve.iter().filter_map(|node| run.graph.node(node)).collect();
     give_up(run, turn, &nodes);
+    // Usually that fails the run. But the definition may deal with the failure by now, and something else may have been
+    // interrupted since people were asked.
+    if run.state.ending.is_none() && run.state.resume.interrupted.is_empty() {
+        let cause = turn.last_sequence();
+        turn.emit_run(run, RunEvent::Resumed(Resumed { by: Some(by), reason }), cause);
+    } else if run.state.ending.is_none() {
+        let code = run.state.resume.decision.as_ref().map(|decided| decided.reason_code);
+        run.escalate_resume(turn, code.filter(|code| *code != ReasonCode::Allowed));
+    }
 }
 
 /// An operator says whether the run is resumed by itself.

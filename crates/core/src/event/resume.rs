@@ -85,9 +85,26 @@ pub struct ResumeRequested {
     /// The nodes whose step may be done again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approve: Vec<String>,
+    /// The nodes whose step was done after all. What came of it follows in events of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done: Vec<String>,
     /// What interrupted it, in their opinion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruption_class: Option<String>,
+}
+
+impl ResumeRequested {
+    /// What somebody asks for who asks for nothing special.
+    pub(crate) fn plain(by: &str) -> Self {
+        Self {
+            by: by.to_owned(),
+            reason: None,
+            force: false,
+            approve: Vec::new(),
+            done: Vec::new(),
+            interruption_class: None,
+        }
+    }
 }
 
 /// The run is held until a person decides how it goes on.

@@ -59,13 +59,7 @@ impl Run {
 
     /// What was decided last, or what would be: nothing is decided about a run that is not resumed by itself.
     fn last_word(&self, turn: &Turn) -> ResumeDecided {
-        let asked = ResumeRequested {
-            by: super::BY_SYSTEM.to_owned(),
-            reason: None,
-            force: false,
-            approve: Vec::new(),
-            interruption_class: None,
-        };
+        let asked = ResumeRequested::plain(super::BY_SYSTEM);
         let policy = self.resume_policy(&turn.defaults);
         self.decide_resume(&asked, Artifacts::READABLE, &policy, turn.now).0
     }
@@ -139,7 +133,15 @@ impl Run {
             .map(|step| format!(" --approve-step {}", step.node));
         let approve: String = unsafe_ones.collect();
         let run = self.key.id;
-        list.push(format!("To go on: `abide resume now {run}{approve} --force --reason \"…\"`."));
+        let spent = decided.attempt > decided.max_attempts;
+        let force = if spent { " --force --reason \"…\"" } else { "" };
+        list.push(format!("To go on: `abide resume now {run}{approve}{force}`."));
+        if let Some(step) = steps.iter().find(|step| step.unknown && !step.may_repeat()) {
+            let node = &step.node;
+            list.push(format!(
+                "If it was carried out after all: `abide resume now {run} --done '{node}=<what came of it, as JSON>'{force}`."
+            ));
+        }
         list.push(format!("To give up: reject the question in the inbox, or `abide run cancel {run}`."));
         list
     }

@@ -59,13 +59,7 @@ impl Run {
         let now = now.max(self.head.at);
         let steps = self.interrupted_steps();
         let ended = self.lifecycle().is_terminal();
-        let asked = ResumeRequested {
-            by: BY_SYSTEM.to_owned(),
-            reason: None,
-            force: false,
-            approve: Vec::new(),
-            interruption_class: None,
-        };
+        let asked = ResumeRequested::plain(BY_SYSTEM);
         let decision =
             (ended || !steps.is_empty()).then(|| self.decide_resume(&asked, artifacts, &policy, now).0);
         let checklist = match &decision {
@@ -174,7 +168,10 @@ impl Run {
             None => self.interruption_class(policy),
         };
         let resume = &self.state.resume;
-        let approved = |ix: NodeIx| asked.approve.iter().any(|node| **node == *self.graph.at(ix).id);
+        let approved = |ix: NodeIx| {
+            let mut named = asked.approve.iter().chain(&asked.done);
+            named.any(|node| **node == *self.graph.at(ix).id)
+        };
         let safe = |(&ix, found): (&NodeIx, &Interruption)| approved(ix) || self.may_resume(ix, found);
         let facts = ResumeFacts {
             point: Some(self.resume_point()),

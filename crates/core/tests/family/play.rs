@@ -174,7 +174,16 @@ impl<'p> Family<'p> {
         match member.run.hold() {
             Hold::None => assert_eq!(member.run.paused_at(), None),
             Hold::Pausing => assert!(member.run.tasks().next().is_some(), "a pause waits for nothing"),
-            Hold::Paused | Hold::Escalated => assert!(member.run.paused_at().is_some()),
+            Hold::Paused => assert!(member.run.paused_at().is_some()),
+            Hold::Escalated => {
+                let waits = member.run.interrupts().next().is_some()
+                    || member.run.timers().contains_key(&TimerId::Resume)
+                    || member.run.is_ending();
+                assert!(
+                    waits && member.run.paused_at().is_some(),
+                    "a run is held for people and asks nobody"
+                );
+            }
         }
         assert!(member.run.hold() == Hold::None || !member.lifecycle().is_terminal(), "an ended run is held");
         member.journal.extend(records);
@@ -280,7 +289,8 @@ impl Family<'_> {
         let Some(at) = held else { return false };
         let run = &self.members[at].run;
         let id = run.interrupt_of(RESUME_NODE).expect("a run that is held for people asks them");
-        let value = Json::of(&json!({"action": "accept"}));
+        let action = if !self.plan.calm && self.dice.chance(30) { "reject" } else { "accept" };
+        let value = Json::of(&json!({ "action": action }));
         let by = Answerer { principal: "ops".to_owned(), may_act_for_others: false };
         self.ask(at, Command::Resolve(Resolve { id, value, by })).expect("the answer is taken");
         true

@@ -1,7 +1,7 @@
 //! Workers that die with a task in hand.
 
 use super::*;
-use abide_core::{NodePhase, Status, limits};
+use abide_core::{Artifacts, NodePhase, ResumeNow, Status, limits};
 
 #[test]
 fn a_task_that_is_lost_is_offered_again_and_uses_no_attempt() {
@@ -21,6 +21,33 @@ fn a_task_that_is_lost_in_a_step_that_must_not_be_done_twice_is_not_done_again()
     assert_eq!(story.run().error().unwrap().code, "outcome_unknown");
     let known = begun().does("job", begin("charge")).does("job", step("charge", &json!(1)));
     known.does("job", lose(Loss::Silent)).expect(["task.lost job"]);
+}
+
+#[test]
+fn a_step_that_was_done_after_all_is_where_the_function_goes_on() {
+    let story = begun().does("job", begin("charge")).does("job", lose(Loss::Silent));
+    let done = ResumeNow {
+        by: "ops".to_owned(),
+        reason: Some("the receipt is there".to_owned()),
+        force: true,
+        approve: Vec::new(),
+        done: [("job".to_owned(), Json::of(&json!(42)))].into(),
+        class: None,
+        artifacts: Artifacts::READABLE,
+    };
+    let story = story.ask(Command::ResumeNow(Box::new(done))).expect([
+        "resume.requested",
+        "resume_decision",
+        "step.recorded job",
+        "node.due job",
+        "node.started job",
+    ]);
+    // It is told what came of the step, and does not do it.
+    story
+        .does("job", step("charge", &json!(1)))
+        .expect([])
+        .does("job", complete(&json!({})))
+        .stands(Status::Completed);
 }
 
 #[test]
