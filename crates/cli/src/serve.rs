@@ -220,6 +220,7 @@ async fn prepare(
         event_retention_ms: config.event_retention_ms,
         channels: config.channels.clone(),
         retry_policy: config.retry_policy.clone(),
+        resume: config.resume,
         agent_policies,
         kinds,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),

@@ -64,6 +64,7 @@ mod path_name;
 mod people_api;
 mod rates;
 mod reseal;
+mod resume_api;
 mod retry_policy;
 mod routes;
 mod schemas;

@@ -8,6 +8,7 @@ mod admin;
 mod agents;
 mod annotations;
 mod audit;
+mod audit_log;
 mod deliveries;
 mod erase;
 mod external;
@@ -19,6 +20,7 @@ mod queue;
 mod reader;
 mod receipts;
 mod secrets;
+mod truncate;
 mod webhooks;
 mod work;
 mod workflows;
@@ -34,10 +36,12 @@ use tokio::sync::oneshot;
 
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
+use crate::audit_log::AuditLog;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::store::{Answer, Counts, ListQuery, Store};
+use crate::truncation::{Outline, Truncated, Truncation};
 use crate::webhooks::Webhooks;
 use crate::work::Work;
 use crate::{
@@ -198,6 +202,16 @@ impl Store for Sqlite {
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
         let sealing = self.sealing.clone();
         self.read(move |connection| reader::journal(connection, &sealing, key, from, limit))
+    }
+
+    fn outline(&self, key: Key) -> Answer<'_, Option<Outline>> {
+        let sealing = self.sealing.clone();
+        self.read(move |connection| truncate::outline(connection, &sealing, key))
+    }
+
+    fn truncate(&self, truncation: Truncation) -> Answer<'_, Truncated> {
+        let sealing = self.sealing.clone();
+        self.write(move |transaction| truncate::truncate(transaction, &sealing, &truncation))
     }
 
     fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
@@ -396,6 +410,10 @@ impl Store for Sqlite {
     }
 
     fn inbox(&self) -> &dyn Inbox {
+        self
+    }
+
+    fn audit_log(&self) -> &dyn AuditLog {
         self
     }
 
