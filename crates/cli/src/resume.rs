@@ -76,6 +76,8 @@ fn asked(what: &ResumeNowArgs) -> Value {
     say("reason", what.reason.as_deref().map(Value::from));
     say("force", what.force.then(|| Value::from(true)));
     say("approveSteps", (!what.approve.is_empty()).then(|| Value::from(what.approve.clone())));
+    let done: Map<String, Value> = what.done.iter().cloned().collect();
+    say("done", (!done.is_empty()).then(|| Value::from(done)));
     say("interruptionClass", what.interruption_class.as_deref().map(Value::from));
     say("truncate", what.truncate.then(|| Value::from(true)));
     body.into()
@@ -119,6 +121,7 @@ mod tests {
         let plain = ResumeNowArgs {
             run: "run-1".to_owned(),
             approve: Vec::new(),
+            done: Vec::new(),
             force: false,
             reason: None,
             interruption_class: None,
@@ -127,6 +130,7 @@ mod tests {
         assert_eq!(asked(&plain), json!({ "action": "now" }));
         let whole = ResumeNowArgs {
             approve: vec!["charge".to_owned()],
+            done: vec![("book".to_owned(), json!({ "entry": 7 }))],
             force: true,
             reason: Some("looked at the bank".to_owned()),
             interruption_class: Some("timeout".to_owned()),
@@ -135,7 +139,7 @@ mod tests {
         };
         let body = json!({
             "action": "now", "force": true, "reason": "looked at the bank", "approveSteps": ["charge"],
-            "interruptionClass": "timeout", "truncate": true,
+            "done": { "book": { "entry": 7 } }, "interruptionClass": "timeout", "truncate": true,
         });
         assert_eq!(asked(&whole), body);
     }

@@ -1,8 +1,9 @@
 //! The commands and flags of `abide resume`.
 
 use clap::{Args as ClapArgs, Subcommand};
+use serde_json::Value;
 
-use super::ClientArgs;
+use super::{ClientArgs, parse_input};
 
 #[derive(ClapArgs)]
 #[command(
@@ -55,6 +56,9 @@ pub(crate) struct ResumeNowArgs {
     /// A step that must not be done twice, and that may be done (again): you have looked. May be repeated
     #[arg(long = "approve-step", value_name = "NODE")]
     pub(crate) approve: Vec<String>,
+    /// A step that was done after all, and what came of it, as JSON: it is not done again. May be repeated
+    #[arg(long, value_name = "NODE=JSON", value_parser = parse_input)]
+    pub(crate) done: Vec<(String, Value)>,
     /// Though it was resumed as often as it may, or its cool-down is not over; needs --reason
     #[arg(long, requires = "reason")]
     pub(crate) force: bool,

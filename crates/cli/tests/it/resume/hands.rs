@@ -216,9 +216,18 @@ impl<'a> Hand<'a> {
         assert!(status.is_success(), "{told}");
     }
 
-    /// The tasks that it is given, at once or soon if there have to be any.
-    async fn tasks(&mut self, soon: bool) -> Vec<Value> {
-        let body = json!({ "after": self.after, "waitMs": if soon { 20_000 } else { 0 } });
+    /// The task that it is given next, which it has heard of then.
+    async fn task(&mut self) -> Value {
+        let told = self.poll(20_000).await;
+        assert_eq!(told.len(), 1, "{told:#?}");
+        // What was told counts as heard with the next question.
+        assert!(self.poll(0).await.is_empty());
+        told[0].clone()
+    }
+
+    /// The tasks that it is told of.
+    async fn poll(&mut self, wait_ms: u64) -> Vec<Value> {
+        let body = json!({ "after": self.after, "waitMs": wait_ms });
         let (status, told) = self.server.post(&format!("/v1/workers/{}:poll", self.session), &body).await;
         assert!(status.is_success(), "{told}");
         self.after = told["at"].clone();
@@ -238,24 +247,25 @@ async fn a_worker_that_comes_back_without_its_task_has_forgotten_it() {
     let drill = Drill::with_workers().await;
     let mut hand = Hand::register(&drill.server).await;
     let twice = drill.run("work-twice").await;
-    assert_eq!(hand.tasks(true).await.len(), 1);
+    hand.task().await;
     hand.again().await;
-    assert_eq!(hand.tasks(true).await.len(), 1, "the first resume is immediate");
+    // The first resume is immediate.
+    hand.task().await;
     hand.again().await;
     drill.server.settle().await;
     demand_cooling(&drill.view(&twice).await, "context_reset", 10, 2);
     drill.later(9 * SECOND_MS).await;
-    assert_eq!(hand.tasks(false).await.len(), 0);
+    assert!(hand.poll(0).await.is_empty());
     drill.later(SECOND_MS).await;
-    let task = hand.tasks(true).await.remove(0);
+    let task = hand.task().await;
     hand.does(&task, json!({ "op": "complete", "outputs": {} })).await;
     drill.demand_completed(&twice).await;
 
     // Nothing of it had begun: nothing is unknown, so it is offered again and costs nothing.
     let once = drill.run("work-once").await;
-    assert_eq!(hand.tasks(true).await.len(), 1);
+    hand.task().await;
     hand.again().await;
-    let task = hand.tasks(true).await.remove(0);
+    let task = hand.task().await;
     assert_eq!(attempts(&drill.view(&once).await), 0);
     hand.does(&task, json!({ "op": "begin", "key": "charge" })).await;
     hand.again().await;
@@ -265,10 +275,10 @@ async fn a_worker_that_comes_back_without_its_task_has_forgotten_it() {
     assert_eq!(view["steps"][0]["steps"], json!(["charge"]), "{view:#}");
     drill.later(DAY_MS).await;
     hand.again().await;
-    assert_eq!(hand.tasks(false).await.len(), 0);
+    assert!(hand.poll(0).await.is_empty());
     drill.refused(&once, json!({ "force": true, "reason": "now" }), "resume_non_idempotent_step").await;
     drill.resume(&once, json!({ "approveSteps": ["once"] })).await;
-    let task = hand.tasks(true).await.remove(0);
+    let task = hand.task().await;
     hand.does(&task, json!({ "op": "complete", "outputs": {} })).await;
     drill.demand_completed(&once).await;
 }
