@@ -83,7 +83,14 @@ fn switched_off(view: &Value) -> &'static str {
 }
 
 fn attempt(decision: &Value) -> String {
-    format!("attempt {} of {}", cell(&decision["attempt"]), cell(&decision["max_attempts"]))
+    format!("attempt {}", counted(decision))
+}
+
+/// Which attempt, of how many; whoever forces one may be beyond that.
+fn counted(decision: &Value) -> String {
+    let (attempt, limit) = (cell(&decision["attempt"]), cell(&decision["max_attempts"]));
+    let beyond = decision["attempt"].as_u64() > decision["max_attempts"].as_u64();
+    if beyond { format!("{attempt}, beyond the limit of {limit}") } else { format!("{attempt} of {limit}") }
 }
 
 /// What a decision means for this run.
@@ -169,7 +176,9 @@ fn unreadable(view: &Value) -> Option<String> {
     let artifacts = view["artifacts"].as_object()?;
     let missing: Vec<String> =
         artifacts.iter().filter(|(_, there)| **there == false).map(|(name, _)| legible(name)).collect();
-    (!missing.is_empty()).then(|| format!("can't be read: {}", missing.join(", ")))
+    let problems: String =
+        list(view, "problems").iter().map(|problem| format!("\n  {}", cell(problem))).collect();
+    (!missing.is_empty()).then(|| format!("can't be read: {}{problems}", missing.join(", ")))
 }
 
 fn checklist(view: &Value) -> Option<String> {
@@ -184,6 +193,10 @@ fn checklist(view: &Value) -> Option<String> {
 /// The commands that help, if the run needs any.
 fn next(view: &Value) -> Option<String> {
     let code = view["decision"]["reason_code"].as_str()?;
+    // A run that has ended and can be read needs nothing.
+    if view["interrupted"] != true && code == "resume_missing_checkpoint" {
+        return None;
+    }
     let lines = commands(view, code, &cell(&view["runId"]));
     (!lines.is_empty()).then(|| {
         format!("next:\n{}", lines.iter().map(|line| format!("  {line}\n")).collect::<String>().trim_end())
@@ -200,8 +213,13 @@ fn commands(view: &Value, code: &str, run: &str) -> Vec<String> {
         "resume_non_idempotent_step" => {
             let steps = unapproved(view);
             let steps = if steps.is_empty() { vec!["NODE".to_owned()] } else { steps };
-            let approved: String = steps.iter().map(|node| format!(" --approve-step {node}")).collect();
-            vec![format!("{now}{approved}")]
+            let flags = |flag: fn(&String) -> String| steps.iter().map(flag).collect::<String>();
+            let again = flags(|node| format!(" --approve-step {node}"));
+            let done = flags(|node| format!(" --done '{node}=JSON'"));
+            vec![
+                format!("{now}{again}   (it was not done, or may be done again)"),
+                format!("{now}{done}   (it was done, and this came of it)"),
+            ]
         }
         "resume_attempt_limit_reached" => vec![forced],
         "resume_blocked_cooldown" => vec![format!("{forced}   (or wait: it goes on by itself)")],
@@ -229,7 +247,7 @@ fn decisions(view: &Value, now: Timestamp) -> Option<String> {
             when::told(decision["at"].as_str().unwrap_or_default(), now).unwrap_or_default(),
             cell(&decision["reason_code"]),
             cell(&decision["interruption_class"]),
-            format!("{} of {}", cell(&decision["attempt"]), cell(&decision["max_attempts"])),
+            counted(decision),
             cell(&decision["actor"]),
         ]
     };
@@ -328,6 +346,8 @@ mod tests {
     fn what_cannot_be_read_is_named() {
         let mut view = view("resume_missing_runtime_artifacts", 1, 0);
         view["artifacts"] = json!({ "plan": true, "state": false, "history": false });
-        assert!(page(&view).contains("\n\ncan't be read: history, state\n\n"), "{}", page(&view));
+        view["problems"] = json!(["event 7 is not what was written"]);
+        let told = "\n\ncan't be read: history, state\n  event 7 is not what was written\n\n";
+        assert!(page(&view).contains(told), "{}", page(&view));
     }
 }

@@ -74,7 +74,8 @@ async fn an_escalated_run_is_told_with_its_checklist_and_switches_are_acknowledg
     }
     let refused = server.cli(&["resume", "now", &run]);
     let text = stderr(&refused);
-    assert!(text.contains(&format!("next: abide resume now {run} --approve-step charge\n")), "{text}");
+    assert!(text.contains(&format!("next: abide resume now {run} --approve-step charge   (")), "{text}");
+    assert!(text.contains("--done 'charge=JSON'   (it was done"), "{text}");
     let off = server.cli(&["resume", "disable", &run, "--reason", "later"]);
     let told = format!("{run} waits for somebody after an interruption: `abide resume now {run}`\n");
     assert_eq!((code(&off), stdout(&off)), (0, &*told));

@@ -3,6 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use super::other::Mood;
 use super::*;
 use crate::support::PATIENCE;
 use crate::workers::sdk_home;
@@ -28,8 +29,8 @@ async def twice(ctx: Context) -> None:
     await ctx.step("look", effect, "twice")
 
 @app.node("drill.once")
-async def once(ctx: Context) -> None:
-    await ctx.step("charge", effect, "once")
+async def once(ctx: Context) -> dict[str, object]:
+    return {"receipt": await ctx.step("charge", effect, "once")}
 "#;
 
 /// Longer than a silent worker is believed to be there.
@@ -162,6 +163,35 @@ async fn a_worker_killed_within_a_step_that_must_not_be_done_twice_leaves_it_to_
     drill.server.settle_with(&[worker.pid()]).await;
     drill.demand_completed(&run).await;
     assert_eq!(drill.done("once"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_was_done_after_all_is_not_done_again_and_the_run_goes_on_behind_it() {
+    let drill = Drill::with_workers().await;
+    drill.workers_are_to("stay");
+    let worker = Worker::start(&drill);
+    let work = drill.server.start_run("work-once", json!({})).await;
+    drill.await_done("once", 1).await;
+    worker.kill();
+    drill.other.is(Mood::HangsUp);
+    let request = drill.server.start_run("once", json!({})).await;
+    drill.later(LEASE_MS).await;
+    drill.workers_are_to("do it");
+    let worker = Worker::start(&drill);
+    for (run, came) in [(&work, json!("R-1")), (&request, json!({ "receipt": "R-1" }))] {
+        demand_escalated(
+            &drill.view(run).await,
+            "resume_non_idempotent_step",
+            if *run == work { "process_crash" } else { "tool_failure" },
+        );
+        let (status, told) = drill.server.post(&path(run), &json!({ "done": { "once": came } })).await;
+        assert_eq!(status, StatusCode::OK, "{told:#}");
+        drill.server.settle_with(&[worker.pid()]).await;
+        drill.demand_completed(run).await;
+        let outputs = &drill.shown(run).await["nodeStates"]["once"]["outputs"];
+        assert_eq!(*outputs, json!({ "receipt": "R-1" }));
+    }
+    assert_eq!((drill.done("once"), drill.other.effects("once")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
