@@ -7,6 +7,7 @@ mod inbox;
 mod ladder;
 mod notify;
 mod resume;
+mod upkeep;
 mod webhook;
 mod worker;
 
@@ -29,6 +30,7 @@ pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
+pub(crate) use upkeep::{BackupArgs, PurgeArgs, ReadyArgs, RestoreArgs, TlsArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 pub(crate) use worker::{KindArgs, KindVerb, WorkerArgs, WorkerVerb};
 
@@ -50,9 +52,11 @@ pub(crate) enum Verb {
     Dev(DevArgs),
     /// Run a server
     Serve(ServeArgs),
+    /// Tell whether a server should get traffic: exit 0 if it should, 1 if it should not, 3 if there is none
+    Ready(ReadyArgs),
     /// Write, check, push, compare and draw workflow definitions
     Workflow(WorkflowArgs),
-    /// Start, list, show, explain, follow, annotate, cancel and erase runs on a server
+    /// Start, list, show, explain, follow, annotate, cancel, erase and purge runs on a server
     Run(RunArgs),
     /// See whether an interrupted run goes on by itself, let it go on now, or have it wait
     Resume(ResumeArgs),
@@ -84,6 +88,10 @@ pub(crate) enum Verb {
     Kind(KindArgs),
     /// Check a data directory: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
+    /// Copy a data directory into one file, while a server goes on with it
+    Backup(BackupArgs),
+    /// Make a data directory of a backup
+    Restore(RestoreArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)
     Compact(CompactArgs),
     /// Measure this machine: durable steps, runs, roundtrips with an answer, parked and interrupted runs
@@ -99,7 +107,8 @@ pub(crate) enum Verb {
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
     /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// event-retention, otlp-endpoint, log, openintent; the tables limits, oidc, suspension, notify and channels hold the rest
+    /// event-retention, otlp-endpoint, log, openintent, tls-cert, tls-key; the tables limits, oidc, suspension, notify, channels
+    /// and retention hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// An openintent.yaml, whose suspension.default_retry_policy says how questions go on that nobody answers
@@ -125,6 +134,8 @@ pub(crate) struct ServerArgs {
     pub(crate) allow_net: Vec<String>,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     #[command(flatten)]
     pub(crate) oidc: OidcArgs,
     /// How long an event that nobody waits for yet is kept for whoever does: 90s, 15m, 12h, 30d or 4w [default: 1d]
@@ -180,6 +191,9 @@ pub(crate) struct ClientArgs {
     /// The API key
     #[arg(long, env = "ABIDE_API_KEY", hide_env_values = true, value_name = "KEY", global = true)]
     pub(crate) api_key: Option<String>,
+    /// Trust a server whose certificate one of these (PEM) vouches for, beside those that the system trusts
+    #[arg(long, env = "ABIDE_CA", value_name = "FILE", global = true)]
+    pub(crate) ca: Option<PathBuf>,
     /// Print JSON instead of text for people
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -295,6 +309,12 @@ pub(crate) enum RunVerb {
         #[arg(long, short)]
         yes: bool,
     },
+    /// Remove runs that have ended, with all that belongs to them, for good: abide run purge --older-than 30d
+    #[command(
+        after_help = "A run goes with the runs that it started, and only when all of them have ended so long ago. Who \
+                      removed what is on record: GET /v1/purges."
+    )]
+    Purge(PurgeArgs),
 }
 
 /// What to start, and with what.

@@ -1,5 +1,6 @@
 //! Talking to a server.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-use crate::args::ClientArgs;
+use crate::args::{ClientArgs, ReadyArgs};
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -50,7 +51,20 @@ impl Client {
         check_header(&key)?;
         check_url(&args.url)?;
         let url = args.url.trim_end_matches('/').to_owned();
-        Ok(Self { http: reqwest::Client::new(), url, key, now_ms: Arc::default() })
+        let http = match &args.ca {
+            Some(file) => trusting(file)?,
+            None => reqwest::Client::new(),
+        };
+        Ok(Self { http, url, key, now_ms: Arc::default() })
+    }
+
+    /// Whether a server should get traffic, which anybody may ask.
+    pub(crate) async fn ready(args: ReadyArgs) -> anyhow::Result<()> {
+        let key = Some("none".to_owned());
+        let client = Self::new(&ClientArgs { url: args.url, api_key: key, ca: args.ca, json: false })?;
+        let answer = client.send(client.http.get(format!("{}/readyz", client.url))).await?;
+        answer.accepted()?;
+        output::line(&format!("{} is ready", client.url))
     }
 
     /// What time it is for the server, so that its times are told from its own clock; ours if it does not say.
@@ -246,6 +260,19 @@ impl Answer {
         let remedy = abide_core::ErrorCode::find(code).map_or("", |entry| entry.remedy);
         Failure::new(exit, format!("{} [{}]\n  {remedy}", legible(message), legible(code)))
     }
+}
+
+/// A client that takes certificates which those in a file vouch for.
+fn trusting(file: &Path) -> Result<reqwest::Client, Failure> {
+    let wrong =
+        |what: String| Failure::new(Exit::Usage, format!("--ca {}: {what} (ABIDE_CA)", file.display()));
+    let text = std::fs::read(file).map_err(|error| wrong(format!("it can't be read: {error}")))?;
+    let roots = reqwest::Certificate::from_pem_bundle(&text).unwrap_or_default();
+    if roots.is_empty() {
+        return Err(wrong("it holds no certificate; give a file in PEM form".to_owned()));
+    }
+    let built = reqwest::Client::builder().tls_certs_merge(roots).build();
+    built.map_err(|error| wrong(format!("it can't be used: {error}")))
 }
 
 /// A key is not shown, whatever is wrong with it.

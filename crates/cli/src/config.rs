@@ -1,5 +1,7 @@
 //! Where settings come from: a file, then the environment, then flags.
 
+#[cfg(test)]
+mod manual;
 mod resume;
 mod suspension;
 
@@ -8,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_core::{HumanRetryPolicy, Rate, ResumeSettings};
+use abide_core::{HumanRetryPolicy, Keep, Rate, ResumeSettings, Retention};
 use abide_engine::limits::EVENT_KEPT_MS;
 use abide_notify::{ChannelConfig, Channels, ChannelsConfig, NotifyConfig};
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
@@ -38,6 +40,12 @@ struct FileConfig {
     otlp_endpoint: Option<String>,
     log: Option<String>,
     openintent: Option<PathBuf>,
+    #[serde(rename = "tls-cert")]
+    tls_cert: Option<PathBuf>,
+    #[serde(rename = "tls-key")]
+    tls_key: Option<PathBuf>,
+    #[serde(default)]
+    retention: FileRetention,
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
@@ -50,6 +58,15 @@ struct FileConfig {
     notify: NotifyConfig,
     #[serde(default)]
     channels: BTreeMap<String, ChannelConfig>,
+}
+
+/// `[retention]`: for how many days runs are kept when they have ended.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRetention {
+    completed_days: Option<Keep>,
+    failed_days: Option<Keep>,
+    cancelled_days: Option<Keep>,
 }
 
 /// `[limits]`: how much a server takes on.
@@ -90,6 +107,10 @@ pub(crate) struct Config {
     pub(crate) allow_net: Vec<String>,
     /// How long what happened elsewhere is kept for whoever asks for it later.
     pub(crate) event_retention_ms: i64,
+    /// For how long runs are kept of which the workflow does not say.
+    pub(crate) retention: Retention,
+    /// A certificate and its key, if connections are encrypted.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
     pub(crate) conformance: bool,
     pub(crate) otlp_endpoint: Option<String>,
     pub(crate) log: String,
@@ -131,6 +152,8 @@ impl Config {
             keyring,
             allow_net: if args.allow_net.is_empty() { file.allow_net } else { args.allow_net },
             event_retention_ms: event_retention(args.event_retention, file.event_retention.as_deref())?,
+            retention: retention(path, &file.retention)?,
+            tls: tls(args.tls.tls_cert.or(file.tls_cert), args.tls.tls_key.or(file.tls_key))?,
             conformance: args.conformance,
             otlp_endpoint: args.otlp_endpoint.or(file.otlp_endpoint).filter(|url| !url.is_empty()),
             log: args.log.or(file.log).unwrap_or_else(|| usual.log.to_owned()),
@@ -166,6 +189,29 @@ fn event_retention(flag: Option<i64>, file: Option<&str>) -> anyhow::Result<i64>
     let read = |text| parse_span(text).map_err(|error| anyhow::anyhow!("event-retention: {error}"));
     let told = flag.map_or_else(|| file.map(read).transpose(), |ms| Ok(Some(ms)))?;
     Ok(told.unwrap_or(EVENT_KEPT_MS))
+}
+
+fn retention(path: Option<&Path>, file: &FileRetention) -> anyhow::Result<Retention> {
+    let kept = [
+        ("completed_days", file.completed_days),
+        ("failed_days", file.failed_days),
+        ("cancelled_days", file.cancelled_days),
+    ];
+    if let Some((key, _)) = kept.iter().find(|(_, kept)| kept.is_some_and(|kept| !kept.is_sound())) {
+        let place = path.unwrap_or(Path::new("the configuration")).display();
+        anyhow::bail!("{place}: [retention] {key}: {} is expected here", Keep::expected());
+    }
+    let [completed_days, failed_days, cancelled_days] = kept.map(|(_, kept)| kept);
+    Ok(Retention { completed_days, failed_days, cancelled_days })
+}
+
+fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> anyhow::Result<Option<(PathBuf, PathBuf)>> {
+    match (cert, key) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Ok(Some((cert, key))),
+        (Some(_), None) => anyhow::bail!("--tls-cert needs the certificate's key: give --tls-key too"),
+        (None, Some(_)) => anyhow::bail!("--tls-key needs its certificate: give --tls-cert too"),
+    }
 }
 
 fn rates(args: &LimitArgs, file: &FileLimits) -> anyhow::Result<Rates> {
@@ -294,6 +340,7 @@ mod tests {
             allow_net: Vec::new(),
             limits: LimitArgs::default(),
             oidc: OidcArgs::default(),
+            tls: crate::args::TlsArgs::default(),
             event_retention: None,
             conformance: false,
             otlp_endpoint: None,

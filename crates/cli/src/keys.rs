@@ -45,7 +45,7 @@ impl Place {
         let environment = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let url = place.url.or_else(|| place.data.is_none().then(|| environment("ABIDE_URL")).flatten());
         if let Some(url) = url {
-            let client = ClientArgs { url, api_key: place.api_key, json: place.json };
+            let client = ClientArgs { url, api_key: place.api_key, ca: place.ca, json: place.json };
             return Ok(Self::Server(Client::new(&client)?));
         }
         let data = place.data.or_else(|| environment("ABIDE_DATA").map(PathBuf::from));

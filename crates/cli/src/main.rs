@@ -5,6 +5,7 @@
 mod agent;
 mod answer;
 mod args;
+mod backup;
 mod bench;
 mod client;
 mod compact;
@@ -22,6 +23,7 @@ mod ladder;
 mod notify;
 mod output;
 mod people;
+mod restore;
 mod resume;
 mod run;
 mod scaffold;
@@ -56,6 +58,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
     match args.verb {
         Verb::Dev(dev) => serve::dev(dev).await,
         Verb::Serve(serve) => serve::serve(serve).await,
+        Verb::Ready(ready) => client::Client::ready(ready).await,
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Resume(resume) => resume::dispatch(resume).await,
@@ -73,6 +76,8 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Worker(worker) => worker::dispatch(worker).await,
         Verb::Kind(kind) => worker::dispatch_kind(kind).await,
         Verb::Verify(verify) => verify::verify(verify).await,
+        Verb::Backup(args) => backup::backup(args).await,
+        Verb::Restore(args) => restore::restore(args).await,
         Verb::Compact(args) => compact::compact(args).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,
         Verb::Completions { shell } => output::completions(shell),

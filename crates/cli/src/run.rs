@@ -1,10 +1,11 @@
-//! `abide run`: start, list, show, explain, follow, annotate, cancel, erase.
+//! `abide run`: start, list, show, explain, follow, annotate, cancel, erase, purge.
 
 mod annotations;
 mod artifacts;
 mod control;
 mod events;
 mod family;
+mod purge;
 mod show;
 mod tree;
 mod why;
@@ -53,6 +54,7 @@ pub(crate) async fn dispatch(args: RunArgs) -> anyhow::Result<()> {
         (client, args, RunVerb::Erase { run, reason, yes }) => {
             erase(client, args, &run, reason.as_deref(), yes).await
         }
+        (client, args, RunVerb::Purge(asked)) => purge::purge(client, args, &asked).await,
     }
 }
 

@@ -10,7 +10,7 @@ use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
 use abide_server::{
     ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, RunSealer, SecretStore, Signer,
-    TenantOf,
+    TenantOf, Tls,
 };
 use abide_store::{Sealing, Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
@@ -48,24 +48,47 @@ struct Server {
     url: String,
     signals: Signals,
     otlp: Option<Arc<Otlp>>,
+    tls: Option<Arc<Tls>>,
 }
 
 /// The signals that ask for an orderly end, listened for before anybody can know that the server is there.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
     fn listen() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
     }
 
-    async fn first(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+    /// Waits for the first that asks for the end. SIGHUP has the certificate read again. Without one, it is the terminal
+    /// that is closed above a development server, and nothing to a server.
+    async fn first(&mut self, tls: Option<&Tls>, dev: bool) {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                _ = self.hang_up.recv() => match tls {
+                    Some(tls) => reload(tls),
+                    None if dev => return,
+                    None => tracing::info!("SIGHUP: there is no certificate to read again"),
+                },
+            }
         }
+    }
+}
+
+/// A certificate that is no good is no reason to stop: the one before is.
+fn reload(tls: &Tls) {
+    match tls.reload() {
+        Ok(()) => tracing::info!("read the certificate again; new connections get it"),
+        Err(error) => tracing::error!("{error}; the certificate that was read before stays in use"),
     }
 }
 
@@ -82,7 +105,7 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     }
     let server = prepare(&config, store, &sealer, DevOptions::default()).await?;
     tracing::info!(url = server.url, data = %config.data.display(), "abide is listening");
-    run_until_signal(server).await
+    run_until_signal(server, false).await
 }
 
 pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
@@ -110,9 +133,12 @@ pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
     let server = prepare(&config, store, &sealer, dev).await?;
     print_welcome(&server, &key);
     if let Some(workflow) = args.run {
-        tokio::spawn(run_example(server.url.clone(), key, workflow));
+        // Whoever made the certificate trusts it.
+        let ca = config.tls.as_ref().map(|(cert, _)| cert.clone());
+        let client = ClientArgs { url: server.url.clone(), api_key: Some(key), ca, json: false };
+        tokio::spawn(run_example(client, workflow));
     }
-    run_until_signal(server).await
+    run_until_signal(server, true).await
 }
 
 fn start_logging(config: &Config) -> anyhow::Result<()> {
@@ -203,11 +229,14 @@ async fn prepare(
     let agent_policies = abide_server::agent_policies(&*store).await?;
     let kinds = abide_server::worker_kinds(&*store).await?;
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
+    let tls = config.tls.as_ref().map(|(cert, key)| Tls::open(cert, key)).transpose();
+    let tls = tls.map_err(anyhow::Error::msg)?.map(Arc::new);
     let signals = Signals::listen()?;
     let listener = abide_server::bind(config.listen).map_err(|error| {
         anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
     })?;
-    let url = format!("http://{}", listener.local_addr()?);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", listener.local_addr()?);
     let otlp = config.otlp_endpoint.as_deref().map(start_otlp).transpose()?;
     let engine = Engine::start(EngineOptions {
         store,
@@ -218,6 +247,7 @@ async fn prepare(
         webhooks: Some(signer.clone()),
         minter: Some(Arc::new(CallbackMinter::new(keyring, config.public_url.as_deref().unwrap_or(&url)))),
         event_retention_ms: config.event_retention_ms,
+        retention: config.retention,
         channels: config.channels.clone(),
         retry_policy: config.retry_policy.clone(),
         resume: config.resume,
@@ -238,8 +268,9 @@ async fn prepare(
         test_clock,
         otlp: otlp.clone(),
         public_url: config.public_url.clone(),
+        encrypts: tls.is_some(),
     });
-    Ok(Server { app, engine, listener, url, signals, otlp })
+    Ok(Server { app, engine, listener, url, signals, otlp, tls })
 }
 
 /// Sends traces to a collector. What it asks for beside its address is in the environment, where keys belong.
@@ -289,9 +320,9 @@ fn read_workflows(dir: &Path) -> anyhow::Result<Vec<Graph>> {
 }
 
 /// Serves until SIGINT or SIGTERM, then drains: what is acknowledged is on disk, the rest goes on later.
-async fn run_until_signal(mut server: Server) -> anyhow::Result<()> {
-    let serving = tokio::spawn(abide_server::serve(server.listener, server.app.clone()));
-    server.signals.first().await;
+async fn run_until_signal(mut server: Server, dev: bool) -> anyhow::Result<()> {
+    let serving = tokio::spawn(abide_server::serve(server.listener, server.app.clone(), server.tls.clone()));
+    server.signals.first(server.tls.as_deref(), dev).await;
     tracing::info!("shutting down: taking in nothing new, finishing what is under way");
     server.app.stop();
     let (served, drained) =
@@ -325,8 +356,7 @@ fn print_welcome(server: &Server, key: &str) {
 }
 
 /// Starts the example and tells how it goes; its failure is no reason to stop the server.
-async fn run_example(url: String, key: String, workflow: String) {
-    let client = ClientArgs { url, api_key: Some(key), json: false };
+async fn run_example(client: ClientArgs, workflow: String) {
     let tags = vec!["example".to_owned()];
     let verb =
         RunVerb::Start(StartArgs { workflow: Some(workflow), tags, wait: true, ..StartArgs::default() });

@@ -5,7 +5,7 @@
 
 use crate::fields::{Fields, Findings, ROOT};
 use crate::retry::RetryPolicy;
-use crate::{Json, JsonMap, LadderCall, ResumeSettings, limits};
+use crate::{Json, JsonMap, LadderCall, ResumeSettings, Retention, limits};
 
 /// One thing wrong with a definition: where, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) timeout_ms: Option<i64>,
     pub(crate) max_retries: Option<u32>,
     pub(crate) loopbacks_max: Option<u32>,
+    /// For how long its runs are kept when they have ended.
+    pub(crate) retention: Retention,
     /// How its runs are resumed when they are interrupted.
     pub(crate) resume: ResumeSettings,
 }
@@ -217,11 +219,13 @@ impl Settings {
             return Self::default();
         };
         let small = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
+        let (resume, retention) = own_settings(&mut settings);
         Self {
             timeout_ms: settings.optional_whole("timeout", 0..=i64::MAX).filter(|&ms| ms > 0),
             max_retries: small(settings.optional_whole("maxRetries", 0..=100)),
             loopbacks_max: small(settings.optional_whole("maxLoopbackIterations", 1..=i64::from(u32::MAX))),
-            resume: own_settings(&mut settings),
+            resume,
+            retention,
         }
     }
 }
@@ -307,16 +311,19 @@ fn read_flags(map: &JsonMap, place: &str, findings: &mut Findings) -> Vec<(Strin
 
 /// What Abide itself reads from the settings of a definition. A rule that is broken here keeps a definition from being
 /// admitted, and no run that is pinned to it.
-fn own_settings(settings: &mut Fields<'_>) -> ResumeSettings {
-    let Some(json) = settings.optional("abide") else { return ResumeSettings::default() };
+fn own_settings(settings: &mut Fields<'_>) -> (ResumeSettings, Retention) {
+    let Some(json) = settings.optional("abide") else { return Default::default() };
     let place = settings.place("abide");
     let mut own = Findings::default();
     let read = Fields::of(&json, place, &mut own).map(|mut fields| {
         let resume = fields.optional("resume");
         let place = fields.place("resume");
         let resume = resume.map(|json| ResumeSettings::read(&json, &place, fields.findings()));
+        let retention = fields.optional("retention");
+        let place = fields.place("retention");
+        let retention = retention.and_then(|json| Retention::read(&json, &place, fields.findings()));
         fields.finish();
-        resume.unwrap_or_default()
+        (resume.unwrap_or_default(), retention.unwrap_or_default())
     });
     own.all().into_iter().for_each(|found| settings.findings().objection(found.place, found.message));
     read.unwrap_or_default()

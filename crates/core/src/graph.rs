@@ -342,6 +342,11 @@ impl Graph {
         self.index.get(id).copied()
     }
 
+    /// For how long its runs are kept when they have ended.
+    pub fn retention(&self) -> crate::Retention {
+        self.settings.retention
+    }
+
     /// How many nodes there are.
     pub fn len(&self) -> usize {
         self.nodes.len()

@@ -61,6 +61,7 @@ mod rate;
 mod rejection;
 mod rest;
 mod resume;
+mod retention;
 mod retry;
 mod route;
 mod rule;
@@ -121,6 +122,7 @@ pub use resume::{
     ReasonCode, ResumeFacts, ResumeNow, ResumePolicy, ResumeSettings, ResumeStatus, ResumeVerdict,
     evaluate_resume,
 };
+pub use retention::{Forever, Keep, Retention};
 pub use retry::{RetryPolicy, RetryStrategy};
 pub use rule::{Outcome, Rule, Tally, Verdict};
 pub use run::{Corrupt, Run};

@@ -330,3 +330,6 @@ pub const UNFIT_DELAY_MS: i64 = 5_000;
 
 /// The longest such wait. Whoever puts the code right should not have to wait much longer than they took.
 pub const UNFIT_DELAY_MS_MAX: i64 = 5 * 60_000;
+
+/// Days that a definition or an operator may ask for runs to be kept: a hundred years. Whoever wants more wants for ever.
+pub const RETENTION_DAYS_MAX: u32 = 36_500;

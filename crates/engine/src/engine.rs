@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_core::{
     Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent, Record,
-    ResumeSettings, Run, RunId, Salt, Start, Status, TenantId,
+    ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
 };
 use abide_notify::Channels;
 use abide_store::{
@@ -24,6 +24,7 @@ use crate::graphs::Graphs;
 use crate::hot::Hot;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
+use crate::retention::Keeper;
 use crate::shell::{Basis, Shell};
 use crate::stats::{Counters, Stats};
 use crate::surroundings::AllSurroundings;
@@ -33,7 +34,8 @@ use crate::webhooks::Webhooks;
 use crate::workers::Workers;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
-    Subscription, callbacks, executor, external, limits, notices, outbox, reply, timers, webhooks, workers,
+    Subscription, callbacks, executor, external, limits, notices, outbox, reply, retention, timers, webhooks,
+    workers,
 };
 
 /// Runs of many tenants on one store.
@@ -71,6 +73,8 @@ pub struct EngineOptions {
     pub kinds: Vec<KindRow>,
     /// How long an event from elsewhere is kept.
     pub event_retention_ms: Millis,
+    /// For how long runs are kept of which the workflow does not say.
+    pub retention: Retention,
     /// Who takes the spans of what is done, if anybody does.
     pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
@@ -98,6 +102,7 @@ impl EngineOptions {
             agent_policies: HashMap::new(),
             kinds: Vec::new(),
             event_retention_ms: limits::EVENT_KEPT_MS,
+            retention: Retention::default(),
             spans: None,
             mocks: false,
             workflows: Vec::new(),
@@ -181,6 +186,7 @@ impl Engine {
             notices: Notices::new(options.channels),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
+            keeper: Keeper::new(options.retention),
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
             draining: AtomicBool::new(false),
             failpoints: options.failpoints,
@@ -198,6 +204,7 @@ impl Engine {
             tokio::spawn(external::run(shell.clone())),
             tokio::spawn(external::purge(shell.clone())),
             tokio::spawn(callbacks::run(shell.clone())),
+            tokio::spawn(retention::run(shell.clone())),
             tokio::spawn(notices::run(shell.clone())),
             tokio::spawn(workers::run_claims(shell.clone())),
             tokio::spawn(workers::run_leases(shell.clone())),
@@ -240,6 +247,7 @@ impl Engine {
             source: graph.source.clone(),
             at: self.shell.clock.now(),
             by,
+            retention: Some(graph.retention()).filter(|said| !said.is_silent()).map(|said| said.text()),
         };
         // A caller that goes away does not keep a version that is on disk from being followed.
         let shell = self.shell.clone();

@@ -18,6 +18,7 @@
 //! | [`Minter`] | `callbacks.rs` | whoever started a run is told what waits for an answer |
 //! | notices | `notices.rs` and `notices/` | people are told what waits for them, and what became of it |
 //! | workers, [`Message`], [`Did`] | `workers.rs` and `workers/` | processes outside that do nodes' work |
+//! | [`Purged`] | `retention.rs` | runs that have ended are removed, when asked for or when it is time |
 //! | surroundings | `surroundings.rs` | what a run finds around it whenever it decides |
 //! | [`trace`], [`Stats`] | `trace.rs`, `stats.rs` | what is told of the work: spans and counts |
 //! | [`Clock`] | `clock.rs` | the only source of time |
@@ -45,6 +46,7 @@ mod outbox;
 mod past;
 mod reply;
 mod resume;
+mod retention;
 mod secrets;
 mod shell;
 mod soundness;
@@ -69,6 +71,7 @@ pub use failpoint::{Failpoints, Window};
 pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use reply::Reply;
 pub use resume::Resumption;
+pub use retention::{PurgeOrder, PurgePlace, Purged};
 pub use secrets::{Lookup, NoSecrets, Secrets};
 pub use soundness::Soundness;
 pub use stats::Stats;

@@ -271,3 +271,13 @@ pub const HOOK_TRIES_MAX: u32 = 8;
 
 /// How long the second try at a call waits; each further one waits twice as long.
 pub const HOOK_WAIT_MS: i64 = 5_000;
+
+/// How often it is looked for runs that were kept long enough: days are what is counted.
+pub const RETENTION_SWEEP_MS: i64 = 3_600_000;
+
+/// Runs with their families that are looked at, and taken out of all lists, in one go. The rows that they leave behind go
+/// in pages of their own.
+pub const PURGE_PAGE_MAX: usize = 100;
+
+/// Runs that one request to remove runs looks at, so that it is answered within seconds; the answer says where to go on.
+pub const PURGE_LOOK_MAX: usize = 1000;

@@ -15,6 +15,7 @@ use crate::hot::{Ahead, Cell, Hot};
 use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::reply::Reply;
+use crate::retention::Keeper;
 use crate::stats::Counters;
 use crate::surroundings::AllSurroundings;
 use crate::timers::Timers;
@@ -42,6 +43,7 @@ pub(crate) struct Shell {
     pub(crate) notices: Notices,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) keeper: Keeper,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) draining: AtomicBool,
     pub(crate) failpoints: Option<Arc<Failpoints>>,

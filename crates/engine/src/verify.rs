@@ -234,6 +234,10 @@ impl Verifier<'_> {
             let (told, folded) = (described(&listed.summary, listed.at), described(&run.summary(), head.at));
             self.find(Some(key), None, format!("the columns say {told}; the journal says {folded}"));
         }
+        if listed.child != run.parent().is_some() {
+            let what = "the columns and the journal differ about whether another run started it";
+            self.find(Some(key), None, what.to_owned());
+        }
     }
 
     async fn beside(&mut self, key: Key, folded: &Folded) -> Result<(), Error> {

@@ -55,6 +55,8 @@ pub struct AppOptions {
     pub otlp: Option<Arc<Otlp>>,
     /// The address that people and other machines reach the server at, if it is not the one it listens on.
     pub public_url: Option<String>,
+    /// Whether its own connections are encrypted.
+    pub encrypts: bool,
 }
 
 /// What the handlers share.
@@ -145,7 +147,7 @@ impl App {
 
     /// Whether people reach the server over TLS.
     pub(crate) fn is_secure(&self) -> bool {
-        self.public_url().is_some_and(|url| url.starts_with("https://"))
+        self.public_url().map_or(self.options.encrypts, |url| url.starts_with("https://"))
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -11,7 +11,7 @@
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | streams of events, shared by all who listen | `stream.rs` and `stream/` |
 //! | a run's own journal | `journal.rs` |
-//! | connections, and those that read nothing | `listen.rs`, `verbs.rs`, `stall.rs`, `outgoing.rs` |
+//! | connections, encrypted or not, and those that read nothing | `listen.rs`, `tls.rs`, `verbs.rs`, `stall.rs`, `outgoing.rs` |
 //! | schemas of what goes in and out | `schemas.rs`, `shape.rs`, `openapi.rs` |
 //! | what is not there, or has not changed | `nowhere.rs`, `conditional.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
@@ -23,6 +23,7 @@
 //! | keys and the directory of people over HTTP | `keys_api.rs`, `people_api.rs`, `names.rs`, `page.rs` |
 //! | the inbox and the answer page in a browser | `pages.rs` and `pages/` |
 //! | what runs keep secret, on the disk | `sealing.rs` |
+//! | runs that have ended are removed | `purge_api.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
@@ -62,6 +63,7 @@ mod page;
 mod pages;
 mod path_name;
 mod people_api;
+mod purge_api;
 mod rates;
 mod reseal;
 mod resume_api;
@@ -77,6 +79,7 @@ mod shape;
 mod stall;
 mod stream;
 mod time;
+mod tls;
 pub mod token;
 mod trace;
 mod verbs;
@@ -100,5 +103,6 @@ pub use scope::{Scope, Scopes};
 pub use sealing::RunSealer;
 pub use secrets::SecretStore;
 pub use time::rfc3339;
+pub use tls::Tls;
 pub use webhooks::Signer;
 pub use workers_api::views::worker_kinds;

@@ -276,6 +276,8 @@ pub const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 pub const HEAD_BYTES_MAX: usize = 2 * TOKEN_BYTES_MAX;
 /// How long a connection may take to send a request's headers, or rest between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a connection may take until it is encrypted: two round trips, over the worst of lines.
+pub const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a connection may take nothing of what is written to it. Its answer is in memory meanwhile; a subscriber that
 /// is cut off comes back and goes on where it was.
 pub const WRITE_PATIENCE: Duration = Duration::from_secs(30);

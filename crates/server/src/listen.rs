@@ -16,7 +16,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -25,6 +25,7 @@ use crate::error::ApiError;
 use crate::limits;
 use crate::newcomer::{Newcomer, Threshold};
 use crate::stall::Impatient;
+use crate::tls::Tls;
 use crate::verbs::Verbs;
 
 /// Listens at an address. Many may come at once, as after a restart, when every subscriber comes back.
@@ -37,7 +38,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves until [`App::stop`] is called, then lets requests under way end.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<Arc<Tls>>) -> io::Result<()> {
     let places = connections_max();
     let doors = Doors {
         http: http(),
@@ -46,6 +47,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> io::Result<()> {
         free: Arc::new(Semaphore::new(places)),
         refusals: Arc::new(Semaphore::new(limits::REFUSALS_MAX)),
         threshold: Threshold::new(),
+        tls,
     };
     let mut stopped = std::pin::pin!(stopped(app.stopping()));
     loop {
@@ -104,6 +106,8 @@ struct Doors {
     free: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
     threshold: Threshold,
+    /// What connections are encrypted with, if they are.
+    tls: Option<Arc<Tls>>,
 }
 
 impl Doors {
@@ -125,38 +129,68 @@ impl Doors {
     fn attend(&self, stream: TcpStream, place: OwnedSemaphorePermit, newcomer: Newcomer) {
         // A socket that is closed already is found out soon enough.
         let _ = tune(&stream);
-        let stream = Impatient::new(stream, limits::WRITE_PATIENCE);
-        let service = greeting(self.service.clone(), newcomer.clone());
-        let connection = self.http.serve_connection(TokioIo::new(stream), service);
-        let stopped = stopped(self.app.stopping());
-        let open = self.app.metrics().connected();
+        let held = (place, self.app.metrics().connected());
+        let Some(tls) = self.tls.clone() else {
+            tokio::spawn(converse(&self.http, &self.app, self.service.clone(), stream, held, newcomer));
+            return;
+        };
+        let (http, app, service) = (self.http.clone(), self.app.clone(), self.service.clone());
         tokio::spawn(async move {
-            let _held = (place, open);
-            let mut serving = std::pin::pin!(async {
-                let mut connection = std::pin::pin!(connection);
-                tokio::select! {
-                    // How a connection ends is its client's affair.
-                    _ = connection.as_mut() => {}
-                    () = stopped => {
-                        connection.as_mut().graceful_shutdown();
-                        let _ = connection.await;
-                    }
-                }
-            });
-            tokio::select! {
-                () = serving.as_mut() => {}
-                () = newcomer.wait_out() => serving.await,
+            // Whoever does not get through this is gone, and comes back if they mean it.
+            let shaken = tokio::time::timeout(limits::HANDSHAKE_PATIENCE, tls.accept(stream)).await;
+            if let Ok(Ok(stream)) = shaken {
+                converse(&http, &app, service, stream, held, newcomer).await;
             }
         });
     }
 
-    /// Tells a connection that there are too many, without waiting for what it wants.
+    /// Tells a connection that there are too many, without waiting for what it wants. One that is to be encrypted could
+    /// not be told before work was done for it, so it is closed.
     fn refuse(&self, stream: TcpStream) {
+        if self.tls.is_some() {
+            return;
+        }
         if let Ok(turn) = self.refusals.clone().try_acquire_owned() {
             tokio::spawn(async move {
                 let _ = tokio::time::timeout(limits::REFUSAL_PATIENCE, turn_away(stream)).await;
                 drop(turn);
             });
+        }
+    }
+}
+
+/// Has a connection's requests answered until it ends, or the server stops.
+fn converse<S, H>(
+    http: &http1::Builder,
+    app: &App,
+    service: Requests,
+    stream: S,
+    held: H,
+    newcomer: Newcomer,
+) -> impl Future<Output = ()> + Send + use<S, H>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Send,
+{
+    let stream = Impatient::new(stream, limits::WRITE_PATIENCE);
+    let connection = http.serve_connection(TokioIo::new(stream), greeting(service, newcomer.clone()));
+    let stopped = stopped(app.stopping());
+    async move {
+        let _held = held;
+        let mut serving = std::pin::pin!(async {
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                // How a connection ends is its client's affair.
+                _ = connection.as_mut() => {}
+                () = stopped => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
+            }
+        });
+        tokio::select! {
+            () = serving.as_mut() => {}
+            () = newcomer.wait_out() => serving.await,
         }
     }
 }

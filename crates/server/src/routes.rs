@@ -2,6 +2,7 @@
 
 mod ladders;
 mod notices;
+mod purges;
 mod resumption;
 mod workers;
 
@@ -46,6 +47,7 @@ fn everywhere() -> Vec<Operation> {
         ladders::agents(),
         ladders::of_interrupts(),
         notices::notices(),
+        purges::purges(),
         workers::workers_and_kinds(),
     ];
     families.into_iter().flatten().collect()

@@ -17,6 +17,8 @@ pub enum Scope {
     RunsCancel,
     /// Erase what ended runs said.
     RunsErase,
+    /// Remove runs that have ended.
+    RunsPurge,
     /// Read what runs made.
     ArtifactsRead,
     /// Answer what runs ask.
@@ -45,13 +47,14 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope, and its name on the wire.
-    pub const ALL: [(Self, &'static str); 18] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::ManifestRead, "manifest:read"),
         (Self::WorkflowsWrite, "workflows:write"),
         (Self::RunsCreate, "runs:create"),
         (Self::RunsRead, "runs:read"),
         (Self::RunsCancel, "runs:cancel"),
         (Self::RunsErase, "runs:erase"),
+        (Self::RunsPurge, "runs:purge"),
         (Self::ArtifactsRead, "artifacts:read"),
         (Self::ApprovalsRespond, "approvals:respond"),
         (Self::WebhooksManage, "webhooks:manage"),

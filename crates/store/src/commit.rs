@@ -19,6 +19,8 @@ pub struct Commit {
     pub records: Vec<Record>,
     /// The aggregate's secret, with its first event.
     pub salt: Option<Salt>,
+    /// Another aggregate started it.
+    pub child: bool,
     /// The aggregate as lists show it, after these events.
     pub summary: Summary,
     /// The folded state after these events, when one is worth keeping.
@@ -54,6 +56,7 @@ impl Commit {
             base: step.base,
             records: step.records,
             salt: None,
+            child: run.parent().is_some(),
             summary: run.summary(),
             snapshot: None,
             hides: run.hides_something(),

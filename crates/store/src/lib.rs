@@ -11,6 +11,7 @@ mod error;
 mod external;
 mod inbox;
 mod notices;
+mod retention;
 mod rows;
 mod sealing;
 mod sql;
@@ -32,6 +33,7 @@ pub use notices::{
     AgentRow, Agents, Expanded, FollowUp, HowEnded, NOTICES_LOOK_MAX, NewMessage, NoticeDelivery, NoticeEnd,
     NoticeId, NoticeLine, NoticeRow, NoticeState, Notices, NoticesPage, NoticesQuery,
 };
+pub use retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 pub use rows::{
     Annotated, Annotations, Beside, ChildRow, Claim, Erased, Erasure, Expected, Listed, Loaded, Message,
     MessageRow, NewAnnotation, NewWorkflow, Note, Receipt, SecretRow, TaskRow, TimerRow, Totals,
@@ -39,7 +41,7 @@ pub use rows::{
 };
 pub use sealing::{Sealer, Sealing};
 pub use sql::{Statement, Value, plan};
-pub use sqlite::{Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
+pub use sqlite::{BackupFacts, Held, Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};
 pub use truncation::{Outline, Truncated, Truncation};
 pub use webhooks::{

@@ -35,6 +35,8 @@ pub struct Listed {
     pub at: Millis,
     /// Whether what it said was erased, or begun to be.
     pub erased: bool,
+    /// Whether another run started it.
+    pub child: bool,
 }
 
 /// A timer on disk.
@@ -200,6 +202,8 @@ pub struct NewWorkflow {
     pub at: Millis,
     /// Who pushes it.
     pub by: Option<String>,
+    /// For how long it says that its runs are kept, as JSON, if it does.
+    pub retention: Option<String>,
 }
 
 /// One version of a workflow that somebody pushed.

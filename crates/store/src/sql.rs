@@ -64,8 +64,8 @@ pub enum Otherwise {
 }
 
 pub(crate) const CREATE: &str = "INSERT INTO aggregates \
-    (tenant, id, kind, next, chain, at, status, workflow, definition, started_at, snapshot_at, snapshot) \
-    VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING";
+    (tenant, id, kind, next, chain, at, status, workflow, definition, started_at, snapshot_at, snapshot, child) \
+    VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING";
 pub(crate) const MOVE: &str = "UPDATE aggregates SET next = $1, chain = $2, at = $3, status = $4 \
     WHERE tenant = $5 AND id = $6 AND next = $7 AND chain = $8";
 pub(crate) const MOVE_WITH_SNAPSHOT: &str = "UPDATE aggregates SET next = $1, chain = $2, at = $3, status = $4, \
@@ -198,7 +198,10 @@ fn head<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Statement<'a>, Erro
             let (workflow, definition) = (text(&summary.workflow_id), blob(&summary.definition));
             let started = Value::Int(summary.started_at);
             let (kept, bytes) = snapshot.unwrap_or((Value::Null, Value::Null));
-            (CREATE, vec![tenant, id, next, chain, at, status, workflow, definition, started, kept, bytes])
+            let child = int(commit.child);
+            let values =
+                vec![tenant, id, next, chain, at, status, workflow, definition, started, kept, bytes, child];
+            (CREATE, values)
         }
         (_, None) => (MOVE, vec![next, chain, at, status, tenant, id, base_next, base_chain]),
         (_, Some((kept, bytes))) => {

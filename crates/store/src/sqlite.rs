@@ -9,6 +9,7 @@ mod agents;
 mod annotations;
 mod audit;
 mod audit_log;
+mod backup;
 mod deliveries;
 mod erase;
 mod external;
@@ -19,6 +20,7 @@ mod open;
 mod queue;
 mod reader;
 mod receipts;
+mod retention;
 mod secrets;
 mod truncate;
 mod webhooks;
@@ -34,12 +36,14 @@ use std::time::Duration;
 use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use tokio::sync::oneshot;
 
+pub use backup::{BackupFacts, Held};
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
 use crate::audit_log::AuditLog;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
+use crate::retention::Retention;
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::truncation::{Outline, Truncated, Truncation};
 use crate::webhooks::Webhooks;
@@ -96,12 +100,29 @@ impl Sqlite {
         &self,
         job: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error> + Send + 'static,
     ) -> Answer<'_, T> {
-        self.on_writer(|connection| writer::in_transaction(connection, job))
+        self.write_in(Lane::Interactive, job)
+    }
+
+    /// The same, as urgently as it is.
+    fn write_in<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        job: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.on_writer_in(lane, |connection| writer::in_transaction(connection, job))
     }
 
     /// Runs a job on the writer's connection, in line with the commits.
     fn on_writer<T: Send + 'static>(
         &self,
+        job: impl FnOnce(&mut rusqlite::Connection) -> Result<T, rusqlite::Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.on_writer_in(Lane::Interactive, job)
+    }
+
+    fn on_writer_in<T: Send + 'static>(
+        &self,
+        lane: Lane,
         job: impl FnOnce(&mut rusqlite::Connection) -> Result<T, rusqlite::Error> + Send + 'static,
     ) -> Answer<'_, T> {
         let (answer, answered) = oneshot::channel();
@@ -112,7 +133,7 @@ impl Sqlite {
             let _ = answer.send(result);
         };
         // A closed queue drops the job and with it the sender, which is answered below.
-        let _ = self.queue.push(Job::Write(Box::new(run)), Lane::Interactive);
+        let _ = self.queue.push(Job::Write(Box::new(run)), lane);
         Box::pin(async move { answered.await.unwrap_or(Err(Error::Closed)) })
     }
 
@@ -403,6 +424,10 @@ impl Store for Sqlite {
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.read(move |connection| erase::notes(connection, key))
+    }
+
+    fn retention(&self) -> &dyn Retention {
+        self
     }
 
     fn webhooks(&self) -> &dyn Webhooks {

@@ -10,6 +10,7 @@ use crate::audit_log::AuditLog;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
+use crate::retention::Retention;
 use crate::truncation::{Outline, Truncated, Truncation};
 use crate::webhooks::Webhooks;
 use crate::work::Work;
@@ -212,6 +213,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What was decided and done about runs and can stand in none of their journals.
     fn audit_log(&self) -> &dyn AuditLog;
+
+    /// Runs that have ended and need not be kept.
+    fn retention(&self) -> &dyn Retention;
 
     /// Durably sets a person's entry. One that was there is replaced and overwritten, but keeps its `created_at`.
     fn put_person(&self, person: Person) -> Answer<'_, ()>;

@@ -76,6 +76,9 @@ pub(crate) struct KeysPlace {
     /// The API key for that server; it needs the scope keys:manage
     #[arg(long, env = "ABIDE_API_KEY", hide_env_values = true, value_name = "KEY", global = true)]
     pub(crate) api_key: Option<String>,
+    /// Trust a server whose certificate one of these (PEM) vouches for, beside those that the system trusts
+    #[arg(long, env = "ABIDE_CA", value_name = "FILE", global = true)]
+    pub(crate) ca: Option<PathBuf>,
     /// Print JSON instead of text for people
     #[arg(long, global = true)]
     pub(crate) json: bool,

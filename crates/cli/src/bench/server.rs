@@ -56,8 +56,12 @@ impl Server {
             command.arg("--config").arg(dir.join(CONFIG));
         }
         let child = command.spawn()?;
-        let args =
-            ClientArgs { url: format!("http://127.0.0.1:{port}"), api_key: Some(key.to_owned()), json: true };
+        let args = ClientArgs {
+            url: format!("http://127.0.0.1:{port}"),
+            api_key: Some(key.to_owned()),
+            ca: None,
+            json: true,
+        };
         let client = Arc::new(Client::new(&args)?);
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let mut server = Self { child, address, client, up_after: Duration::ZERO };

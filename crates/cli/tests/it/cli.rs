@@ -1,6 +1,7 @@
 //! The command line, as people and scripts see it: what it prints, where, and how it exits.
 
 mod agents;
+mod backup;
 mod bench;
 mod compact;
 mod exit;
@@ -13,6 +14,7 @@ mod ladder;
 mod notify;
 mod people;
 mod pipes;
+mod purge;
 mod resume;
 mod runs;
 mod secrets;

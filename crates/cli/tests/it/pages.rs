@@ -58,6 +58,11 @@ async fn the_page_about_clients_shows_what_its_commands_print() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_operations_shows_what_its_commands_print() {
+    demand("docs/operations.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_about_ladders_shows_what_its_commands_print() {
     demand("docs/ladder.md", &["--test-clock", "--config", "abide.toml"]).await;
 }
@@ -173,6 +178,10 @@ impl Reader {
         });
         let flags: Vec<String> = flags.collect();
         let server = site.start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+        // Commands for the machine of the server find its data where they look for it by themselves.
+        for (there, here) in [("data", "abide-data"), ("data.keyring", "abide-data.keyring")] {
+            std::os::unix::fs::symlink(site.path(there), site.path("folder").join(here)).unwrap();
+        }
         let (_, clock) = server.get("/v1/dev/clock").await;
         let told = Told::since(clock["nowMs"].as_i64().unwrap());
         Self { site, server, other, port, hands: Hands::default(), told }
@@ -252,8 +261,12 @@ impl Reader {
         if command.contains("kill ") {
             self.hands.await_end();
         }
-        let said = String::from_utf8(output.stdout).unwrap();
-        self.told.again(&said.replace(&address(&self.port), &address(OTHER)))
+        let printed = String::from_utf8(output.stdout).unwrap();
+        // Where the folder is differs each time, and the data lies in it as far as the reader knows.
+        let data = self.site.data().display().to_string();
+        let folder = format!("{}/", self.folder().display());
+        let printed = printed.replace(&data, "abide-data").replace(&folder, "");
+        self.told.again(&printed.replace(&address(&self.port), &address(OTHER)))
     }
 
     /// A command as a reader would run it.
@@ -368,6 +381,9 @@ struct Told {
     run: Regex,
     task: Regex,
     worker: Regex,
+    pages: Regex,
+    size: Regex,
+    version: Regex,
     interrupt: Regex,
     key: Regex,
     time: Regex,
@@ -388,6 +404,10 @@ impl Told {
         // A task's name begins with its run's id.
         let task = Regex::new(r"\b([0-9a-f]{32})([0-9a-f]{8,})\b").unwrap();
         let worker = Regex::new(r"host=[^ ,)]+, pid=\d+").unwrap();
+        // How large a file is changes with every table, and who wrote it with every release.
+        let pages = Regex::new(r"copied \d+ of \d+ pages").unwrap();
+        let size = Regex::new(r"\b\d+ bytes").unwrap();
+        let version = Regex::new(r"written by abide [0-9.]+").unwrap();
         Self {
             began_ms,
             runs: Vec::new(),
@@ -395,6 +415,9 @@ impl Told {
             run,
             task,
             worker,
+            pages,
+            size,
+            version,
             interrupt,
             key,
             time,
@@ -421,6 +444,9 @@ impl Told {
             let run = at.map_or(found[1].to_owned(), |at| plain(&told_run(at)));
             format!("{run}{}", &found[2])
         });
+        let named = self.pages.replace_all(&named, "copied 196 of 196 pages");
+        let named = self.size.replace_all(&named, "802816 bytes");
+        let named = self.version.replace_all(&named, "written by abide 0.7.0");
         let named = self.worker.replace_all(&named, "host=laptop, pid=4711");
         let named = self.interrupt.replace_all(&named, format!("int-${{1}}{}", "7f".repeat(12)));
         let mut keys = std::mem::take(&mut self.keys);

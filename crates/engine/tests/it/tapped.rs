@@ -308,6 +308,10 @@ impl Store for Tapped {
         self.inner.notices()
     }
 
+    fn retention(&self) -> &dyn abide_store::Retention {
+        self.inner.retention()
+    }
+
     fn work(&self) -> &dyn abide_store::Work {
         self.inner.work()
     }

@@ -19,7 +19,7 @@ pub(super) fn scan(
          WHERE kind = 1 AND (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
     ))?;
     let (tenant, id) = after.map_or((0, [0; 16]), |key| (key.tenant.0, *key.id.as_bytes()));
-    let row = |row: &Row<'_>| Ok((key(row, 8)?, listed(row).map_err(|error| error.to_string())));
+    let row = |row: &Row<'_>| Ok((key(row, 9)?, listed(row).map_err(|error| error.to_string())));
     statement.query_map((tenant, id, limit as i64), row)?.collect()
 }
 
@@ -105,15 +105,24 @@ pub(super) fn sealed_kids(connection: &Connection) -> rusqlite::Result<Vec<u32>>
 }
 
 pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
-    let count =
-        |table: &str| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
+    let count = |table: &str| {
+        connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, u64>(0))
+    };
+    // What is being removed belongs to no run any more, and is no damage.
+    let owned = |table: &str, run: &str| -> rusqlite::Result<u64> {
+        let sql = format!(
+            "SELECT count(*) FROM purging p JOIN {table} t ON t.tenant = p.tenant AND t.{run} = p.id"
+        );
+        let leaving: u64 = connection.query_row(&sql, [], |row| row.get(0))?;
+        Ok(count(table)? - leaving)
+    };
     Ok(Totals {
         timers: count("timers")?,
         tasks: count("tasks")?,
-        heard: count("heard")?,
-        outbox: count("outbox")?,
-        events: count("events")?,
-        children: count("children")?,
+        heard: owned("heard", "receiver")?,
+        outbox: owned("outbox", "sender")?,
+        events: owned("events", "id")?,
+        children: owned("children", "parent")?,
         claims: claims(connection)?,
         interrupts: count("interrupts")?,
         work: count("work")?,

@@ -22,6 +22,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0007_notices.sql"),
     include_str!("../../migrations/sqlite/0008_workers.sql"),
     include_str!("../../migrations/sqlite/0009_resume.sql"),
+    include_str!("../../migrations/sqlite/0010_retention.sql"),
 ];
 
 /// Brings a database up to this version, or refuses it.

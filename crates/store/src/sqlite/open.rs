@@ -17,7 +17,7 @@ use crate::sealing::Unopened;
 use crate::{Error, Sealing};
 
 /// The database's name within a data directory.
-const FILE_NAME: &str = "abide.db";
+pub(super) const FILE_NAME: &str = "abide.db";
 
 /// Log pages after which the writer folds the log into the file: 16 MiB keeps a start after a kill short.
 const LOG_PAGES_MAX: i64 = 4000;
@@ -126,7 +126,6 @@ impl Sqlite {
     /// The server must be another process: opening and closing the file here drops the locks that this process
     /// holds on it, as POSIX has it, and SQLite in a third process would then believe that nobody uses the log.
     pub fn open_for_reading(dir: &Path, sealing: Sealing) -> Result<Self, Error> {
-        let options = SqliteOptions { readers: 1, ..SqliteOptions::new(dir) };
         let file = dir.join(FILE_NAME);
         if !file.exists() {
             return Err(Error::Refused(format!(
@@ -134,6 +133,12 @@ impl Sqlite {
                 dir.display()
             )));
         }
+        Self::open_file(file, sealing)
+    }
+
+    /// Opens one file to look at it as of now.
+    pub(super) fn open_file(file: PathBuf, sealing: Sealing) -> Result<Self, Error> {
+        let options = SqliteOptions { readers: 1, ..SqliteOptions::new(file.clone()) };
         check_file(&file)?;
         let connections = connect_readers(&options, &file)?;
         for connection in &connections {
@@ -219,7 +224,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::thread::JoinHa
 }
 
 /// One server per data directory. The lock dies with the process, however that dies.
-fn lock(dir: &Path) -> Result<File, Error> {
+pub(super) fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join("lock");
     let file = File::options()
         .create(true)
@@ -238,7 +243,7 @@ fn lock(dir: &Path) -> Result<File, Error> {
 }
 
 /// What can be seen wrong with a file before SQLite touches it.
-fn check_file(file: &Path) -> Result<(), Error> {
+pub(super) fn check_file(file: &Path) -> Result<(), Error> {
     let log = log_bytes(file);
     let mut opened = match File::open(file) {
         Ok(opened) => opened,
@@ -333,7 +338,7 @@ fn connect_readers(options: &SqliteOptions, file: &Path) -> Result<Vec<Connectio
         .collect()
 }
 
-fn io(path: &Path, error: &std::io::Error) -> Error {
+pub(super) fn io(path: &Path, error: &std::io::Error) -> Error {
     Error::Refused(format!(
         "{}: {error}; check that it exists and that this user may write there",
         path.display()

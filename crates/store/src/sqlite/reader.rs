@@ -170,7 +170,7 @@ fn record(row: &Row<'_>, sealing: &Sealing, key: Key) -> rusqlite::Result<Record
 /// What [`listed`] reads of `aggregates`. A run has few notes, which lie together under its id.
 pub(super) const LISTED: &str = "next, at, status, workflow, definition, started_at, id, EXISTS \
     (SELECT 1 FROM notes n WHERE n.tenant = aggregates.tenant AND n.id = aggregates.id \
-    AND n.kind IN ('erasing', 'erased'))";
+    AND n.kind IN ('erasing', 'erased')), child";
 
 pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<Listed>> {
     let before = query.before.map_or([0xff; 16], |run| *run.as_bytes());
@@ -202,6 +202,7 @@ pub(super) fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
         next: row.get(0)?,
         at: row.get(1)?,
         erased: row.get(7)?,
+        child: row.get(8)?,
     })
 }
 

@@ -250,6 +250,7 @@ fn waits(asked: &Truncation) -> Commit {
         base: asked.kept,
         records: Vec::new(),
         salt: None,
+        child: false,
         summary: asked.summary.clone(),
         snapshot: None,
         hides: false,

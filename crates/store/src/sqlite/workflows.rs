@@ -20,9 +20,9 @@ pub(super) fn put(transaction: &Transaction<'_>, new: NewWorkflow) -> rusqlite::
     };
     transaction.execute(PUT_BLOB, (new.tenant.0, new.hash, &new.source[..]))?;
     transaction.execute(
-        "INSERT INTO workflows (tenant, id, version, hash, name, created_at, created_by) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        (new.tenant.0, &new.id, next, new.hash, &new.name, new.at, &new.by),
+        "INSERT INTO workflows (tenant, id, version, hash, name, created_at, created_by, retention) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        (new.tenant.0, &new.id, next, new.hash, &new.name, new.at, &new.by, &new.retention),
     )?;
     let NewWorkflow { id, name, hash, at, by, .. } = new;
     Ok(WorkflowVersion { id, version: next, name, hash, created_at: at, created_by: by, created: true })

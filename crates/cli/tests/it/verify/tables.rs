@@ -15,6 +15,7 @@ const CHANGES: &[&str] = &[
     "UPDATE aggregates SET definition = (SELECT hash FROM blobs ORDER BY hash LIMIT 1) WHERE id = ?1
         AND definition <> (SELECT hash FROM blobs ORDER BY hash LIMIT 1)",
     "UPDATE aggregates SET snapshot_at = snapshot_at - 1 WHERE id = ?1",
+    "UPDATE aggregates SET child = 1 - child WHERE id = ?1",
     "DELETE FROM aggregates WHERE id = ?1",
     "UPDATE events SET type = 101 WHERE id = ?1 AND seq = 1",
     "UPDATE events SET version = 9 WHERE id = ?1 AND seq = 1",

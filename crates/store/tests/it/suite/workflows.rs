@@ -9,6 +9,7 @@ use crate::workflow::waiting;
 
 fn push(tenant: TenantId, id: &str, source: &str, at: i64) -> NewWorkflow {
     NewWorkflow {
+        retention: None,
         tenant,
         id: id.to_owned(),
         name: format!("{id}, {source}"),
