@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod manual;
+mod resume;
 mod suspension;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_core::{HumanRetryPolicy, Keep, Rate, Retention};
+use abide_core::{HumanRetryPolicy, Keep, Rate, ResumeSettings, Retention};
 use abide_engine::limits::EVENT_KEPT_MS;
 use abide_notify::{ChannelConfig, Channels, ChannelsConfig, NotifyConfig};
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
@@ -18,6 +19,7 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use crate::args::{LimitArgs, OidcArgs, ServerArgs, parse_span};
+use resume::FileResume;
 use suspension::FileSuspension;
 
 /// A configuration file. The names are those of the flags.
@@ -50,6 +52,8 @@ struct FileConfig {
     oidc: FileOidc,
     #[serde(default)]
     suspension: FileSuspension,
+    #[serde(default)]
+    resume: FileResume,
     #[serde(default)]
     notify: NotifyConfig,
     #[serde(default)]
@@ -116,6 +120,8 @@ pub(crate) struct Config {
     pub(crate) oidc: Option<OidcOptions>,
     /// How questions go on that nobody answers, if neither they nor their agents say.
     pub(crate) retry_policy: Option<HumanRetryPolicy>,
+    /// How interrupted runs go on, if their definitions don't say.
+    pub(crate) resume: ResumeSettings,
     /// The ways to reach people.
     pub(crate) channels: Arc<Channels>,
 }
@@ -155,6 +161,7 @@ impl Config {
             rates: rates(&args.limits, &file.limits)?,
             capacity: capacity(&args.limits, &file.limits)?,
             oidc: oidc(args.oidc, file.oidc)?,
+            resume: file.resume.settings(),
             retry_policy: suspension::platform(path.zip(own), openintent.as_deref())?,
             channels: Arc::new(channels(
                 path,
@@ -431,6 +438,28 @@ mod tests {
             let told = format!("{:#}", resolved(&text).unwrap_err());
             assert!(told.contains(what) && told.contains("abide.toml"), "{told}");
             assert!(!told.contains("s3cr3t"), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_operator_says_how_interrupted_runs_go_on() {
+        let told = "[resume]\nauto = false\nmax_attempts = 1\non_refusal = 'fail'\n\
+                    [resume.cooldown_seconds]\ntimeout = 5\nprocess_crash = 0\n";
+        let resume = resolved(told).unwrap().resume;
+        assert_eq!((resume.auto, resume.max_attempts), (Some(false), Some(1)));
+        assert_eq!(resume.cooldown_seconds, [None, Some(5), None, Some(0)]);
+        assert_eq!(resume.on_refusal, Some(abide_core::OnRefusal::Fail));
+        assert_eq!(resolved("").unwrap().resume, ResumeSettings::default());
+        for (text, what) in [
+            ("[resume]\nmax_atempts = 1\n", "line 2, max_atempts: unknown field"),
+            ("[resume]\nmax_attempts = -1\n", "line 2, max_attempts: give a whole number from 0 to"),
+            ("[resume]\nmax_attempts = 'x'\n", "line 2, max_attempts: "),
+            ("[resume]\non_refusal = 'panic'\n", "line 2, on_refusal: use 'escalate' or 'fail'"),
+            ("[resume.cooldown_seconds]\nreset = 1\n", "line 2, reset: unknown field"),
+            ("[resume.cooldown_seconds]\n\ntimeout = 1.5\n", "line 3, timeout: "),
+        ] {
+            let told = format!("{:#}", resolved(text).unwrap_err());
+            assert!(told.contains(what) && told.contains("abide.toml"), "{told}");
         }
     }
 

@@ -249,6 +249,7 @@ async fn prepare(
         retention: config.retention,
         channels: config.channels.clone(),
         retry_policy: config.retry_policy.clone(),
+        resume: config.resume,
         agent_policies,
         kinds,
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),

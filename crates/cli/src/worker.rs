@@ -89,7 +89,7 @@ async fn kinds(client: &Client, json: bool) -> anyhow::Result<()> {
             cell(&kind["kind"]),
             cell(&kind["agent"]),
             yes(&kind["idempotent"]),
-            yes(&kind["reversible"]),
+            kind["reversible"].as_bool().map_or_else(String::new, |_| yes(&kind["reversible"])),
             cell(&kind["timeoutMs"]),
             cell(&kind["codeVersion"]),
             yes(&kind["provided"]),

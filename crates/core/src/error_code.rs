@@ -149,6 +149,36 @@ table! {
     "run_not_paused" 409
         "The run is not paused, so it can't be resumed. Nothing was changed."
         "Look at `details.runStatus`.";
+    "run_paused" 409
+        "The run is paused, so it can't be resumed after an interruption. Nothing was changed."
+        "Lift the pause with `abide run resume RUN`: it is looked at then whether the run may go on.";
+    "run_not_interrupted" 409
+        "No work of the run was interrupted, so there is nothing to resume. Nothing was changed."
+        "Look at `abide run why RUN`. A pause is lifted with `abide run resume RUN`.";
+    "run_escalated" 409
+        "The run was interrupted and may not be resumed by itself; lifting a pause does not let it go on. Nothing was changed."
+        "Read `abide resume status RUN`. Go on with `abide resume now RUN`, or answer the question in the inbox.";
+    "run_not_truncatable" 409
+        "The journal of the run can't be cut: it is good, nothing would be left of it, or others have acted on what would be dropped. Nothing was changed."
+        "Read `message`: it says why. If the journal is damaged, restore the last backup.";
+    "resume_missing_checkpoint" 409
+        "There is no place to resume the run from: it has ended, or no event of it can be read. It is recorded that this was asked for; nothing else was changed."
+        "A run that has ended is not resumed: start another. If its journal can't be read, restore the last backup.";
+    "resume_unknown_interruption_class" 409
+        "Nobody knows what interrupted the run, so it is not resumed. It is recorded that this was asked for; nothing else was changed."
+        "Upgrade if a newer version recorded it, or name the class: `abide resume now RUN --force --reason … --interruption-class CLASS`.";
+    "resume_non_idempotent_step" 409
+        "A step would be done again that is not marked idempotent, or can't be undone, and may have been done. It is recorded that this was asked for; nothing else was changed."
+        "Find out at the other side whether it was done, and approve the step: `abide resume now RUN --approve-step NODE`.";
+    "resume_missing_runtime_artifacts" 409
+        "The definition, the snapshot or the journal of the run can't be read or was changed. It is recorded that this was asked for; nothing else was changed."
+        "Run `abide verify`. Restore the last backup, or cut a damaged journal off: `abide resume now RUN --force --truncate --reason …`.";
+    "resume_attempt_limit_reached" 409
+        "The run was resumed as often as it may be. It is recorded that this was asked for; nothing else was changed."
+        "See `abide resume status RUN` for what fails again and again. Go on all the same with `abide resume now RUN --force --reason …`.";
+    "resume_blocked_cooldown" 409
+        "The run was resumed a moment ago and goes on by itself after `details.decision.cooldown_seconds_remaining` seconds. It is recorded that this was asked for; nothing else was changed."
+        "Wait, or go on at once with `abide resume now RUN --force --reason …`.";
     "idempotency_in_flight" 409
         "A request with the same `Idempotency-Key` is being carried out."
         "Repeat the request with the same key after `details.retryAfter` seconds; it gets the first one's answer.";

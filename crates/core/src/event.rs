@@ -271,6 +271,16 @@ impl EventType {
         TYPES.iter().copied().find(|kind| kind.name == name)
     }
 
+    /// What it is called by OpenWOP, if that knows it. Whatever holds a run is a pause there.
+    pub fn openwop_name(self) -> Option<&'static str> {
+        match self {
+            RESUME_ESCALATED => Some(RUN_PAUSED.name),
+            RESUME_REQUESTED => Some(RUN_RESUMED.name),
+            known if known.canonical => Some(known.name),
+            _ => None,
+        }
+    }
+
     /// The type with this number on disk.
     pub fn by_code(code: u16) -> Option<Self> {
         TYPES.iter().copied().find(|kind| kind.code == code)

@@ -59,6 +59,7 @@ mod perform;
 mod ports;
 mod rate;
 mod rejection;
+mod rest;
 mod resume;
 mod retention;
 mod retry;

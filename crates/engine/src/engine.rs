@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_core::{
     Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent, Record,
-    Retention, Run, RunId, Salt, Start, Status, TenantId,
+    ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
 };
 use abide_notify::Channels;
 use abide_store::{
@@ -65,6 +65,8 @@ pub struct EngineOptions {
     pub channels: Arc<Channels>,
     /// What the operator says about questions that nobody answers.
     pub retry_policy: Option<HumanRetryPolicy>,
+    /// What the operator says about runs that were interrupted.
+    pub resume: ResumeSettings,
     /// What the agents of each tenant say about theirs.
     pub agent_policies: HashMap<TenantId, BTreeMap<String, HumanRetryPolicy>>,
     /// The kinds of nodes that workers have ever provided, of every tenant.
@@ -96,6 +98,7 @@ impl EngineOptions {
             minter: None,
             channels: Arc::default(),
             retry_policy: None,
+            resume: ResumeSettings::default(),
             agent_policies: HashMap::new(),
             kinds: Vec::new(),
             event_retention_ms: limits::EVENT_KEPT_MS,
@@ -174,6 +177,7 @@ impl Engine {
             callbacks: Callbacks::new(options.minter),
             surroundings: AllSurroundings::new(
                 options.retry_policy,
+                options.resume,
                 !options.channels.is_empty(),
                 options.agent_policies,
                 options.kinds,

@@ -49,6 +49,22 @@ pub enum Error {
         /// The first bad event.
         corrupt: Corrupt,
     },
+    /// The journal of a run can't be cut.
+    #[error("the journal of {run} can't be cut: {reason}")]
+    Untruncatable {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing can be added to the run's journal.
+    #[error("nothing can be recorded in {run}: {reason}")]
+    Unrecordable {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
     /// The definition that a run is pinned to can't be read.
     #[error("the definition of {run} can't be read: {reason}")]
     DefinitionLost {

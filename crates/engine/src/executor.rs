@@ -148,7 +148,9 @@ impl Shell {
         self.pass(Window::EffectReport);
         let command = Command::Report(Report { task: row.task.clone(), outcome: outcome.clone() });
         let basis = Basis { fence: Some(row.fence), ..Basis::default() };
-        self.decide(row.key, &command, Lane::Interactive, basis, |_| ()).await
+        // After a kill there may be thousands of them, and nobody waits for one.
+        let lane = if row.retaken { Lane::Background } else { Lane::Interactive };
+        self.decide(row.key, &command, lane, basis, |_| ()).await
     }
 }
 

@@ -21,6 +21,13 @@ pub const NEAR_TIMERS_MAX: usize = 16_384;
 /// How far ahead timers are read into memory.
 pub const NEAR_TIMERS_MS: i64 = 60_000;
 
+/// Interrupted runs looked at at once. Each is read from its first event to its last before it goes on, so after a kill
+/// that interrupted thousands of runs this is what keeps the disk free for people; other timers don't wait for them.
+pub const RESUMES_AT_ONCE_MAX: usize = 4;
+
+/// Decisions about resuming a run that are shown, the newest.
+pub const RESUME_DECISIONS_SHOWN_MAX: usize = 50;
+
 /// Timers fired at once. They share commits, and whoever comes meanwhile waits for one such commit at the most: more of
 /// them would fire little faster.
 pub const FIRE_TIMERS_MAX: usize = 64;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use abide_core::{Millis, Status};
+use abide_core::{Millis, ReasonCode, Status};
 use abide_store::{Counts, HowEnded};
 
 use crate::limits;
@@ -27,6 +27,8 @@ pub(crate) struct Counters {
     notices_refused: AtomicU64,
     notices_unreachable: AtomicU64,
     notices_followed: AtomicU64,
+    resume_decisions: [AtomicU64; ReasonCode::ALL.len()],
+    resume_escalations: AtomicU64,
 }
 
 impl Counters {
@@ -52,6 +54,17 @@ impl Counters {
     pub(crate) fn fired(&self, late_ms: Millis) {
         add(&self.timers_fired, 1);
         add(&self.timers_late_ms, u64::try_from(late_ms).unwrap_or(0));
+    }
+
+    /// It was decided whether an interrupted run is resumed.
+    pub(crate) fn decided(&self, code: ReasonCode) {
+        let at = ReasonCode::ALL.iter().position(|known| *known == code);
+        at.iter().for_each(|at| add(&self.resume_decisions[*at], 1));
+    }
+
+    /// An interrupted run waits for a person.
+    pub(crate) fn escalated(&self) {
+        add(&self.resume_escalations, 1);
     }
 
     /// A try at a message to somebody has ended.
@@ -137,6 +150,10 @@ pub struct Stats {
     pub notices_unreachable: u64,
     /// Recipients of messages for whom all is said since an interrupt was closed.
     pub notices_followed: u64,
+    /// Decisions about resuming runs, by [`ReasonCode::ALL`].
+    pub resume_decisions: [u64; ReasonCode::ALL.len()],
+    /// Interrupted runs that came to wait for a person.
+    pub resume_escalations: u64,
 }
 
 impl Shell {
@@ -168,6 +185,8 @@ impl Shell {
             notices_refused: read(&counters.notices_refused),
             notices_unreachable: read(&counters.notices_unreachable),
             notices_followed: read(&counters.notices_followed),
+            resume_decisions: counters.resume_decisions.each_ref().map(read),
+            resume_escalations: read(&counters.resume_escalations),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use abide_core::{HumanRetryPolicy, Provided, Surroundings, TenantId};
+use abide_core::{HumanRetryPolicy, Provided, ResumeSettings, Surroundings, TenantId};
 use abide_store::KindRow;
 
 use crate::Engine;
@@ -19,11 +19,12 @@ pub(crate) struct AllSurroundings {
 impl AllSurroundings {
     pub(crate) fn new(
         platform: Option<HumanRetryPolicy>,
+        resume: ResumeSettings,
         notifies: bool,
         agents: HashMap<TenantId, BTreeMap<String, HumanRetryPolicy>>,
         kinds: Vec<KindRow>,
     ) -> Self {
-        let base = Arc::new(Surroundings { platform, notifies, ..Surroundings::default() });
+        let base = Arc::new(Surroundings { platform, resume, notifies, ..Surroundings::default() });
         let all = Self { base, tenants: RwLock::default() };
         agents.into_iter().for_each(|(tenant, agents)| all.change(tenant, |around| around.agents = agents));
         let mut by_tenant: HashMap<TenantId, Vec<KindRow>> = HashMap::new();
@@ -76,11 +77,7 @@ impl AllSurroundings {
 }
 
 fn provided(kind: &KindRow) -> Provided {
-    Provided {
-        idempotent: kind.idempotent,
-        reversible: kind.reversible.then_some(true),
-        timeout_ms: kind.timeout_ms,
-    }
+    Provided { idempotent: kind.idempotent, reversible: kind.reversible, timeout_ms: kind.timeout_ms }
 }
 
 impl Engine {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Artifacts, Command, Millis, Rejection, RunId, TenantId, TimerId};
+use abide_core::{Command, Key, Millis, Rejection, RunId, TenantId, TimerId};
 use abide_store::{Lane, TimerRow};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -26,11 +26,18 @@ struct Near {
     horizon: Millis,
     /// More timers lie within the look-ahead than memory has room for.
     full: bool,
+    /// Interrupted runs whose time has come. They wait apart from the others: each is read as a whole before it goes on,
+    /// and after a kill there may be many.
+    resumes: BTreeSet<TimerRow>,
+    /// Interrupted runs that can't be read. Nothing more comes of their timers until somebody has mended them, or the
+    /// next start.
+    aside: BTreeSet<Key>,
 }
 
 impl Default for Near {
     fn default() -> Self {
-        Self { rows: BTreeSet::new(), horizon: Millis::MIN, full: false }
+        let (rows, resumes, aside) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { rows, horizon: Millis::MIN, full: false, resumes, aside }
     }
 }
 
@@ -42,7 +49,7 @@ impl Timers {
             return;
         }
         let first = near.rows.first().is_none_or(|first| row.due < first.due);
-        near.rows.insert(row);
+        near.take_in(row);
         if near.rows.len() > 2 * limits::NEAR_TIMERS_MAX {
             near.shorten();
         }
@@ -54,7 +61,22 @@ impl Timers {
 
     /// A timer is gone from the store.
     pub(crate) fn disarm(&self, row: &TimerRow) {
-        self.near.lock().expect("no thread panics holding this").rows.remove(row);
+        let mut near = self.near.lock().expect("no thread panics holding this");
+        near.rows.remove(row);
+        near.resumes.remove(row);
+    }
+
+    /// The timers of a run that can't be read are left alone.
+    fn put_aside(&self, key: Key) {
+        let mut near = self.near.lock().expect("no thread panics holding this");
+        if near.aside.len() < limits::NEAR_TIMERS_MAX {
+            near.aside.insert(key);
+        }
+    }
+
+    /// A run was mended.
+    pub(crate) fn take_up(&self, key: Key) {
+        self.near.lock().expect("no thread panics holding this").aside.remove(&key);
     }
 
     fn set_horizon(&self, horizon: Millis, full: bool) {
@@ -73,7 +95,7 @@ impl Timers {
     fn worn_horizon(&self, now: Millis) -> Option<(Millis, Option<TimerRow>)> {
         let near = self.near.lock().expect("no thread panics holding this");
         let worn = if near.full {
-            near.rows.len() < limits::NEAR_TIMERS_MAX / 4
+            near.rows.len() + near.resumes.len() < limits::NEAR_TIMERS_MAX / 4
         } else {
             near.horizon < now.saturating_add(limits::NEAR_TIMERS_MS / 2)
         };
@@ -81,16 +103,26 @@ impl Timers {
     }
 
     fn add(&self, rows: Vec<TimerRow>) {
-        self.near.lock().expect("no thread panics holding this").rows.extend(rows);
+        let mut near = self.near.lock().expect("no thread panics holding this");
+        rows.into_iter().for_each(|row| near.take_in(row));
     }
 
     fn take_due(&self, now: Millis, limit: usize) -> Vec<TimerRow> {
         let mut near = self.near.lock().expect("no thread panics holding this");
         let mut due = Vec::new();
         while due.len() < limit && near.rows.first().is_some_and(|row| row.due <= now) {
-            due.extend(near.rows.pop_first());
+            match near.rows.pop_first() {
+                Some(row) if row.timer == TimerId::Resume => drop(near.resumes.insert(row)),
+                row => due.extend(row),
+            }
         }
         due
+    }
+
+    /// Interrupted runs whose time has come, those that wait longest first.
+    fn take_resumes(&self, limit: usize) -> Vec<TimerRow> {
+        let mut near = self.near.lock().expect("no thread panics holding this");
+        std::iter::from_fn(|| near.resumes.pop_first()).take(limit).collect()
     }
 
     /// How long the first timer has been due.
@@ -109,6 +141,12 @@ impl Timers {
 }
 
 impl Near {
+    fn take_in(&mut self, row: TimerRow) {
+        if row.timer != TimerId::Resume || !self.aside.contains(&row.key) {
+            self.rows.insert(row);
+        }
+    }
+
     /// Forgets the farthest timers; they are read again when their time comes near.
     fn shorten(&mut self) {
         while self.rows.len() > limits::NEAR_TIMERS_MAX {
@@ -129,6 +167,7 @@ fn end_of(horizon: Millis) -> TimerRow {
 /// Fires timers for as long as the engine lives.
 pub(crate) async fn run(shell: Arc<Shell>) {
     let mut firing = JoinSet::new();
+    let mut resuming = JoinSet::new();
     loop {
         let now = shell.clock.now();
         if let Err(error) = refill(&shell, now).await {
@@ -140,14 +179,19 @@ pub(crate) async fn run(shell: Arc<Shell>) {
         for row in shell.timers.take_due(now, room) {
             firing.spawn(fire(shell.clone(), row));
         }
+        for row in shell.timers.take_resumes(limits::RESUMES_AT_ONCE_MAX - resuming.len()) {
+            resuming.spawn(fire_resume(shell.clone(), row));
+        }
         let full = firing.len() == limits::FIRE_TIMERS_MAX;
         let look = shell.timers.next_look();
         tokio::select! {
             _ = firing.join_next(), if !firing.is_empty() => {}
+            _ = resuming.join_next(), if !resuming.is_empty() => {}
             () = shell.clock.wait_until(look), if !full => {}
             () = shell.timers.wake.notified(), if !full => {}
         }
         while firing.try_join_next().is_some() {}
+        while resuming.try_join_next().is_some() {}
     }
 }
 
@@ -178,11 +222,26 @@ async fn refill(shell: &Arc<Shell>, now: Millis) -> Result<(), Error> {
 async fn fire(shell: Arc<Shell>, row: TimerRow) {
     shell.pass(Window::EffectReport);
     let late_ms = shell.clock.now().saturating_sub(row.due);
-    let command = match &row.timer {
-        TimerId::Resume => Command::ResumeDue { artifacts: Artifacts::READABLE },
-        timer => Command::Fire(timer.clone()),
+    let command = Command::Fire(row.timer.clone());
+    let fired = shell.decide(row.key, &command, Lane::Background, Basis::default(), |_| ()).await;
+    see_to(&shell, row, late_ms, fired).await;
+}
+
+/// Looks whether an interrupted run may be resumed. One that can't be read is left alone from then on.
+async fn fire_resume(shell: Arc<Shell>, row: TimerRow) {
+    shell.pass(Window::EffectReport);
+    let late_ms = shell.clock.now().saturating_sub(row.due);
+    let fired = match shell.resume_due(row.key).await {
+        Ok(true) => Ok(()),
+        Ok(false) => return shell.timers.put_aside(row.key),
+        Err(error) => Err(error),
     };
-    match shell.decide(row.key, &command, Lane::Background, Basis::default(), |_| ()).await {
+    see_to(&shell, row, late_ms, fired).await;
+}
+
+/// Sees to what became of a timer that fired.
+async fn see_to(shell: &Arc<Shell>, row: TimerRow, late_ms: Millis, fired: Result<(), Error>) {
+    match fired {
         Ok(()) => shell.counters.fired(late_ms),
         // Somebody ended the wait first; the row left the store with that commit.
         Err(Error::Rejected(Rejection::NoSuchTimer | Rejection::Ended(_))) => {}

@@ -2,25 +2,26 @@
 //!
 //! Nothing is mended here. The first bad event of a run is named, and the run's other findings with it.
 
-use std::collections::BTreeMap;
+mod log;
+
 use std::sync::Arc;
 
 use abide_core::{
-    Effect, Graph, Hash, Head, InterruptId, Key, Lifecycle, Millis, Notice, OpenInterrupt, Payload, Record,
-    Run, RunId, Salt, Status, Summary, TaskId, TenantId,
+    Graph, Hash, Head, Key, Millis, Notice, Payload, Record, Run, RunId, Status, Summary, TenantId,
 };
-use abide_store::{Beside, Claim, Expected, Listed, Loaded, Message, Note, Store, TimerRow, Totals};
+use abide_store::{Beside, Expected, Listed, Loaded, Message, Note, Store, Totals};
 
 use crate::Error;
 use crate::apart::Apart;
 use crate::cache::Cache;
+use crate::folded::{Folded, sorted, sorted_work};
 use crate::graphs::read_pinned;
 
 /// Findings kept in a report; the rest are only counted.
 const FINDINGS_MAX: usize = 1000;
 
 /// Events read at once, so that a long journal takes no more memory than a short one.
-const PAGE_EVENTS: usize = 1024;
+pub(crate) const PAGE_EVENTS: usize = 1024;
 
 /// What is found about a run whose erasure did not come to its end. It is no damage.
 pub const ERASURE_INTERRUPTED: &str = "its erasure was interrupted; erase it again";
@@ -86,6 +87,7 @@ pub async fn verify(store: &dyn Store, mut progress: impl FnMut(u64)) -> Result<
         }
     }
     verifier.totals().await?;
+    verifier.audit_log().await?;
     Ok(verifier.report)
 }
 
@@ -95,18 +97,6 @@ struct Verifier<'a> {
     report: Report,
     /// Rows accounted for; more than these in a table belong to nobody.
     seen: Totals,
-}
-
-/// What a journal folds to.
-struct Folded {
-    run: Run,
-    heard: BTreeMap<RunId, u64>,
-    /// The children that its nodes asked for, and whether they go with it.
-    children: BTreeMap<RunId, (TaskId, bool)>,
-    /// What waits for an answer, as the inbox shows it.
-    interrupts: BTreeMap<InterruptId, OpenInterrupt>,
-    /// What its parent was told, by the event that told it: how it stood, and whether it waited for people alone.
-    told: BTreeMap<u64, (Lifecycle, bool)>,
 }
 
 impl Verifier<'_> {
@@ -155,13 +145,7 @@ impl Verifier<'_> {
             Err(error) => return Err(error),
         };
         let snapshot = loaded.snapshot;
-        let mut folded = Folded {
-            run: Run::empty(key, salt, graph.clone()),
-            heard: BTreeMap::new(),
-            children: BTreeMap::new(),
-            interrupts: BTreeMap::new(),
-            told: BTreeMap::new(),
-        };
+        let mut folded = Folded::empty(key, salt, graph);
         loop {
             let from = folded.run.head().next;
             let page = self.store.journal(key, from, PAGE_EVENTS).await?;
@@ -176,7 +160,7 @@ impl Verifier<'_> {
                 self.report.events += 1;
                 let next = folded.run.head().next;
                 if let Some((_, bytes)) = snapshot.as_ref().filter(|(at, _)| *at == next) {
-                    self.snapshot(&folded.run, salt, bytes);
+                    self.snapshot(&folded, bytes);
                 }
             }
         }
@@ -233,17 +217,10 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn snapshot(&mut self, run: &Run, salt: Salt, bytes: &[u8]) {
-        let same = Run::is_intact(bytes)
-            && Run::from_snapshot(run.key(), salt, run.graph().clone(), bytes)
-                .is_none_or(|kept| kept.snapshot() == run.snapshot());
-        if !same {
-            let sequence = Some(run.head().next - 1);
-            self.find(
-                Some(run.key()),
-                sequence,
-                "the snapshot behind this event differs from the journal".into(),
-            );
+    fn snapshot(&mut self, folded: &Folded, bytes: &[u8]) {
+        if !folded.has_snapshot(bytes) {
+            let what = "the snapshot behind this event differs from the journal".to_owned();
+            self.find(Some(folded.run.key()), Some(folded.run.head().next - 1), what);
         }
     }
 
@@ -264,36 +241,12 @@ impl Verifier<'_> {
     }
 
     async fn beside(&mut self, key: Key, folded: &Folded) -> Result<(), Error> {
-        let run = &folded.run;
-        let timers: Vec<TimerRow> = run
-            .timers()
-            .iter()
-            .map(|(timer, due)| TimerRow { due: *due, key, timer: timer.clone() })
-            .collect();
-        // It gives back what it has to itself when it ends.
-        let claim = (run.is_exclusive() && !run.status().is_terminal()).then(|| Claim {
-            workflow: run.summary().workflow_id,
-            scope: run.scope().unwrap_or_default().to_owned(),
-        });
-        let asked = Expected { timers: timers.clone(), claim: claim.clone() };
+        let expected = folded.beside();
+        let asked = Expected { timers: expected.timers.clone(), claim: expected.claim.clone() };
         let mut found = self.store.beside(key, asked).await?;
         self.count(&found);
         // What messages say may be sensitive, and a finding is read by anybody.
         let sent = std::mem::take(&mut found.sent);
-        let expected = Beside {
-            timers,
-            tasks: sorted(run.tasks().collect()),
-            heard: folded.heard.iter().map(|(run, sequence)| (*run, *sequence)).collect(),
-            sent: Vec::new(),
-            children: folded
-                .children
-                .iter()
-                .map(|(child, (task, cascade))| (*child, task.clone(), *cascade))
-                .collect(),
-            claim,
-            interrupts: folded.interrupts.values().cloned().collect(),
-            work: sorted_work(run.offers().map(|offer| (offer.task, offer.fence)).collect()),
-        };
         let found = Beside { tasks: sorted(found.tasks), work: sorted_work(found.work), ..found };
         if found != expected {
             self.find(
@@ -410,37 +363,7 @@ impl Verifier<'_> {
     }
 }
 
-impl Folded {
-    fn apply(&mut self, record: &Record) -> Result<(), abide_core::Corrupt> {
-        for effect in self.run.apply(record)? {
-            match effect {
-                Effect::Hear { from, sequence } => {
-                    let heard = self.heard.entry(from).or_default();
-                    *heard = sequence.max(*heard);
-                }
-                Effect::Send { notice, .. } => {
-                    self.told.insert(notice.sequence, (notice.lifecycle, notice.still));
-                }
-                Effect::Disown(child) => drop(self.children.remove(&child)),
-                Effect::Spawn(spawn) => {
-                    let execution = spawn.parent.execution.unwrap_or(0);
-                    let task = TaskId { node: spawn.parent.node.into(), execution };
-                    self.children.insert(spawn.child, (task, spawn.cascade));
-                }
-                // Who is told of it is no part of the inbox.
-                Effect::OpenInterrupt(open) => {
-                    let listed = OpenInterrupt { callback_url: None, ..*open };
-                    self.interrupts.insert(listed.id, listed);
-                }
-                Effect::CloseInterrupt(closed) => drop(self.interrupts.remove(&closed.id)),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-fn check_erased(head: &mut Head, record: &Record) -> Result<(), String> {
+pub(crate) fn check_erased(head: &mut Head, record: &Record) -> Result<(), String> {
     match record.payload {
         Payload::Erased(_) => head.accept(record, None),
         Payload::Present(_) => Err("the salt is gone, but the payload is not".to_owned()),
@@ -451,14 +374,4 @@ fn described(summary: &Summary, at: Millis) -> String {
     let hash = abide_core::hex(&summary.definition[..6]);
     let (status, workflow, started) = (summary.status.name(), &summary.workflow_id, summary.started_at);
     format!("{status}, workflow {workflow} ({hash}…), started {started}, last event {at}")
-}
-
-fn sorted_work(mut work: Vec<(TaskId, u64)>) -> Vec<(TaskId, u64)> {
-    work.sort_by(|(a, _), (b, _)| (&a.node, a.execution).cmp(&(&b.node, b.execution)));
-    work
-}
-
-fn sorted(mut tasks: Vec<TaskId>) -> Vec<TaskId> {
-    tasks.sort_by(|a, b| (&a.node, a.execution).cmp(&(&b.node, b.execution)));
-    tasks
 }

@@ -34,7 +34,7 @@ use crate::shell::Shell;
 use crate::{Engine, Error, limits};
 use desk::Desk;
 
-pub(crate) use chores::{run_calls, run_claims, run_leases};
+pub(crate) use chores::{lose_all, run_calls, run_claims, run_leases};
 pub(crate) use desk::Reservation;
 pub use desk::{Holder, SessionView};
 pub use line::Post;
@@ -137,7 +137,9 @@ impl Engine {
         self.keep_kinds(new.tenant, &new.kinds).await?;
         let now = self.shell.clock.now();
         let registered = self.shell.workers.with(|desk| desk.register(&new, now));
-        registered.map_err(|_| Error::WorkersFull)
+        let (lost, chores) = registered.map_err(|_| Error::WorkersFull)?;
+        self.shell.see_to(chores);
+        Ok(lost)
     }
 
     /// Writes down what is new about kinds. A caller that goes away does not keep what is on disk from holding.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{InterruptId, Key};
+use abide_core::{InterruptId, Key, RESUME_NODE};
 use abide_engine::{Asked, Minted};
 
 use crate::keyring::Keyring;
@@ -30,6 +30,8 @@ impl abide_engine::Minter for CallbackMinter {
         let lifetime =
             Lifetime { deadline: asked.deadline, configured: asked.token_ms, ..Lifetime::default() };
         let expires_at = lifetime.of_notice(asked.at);
+        // A program that is called back is nobody who may decide about an interrupted run.
+        let may_answer = asked.subject.is_some() || asked.node != RESUME_NODE;
         let place = if asked.subject.is_some() { "answer" } else { "v1/interrupts" };
         let token = self.minter.mint(&Token {
             tenant: asked.key.tenant,
@@ -37,7 +39,7 @@ impl abide_engine::Minter for CallbackMinter {
             node: asked.node.to_owned(),
             interrupt: asked.id,
             expires_at,
-            intent: Intent::Resolve,
+            intent: if may_answer { Intent::Resolve } else { Intent::Inspect },
             sub: asked.subject.unwrap_or(SUBJECT).to_owned(),
         });
         let url = format!("{}/{place}/{token}", self.public_url);

@@ -214,6 +214,14 @@ impl From<EngineError> for ApiError {
             EngineError::WorkerUnknown(_) | EngineError::WorkersFull | EngineError::KindsFull => {
                 Self::about_workers(&error)
             }
+            EngineError::Untruncatable { reason, .. } => {
+                Self::new("run_not_truncatable", format!("the run's journal can't be cut: {reason}"))
+            }
+            EngineError::Unrecordable { reason, .. } => {
+                let message =
+                    format!("nothing can be recorded in the run: {reason}; GET its /resume tells more");
+                Self::new("resume_missing_runtime_artifacts", message)
+            }
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")
             }
@@ -245,6 +253,17 @@ impl From<Rejection> for ApiError {
                 let message =
                     "the interrupt is closed: somebody was faster, or it was given up; nothing was changed";
                 Self::new("interrupt_already_resolved", message)
+            }
+            Rejection::NotInterrupted => Self::new(
+                "run_not_interrupted",
+                "no work of the run was interrupted, so there is nothing to resume; GET the run tells how it stands",
+            ),
+            Rejection::Escalated => Self::new(
+                "run_escalated",
+                "the run was interrupted and waits for a person: answer its question, or use `abide resume now`",
+            ),
+            Rejection::AlreadyPaused => {
+                Self::new("run_paused", "the run is paused; lift the pause first, which looks at it again")
             }
             Rejection::StaleFence => Self::new("stale_fence", message),
             Rejection::Cancelling => {

@@ -96,7 +96,8 @@ impl Gate {
     }
 }
 
-fn check_scope(principal: &Principal, scope: Scope) -> Result<()> {
+/// Refuses whoever lacks a scope.
+pub(crate) fn check_scope(principal: &Principal, scope: Scope) -> Result<()> {
     if principal.scopes.allow(scope) {
         return Ok(());
     }

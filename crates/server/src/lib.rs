@@ -66,6 +66,7 @@ mod people_api;
 mod purge_api;
 mod rates;
 mod reseal;
+mod resume_api;
 mod retry_policy;
 mod routes;
 mod schemas;

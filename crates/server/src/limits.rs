@@ -336,3 +336,6 @@ pub const LADDER_DELIVERIES_MAX: usize = 200;
 
 /// Attempts to come that a ladder shows.
 pub const LADDER_PLANNED_MAX: usize = 20;
+
+/// Nodes whose steps one request may approve. A run has few that are interrupted at once.
+pub const APPROVED_STEPS_MAX: usize = 1000;

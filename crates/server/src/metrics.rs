@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use abide_core::{InterruptKind, Millis};
+use abide_core::{InterruptKind, Millis, ReasonCode};
 use abide_engine::{Engine, Stats};
 use abide_store::Standing;
 use axum::extract::State;
@@ -247,6 +247,7 @@ impl Collector for Below {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::result::Result<(), fmt::Error> {
         let stats = self.engine.stats();
         encode_runs(&mut encoder, &stats)?;
+        encode_decisions(&mut encoder, &stats)?;
         for (name, help, count) in counters(&stats, self.otlp.as_deref()) {
             let counter = ConstCounter::new(count);
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
@@ -257,6 +258,26 @@ impl Collector for Below {
         }
         Ok(())
     }
+}
+
+/// Decisions about interrupted runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Decided {
+    reason_code: &'static str,
+}
+
+fn encode_decisions(
+    encoder: &mut DescriptorEncoder<'_>,
+    stats: &Stats,
+) -> std::result::Result<(), fmt::Error> {
+    let kind = ConstCounter::new(0_u64).metric_type();
+    let help = "Decisions whether an interrupted run is resumed";
+    let mut family = encoder.encode_descriptor("resume_decisions", help, None, kind)?;
+    for (code, count) in ReasonCode::ALL.into_iter().zip(stats.resume_decisions) {
+        let counter = ConstCounter::new(count);
+        counter.encode(family.encode_family(&Decided { reason_code: code.name() })?)?;
+    }
+    Ok(())
 }
 
 fn encode_runs(encoder: &mut DescriptorEncoder<'_>, stats: &Stats) -> std::result::Result<(), fmt::Error> {
@@ -293,6 +314,11 @@ fn counters(stats: &Stats, otlp: Option<&Otlp>) -> Vec<(&'static str, &'static s
         ("notices_refused", "People who may not be told", whole(stats.notices_refused)),
         ("notices_unreachable", "People whom nothing reaches", whole(stats.notices_unreachable)),
         ("notices_followed", "Recipients for whom all is said", whole(stats.notices_followed)),
+        (
+            "resume_escalations",
+            "Interrupted runs that came to wait for a person",
+            whole(stats.resume_escalations),
+        ),
         ("spans_exported", "Spans that a collector took", whole(exported)),
         ("spans_dropped", "Spans that no collector took", whole(dropped)),
     ]

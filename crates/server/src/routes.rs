@@ -3,6 +3,7 @@
 mod ladders;
 mod notices;
 mod purges;
+mod resumption;
 mod workers;
 
 use crate::app::App;
@@ -33,6 +34,7 @@ fn everywhere() -> Vec<Operation> {
         runs(),
         events(),
         control(),
+        resumption::resumption(),
         interrupts(),
         inbox(),
         annotations(),
@@ -356,7 +358,7 @@ fn control() -> Vec<Operation> {
             .may_take::<Because>()
             .idempotent()
             .answers::<Resumed>(202, "It goes on.")
-            .refuses(&["run_not_found", "run_not_paused"]),
+            .refuses(&["run_not_found", "run_not_paused", "run_escalated"]),
         Operation::post("/v1/runs:bulk-cancel", "bulkCancelRuns", "Cancels many runs.", cancel_many)
             .scope(Scope::RunsCancel)
             .takes::<BulkCancel>()

@@ -39,11 +39,15 @@ pub enum Scope {
     MetricsRead,
     /// Do nodes' work.
     WorkPerform,
+    /// Have interrupted runs go on.
+    RunsResume,
+    /// The same against the policy, and cut damaged journals.
+    RunsForce,
 }
 
 impl Scope {
     /// Every scope, and its name on the wire.
-    pub const ALL: [(Self, &'static str); 17] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::ManifestRead, "manifest:read"),
         (Self::WorkflowsWrite, "workflows:write"),
         (Self::RunsCreate, "runs:create"),
@@ -61,6 +65,8 @@ impl Scope {
         (Self::PeopleManage, "people:manage"),
         (Self::MetricsRead, "metrics:read"),
         (Self::WorkPerform, "work:perform"),
+        (Self::RunsResume, "runs:resume"),
+        (Self::RunsForce, "runs:force"),
     ];
 
     /// Its name on the wire.

@@ -103,9 +103,10 @@ struct NewKind {
     /// Doing it twice is as good as once.
     #[serde(default)]
     idempotent: bool,
-    /// What it does can be undone.
+    /// Whether what it does can be undone. If it can't, and may have been done, it is never done again without a person's
+    /// approval; leave it out if nobody knows.
     #[serde(default)]
-    reversible: bool,
+    reversible: Option<bool>,
     /// How long a task may be in one worker's hands.
     #[serde(default)]
     #[schemars(range(min = 1, max = DELAY_MS_MAX))]

@@ -5,6 +5,7 @@
 //! another engine needs only a thin dialect.
 
 mod access;
+mod audit_log;
 mod commit;
 mod error;
 mod external;
@@ -16,10 +17,12 @@ mod sealing;
 mod sql;
 mod sqlite;
 mod store;
+mod truncation;
 mod webhooks;
 mod work;
 
 pub use access::{ApiKey, Person};
+pub use audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
 pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
@@ -40,6 +43,7 @@ pub use sealing::{Sealer, Sealing};
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{BackupFacts, Held, Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};
+pub use truncation::{Outline, Truncated, Truncation};
 pub use webhooks::{
     Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX, Outcome,
     Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,

@@ -151,13 +151,7 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
     for record in &commit.records {
         append(commit, record, sealing, &mut plan)?;
     }
-    let mut sessions = commit.sessions.iter();
-    for effect in &commit.effects {
-        match work::statement(commit, effect, &mut sessions) {
-            Some(statement) => plan.push(statement),
-            None => carry_out(commit, effect, sealing, &mut plan)?,
-        }
-    }
+    carry_out_all(commit, sealing, &mut plan)?;
     if let Some(message) = &commit.consumed {
         let values = vec![
             int(message.sender.tenant.0),
@@ -171,6 +165,22 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
         plan.push(put_blob(commit, hash, Cow::Borrowed(&**bytes)));
     }
     Ok(plan)
+}
+
+/// The statements of a commit's effects alone.
+pub(crate) fn carry_out_all<'a>(
+    commit: &'a Commit,
+    sealing: &Sealing,
+    plan: &mut Vec<Statement<'a>>,
+) -> Result<(), Error> {
+    let mut sessions = commit.sessions.iter();
+    for effect in &commit.effects {
+        match work::statement(commit, effect, &mut sessions) {
+            Some(statement) => plan.push(statement),
+            None => carry_out(commit, effect, sealing, plan)?,
+        }
+    }
+    Ok(())
 }
 
 fn head<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Statement<'a>, Error> {

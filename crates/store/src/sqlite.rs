@@ -8,6 +8,7 @@ mod admin;
 mod agents;
 mod annotations;
 mod audit;
+mod audit_log;
 mod backup;
 mod deliveries;
 mod erase;
@@ -21,6 +22,7 @@ mod reader;
 mod receipts;
 mod retention;
 mod secrets;
+mod truncate;
 mod webhooks;
 mod work;
 mod workflows;
@@ -37,11 +39,13 @@ use tokio::sync::oneshot;
 pub use backup::{BackupFacts, Held};
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
+use crate::audit_log::AuditLog;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::retention::Retention;
 use crate::store::{Answer, Counts, ListQuery, Store};
+use crate::truncation::{Outline, Truncated, Truncation};
 use crate::webhooks::Webhooks;
 use crate::work::Work;
 use crate::{
@@ -219,6 +223,16 @@ impl Store for Sqlite {
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
         let sealing = self.sealing.clone();
         self.read(move |connection| reader::journal(connection, &sealing, key, from, limit))
+    }
+
+    fn outline(&self, key: Key) -> Answer<'_, Option<Outline>> {
+        let sealing = self.sealing.clone();
+        self.read(move |connection| truncate::outline(connection, &sealing, key))
+    }
+
+    fn truncate(&self, truncation: Truncation) -> Answer<'_, Truncated> {
+        let sealing = self.sealing.clone();
+        self.write(move |transaction| truncate::truncate(transaction, &sealing, &truncation))
     }
 
     fn events_of_type(&self, key: Key, type_code: u16, from: u64, limit: usize) -> Answer<'_, Vec<Record>> {
@@ -421,6 +435,10 @@ impl Store for Sqlite {
     }
 
     fn inbox(&self) -> &dyn Inbox {
+        self
+    }
+
+    fn audit_log(&self) -> &dyn AuditLog {
         self
     }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
 
+use crate::audit_log::AuditLog;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::retention::Retention;
+use crate::truncation::{Outline, Truncated, Truncation};
 use crate::webhooks::Webhooks;
 use crate::work::Work;
 use crate::{
@@ -40,6 +42,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads events from sequence `from` on, at most `limit`.
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
+
+    /// Reads an aggregate without its journal, each part as far as it can be read.
+    fn outline(&self, key: Key) -> Answer<'_, Option<Outline>>;
+
+    /// Durably drops the end of a damaged journal, makes anew what lies beside the rest of it, and records that in the
+    /// log. It looks through the timers of all runs, so it takes time in proportion to them.
+    fn truncate(&self, truncation: Truncation) -> Answer<'_, Truncated>;
 
     /// Reads events of one type from sequence `from` on, at most `limit`. It passes over all others, so it takes time in
     /// proportion to the journal.
@@ -201,6 +210,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Tasks for workers, the kinds that they provide, and the calls of their agents.
     fn work(&self) -> &dyn Work;
+
+    /// What was decided and done about runs and can stand in none of their journals.
+    fn audit_log(&self) -> &dyn AuditLog;
 
     /// Runs that have ended and need not be kept.
     fn retention(&self) -> &dyn Retention;

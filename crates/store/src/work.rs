@@ -152,8 +152,8 @@ pub struct KindRow {
     pub agent: String,
     /// Doing it twice is as good as once.
     pub idempotent: bool,
-    /// It can be undone.
-    pub reversible: bool,
+    /// Whether it can be undone, if that was said.
+    pub reversible: Option<bool>,
     /// How long a worker may take.
     pub timeout_ms: Option<Millis>,
     /// Which code did it last, in its own words.

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use abide_core::{Command, Work, WorkOp};
+use abide_core::{Command, Key, Loss, Offer, Work, WorkOp};
 use abide_store::{HookId, Lane, SessionId};
 use tokio::time::{Instant, sleep_until};
 
 use super::desk::{Agent, Chores, Lost, Seat, Untold};
-use super::session::Holding;
+use super::session::{Holding, Place};
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
 use crate::{Error, limits};
@@ -70,6 +70,20 @@ impl Shell {
             desk.end_call(agent, hook);
         });
         Ok(())
+    }
+}
+
+/// Takes tasks from whoever may have them: nobody knows any more what became of them.
+pub(crate) fn lose_all(shell: &Arc<Shell>, key: Key, offers: impl Iterator<Item = Offer>) {
+    for offer in offers {
+        let place = Place { run: key.id, task: offer.task };
+        let lost = Lost {
+            spot: (key.tenant, place),
+            fence: Some(offer.fence),
+            reason: Loss::Silent,
+            worker: String::new(),
+        };
+        shell.runtime.spawn(lose(shell.clone(), lost));
     }
 }
 

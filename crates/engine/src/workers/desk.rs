@@ -264,7 +264,7 @@ impl Desk {
     }
 
     /// Takes in a worker, or one that was here before. Gives what it says it has and has not.
-    pub(super) fn register(&mut self, new: &NewSession, now: Millis) -> Result<Vec<Place>, Full> {
+    pub(super) fn register(&mut self, new: &NewSession, now: Millis) -> Result<(Vec<Place>, Chores), Full> {
         let seat = (new.tenant, new.id);
         let session = match self.sessions.remove(&seat) {
             Some(known) => {
@@ -290,16 +290,18 @@ impl Desk {
             self.held.get(&(seat.0, place.clone())).is_some_and(|held| held.session == seat.1)
         });
         self.sessions.get_mut(&seat).expect("it was just put there").held.extend(before);
-        let lost = self.reconcile(seat, &new.holding);
+        let mut chores = Chores::default();
+        let lost = self.reconcile(seat, &new.holding, &mut chores);
         self.make_ready(seat);
         if !new.hooks.is_empty() {
             self.call((new.tenant, new.agent.clone()));
         }
-        Ok(lost)
+        Ok((lost, chores))
     }
 
-    /// Tells a worker again what it has and does not know of. Gives what it says it has and has not.
-    fn reconcile(&mut self, seat: Seat, holding: &[Holding]) -> Vec<Place> {
+    /// Tells a worker again what it has and never heard of; what it heard of and does not have any more is lost. Gives
+    /// what it says it has and has not.
+    fn reconcile(&mut self, seat: Seat, holding: &[Holding], chores: &mut Chores) -> Vec<Place> {
         let lost = holding.iter().filter(|claimed| !self.has(seat, claimed));
         let lost: Vec<Place> = lost.map(|claimed| claimed.place.clone()).collect();
         let places: Vec<Place> = self.sessions[&seat].held.iter().cloned().collect();
@@ -308,6 +310,13 @@ impl Desk {
             let Some(held) = self.held.get(&spot).filter(|held| !held.losing) else { continue };
             let knows = holding.iter().any(|known| known.place == spot.1 && known.fence == held.fence);
             let called_off = held.called_off.is_some();
+            // It took the letter from this very server, so it had the task. After a start nobody knows whether it did.
+            let took = held.letters.task.is_some_and(|n| !self.sessions[&seat].has_letter(Some(n)));
+            if !knows && took {
+                let worker = self.words(seat);
+                self.lose(&spot, Loss::Forgotten, worker, chores);
+                continue;
+            }
             if !knows && !self.sessions[&seat].has_letter(held.letters.task) {
                 self.tell(&spot, |letters| &mut letters.task, Letter::Task);
             }

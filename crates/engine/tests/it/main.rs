@@ -7,6 +7,7 @@ mod asked;
 mod callbacks;
 mod children;
 mod clocks;
+mod damaged;
 mod external;
 mod http;
 mod large;

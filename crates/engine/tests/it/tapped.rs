@@ -280,6 +280,18 @@ impl Store for Tapped {
         self.inner.revoke_api_key(id, at)
     }
 
+    fn outline(&self, key: Key) -> Answer<'_, Option<abide_store::Outline>> {
+        self.inner.outline(key)
+    }
+
+    fn truncate(&self, truncation: abide_store::Truncation) -> Answer<'_, abide_store::Truncated> {
+        self.inner.truncate(truncation)
+    }
+
+    fn audit_log(&self) -> &dyn abide_store::AuditLog {
+        self.inner.audit_log()
+    }
+
     fn inbox(&self) -> &dyn abide_store::Inbox {
         self.inner.inbox()
     }

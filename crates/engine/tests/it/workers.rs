@@ -33,7 +33,7 @@ fn kind(name: &str, timeout_ms: Option<Millis>) -> KindRow {
         kind: name.to_owned(),
         agent: "ada".to_owned(),
         idempotent: false,
-        reversible: false,
+        reversible: None,
         timeout_ms,
         code_version: None,
         registered_at: 0,

@@ -14,7 +14,8 @@ mod token;
 use std::sync::Arc;
 
 use abide_core::{
-    Answerer, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, Rejection, Run, RunId,
+    Answerer, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, RESUME_NODE,
+    Rejection, Run, RunId,
 };
 use abide_engine::{Error as EngineError, Reply};
 use abide_store::Receipt;
@@ -37,6 +38,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::idempotency::{Repeatable, Ticket, once};
+use crate::scope::Scope;
 use crate::shape;
 
 /// The profile of a gate that a token does not answer: whoever does has to come with a key.
@@ -55,6 +57,8 @@ pub(crate) struct Given {
     pub(crate) by: Answerer,
     /// The roles that they have shown.
     pub(crate) roles: Vec<String>,
+    /// Whether they may let an interrupted run go on against the policy.
+    pub(crate) may_force: bool,
     /// How it comes.
     pub(crate) way: Way,
 }
@@ -64,11 +68,13 @@ struct Said {
     value: RawJson,
     by: Answerer,
     roles: Vec<String>,
+    may_force: bool,
 }
 
 impl From<Given> for Said {
     fn from(given: Given) -> Self {
-        Self { value: given.value, by: given.by, roles: given.roles }
+        let Given { value, by, roles, may_force, .. } = given;
+        Self { value, by, roles, may_force }
     }
 }
 
@@ -128,7 +134,7 @@ async fn resolve_found(
     app: &App,
     (key, way): (Key, Way),
     find: impl Fn(&Run) -> std::result::Result<InterruptId, Rejection>,
-    Said { value, by, roles }: Said,
+    Said { value, by, roles, may_force }: Said,
     receipt: Option<Receipt>,
 ) -> Result<Vec<u8>> {
     let look = |run: &Run| {
@@ -137,6 +143,7 @@ async fn resolve_found(
     };
     let (id, asked) = seen(app, key, way, look).await?;
     check_way(way, &asked)?;
+    check_force(&asked, may_force)?;
     let decider = asked.decider(&value, &by);
     check_approver(&asked, &decider)?;
     // Whoever speaks for somebody else has shown their own roles, and not those of the other.
@@ -216,6 +223,17 @@ fn check_way(way: Way, asked: &Asked) -> Result<()> {
         return Err(ApiError::new("forbidden", message));
     }
     Ok(())
+}
+
+/// Whether whoever answers may decide about an interrupted run: to accept is to force it on.
+fn check_force(asked: &Asked, may_force: bool) -> Result<()> {
+    if may_force || asked.node != RESUME_NODE {
+        return Ok(());
+    }
+    let scope = Scope::RunsForce;
+    let message =
+        format!("deciding about an interrupted run takes the scope '{scope}'; use a key that has it");
+    Err(ApiError::new("forbidden", message).with("scopeRequired", scope.name()))
 }
 
 impl Asked {
@@ -298,7 +316,8 @@ async fn answer_node(
     let id = id.transpose().map_err(|message| ApiError::invalid("interruptId", message))?;
     let key = RunPath::named(path.run_id.clone()).of(&principal)?;
     let by = Answerer { principal: principal.name, may_act_for_others: principal.act_as };
-    let said = Said { value, by, roles: principal.roles };
+    let may_force = principal.scopes.allow(Scope::RunsForce);
+    let said = Said { value, by, roles: principal.roles, may_force };
     let node = path.node_id.clone();
     let work = {
         let app = app.clone();
@@ -311,6 +330,13 @@ async fn answer_node(
 /// The interrupt of a node that is meant: the one that is named, or the only one.
 fn meant(run: &Run, node: &str, named: Option<InterruptId>) -> std::result::Result<InterruptId, Rejection> {
     let Some(id) = named else { return run.interrupt_of(node) };
+    if node == RESUME_NODE {
+        // The run itself asks: no node of the definition is stopped for it.
+        let own = |open: &Open| **run.interrupted_node(open) == *node;
+        return run
+            .check_open_interrupt(id)
+            .and_then(|open| if own(open) { Ok(id) } else { Err(Rejection::NoSuchInterrupt) });
+    }
     let ix = run.graph().node(node).ok_or(Rejection::NoSuchInterrupt)?;
     let waits = |id| run.nodes()[ix as usize].stopped_for.contains(&id);
     match run.check_open_interrupt(id) {

@@ -130,6 +130,23 @@ struct NodeState<'a> {
     /// Who does it, if that is a worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<WorkerOfNode>,
+    /// What interrupted it, while it waits to be gone on with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interruption: Option<Interruption>,
+}
+
+/// What interrupted a node.
+#[derive(Serialize, JsonSchema)]
+struct Interruption {
+    /// `tool_failure`, `timeout`, `context_reset` or `process_crash`.
+    class: String,
+    /// Whether its effect may have happened: `none` or `unknown`.
+    effect: &'static str,
+    /// The worker's steps that were under way.
+    steps: Vec<String>,
+    /// When.
+    #[schemars(with = "shape::Moment")]
+    at: String,
 }
 
 /// What is left of a run whose payloads were erased.
@@ -264,10 +281,17 @@ pub(super) fn outline_tag(run: &Listed) -> String {
 
 impl Serialize for NodeStates<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let interrupted = self.0.interrupted_steps();
         let states = self.0.nodes().iter().enumerate().map(|(ix, node)| {
             let (id, type_id, _) = self.0.graph().describe(ix as u32);
             let worker = self.1.worker(self.0, id);
-            (&**id, NodeState { worker, ..node_state(node, type_id) })
+            let interruption = interrupted.iter().find(|step| step.node == *id).map(|step| Interruption {
+                class: step.class.clone(),
+                effect: step.effect(),
+                steps: step.steps.clone(),
+                at: time::rfc3339(step.at),
+            });
+            (&**id, NodeState { worker, interruption, ..node_state(node, type_id) })
         });
         to.collect_map(states)
     }
@@ -286,6 +310,7 @@ fn node_state<'a>(node: &'a Node, type_id: &'a str) -> NodeState<'a> {
         outputs: node.outputs.as_ref().map(|outputs| mask::object(outputs, &node.masked)),
         error: node.error.as_ref(),
         worker: None,
+        interruption: None,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::openwop::interrupts::respondents::{self, Answering};
 use crate::openwop::interrupts::{Given, Way};
+use crate::scope::Scope;
 use crate::token::{Intent, Verifier};
 
 /// Somebody, and the interrupt that they came to.
@@ -119,11 +120,27 @@ impl Reader {
         respondents::may_respond(app, named, who).await
     }
 
+    /// Whether they may decide about an interrupted run. A link that lets answer was made for somebody who may.
+    pub(super) fn may_force(&self) -> bool {
+        match &self.came {
+            Came::SignedIn(visitor) => visitor.principal.scopes.allow(Scope::RunsForce),
+            Came::ByLink(_) => true,
+        }
+    }
+
     /// An answer of theirs.
     pub(super) fn gives(&self, value: abide_core::Json) -> Given {
         let by = Answerer { principal: self.name.clone(), may_act_for_others: self.may_act_for_others };
         let way = if self.link().is_some() { Way::Token } else { Way::Key };
-        Given { key: self.key, id: self.id, value, by, roles: self.roles.clone(), way }
+        Given {
+            key: self.key,
+            id: self.id,
+            value,
+            by,
+            roles: self.roles.clone(),
+            may_force: self.may_force(),
+            way,
+        }
     }
 }
 

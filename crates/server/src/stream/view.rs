@@ -24,7 +24,7 @@ impl View {
         let kind = doc::type_of(record).map_err(|error| ApiError::internal(&error))?;
         Ok(match self {
             Self::Journal => true,
-            Self::Canonical => kind.canonical,
+            Self::Canonical => kind.openwop_name().is_some(),
             Self::Modes(modes) => modes.shows(kind.name),
         })
     }

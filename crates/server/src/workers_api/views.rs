@@ -104,7 +104,9 @@ struct KindView {
     /// The agent that provided it last.
     agent: String,
     idempotent: bool,
-    reversible: bool,
+    /// Whether what it does can be undone, if that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reversible: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0006_interrupts.sql"),
     include_str!("../../migrations/sqlite/0007_notices.sql"),
     include_str!("../../migrations/sqlite/0008_workers.sql"),
+    include_str!("../../migrations/sqlite/0009_resume.sql"),
     include_str!("../../migrations/sqlite/0010_retention.sql"),
 ];
 

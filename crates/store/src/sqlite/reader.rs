@@ -207,7 +207,7 @@ pub(super) fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
 }
 
 /// The columns status, workflow, definition, started_at, from `at` on.
-fn summary(row: &Row<'_>, at: usize) -> rusqlite::Result<Summary> {
+pub(super) fn summary(row: &Row<'_>, at: usize) -> rusqlite::Result<Summary> {
     let workflow: String = row.get(at + 1)?;
     Ok(Summary {
         status: status(at, row.get(at)?)?,

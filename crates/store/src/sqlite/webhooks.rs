@@ -170,7 +170,10 @@ fn listen(transaction: &Transaction<'_>, key: &WebhookKey, types: &[String]) -> 
 pub(super) fn codes(types: &[String]) -> Vec<u16> {
     let has = |name: &str| types.iter().any(|known| known == name);
     let (all, log) = (has("*"), has("log.appended"));
-    let meant = |kind: &&EventType| if kind.canonical { all || has(kind.name) } else { log };
+    let meant = |kind: &&EventType| match kind.openwop_name() {
+        Some(name) => all || has(name),
+        None => log,
+    };
     event_types().iter().filter(meant).map(|kind| kind.code).collect()
 }
 

@@ -138,6 +138,24 @@ fn work(row: &Row<'_>) -> rusqlite::Result<WorkRow> {
     })
 }
 
+/// 0 stands for nothing said, as it did when there was nothing else to be said but that it can be undone.
+fn reversible_code(reversible: Option<bool>) -> u8 {
+    match reversible {
+        None => 0,
+        Some(true) => 1,
+        Some(false) => 2,
+    }
+}
+
+fn reversible_by_code(code: u8) -> Result<Option<bool>, String> {
+    match code {
+        0 => Ok(None),
+        1 => Ok(Some(true)),
+        2 => Ok(Some(false)),
+        other => Err(format!("{other} does not say whether a kind can be undone")),
+    }
+}
+
 fn put_kind(transaction: &Transaction<'_>, kind: &KindRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO kinds (tenant, kind, agent, idempotent, reversible, timeout_ms, code_version, registered_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, kind) DO UPDATE SET agent = excluded.agent, \
@@ -148,7 +166,7 @@ fn put_kind(transaction: &Transaction<'_>, kind: &KindRow) -> rusqlite::Result<(
         &kind.kind,
         &kind.agent,
         kind.idempotent,
-        kind.reversible,
+        reversible_code(kind.reversible),
         kind.timeout_ms,
         &kind.code_version,
         kind.registered_at,
@@ -172,7 +190,7 @@ fn kinds(
             kind: row.get(0)?,
             agent: row.get(1)?,
             idempotent: row.get(2)?,
-            reversible: row.get(3)?,
+            reversible: checked(3, reversible_by_code(row.get(3)?))?,
             timeout_ms: row.get(4)?,
             code_version: row.get(5)?,
             registered_at: row.get(6)?,

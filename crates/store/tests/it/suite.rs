@@ -3,6 +3,7 @@
 mod admin;
 mod annotations;
 mod audit;
+mod audit_log;
 mod children;
 mod commits;
 mod erasure;

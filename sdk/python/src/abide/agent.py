@@ -62,7 +62,7 @@ class BaseAgent:
     """Its name, and that of its workflow; without one, the name of the class."""
     default_human_retry_policy: HumanRetryPolicy | None = None
     idempotent: bool = False
-    reversible: bool = False
+    reversible: bool | None = None
     timeout: float | timedelta | None = None
     retry: RetryPolicy | Mapping[str, Any] | None = None
 

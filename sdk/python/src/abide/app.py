@@ -38,7 +38,7 @@ class Kind:
     kind: str
     function: Callable[..., Any]
     idempotent: bool = False
-    reversible: bool = False
+    reversible: bool | None = None
     timeout: float | timedelta | None = None
     human_retry_policy: HumanRetryPolicy | None = None
     """The policy of a class that shares its app with others; an app's own is known to the server."""
@@ -55,7 +55,9 @@ class Kind:
 
     def registration(self) -> dict[str, Any]:
         """The kind as a worker registers it."""
-        told: dict[str, Any] = {"kind": self.kind, "idempotent": self.idempotent, "reversible": self.reversible}
+        told: dict[str, Any] = {"kind": self.kind, "idempotent": self.idempotent}
+        if self.reversible is not None:
+            told["reversible"] = self.reversible
         if self.timeout is not None:
             told["timeoutMs"] = millis(self.timeout)
         return told
@@ -168,7 +170,7 @@ class App:
         name: str,
         *,
         idempotent: bool = False,
-        reversible: bool = False,
+        reversible: bool | None = None,
         timeout: float | timedelta | None = None,
         retry: RetryPolicy | Mapping[str, Any] | None = None,
     ) -> Callable[[F], F]:
@@ -192,7 +194,7 @@ class App:
         kind: str,
         *,
         idempotent: bool = False,
-        reversible: bool = False,
+        reversible: bool | None = None,
         timeout: float | timedelta | None = None,
     ) -> Callable[[F], F]:
         """Makes a function do the work of nodes of a kind, in whatever workflow they stand.

@@ -90,7 +90,7 @@ impl Desk {
         self.lose(spot, reason, worker, chores);
     }
 
-    fn lose(&mut self, spot: &Spot, reason: Loss, worker: String, chores: &mut Chores) {
+    pub(super) fn lose(&mut self, spot: &Spot, reason: Loss, worker: String, chores: &mut Chores) {
         let Some(held) = self.held.get_mut(spot) else { return };
         if !std::mem::replace(&mut held.losing, true) {
             chores.lose.push(Lost { spot: spot.clone(), fence: Some(held.fence), reason, worker });

@@ -23,7 +23,7 @@ fn worker(n: u8, capacity: usize) -> NewSession {
         kind: KIND.to_owned(),
         agent: AGENT.to_owned(),
         idempotent: false,
-        reversible: false,
+        reversible: None,
         timeout_ms: None,
         code_version: None,
         registered_at: 0,

@@ -63,7 +63,7 @@ pub(crate) fn type_of(record: &Record) -> Result<EventType, String> {
 /// the log. A payload that was erased is `null`.
 pub(crate) fn openwop(run: RunId, record: &Record) -> Result<(&'static str, Vec<u8>), String> {
     let kind = type_of(record)?;
-    let name = if kind.canonical { kind.name } else { "log.appended" };
+    let name = kind.openwop_name().unwrap_or("log.appended");
     let payload = match &record.payload {
         Bytes::Present(bytes) => Some(translated(run, kind, record, bytes)?),
         Bytes::Erased(_) => None,
@@ -74,7 +74,7 @@ pub(crate) fn openwop(run: RunId, record: &Record) -> Result<(&'static str, Vec<
 fn translated(run: RunId, kind: EventType, record: &Record, bytes: &[u8]) -> Result<Payload, String> {
     let masked = mask::payload(kind, bytes).map_err(|error| error.to_string())?;
     let event = Event::decode(record.type_code, record.version, record.node.as_ref(), &masked)?;
-    if !kind.canonical {
+    if kind.openwop_name().is_none() {
         let recorded: Json = serde_json::from_slice(&masked).map_err(|error| error.to_string())?;
         return Ok(payload::log(&event, recorded));
     }

@@ -66,10 +66,12 @@ fn unsupported(what: &str) -> ApiError {
 /// Whether a type is a transition that `updates` shows. Types that Abide does not record yet are listed too, so that
 /// they are shown from their first day.
 fn is_update(name: &str) -> bool {
-    // What OpenWOP has no name for is in its log, which only `debug` shows.
-    if EventType::by_name(name).is_some_and(|kind| !kind.canonical) {
-        return false;
-    }
+    let name = match EventType::by_name(name).map(EventType::openwop_name) {
+        // What OpenWOP has no name for is in its log, which only `debug` shows.
+        Some(None) => return false,
+        Some(Some(known)) => known,
+        None => name,
+    };
     let (family, rest) = name.split_once('.').unwrap_or((name, ""));
     match family {
         "run" => {
@@ -104,6 +106,8 @@ mod tests {
             "run.cancelled",
             "run.paused",
             "run.resumed",
+            "resume.requested",
+            "resume.escalated",
             "node.completed",
             "node.failed",
             "node.skipped",

@@ -7,8 +7,8 @@ mod interrupts;
 
 use abide_core::event::{
     ArtifactCreated, Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit,
-    NodeCancelled, NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted, Paused, Resumed,
-    Started, VariableChanged,
+    NodeCancelled, NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted, Paused, ResumeEscalated,
+    Resumed, Started, VariableChanged,
 };
 use abide_core::{
     Action, Event, Failure, InterruptId, InterruptKind, Json, JsonMap, Millis, NodeEvent, RunEvent, RunId,
@@ -468,6 +468,14 @@ fn of_run(event: RunEvent) -> Option<Payload> {
         }
         RunEvent::Paused(Paused { reason, by }) => Payload::RunPaused(RunPaused { reason, by }),
         RunEvent::Resumed(Resumed { by, reason }) => Payload::RunResumed(RunResumed { reason, by }),
+        // Nothing starts until a person decides, which is a pause to whoever knows no more of it.
+        RunEvent::ResumeEscalated(escalated) => Payload::RunPaused(RunPaused {
+            reason: Some(escalated_because(&escalated)),
+            by: Some("system".to_owned()),
+        }),
+        RunEvent::ResumeRequested(asked) => {
+            Payload::RunResumed(RunResumed { reason: asked.reason, by: Some(asked.by) })
+        }
         RunEvent::CapBreached(CapBreached { kind, limit, observed, node_id }) => {
             Payload::CapWasBreached(CapWasBreached { kind, limit, observed, node_id })
         }
@@ -484,10 +492,16 @@ fn of_run(event: RunEvent) -> Option<Payload> {
         | RunEvent::LoopRestarted(_)
         | RunEvent::ChildRefused(_)
         | RunEvent::ResumeDecided(_)
-        | RunEvent::ResumeRequested(_)
-        | RunEvent::ResumeEscalated(_)
         | RunEvent::ResumeSwitched(_) => return None,
     })
+}
+
+fn escalated_because(escalated: &ResumeEscalated) -> String {
+    let class = &escalated.interruption_class;
+    match escalated.reason_code {
+        Some(code) => format!("interrupted ({class}) and not resumed by itself: {}", code.name()),
+        None => format!("interrupted ({class}); it is not resumed by itself"),
+    }
 }
 
 fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {

@@ -173,7 +173,7 @@ fn kind(name: &str) -> KindRow {
         kind: name.to_owned(),
         agent: "ada".to_owned(),
         idempotent: true,
-        reversible: false,
+        reversible: None,
         timeout_ms: Some(7),
         code_version: Some("1.2".to_owned()),
         registered_at: BEGIN,

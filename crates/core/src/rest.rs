@@ -1,0 +1,47 @@
+//! Whether a run rests: whether a decision may have ended where its journal ends.
+//!
+//! What is decided together is written together, so a run that is read back rests. A journal that lost its end may stop
+//! in the middle of a decision, where nobody would ever go on.
+
+use crate::{Hold, Lifecycle, Node, NodeIx, NodePhase, Run};
+
+impl Run {
+    /// Whether nothing is left that the decision behind the last event would have done.
+    pub fn is_at_rest(&self) -> bool {
+        let state = &self.state;
+        if state.lifecycle.is_terminal() {
+            return true;
+        }
+        if state.lifecycle == Lifecycle::Pending {
+            return false;
+        }
+        let in_line = !(state.ready.is_empty()
+            && state.doomed.is_empty()
+            && state.restarts.is_empty()
+            && state.workers.is_empty()
+            && state.answered.is_empty());
+        let may_go_on = state.ending.is_none() && state.hold == Hold::None && !self.has_yielded();
+        let is_over = state.in_flight == 0 && (state.ending.is_some() || state.unsettled == 0);
+        let is_asked = state.hold != Hold::Escalated || self.open_question().is_some();
+        let nodes = || state.nodes.iter().enumerate();
+        !(in_line && may_go_on)
+            && !is_over
+            && is_asked
+            && nodes().all(|(ix, node)| self.has_an_end(ix as NodeIx, node))
+    }
+
+    /// Whether something comes that the node goes on with.
+    fn has_an_end(&self, ix: NodeIx, node: &Node) -> bool {
+        match node.phase {
+            NodePhase::Running => node.dispatched,
+            NodePhase::Waiting => {
+                let interrupted = self.state.resume.interrupted.contains_key(&ix);
+                node.until.is_some() || node.child.is_some() || node.work.is_some() || interrupted
+            }
+            NodePhase::Suspended => {
+                node.work.is_some() || node.stopped_for.iter().any(|id| self.state.open.contains_key(id))
+            }
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Runs whose journal was damaged: told apart, refused, and cut behind their last good decision if somebody insists.
+
+use abide_core::{Key, Status};
+use abide_engine::{Cut, Error, Soundness, verify};
+use abide_store::{AuditRecord, Store};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::support::{Rig, START, TENANT};
+
+/// Changes the data behind everybody's back; `?1` is the run.
+fn damage(dir: &std::path::Path, key: Key, sql: &str) {
+    let db = Connection::open(dir.join("abide.db")).unwrap();
+    assert!(db.execute(sql, [key.id.as_bytes().as_slice()]).unwrap() > 0, "{sql}");
+}
+
+/// Every row there is, table by table, but for the log of the test clock.
+fn dump(dir: &std::path::Path) -> Vec<String> {
+    let db = Connection::open(dir.join("abide.db")).unwrap();
+    let mut all = Vec::new();
+    for table in [
+        "aggregates",
+        "events",
+        "timers",
+        "tasks",
+        "work",
+        "outbox",
+        "heard",
+        "children",
+        "interrupts",
+        "interrupt_counts",
+        "audit_log",
+        "audit_heads",
+        "claims",
+    ] {
+        let mut statement = db.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let columns = statement.column_count();
+        let rows = statement
+            .query_map([], |row| {
+                (0..columns).map(|ix| row.get::<_, rusqlite::types::Value>(ix)).collect::<Result<Vec<_>, _>>()
+            })
+            .unwrap();
+        all.extend(rows.map(|row| format!("{table}: {:?}", row.unwrap())));
+    }
+    all
+}
+
+async fn log_of(rig: &Rig, key: Key) -> Vec<(AuditRecord, Value)> {
+    let records = rig.store.audit_log().about(key, 10).await.unwrap();
+    records.into_iter().map(|record| (record.clone(), record.body().unwrap().parse().unwrap())).collect()
+}
+
+/// A workflow that waits twice, so that two decisions stand in its journal.
+async fn waits_twice(rig: &Rig) -> Key {
+    let node = |id: &str, ms: u32| json!({ "id": id, "typeId": "core.delay", "name": id, "position": {}, "config": { "ms": ms }, "inputs": {} });
+    let definition = json!({
+        "id": "twice", "name": "twice", "version": "1", "nodes": [node("first", 1000), node("second", 1000)],
+        "edges": [{ "id": "e", "sourceNodeId": "first", "targetNodeId": "second" }], "triggers": [],
+        "variables": [], "metadata": {}, "settings": {},
+    });
+    rig.engine.push_workflow(TENANT, definition.to_string().as_bytes(), None).await.unwrap();
+    rig.start("twice").await
+}
+
+/// A run that has come to its second wait, and the directory it lies in.
+async fn at_the_second_wait() -> (tempfile::TempDir, Key) {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let key = waits_twice(&rig).await;
+    let mut news = rig.engine.subscribe(key);
+    rig.clock.advance(1000).await.unwrap();
+    while rig.engine.head(key).await.unwrap().next < 4 {
+        news.changed().await;
+    }
+    let told = ["run.started", "node.started", "node.completed", "node.started"];
+    assert_eq!(rig.story(key).await, told);
+    rig.close().await;
+    (dir, key)
+}
+
+const GOOD: Result<(), String> = Ok(());
+
+fn is_bad(part: &Result<(), String>, words: &str) -> bool {
+    part.as_ref().is_err_and(|reason| reason.contains(words))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_part_that_a_run_needs_is_told_apart() {
+    type Check = fn(&Soundness) -> bool;
+    let cases: [(&str, u64, Check); 8] = [
+        ("UPDATE aggregates SET at = at WHERE id = ?1", 4, Soundness::is_sound),
+        ("UPDATE events SET payload = substr(payload, 2) WHERE id = ?1 AND seq = 3", 3, |found| {
+            is_bad(&found.history, "event 3") && found.plan == GOOD && found.state == GOOD
+        }),
+        ("UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = 2", 2, |found| {
+            is_bad(&found.history, "hash chain") && found.plan == GOOD
+        }),
+        ("DELETE FROM events WHERE id = ?1 AND seq = 3", 3, |found| {
+            is_bad(&found.history, "columns say (4 events)")
+        }),
+        ("DELETE FROM events WHERE id = ?1 AND seq = 0", 0, |found| {
+            is_bad(&found.history, "first event is missing")
+        }),
+        ("UPDATE events SET chain = x'00' WHERE id = ?1 AND seq = 1", 1, |found| found.history.is_err()),
+        ("DELETE FROM blobs WHERE hash = (SELECT definition FROM aggregates WHERE id = ?1)", 4, |found| {
+            is_bad(&found.plan, "not in the store") && found.history == GOOD && found.state == GOOD
+        }),
+        ("UPDATE aggregates SET snapshot = x'7b7d', snapshot_at = 2 WHERE id = ?1", 4, |found| {
+            is_bad(&found.state, "damaged") && found.history == GOOD && found.plan == GOOD
+        }),
+    ];
+    for (sql, good, check) in cases {
+        let (dir, key) = at_the_second_wait().await;
+        damage(dir.path(), key, sql);
+        let rig = Rig::open(dir.path()).await;
+        let found = rig.engine.soundness(key).await.unwrap();
+        assert!(check(&found), "{sql}: {found:?}");
+        assert_eq!(found.good.next, good, "{sql}: {found:?}");
+        rig.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_is_changed_on_disk_is_noticed_while_it_is_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let key = waits_twice(&rig).await;
+    damage(
+        dir.path(),
+        key,
+        "UPDATE blobs SET bytes = x'00' WHERE hash = (SELECT definition FROM aggregates WHERE id = ?1)",
+    );
+    assert!(is_bad(&rig.engine.soundness(key).await.unwrap().plan, "hash"));
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_good_journal_is_not_cut() {
+    let (dir, key) = at_the_second_wait().await;
+    let rig = Rig::open(dir.path()).await;
+    let before = dump(dir.path());
+    let refused = rig.engine.truncate(key, "ada".to_owned(), "why not".to_owned()).await;
+    assert!(
+        matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("is good")),
+        "{refused:?}"
+    );
+    assert_eq!(dump(dir.path()), before);
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_first_decision_is_bad_is_not_cut() {
+    for sql in [
+        "UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = 0",
+        "UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = 1",
+        "DELETE FROM events WHERE id = ?1 AND seq = 0",
+    ] {
+        let (dir, key) = at_the_second_wait().await;
+        damage(dir.path(), key, sql);
+        let rig = Rig::open(dir.path()).await;
+        let before = dump(dir.path());
+        let refused = rig.engine.truncate(key, "ada".to_owned(), "why not".to_owned()).await;
+        assert!(
+            matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("first")),
+            "{refused:?}"
+        );
+        assert_eq!(dump(dir.path()), before, "{sql}");
+        rig.close().await;
+    }
+}
+
+/// The second decision (the end of one delay and the start of the next) is torn, so the run waits for the first delay
+/// again, which is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_end_is_cut_off_and_the_run_goes_on() {
+    for sql in [
+        "UPDATE events SET payload = substr(payload, 2) WHERE id = ?1 AND seq = 3",
+        "UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = 2",
+        "DELETE FROM events WHERE id = ?1 AND seq = 3",
+        "DELETE FROM events WHERE id = ?1 AND seq = 2",
+    ] {
+        let (dir, key) = at_the_second_wait().await;
+        damage(dir.path(), key, sql);
+        let rig = Rig::open(dir.path()).await;
+        let report = verify::verify(&*rig.store, |_| ()).await.unwrap();
+        assert_eq!(report.bad_runs, 1);
+
+        let cut = rig.engine.truncate(key, "ada".to_owned(), "the disk was bad".to_owned()).await.unwrap();
+        assert_eq!((cut.from, cut.to), (4, 2), "{sql}");
+        let [(record, body)] = log_of(&rig, key).await.try_into().unwrap();
+        assert_eq!(record.kind, "truncation");
+        assert_eq!((&body["actor"], &body["reason"]), (&json!("ada"), &json!("the disk was bad")));
+        assert_eq!((&body["from"], &body["to"]), (&json!(4), &json!(2)));
+        assert_eq!(body["dropped"]["events"], json!(cut.dropped));
+        assert_eq!(body["dropped"]["first"].as_array().unwrap().len() as u64, cut.dropped);
+
+        // The first delay was over long ago, and the second begins anew.
+        let mut news = rig.engine.subscribe(key);
+        while rig.engine.head(key).await.unwrap().next < 4 {
+            news.changed().await;
+        }
+        rig.verify().await;
+        rig.clock.advance(2000).await.unwrap();
+        assert_eq!(rig.end_of(key).await, Status::Completed);
+        rig.verify().await;
+        rig.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_snapshot_is_dropped_without_any_event() {
+    let (dir, key) = at_the_second_wait().await;
+    damage(dir.path(), key, "UPDATE aggregates SET snapshot = x'7b7d', snapshot_at = 2 WHERE id = ?1");
+    let rig = Rig::open(dir.path()).await;
+    let cut = rig.engine.truncate(key, "ada".to_owned(), "the disk was bad".to_owned()).await.unwrap();
+    assert_eq!(cut, Cut { from: 4, to: 4, dropped: 0 });
+    assert!(rig.engine.soundness(key).await.unwrap().is_sound());
+    rig.verify().await;
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_removed_or_moved_record_of_the_log_is_named() {
+    for (sql, words) in [
+        ("UPDATE audit_log SET body = x'7b7d' WHERE seq = 1 AND ?1 = ?1", "audit record 1 (test about run-"),
+        ("UPDATE audit_log SET at = at + 1 WHERE seq = 0 AND ?1 = ?1", "audit record 0 (test"),
+        ("UPDATE audit_log SET kind = 'other' WHERE seq = 2 AND run = ?1", "audit record 2 (other"),
+        ("DELETE FROM audit_log WHERE seq = 1 AND ?1 = ?1", "audit record 1 is missing"),
+        ("DELETE FROM audit_log WHERE seq = 2 AND ?1 = ?1", "audit record 2 is missing"),
+        ("DELETE FROM audit_log WHERE ?1 = ?1", "audit record 0 is missing"),
+        (
+            "UPDATE audit_log SET seq = CASE seq WHEN 0 THEN 10 ELSE seq END WHERE ?1 = ?1",
+            "audit record 0 is missing",
+        ),
+        ("DELETE FROM audit_heads WHERE ?1 = ?1", "it has 3 records"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig::open(dir.path()).await;
+        let key = rig.start("noop").await;
+        for n in 0..3 {
+            let body = abide_core::Json::of(&json!({ "n": n }));
+            let new = abide_store::NewAudit { key, at: START, kind: "test".to_owned(), body };
+            rig.store.audit_log().append(new).await.unwrap();
+        }
+        rig.verify().await;
+        damage(dir.path(), key, sql);
+        let report = verify::verify(&*rig.store, |_| ()).await.unwrap();
+        let [finding] = report.findings.try_into().unwrap();
+        assert!(finding.what.contains(words), "{sql}: {}", finding.what);
+        rig.close().await;
+    }
+}
