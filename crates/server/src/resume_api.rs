@@ -275,7 +275,6 @@ async fn go_on(app: &App, key: Key, by: String, asked: Asked) -> Result<()> {
         app.engine().truncate(key, by.clone(), reason).await?;
     }
     let wish = ResumeNow {
-        done: std::collections::BTreeMap::new(),
         by,
         reason: asked.reason,
         force: asked.force,

@@ -254,9 +254,7 @@ async fn an_edited_removed_or_moved_record_of_the_log_is_named() {
 
 /// A workflow that asks for a decision after a delay, so that its inbox is behind the first decision.
 async fn asks_later(rig: &Rig) -> Key {
-    let node = |id: &str, kind: &str, config: Value| {
-        json!({ "id": id, "typeId": kind, "name": id, "position": {}, "config": config, "inputs": {} })
-    };
+    let node = |id: &str, kind: &str, config: Value| json!({ "id": id, "typeId": kind, "name": id, "position": {}, "config": config, "inputs": {} });
     let definition = json!({
         "id": "asks", "name": "asks", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
         "nodes": [
@@ -350,11 +348,18 @@ async fn what_a_child_said_behind_the_cut_is_said_again() {
     // The child's end was told, and its parent has it: that can't be cut.
     rig.close().await;
     let child = child.of(TENANT);
-    damage(dir.path(), child, "DELETE FROM events WHERE id = ?1 AND seq = (SELECT max(seq) FROM events WHERE id = ?1)");
+    damage(
+        dir.path(),
+        child,
+        "DELETE FROM events WHERE id = ?1 AND seq = (SELECT max(seq) FROM events WHERE id = ?1)",
+    );
     let rig = Rig::open(dir.path()).await;
     let before = dump(dir.path());
     let refused = rig.engine.truncate(child, "ada".to_owned(), "the disk was bad".to_owned()).await;
-    assert!(matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("has acted on")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("has acted on")),
+        "{refused:?}"
+    );
     assert_eq!(dump(dir.path()), before);
     rig.close().await;
 }
@@ -366,7 +371,7 @@ async fn interrupted_and_damaged() -> (tempfile::TempDir, Key) {
     // It fails twice, so that it waits for the end of the cool-down.
     let peer = Peer::start(|_| Act::Say(answer(503, "", ""))).await;
     let request = json!({
-        "id": "ask", "typeId": "core.http", "name": "ask", "position": {}, "inputs": {},
+        "id": "ask", "typeId": "core.http.request", "name": "ask", "position": {}, "inputs": {},
         "config": { "method": "POST", "url": peer.url("/") }, "settings": { "abide": { "idempotent": true } },
     });
     let definition = json!({
