@@ -6,6 +6,7 @@ mod bench;
 mod inbox;
 mod ladder;
 mod notify;
+mod resume;
 mod upkeep;
 mod webhook;
 mod worker;
@@ -28,6 +29,7 @@ pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
+pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
 pub(crate) use upkeep::{BackupArgs, PurgeArgs, ReadyArgs, RestoreArgs, TlsArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 pub(crate) use worker::{KindArgs, KindVerb, WorkerArgs, WorkerVerb};
@@ -56,6 +58,8 @@ pub(crate) enum Verb {
     Workflow(WorkflowArgs),
     /// Start, list, show, explain, follow, annotate, cancel, erase and purge runs on a server
     Run(RunArgs),
+    /// See whether an interrupted run goes on by itself, let it go on now, or have it wait
+    Resume(ResumeArgs),
     /// List what waits for an answer, oldest first
     Inbox(InboxArgs),
     /// Answer what a run asks: shows it, asks, checks, and tells what was recorded
@@ -90,7 +94,7 @@ pub(crate) enum Verb {
     Restore(RestoreArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)
     Compact(CompactArgs),
-    /// Measure this machine: durable steps, runs, roundtrips with an answer, parked runs
+    /// Measure this machine: durable steps, runs, roundtrips with an answer, parked and interrupted runs
     Bench(BenchArgs),
     /// Print a completion script for your shell
     Completions {
@@ -282,7 +286,7 @@ pub(crate) enum RunVerb {
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Let a paused run go on
+    /// Let a paused run go on; one that was interrupted goes on with `abide resume now`
     Resume {
         /// The run's id
         run: String,

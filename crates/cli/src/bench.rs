@@ -9,6 +9,8 @@ mod graphs;
 mod http;
 mod ladder;
 mod parked;
+mod provider;
+mod resume;
 mod rig;
 mod roundtrip;
 mod runs;
@@ -58,6 +60,7 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
             };
             worker::bench(dir.path(), &size).await?
         }
+        BenchVerb::Resume { runs } => resume::bench(dir.path(), runs.max(1)).await?,
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };
     report.print(args.json)

@@ -102,6 +102,11 @@ impl Client {
         self.send(self.request(Method::POST, path).json(body)).await?.json()
     }
 
+    /// Posts. A refusal is an answer like any other here: its details are the caller's to tell.
+    pub(crate) async fn post_answered(&self, path: &str, body: &Value) -> anyhow::Result<Answer> {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
     /// Posts with headers.
     pub(crate) async fn post_with(
         &self,

@@ -24,6 +24,7 @@ mod notify;
 mod output;
 mod people;
 mod restore;
+mod resume;
 mod run;
 mod scaffold;
 mod secrets;
@@ -60,6 +61,7 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Ready(ready) => client::Client::ready(ready).await,
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
+        Verb::Resume(resume) => resume::dispatch(resume).await,
         Verb::Inbox(inbox) => inbox::list(inbox).await,
         Verb::Answer(answer) => answer::answer(answer).await,
         Verb::Ladder(ladder) => ladder::dispatch(ladder).await,

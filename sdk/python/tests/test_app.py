@@ -133,6 +133,23 @@ def test_a_kind_has_one_function() -> None:
         def second(ctx: SyncContext) -> None: ...
 
 
+def test_only_what_is_said_about_undoing_is_registered() -> None:
+    app = app_with()
+
+    @app.node("shop.look")
+    def look(ctx: SyncContext) -> None: ...
+
+    @app.node("shop.book", reversible=True)
+    def book(ctx: SyncContext) -> None: ...
+
+    @app.node("shop.ship", reversible=False)
+    def ship(ctx: SyncContext) -> None: ...
+
+    told = {name: kind.registration() for name, kind in app.kinds.items()}
+    assert "reversible" not in told["shop.look"]
+    assert (told["shop.book"]["reversible"], told["shop.ship"]["reversible"]) == (True, False)
+
+
 def test_a_class_is_an_agent_with_its_own_default_on_the_class_or_on_an_instance() -> None:
     class Clerk(BaseAgent):
         default_human_retry_policy = HumanRetryPolicy(max_attempts=2)

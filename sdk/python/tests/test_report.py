@@ -7,6 +7,7 @@ import pytest
 from abide import (
     ApiError,
     CodeChangedError,
+    ContextLostError,
     FinalError,
     InputTimeoutError,
     InvalidValueError,
@@ -44,6 +45,7 @@ def test_an_exception_may_bring_its_own_code() -> None:
         (ValueError("x"), "tool", True),
         (FinalError("x"), "tool", False),
         (RetryableError("x"), "tool", True),
+        (ContextLostError("x"), "context", True),
         (InputTimeoutError("x"), "timeout", False),
         (InvalidValueError("x"), "validation", False),
         (CodeChangedError("x"), "code_changed", True),
@@ -57,6 +59,16 @@ def test_an_exception_may_bring_its_own_code() -> None:
 def test_the_class_says_whether_another_attempt_may_help(error: Exception, kind: str, retryable: bool) -> None:
     told = report(error, "none")
     assert (told.kind, told.retryable) == (kind, retryable)
+
+
+def test_nobody_knows_what_was_under_way_when_the_context_was_lost() -> None:
+    assert report(ContextLostError("the sandbox is gone"), "none").effect == "possible"
+    assert report(ContextLostError("it was empty", effect="none"), "none").effect == "none"
+    lost = ContextLostError("the sandbox is gone")
+    step = StepError("search", code_of(lost), str(lost))
+    step.__cause__ = lost
+    told = report(step, "possible").op()
+    assert (told["class"], told["retryable"], told["error"]["code"]) == ("context", True, "context_lost")
 
 
 def test_a_step_is_reported_with_the_traceback_of_what_it_did() -> None:

@@ -93,6 +93,12 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 2)]
         processes: usize,
     },
+    /// Runs under way when the server is killed: how soon it serves, how soon they go on, and how many at once
+    Resume {
+        /// Runs in a request
+        #[arg(long, default_value_t = 2_000)]
+        runs: usize,
+    },
     /// Parked runs: memory, disk, waking one, and starting after a kill
     Parked {
         /// Runs to park

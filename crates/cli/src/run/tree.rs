@@ -9,6 +9,7 @@ use super::family::{ChildRef, DESCENDANTS_MAX, Family, Member};
 use crate::draw::words::{clip, legible, shorten, width};
 use crate::draw::{Mark, Picture};
 use crate::output::cell;
+use crate::resume::UNKNOWN;
 use crate::terminal::Look;
 use crate::when;
 
@@ -179,7 +180,11 @@ impl Row {
             mark: Mark::of_status(state["status"].as_str().unwrap_or_default()),
             id: shorten(&legible(id), columns / 4),
             kind: shorten(&cell(&state["typeId"]), columns / 4),
-            state: cell(&state["status"]),
+            state: if state["interruption"].is_object() {
+                "interrupted".to_owned()
+            } else {
+                cell(&state["status"])
+            },
             duration: took(state, "endedAt", now),
             detail: detail(state, node, now),
         }
@@ -203,12 +208,21 @@ fn detail(state: &Value, node: &Value, now: Timestamp) -> String {
     let until = until.map(|until| format!("until {}", when::told(&until, now).unwrap_or(until)));
     let error = state["error"].as_object().map(|_| failure(&state["error"]));
     let outputs = Some(&state["outputs"]).filter(|outputs| !is_empty(outputs)).map(cell);
-    let parts = [attempt(state, node), execution(state), until, error, outputs];
+    let which = interruption(state).or_else(|| attempt(state, node));
+    let parts = [which, execution(state), until, error, outputs];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn is_empty(outputs: &Value) -> bool {
     outputs.is_null() || outputs.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+/// What interrupted it, and whether anybody knows what came of it.
+fn interruption(state: &Value) -> Option<String> {
+    let interruption = state["interruption"].as_object()?;
+    let class = cell(interruption.get("class")?);
+    let unknown = interruption.get("effect").is_some_and(|effect| effect == "unknown");
+    Some(if unknown { format!("{UNKNOWN} ({class})") } else { class })
 }
 
 /// Which attempt it is, or will be, if not the first. The server tells how many have failed.
@@ -337,6 +351,17 @@ mod tests {
     #[test]
     fn every_state_has_its_sign_and_its_detail() {
         insta::assert_snapshot!(page(vec![every_state()], LOOK));
+    }
+
+    #[test]
+    fn what_was_interrupted_says_whether_its_effect_is_known() {
+        let state = |effect: &str| {
+            json!({ "status": "waiting", "typeId": "core.http.request", "attempt": 1,
+                "startedAt": "2026-01-01T11:59:00.000Z", "error": { "code": "http_status", "message": "503" },
+                "interruption": { "class": "tool_failure", "effect": effect, "steps": [] } })
+        };
+        let states = json!({ "charge": state("unknown"), "look": state("none") });
+        insta::assert_snapshot!(page(vec![member(run("run-1", "paused", states), None)], LOOK));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod notify;
 mod people;
 mod pipes;
 mod purge;
+mod resume;
 mod runs;
 mod secrets;
 mod serve;

@@ -10,6 +10,7 @@ mod golden;
 mod http;
 mod pages;
 mod receiver;
+mod resume;
 mod stream;
 mod support;
 mod verify;

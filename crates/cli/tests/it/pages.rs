@@ -3,7 +3,7 @@
 //! | in a page | what becomes of it |
 //! |---|---|
 //! | `<!-- file: NAME -->` before a block | the block is written to NAME |
-//! | `<!-- first: NAME -->` before a block | the same, before the server starts; with `desk.py` there is a desk that is told |
+//! | `<!-- first: NAME -->` before a block | the same, before the server starts; a program in Python is started, on a port of its own |
 //! | `<!-- part -->` before a block | the block is part of a definition; with the rest filled in it has to be valid |
 //! | a block of `console` | each line behind `$ ` is run by bash; the lines below it are what it printed |
 //! | `<!-- worker: MODULE:APP -->` before a block | `abide-worker` is started as the block says; `$WORKER` is its number |
@@ -65,6 +65,11 @@ async fn the_page_about_operations_shows_what_its_commands_print() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_about_ladders_shows_what_its_commands_print() {
     demand("docs/ladder.md", &["--test-clock", "--config", "abide.toml"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_resuming_shows_what_its_commands_print() {
+    demand("docs/resume.md", &["--test-clock", "--allow-net", "127.0.0.1:9099"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,8 +151,10 @@ fn root() -> PathBuf {
 struct Reader {
     site: Site,
     server: Server,
-    /// Who is told by a server that has a channel.
-    desk: Option<Child>,
+    /// Who is on the other side: told by a channel, or asked by a request.
+    other: Option<Child>,
+    /// Where the other side listens.
+    port: String,
     /// Who does the work of the page's agents.
     hands: Hands,
     told: Told,
@@ -161,21 +168,23 @@ impl Reader {
         if path.parent().unwrap().parent().is_some_and(|folder| folder.ends_with("examples")) {
             copy(path.parent().unwrap(), &site.path("folder"));
         }
-        let desk = set_up(page, &site.path("folder"));
+        let port = free_port();
+        let other = set_up(page, &site.path("folder"), &port);
         let config = site.path("folder/abide.toml");
         let flags = flags.iter().map(|flag| match *flag {
-            "examples/workflows" => examples.to_str().unwrap(),
-            "abide.toml" => config.to_str().unwrap(),
-            flag => flag,
+            "examples/workflows" => examples.to_str().unwrap().to_owned(),
+            "abide.toml" => config.to_str().unwrap().to_owned(),
+            flag => flag.replace(OTHER, &port),
         });
-        let server = site.start(&flags.collect::<Vec<_>>());
+        let flags: Vec<String> = flags.collect();
+        let server = site.start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
         // Commands for the machine of the server find its data where they look for it by themselves.
         for (there, here) in [("data", "abide-data"), ("data.keyring", "abide-data.keyring")] {
             std::os::unix::fs::symlink(site.path(there), site.path("folder").join(here)).unwrap();
         }
         let (_, clock) = server.get("/v1/dev/clock").await;
         let told = Told::since(clock["nowMs"].as_i64().unwrap());
-        Self { site, server, desk, hands: Hands::default(), told }
+        Self { site, server, other, port, hands: Hands::default(), told }
     }
 
     /// The page as it should read, and the pictures that it shows.
@@ -256,7 +265,8 @@ impl Reader {
         // Where the folder is differs each time, and the data lies in it as far as the reader knows.
         let data = self.site.data().display().to_string();
         let folder = format!("{}/", self.folder().display());
-        self.told.again(&printed.replace(&data, "abide-data").replace(&folder, ""))
+        let printed = printed.replace(&data, "abide-data").replace(&folder, "");
+        self.told.again(&printed.replace(&address(&self.port), &address(OTHER)))
     }
 
     /// A command as a reader would run it.
@@ -281,9 +291,9 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Some(desk) = &mut self.desk {
-            let _ = desk.kill();
-            let _ = desk.wait();
+        if let Some(other) = &mut self.other {
+            let _ = other.kill();
+            let _ = other.wait();
         }
     }
 }
@@ -297,21 +307,30 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Where the pages say that somebody is told.
-const DESK: &str = "9099";
+/// Where the pages say that the other side listens.
+const OTHER: &str = "9099";
 
-/// Writes what has to be there before the server starts, and starts the desk if there is one.
-fn set_up(page: &str, folder: &Path) -> Option<Child> {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+fn address(port: &str) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn free_port() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// Writes what has to be there before the server starts, and starts the other side if there is a program for it.
+fn set_up(page: &str, folder: &Path, port: &str) -> Option<Child> {
+    let mut other = None;
     for part in page.split("<!-- first: ").skip(1) {
         let (name, rest) = part.split_once(" -->\n").unwrap();
         let text = rest.split_once('\n').unwrap().1.split("\n```").next().unwrap();
-        std::fs::write(folder.join(name), format!("{}\n", text.replace(DESK, &port))).unwrap();
+        std::fs::write(folder.join(name), format!("{}\n", text.replace(OTHER, port))).unwrap();
+        if name.ends_with(".py") {
+            let python = python_home().join("bin/python");
+            other = Some(Command::new(python).args([name, port]).current_dir(folder).spawn().unwrap());
+        }
     }
-    folder.join("desk.py").exists().then(|| {
-        let python = python_home().join("bin/python");
-        Command::new(python).args(["desk.py", &port]).current_dir(folder).spawn().unwrap()
-    })
+    other
 }
 
 /// Demands that part of a definition is valid once everything that it leaves out is there.

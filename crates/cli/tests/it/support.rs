@@ -467,8 +467,8 @@ impl Server {
             let rests = |reason: &Value| match reason["kind"].as_str().unwrap() {
                 // The times are all written alike, so the later one is the greater text.
                 "delay" | "retry" | "timeout" | "ladder" => reason["until"].as_str() > clock["now"].as_str(),
-                // Nobody answers but the test.
-                "approval" | "input" | "event" => {
+                // Nobody answers but the test, and what is interrupted without a time waits for somebody.
+                "approval" | "input" | "event" | "interrupted" => {
                     reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()
                 }
                 "child" => open.contains(&&reason["childRunId"]),

@@ -39,6 +39,7 @@ class Kind:
     function: Callable[..., Any]
     idempotent: bool = False
     reversible: bool | None = None
+    """Nothing is sent unless it is said: a kind may be neither, and nobody knows then."""
     timeout: float | timedelta | None = None
     human_retry_policy: HumanRetryPolicy | None = None
     """The policy of a class that shares its app with others; an app's own is known to the server."""
@@ -199,8 +200,9 @@ class App:
     ) -> Callable[[F], F]:
         """Makes a function do the work of nodes of a kind, in whatever workflow they stand.
 
-        `idempotent`: doing it twice is as good as once. `reversible`: it can be undone. `timeout`: how long one attempt
-        may take, in seconds; waiting for people does not count.
+        `idempotent`: doing it twice is as good as once. `reversible`: whether it can be undone; if it can't, and may
+        have been done, a person decides how it goes on. `timeout`: how long one attempt may take, in seconds; waiting
+        for people does not count.
         """
         _check_name(kind, "node", "acme.charge")
         if kind.startswith("core."):
@@ -282,7 +284,7 @@ class App:
         kind: str,
         function: Callable[..., Any],
         idempotent: bool,
-        reversible: bool,
+        reversible: bool | None,
         timeout: float | timedelta | None,
         *,
         agent: str | None = None,

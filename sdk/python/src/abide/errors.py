@@ -16,6 +16,7 @@ __all__ = [
     "ChildCancelledError",
     "ChildFailedError",
     "CodeChangedError",
+    "ContextLostError",
     "ExitError",
     "FinalError",
     "InputCancelledError",
@@ -248,6 +249,27 @@ class RetryableError(AbideError):
         self.details: Details = details or {}
         self.retry_after = retry_after
         self.effect = effect
+
+
+class ContextLostError(RetryableError):
+    """Raise it where the function has lost what it works with: a sandbox, a session, a conversation.
+
+    The run is interrupted by a `context_reset` and goes on as its resume policy says, with a worker that begins anew
+    behind the steps that are done. Nobody knows what was under way, unless `effect="none"` says that nothing was.
+    """
+
+    code = "context_lost"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        details: Details | None = None,
+        retry_after: float | None = None,
+        effect: Literal["none", "possible"] = "possible",
+    ) -> None:
+        super().__init__(message, code=code, details=details, retry_after=retry_after, effect=effect)
 
 
 class FinalError(AbideError):

@@ -14,6 +14,7 @@ from .errors import (
     ApiError,
     ChildFailedError,
     CodeChangedError,
+    ContextLostError,
     FinalError,
     InterruptCancelledError,
     InterruptTimeoutError,
@@ -114,6 +115,8 @@ def _class(error: BaseException) -> tuple[str, bool]:
             return kind, error.retryable
         case FinalError():
             return "tool", False
+        case ContextLostError():
+            return "context", True
         case RetryableError():
             return "tool", True
         case CodeChangedError():

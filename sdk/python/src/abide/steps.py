@@ -7,7 +7,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import FinalError, InvalidValueError, RetryableError, StepError, WrongCallError, code_of
+from .errors import (
+    ContextLostError,
+    FinalError,
+    InvalidValueError,
+    RetryableError,
+    StepError,
+    WrongCallError,
+    code_of,
+)
 from .execution import Execution
 from .history import Branch
 from .report import MESSAGE_CHARS_MAX, kept_details, printable
@@ -19,7 +27,10 @@ CANCELLED = "step_cancelled"
 RETRY_SECONDS_MAX = 30.0
 
 FINAL = (FinalError, InvalidValueError)
-"""What no other try can help against."""
+"""What no other attempt can help against."""
+
+HOPELESS = (*FINAL, ContextLostError)
+"""What no other try in the same place can help against."""
 
 
 def check_function(name: str, function: Any) -> None:
@@ -74,7 +85,7 @@ class Step:
     def pause(self, error: Exception) -> float | None:
         """How long to wait before it is tried again; nothing, if it is not."""
         self.tried += 1
-        if self.tried > self.retries or isinstance(error, FINAL) or not self._is_harmless(error):
+        if self.tried > self.retries or isinstance(error, HOPELESS) or not self._is_harmless(error):
             return None
         wait: float | None = getattr(error, "retry_after", None)
         growing = self.retry_delay * 2 ** min(self.tried - 1, 16)

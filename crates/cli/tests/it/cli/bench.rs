@@ -27,3 +27,17 @@ fn roundtrips_are_counted_and_parked_runs_answered_after_a_kill() {
     );
     assert!(part("disk")["bytes per run"].as_f64().unwrap() > 1024.0, "the data is on disk");
 }
+
+#[test]
+fn runs_that_a_killed_server_had_under_way_go_on_and_are_counted() {
+    let output = run(abide().args(["bench", "resume", "--runs", "30", "--json"]));
+    assert_eq!(code(&output), 0, "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counted = &report["what was counted"];
+    assert_eq!(counted["requests that the provider heard before"], 30);
+    assert_eq!(counted["requests that it heard after"], 30, "{report:#}");
+    assert_eq!(counted["runs resumed with exactly one attempt"], 30, "{report:#}");
+    assert_eq!(counted["runs completed"], 30);
+    let most = report["after kill -9"]["requests in flight at once, at the most"].as_u64().unwrap();
+    assert!((1..=30).contains(&most), "{report:#}");
+}

@@ -33,6 +33,8 @@ fn every_command_has_its_help() {
         "workflow validate",
         "run start",
         "run why",
+        "resume now",
+        "bench resume",
         "inbox",
         "answer",
         "event send",
