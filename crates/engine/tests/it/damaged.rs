@@ -371,7 +371,7 @@ async fn interrupted_and_damaged() -> (tempfile::TempDir, Key) {
     // It fails twice, so that it waits for the end of the cool-down.
     let peer = Peer::start(|_| Act::Say(answer(503, "", ""))).await;
     let request = json!({
-        "id": "ask", "typeId": "core.http", "name": "ask", "position": {}, "inputs": {},
+        "id": "ask", "typeId": "core.http.request", "name": "ask", "position": {}, "inputs": {},
         "config": { "method": "POST", "url": peer.url("/") }, "settings": { "abide": { "idempotent": true } },
     });
     let definition = json!({
