@@ -2,12 +2,14 @@
 //!
 //! A run that can't be read is answered about like any other: what is wrong with it is what is asked for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::event::ResumeDecided;
 use abide_core::limits::REASON_CHARS_MAX;
 use abide_core::{
-    Artifacts, InterruptId, InterruptedStep, Key, PointStatus, ReasonCode, Rejection, ResumeNow, RunId,
+    Artifacts, InterruptId, InterruptedStep, Json as RawJson, Key, PointStatus, ReasonCode, Rejection,
+    ResumeNow, RunId,
 };
 use abide_engine::{Error as EngineError, Resumption};
 use axum::Json;
@@ -176,6 +178,11 @@ pub(crate) struct Asked {
     #[serde(default)]
     #[schemars(length(max = APPROVED_STEPS_MAX))]
     approve_steps: Vec<String>,
+    /// Nodes whose step was carried out after all, with what came of it: the outputs of a node, or the value of the one
+    /// step that a worker had begun. They are not done again.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, shape::Anything>")]
+    done: BTreeMap<String, RawJson>,
     /// What interrupted it, if the record does not know. Only with `force`.
     interruption_class: Option<String>,
     /// Cut a damaged journal off behind its last good decision first. Only with `force`.
@@ -234,6 +241,7 @@ fn check(asked: &Asked) -> Result<()> {
     let only_now = [
         ("force", asked.force),
         ("approveSteps", !asked.approve_steps.is_empty()),
+        ("done", !asked.done.is_empty()),
         ("interruptionClass", asked.interruption_class.is_some()),
         ("truncate", asked.truncate),
     ];
@@ -252,9 +260,11 @@ fn check(asked: &Asked) -> Result<()> {
         let message = format!("'{field}' overrides the record; use it with 'force'");
         return Err(ApiError::invalid(field, message));
     }
-    if asked.approve_steps.len() > APPROVED_STEPS_MAX {
-        let message = format!("'approveSteps' names {APPROVED_STEPS_MAX} nodes at most");
-        return Err(ApiError::invalid("approveSteps", message));
+    for (field, count) in [("approveSteps", asked.approve_steps.len()), ("done", asked.done.len())] {
+        if count > APPROVED_STEPS_MAX {
+            let message = format!("'{field}' names {APPROVED_STEPS_MAX} nodes at most");
+            return Err(ApiError::invalid(field, message));
+        }
     }
     Ok(())
 }
@@ -265,11 +275,11 @@ async fn go_on(app: &App, key: Key, by: String, asked: Asked) -> Result<()> {
         app.engine().truncate(key, by.clone(), reason).await?;
     }
     let wish = ResumeNow {
-        done: std::collections::BTreeMap::new(),
         by,
         reason: asked.reason,
         force: asked.force,
         approve: asked.approve_steps,
+        done: asked.done,
         class: asked.interruption_class,
         artifacts: Artifacts::READABLE,
     };
