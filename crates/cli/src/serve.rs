@@ -229,8 +229,7 @@ async fn prepare(
     let agent_policies = abide_server::agent_policies(&*store).await?;
     let kinds = abide_server::worker_kinds(&*store).await?;
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
-    let tls = config.tls.as_ref().map(|(cert, key)| Tls::open(cert, key)).transpose();
-    let tls = tls.map_err(anyhow::Error::msg)?.map(Arc::new);
+    let tls = open_tls(config)?;
     let signals = Signals::listen()?;
     let listener = abide_server::bind(config.listen).map_err(|error| {
         anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
@@ -271,6 +270,12 @@ async fn prepare(
         encrypts: tls.is_some(),
     });
     Ok(Server { app, engine, listener, url, signals, otlp, tls })
+}
+
+/// What connections are encrypted with, if they are.
+fn open_tls(config: &Config) -> anyhow::Result<Option<Arc<Tls>>> {
+    let Some((cert, key)) = &config.tls else { return Ok(None) };
+    Ok(Some(Arc::new(Tls::open(cert, key).map_err(anyhow::Error::msg)?)))
 }
 
 /// Sends traces to a collector. What it asks for beside its address is in the environment, where keys belong.

@@ -199,6 +199,8 @@ details! {
     interrupt_ids: Vec<shape::InterruptName>;
     /// What may be decided at a gate.
     actions: Vec<String>;
+    /// The decision against resuming a run, as it was recorded.
+    decision: crate::resume_api::Decision;
     /// Who would have decided, and may not.
     principal: String;
 }

@@ -28,6 +28,7 @@ mod poll;
 mod purge;
 mod python;
 mod rate;
+mod resume;
 mod retention;
 mod sealed;
 mod secrets;

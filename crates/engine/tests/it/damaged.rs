@@ -6,7 +6,8 @@ use abide_store::{AuditRecord, Store};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::support::{Rig, START, TENANT};
+use crate::peer::{Act, Peer, answer};
+use crate::support::{Rig, START, TENANT, within};
 
 /// Changes the data behind everybody's back; `?1` is the run.
 fn damage(dir: &std::path::Path, key: Key, sql: &str) {
@@ -249,4 +250,191 @@ async fn an_edited_removed_or_moved_record_of_the_log_is_named() {
         assert!(finding.what.contains(words), "{sql}: {}", finding.what);
         rig.close().await;
     }
+}
+
+/// A workflow that asks for a decision after a delay, so that its inbox is behind the first decision.
+async fn asks_later(rig: &Rig) -> Key {
+    let node = |id: &str, kind: &str, config: Value| json!({ "id": id, "typeId": kind, "name": id, "position": {}, "config": config, "inputs": {} });
+    let definition = json!({
+        "id": "asks", "name": "asks", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
+        "nodes": [
+            node("first", "core.delay", json!({ "ms": 1000 })),
+            node("gate", "core.approvalGate", json!({ "title": "Go on?", "actions": ["accept", "reject"] })),
+            node("last", "core.delay", json!({ "ms": 1000 })),
+        ],
+        "edges": [
+            { "id": "a", "sourceNodeId": "first", "targetNodeId": "gate" },
+            { "id": "b", "sourceNodeId": "gate", "targetNodeId": "last" },
+        ],
+    });
+    rig.engine.push_workflow(TENANT, definition.to_string().as_bytes(), None).await.unwrap();
+    rig.start("asks").await
+}
+
+async fn until_waiting(rig: &Rig, key: Key, status: Status) {
+    let mut news = rig.engine.subscribe(key);
+    while rig.status(key).await != status {
+        within("a status", news.changed()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_was_asked_behind_the_cut_leaves_the_inbox_and_is_asked_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let key = asks_later(&rig).await;
+    rig.clock.advance(1000).await.unwrap();
+    until_waiting(&rig, key, Status::WaitingApproval).await;
+    rig.close().await;
+    damage(dir.path(), key, "UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = 2");
+    let rig = Rig::open(dir.path()).await;
+    rig.engine.truncate(key, "ada".to_owned(), "the disk was bad".to_owned()).await.unwrap();
+    until_waiting(&rig, key, Status::WaitingApproval).await;
+    assert_eq!(rig.store.totals().await.unwrap().interrupts, 1);
+    rig.verify().await;
+    rig.close().await;
+}
+
+/// A durable node is a task; its dispatch stays and its end is cut. It is done again, as one that a dead process had.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_was_under_way_at_the_cut_is_taken_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let key = rig.start("steps").await;
+    assert_eq!(rig.end_of(key).await, Status::Completed);
+    let story = rig.story(key).await;
+    let end = story.iter().position(|name| *name == "node.completed").unwrap();
+    rig.close().await;
+    damage(dir.path(), key, &format!("UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = {end}"));
+    let rig = Rig::open(dir.path()).await;
+    let cut = rig.engine.truncate(key, "ada".to_owned(), "the disk was bad".to_owned()).await.unwrap();
+    assert_eq!(cut.to, end as u64);
+    assert_eq!(rig.end_of(key).await, Status::Completed);
+    assert_eq!(rig.story(key).await, story);
+    rig.verify().await;
+    rig.close().await;
+}
+
+/// The parent had heard of its child's end, and that is cut off: the child says it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_child_said_behind_the_cut_is_said_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let call = json!({
+        "id": "call", "typeId": "core.subWorkflow", "name": "call", "position": {}, "config": { "workflowId": "wait" },
+        "inputs": {},
+    });
+    let definition = json!({
+        "id": "calls", "name": "calls", "version": "1", "nodes": [call], "edges": [], "triggers": [], "variables": [],
+        "metadata": {}, "settings": {},
+    });
+    rig.engine.push_workflow(TENANT, definition.to_string().as_bytes(), None).await.unwrap();
+    let key = rig.start("calls").await;
+    rig.outbox_is_empty().await;
+    let child = rig.engine.children(key, 1).await.unwrap()[0].child;
+    rig.clock.advance(1000).await.unwrap();
+    assert_eq!(rig.end_of(key).await, Status::Completed);
+    let story = rig.story(key).await;
+    let heard = story.iter().position(|name| *name == "child.reported").unwrap();
+    rig.close().await;
+    damage(dir.path(), key, &format!("UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = {heard}"));
+    let rig = Rig::open(dir.path()).await;
+    rig.engine.truncate(key, "ada".to_owned(), "the disk was bad".to_owned()).await.unwrap();
+    assert_eq!(rig.end_of(key).await, Status::Completed);
+    assert_eq!(rig.story(key).await, story);
+    rig.outbox_is_empty().await;
+    rig.verify().await;
+
+    // The child's end was told, and its parent has it: that can't be cut.
+    rig.close().await;
+    let child = child.of(TENANT);
+    damage(
+        dir.path(),
+        child,
+        "DELETE FROM events WHERE id = ?1 AND seq = (SELECT max(seq) FROM events WHERE id = ?1)",
+    );
+    let rig = Rig::open(dir.path()).await;
+    let before = dump(dir.path());
+    let refused = rig.engine.truncate(child, "ada".to_owned(), "the disk was bad".to_owned()).await;
+    assert!(
+        matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("has acted on")),
+        "{refused:?}"
+    );
+    assert_eq!(dump(dir.path()), before);
+    rig.close().await;
+}
+
+/// A run that was interrupted, and whose journal is damaged before it could be resumed.
+async fn interrupted_and_damaged() -> (tempfile::TempDir, Key) {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    // It fails twice, so that it waits for the end of the cool-down.
+    let peer = Peer::start(|_| Act::Say(answer(503, "", ""))).await;
+    let request = json!({
+        "id": "ask", "typeId": "core.http", "name": "ask", "position": {}, "inputs": {},
+        "config": { "method": "POST", "url": peer.url("/") }, "settings": { "abide": { "idempotent": true } },
+    });
+    let definition = json!({
+        "id": "ask", "name": "ask", "version": "1", "nodes": [request], "edges": [], "triggers": [], "variables": [],
+        "metadata": {}, "settings": {},
+    });
+    rig.engine.push_workflow(TENANT, definition.to_string().as_bytes(), None).await.unwrap();
+    let key = rig.start("ask").await;
+    let mut news = rig.engine.subscribe(key);
+    while rig.story(key).await.iter().filter(|name| **name == "resume_decision").count() < 2 {
+        within("two decisions", news.changed()).await;
+    }
+    rig.close().await;
+    damage(dir.path(), key, "UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = 2");
+    (dir, key)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_run_is_not_resumed_and_that_is_recorded_once() {
+    let (dir, key) = interrupted_and_damaged().await;
+    for _ in 0..2 {
+        let rig = Rig::open(dir.path()).await;
+        let before = rig.engine.head(key).await.unwrap().next;
+        rig.clock.advance(60_000).await.unwrap();
+        within("a record", async {
+            while log_of(&rig, key).await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        // The timer stays on disk and is read again, and nothing more comes of it.
+        for _ in 0..4 {
+            rig.clock.advance(60_000).await.unwrap();
+            rig.start("noop").await;
+        }
+        let [(record, body)] = log_of(&rig, key).await.try_into().unwrap();
+        assert_eq!(record.kind, "resume_decision");
+        assert_eq!(body["reason_code"], "resume_missing_runtime_artifacts");
+        assert_eq!((&body["actor"], &body["eligible"]), (&json!("system"), &json!(false)));
+        assert_eq!(rig.engine.head(key).await.unwrap().next, before, "a broken chain is not touched");
+        let told = rig.engine.resumption(key).await.unwrap();
+        assert_eq!(told.decision.unwrap().reason_code.name(), "resume_missing_runtime_artifacts");
+        rig.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_run_that_was_mended_is_resumed_without_a_start() {
+    let (dir, key) = interrupted_and_damaged().await;
+    let rig = Rig::open(dir.path()).await;
+    rig.clock.advance(60_000).await.unwrap();
+    within("a record", async {
+        while log_of(&rig, key).await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    rig.engine.truncate(key, "ada".to_owned(), "the disk was bad".to_owned()).await.unwrap();
+    // The request was under way at the cut: nobody knows whether it was sent, so it is interrupted once more.
+    let mut news = rig.engine.subscribe(key);
+    while !rig.story(key).await.contains(&"resume_decision") {
+        within("a decision", news.changed()).await;
+    }
+    rig.verify().await;
+    rig.close().await;
 }

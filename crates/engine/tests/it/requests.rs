@@ -12,10 +12,15 @@ use crate::support::{Rig, TENANT, within};
 use crate::tapped::Fate;
 
 /// A workflow of one request, with its own settings.
+/// Nobody watches these runs: what may not be resumed fails.
 async fn start_request(rig: &Rig, config: &Value, settings: &Value) -> Key {
+    start_request_under(rig, config, settings, &json!({ "onRefusal": "fail" })).await
+}
+
+async fn start_request_under(rig: &Rig, config: &Value, settings: &Value, resume: &Value) -> Key {
     let definition = json!({
         "id": "request", "name": "request", "version": "1", "edges": [], "triggers": [], "variables": [],
-        "metadata": {}, "settings": {},
+        "metadata": {}, "settings": { "abide": { "resume": resume } },
         "nodes": [{
             "id": "send", "typeId": "core.http.request", "name": "send", "position": {"x": 0, "y": 0},
             "config": config, "inputs": {}, "settings": { "abide": settings },
@@ -108,7 +113,8 @@ async fn retries_end() {
     let dir = tempfile::tempdir().unwrap();
     let rig = Rig::open(dir.path()).await;
     let peer = refusing(u32::MAX).await;
-    let key = start_request(&rig, &json!({ "url": peer.url("/") }), &retrying()).await;
+    let never = json!({ "onRefusal": "fail", "maxAttempts": 0 });
+    let key = start_request_under(&rig, &json!({ "url": peer.url("/") }), &retrying(), &never).await;
     for attempt in 1..=3 {
         told(&rig, key, "node.retried", attempt).await;
         rig.clock.advance(1000).await.unwrap();

@@ -378,7 +378,7 @@ async fn a_worker_that_leaves_loses_what_it_may_have_begun_and_gives_back_the_re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_too_long_is_taken_away_and_fails() {
+async fn what_takes_too_long_is_taken_away_and_interrupts_the_run() {
     let dir = temporary();
     let rig = open(dir.path()).await;
     let new = NewSession { kinds: vec![kind(KIND, Some(1000))], ..new_session(1, 1) };
@@ -387,10 +387,13 @@ async fn what_takes_too_long_is_taken_away_and_fails() {
     let task = hand.task().await;
     assert_eq!(task.timeout_ms, Some(1000));
     rig.clock.advance(1000).await.unwrap();
-    assert_eq!(rig.end_of(run).await, Status::Failed);
+    let mut news = rig.engine.subscribe(run);
+    while rig.status(run).await != Status::Paused {
+        within("people to be asked", news.changed()).await;
+    }
     assert!(is_stale(&hand.op(&task.holding, WorkOp::Complete { outputs: None }).await));
-    let error = rig.engine.read(run, |run| run.error().cloned()).await.unwrap().unwrap();
-    assert_eq!(error.code, "task_timeout");
+    let steps = rig.engine.read(run, |run| run.interrupted_steps()).await.unwrap();
+    assert_eq!((steps[0].error.code.as_str(), steps[0].class.as_str()), ("task_timeout", "timeout"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! The page of one interrupt: open, with a form that answers it; or closed, with how it ended.
 
-use abide_core::InterruptKind;
+use abide_core::{InterruptKind, RESUME_NODE};
 use askama::Template;
 use serde_json::Value;
 
@@ -113,6 +113,8 @@ impl<'a> Open<'a> {
             return None;
         }
         let subject = match self.asked.kind {
+            // The run's own question is told in words.
+            InterruptKind::Approval if self.asked.node == RESUME_NODE => None,
             InterruptKind::Approval => self.asked.part("artifactData"),
             InterruptKind::Clarification => self.asked.part("context"),
             InterruptKind::ExternalEvent => self.asked.part("correlation"),
@@ -120,6 +122,30 @@ impl<'a> Open<'a> {
             _ => Some(self.asked.data.clone()),
         };
         subject.as_ref().map(Excerpt::of)
+    }
+
+    /// What happened to an interrupted run, if it is about one: step by step.
+    fn interrupted(&self) -> Vec<String> {
+        let told = |step: &Value| {
+            let text = |name: &str| step[name].as_str().unwrap_or_default();
+            let effect = match text("effect") {
+                "unknown" => " Its effect may or may not have happened.",
+                _ => "",
+            };
+            format!("{} ({}): {} [{}].{effect}", text("node"), text("class"), text("message"), text("code"))
+        };
+        self.of_interruption("interrupted").iter().map(told).collect()
+    }
+
+    /// What to do about an interrupted run, if it is about one.
+    fn checklist(&self) -> Vec<&str> {
+        self.of_interruption("checklist").iter().filter_map(Value::as_str).collect()
+    }
+
+    fn of_interruption(&self, part: &str) -> &[Value] {
+        let is_own = self.asked.node == RESUME_NODE && !self.is_hidden();
+        let list = self.asked.seen["artifactData"][part].as_array().filter(|_| is_own);
+        list.map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether what is asked is for others alone.
@@ -133,7 +159,8 @@ impl<'a> Open<'a> {
 
     /// What its artifact is called, if it is about one.
     fn artifact(&self) -> Option<(&str, &str)> {
-        let id = self.asked.text("artifactId").filter(|_| !self.is_hidden())?;
+        let is_own = self.asked.node == RESUME_NODE;
+        let id = self.asked.text("artifactId").filter(|_| !self.is_hidden() && !is_own)?;
         Some((self.asked.text("artifactType").unwrap_or("Artifact"), id))
     }
 
@@ -194,6 +221,9 @@ fn only_looks(reader: &Reader, asked: &Asked, may_respond: bool) -> Option<&'sta
         Some(_) if asked.needs_key() => Some("This is not answered by a link."),
         _ if !approvers.is_empty() && !approvers.contains(&reader.name.as_str()) => {
             Some("You are not among those who may decide this.")
+        }
+        _ if asked.node == RESUME_NODE && !reader.may_force() => {
+            Some("Deciding about an interrupted run takes a key with the scope 'runs:force'.")
         }
         _ if !may_respond => Some("You are not among those who may answer this."),
         _ => None,

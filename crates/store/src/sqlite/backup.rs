@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::open::{FILE_NAME, check_file, damaged, explain, io, lock};
+use super::open::{BUSY_PATIENCE, FILE_NAME, check_file, damaged, explain, fold_at_close, io, lock};
 use super::{Sqlite, migrate};
 use crate::{Error, Sealing};
 
@@ -62,8 +62,10 @@ impl Sqlite {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let source = Connection::open_with_flags(&from, flags).map_err(|error| explain(&from, &error))?;
         let pin = || {
+            // Nothing is changed where it is copied from, not even by whoever leaves last.
+            fold_at_close(&source, false)?;
             source.pragma_update(None, "query_only", true)?;
-            source.busy_timeout(super::open::BUSY_PATIENCE)?;
+            source.busy_timeout(BUSY_PATIENCE)?;
             // From here on the copy sees one moment, however long it takes.
             source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")
         };

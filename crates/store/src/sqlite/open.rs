@@ -289,7 +289,7 @@ fn log_bytes(file: &Path) -> u64 {
 }
 
 /// Whether the last connection to close folds the log into the file and removes it.
-fn fold_at_close(connection: &Connection, fold: bool) -> rusqlite::Result<()> {
+pub(super) fn fold_at_close(connection: &Connection, fold: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !fold).map(drop)
 }
 

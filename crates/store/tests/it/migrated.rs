@@ -9,10 +9,11 @@ use crate::engine::{dump, rows};
 /// What the first release left behind.
 const FIRST: &str = include_str!("../../../cli/tests/golden/0.1.sql");
 
-const NEW_TABLES: [&str; 24] = [
+const NEW_TABLES: [&str; 27] = [
     "agents",
     "audit_heads",
     "audit_log",
+    "backups",
     "callbacks",
     "children",
     "claims",
@@ -28,6 +29,8 @@ const NEW_TABLES: [&str; 24] = [
     "notice_deliveries",
     "notices",
     "people",
+    "purges",
+    "purging",
     "receipts",
     "secrets",
     "webhook_types",
@@ -53,6 +56,8 @@ async fn a_server_brings_the_first_schema_up_to_date_and_keeps_its_rows() {
         let (kept, now) = (before.remove(grown).unwrap(), after.remove(grown).unwrap());
         assert!(now.len() >= kept.len(), "{grown}");
     }
+    // No run of the first release was started by another.
+    before.get_mut("aggregates").unwrap().iter_mut().for_each(|row| *row += " | 0");
     assert_eq!(after, before);
     let db = Connection::open(dir.db()).unwrap();
     assert_eq!(rows(&db, "PRAGMA user_version"), ["9"]);

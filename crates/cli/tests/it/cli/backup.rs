@@ -110,6 +110,27 @@ async fn a_file_that_is_there_is_replaced_only_if_somebody_says_so() {
 }
 
 #[tokio::test]
+async fn what_a_killed_server_left_in_its_log_is_copied_and_stays_as_it_is() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let kept = server.start_run("quick", json!({})).await;
+    server.kill();
+    let content = || {
+        let read = |name: &str| std::fs::read(site.data().join(name)).unwrap();
+        (read("abide.db"), read("abide.db-wal"))
+    };
+    let before = content();
+    assert!(!before.1.is_empty(), "the run is in the log alone");
+    let file = site.path("backup.db");
+    assert_eq!(code(&backup(&site, &file, &[])), 0);
+    assert!(content() == before, "nothing was changed where it was copied from");
+    let there = elsewhere(&site);
+    assert_eq!(code(&restore(&file, &there.data(), &[])), 0);
+    let server = there.start(&["--test-clock"]);
+    assert_eq!(server.get(&format!("/v1/runs/{kept}")).await.0, 200);
+}
+
+#[tokio::test]
 async fn what_holds_data_is_put_aside_and_only_if_somebody_says_so() {
     let site = site();
     let server = site.start(&["--test-clock"]);

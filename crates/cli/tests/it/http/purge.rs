@@ -36,13 +36,16 @@ fn rows_of_runs(site: &Site) -> Vec<(String, u64)> {
 #[tokio::test]
 async fn nothing_is_left_of_a_run_that_is_removed_but_the_record() {
     let site = site();
-    let server = site.start(&["--test-clock"]);
+    let server = site.start(&["--test-clock", "--allow-net", "localhost:9"]);
+    // Nobody listens there, so what it is to be told waits.
+    server.post("/v1/webhooks", &json!({ "url": "http://localhost:9/", "events": ["*"] })).await;
     let large = "x".repeat(20_000);
     let run = server.start_run("payload", json!({ "payload": large })).await;
     server.events(&run).await;
     let said = json!({ "target": { "runId": run }, "signal": { "kind": "rating", "rating": 4 } });
     let (_, shown) = server.get(&format!("/v1/runs/{run}")).await;
     server.post(&format!("/v1/runs/{run}/annotations"), &said).await;
+    assert_eq!(site.rows()["deliveries"], 1);
     assert_eq!(purge(&server, &json!({ "olderThanMs": 1 })).await["runs"], 0, "it ended just now");
     server.advance(DAY_MS).await;
     let body = json!({ "olderThanMs": DAY_MS - 1, "dryRun": true });
