@@ -179,8 +179,6 @@ details! {
     supported: Vec<String>;
     /// The family of operations that is not offered.
     capability: String;
-    /// The decision that a run is not resumed.
-    decision: crate::resume_api::Decision;
     /// How the run stands that was to be changed.
     run_status: shape::RunStatus;
     /// Since when it is paused.
