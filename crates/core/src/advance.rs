@@ -392,7 +392,7 @@ impl Run {
     ) {
         let node = match ix {
             Some(ix) => self.graph.at(ix).id.clone(),
-            None => crate::resume::resume_node().clone(),
+            None => self.graph.own_node.clone(),
         };
         turn.emit(self, &Event::Node { node, event }, cause);
     }

@@ -13,7 +13,6 @@ use crate::event::{
 };
 use crate::journal::Record;
 use crate::node::NodePhase;
-use crate::resume::RESUME_NODE;
 use crate::run::{Corrupt, Ending, Run};
 use crate::work::{Memo, WorkState};
 use crate::{Hold, Lifecycle, Millis, NodeIx, ports};
@@ -252,9 +251,9 @@ impl Run {
             return Err(format!("a node event in a run that is {:?}", self.state.lifecycle));
         }
         let Some(ix) = self.graph.node(id) else {
-            return match &**id {
-                RESUME_NODE => self.fold_question(event, folding),
-                _ => Err(format!("the definition has no node '{id}'")),
+            return match *id == self.graph.own_node {
+                true => self.fold_question(event, folding),
+                false => Err(format!("the definition has no node '{id}'")),
             };
         };
         let node = &mut self.state.nodes[ix as usize];

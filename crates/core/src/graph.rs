@@ -58,6 +58,8 @@ pub struct Graph {
     active: bool,
     mocks: bool,
     index: HashMap<Arc<str>, NodeIx>,
+    /// What stands for a node where the run itself asks.
+    pub(crate) own_node: Arc<str>,
 }
 
 /// A node with what is needed to run it.

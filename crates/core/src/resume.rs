@@ -9,8 +9,6 @@ mod fold;
 mod policy;
 mod status;
 
-pub(crate) use fold::resume_node;
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -73,8 +73,31 @@ impl Run {
     }
 
     /// Whether the definition says what follows on this failure of a node: then it is no interruption of the run.
+    ///
+    /// Nothing has arrived yet, so a target that waits is asked what it would say once all edges have.
     pub(crate) fn has_route(&self, ix: NodeIx, untaken: &[String]) -> bool {
-        self.routes_from(ix, untaken).iter().any(|route| *route != Route::Closed)
+        let untaken: HashSet<&str> = untaken.iter().map(String::as_str).collect();
+        let edges = self.graph.at(ix).out.iter().map(|&edge| (edge, self.graph.edge(edge)));
+        let mut taking = edges.filter(|(_, way)| self.takes_over(way) && !untaken.contains(&*way.id));
+        taking.any(|(edge, way)| match self.route(edge, way) {
+            Route::Open if way.leaves.is_none() => {
+                self.verdict_after(ix, way.target, &untaken) != Verdict::Skip
+            }
+            route => route != Route::Closed,
+        })
+    }
+
+    /// What a node that waits would say if a node before it failed.
+    fn verdict_after(&self, failed: NodeIx, target: NodeIx, untaken: &HashSet<&str>) -> Verdict {
+        let groups = &self.graph.at(target).groups;
+        let mut tally = self.node(target).tally.clone();
+        tally.resize(groups.len(), Tally::default());
+        let edges = self.graph.at(failed).out.iter().map(|&edge| self.graph.edge(edge));
+        for way in edges.filter(|way| way.target == target && way.leaves.is_none() && way.back.is_none()) {
+            let outcome = if untaken.contains(&*way.id) { Outcome::Skipped } else { Outcome::Failed };
+            tally[way.group as usize].add(outcome);
+        }
+        combine(groups.iter().zip(&tally).map(|(&(rule, total), &tally)| rule.verdict(total, tally)))
     }
 
     /// Whether the target of an edge may take over from its source. A disabled node takes nothing over.

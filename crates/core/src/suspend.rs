@@ -16,7 +16,6 @@ use crate::interrupt::{
 };
 use crate::node::Node;
 use crate::ports::Inputs;
-use crate::resume::{RESUME_NODE, resume_node};
 use crate::run::Ending;
 use crate::{
     Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Sought, Waiting,
@@ -50,7 +49,7 @@ impl Run {
     pub fn interrupted_node(&self, open: &Open) -> &Arc<str> {
         match open.node {
             Some(ix) => &self.graph.at(ix).id,
-            None => resume_node(),
+            None => &self.graph.own_node,
         }
     }
 
@@ -62,7 +61,7 @@ impl Run {
 
     /// The interrupt that an answer to this node is meant for.
     pub fn interrupt_of(&self, node: &str) -> Result<InterruptId, Rejection> {
-        if node == RESUME_NODE && self.graph.node(node).is_none() {
+        if *node == *self.graph.own_node {
             return self.state.resume.question.ok_or(Rejection::NoSuchInterrupt);
         }
         let ix = self.graph.node(node).ok_or(Rejection::NoSuchInterrupt)?;

@@ -594,3 +594,98 @@ fn an_interrupted_request_is_made_again_as_it_was() {
     };
     assert_eq!(first, again, "the other side knows it by its key");
 }
+
+/// What must not happen to a run that people were asked about.
+mod held {
+    use super::*;
+
+    fn escalated() -> Story {
+        fetch().resumed(3).fails(InterruptionClass::ToolFailure).looked_at()
+    }
+
+    #[test]
+    fn a_refused_wish_does_not_take_away_what_somebody_accepted() {
+        let story = escalated().answer(RESUME_NODE, &json!({"action": "accept"}));
+        let timers = story.run().timers().clone();
+        for who in ["ops", "alice", "system"] {
+            let story = story.clone().resume_now(now(who)).expect(["resume_decision"]).expect_effects([]);
+            assert_eq!((story.last_code(), story.run().timers()), (ReasonCode::AttemptLimit, &timers));
+            story.looked_at().node_is("call", NodePhase::Running);
+        }
+    }
+
+    #[test]
+    fn nobody_is_taken_for_the_system_by_their_name() {
+        let story = fetch().switch(false).resumed(0).fails(InterruptionClass::ToolFailure).looked_at();
+        let story = story.resume_now(now("ops")).fails(InterruptionClass::ToolFailure).looked_at();
+        let story = story.resume_now(now("system")).expect(["resume_decision"]).expect_effects([]);
+        assert_eq!(story.last_code(), ReasonCode::Cooldown);
+        assert!(story.run().timers().is_empty(), "it is held until a person decides");
+    }
+
+    #[test]
+    fn a_run_whose_policy_lets_it_fail_by_now_is_not_left_held() {
+        let flow = workflow([http("call", "POST"), http("other", "GET"), noop("handler")])
+            .under("any_failed", "call > handler")
+            .when("nodes.other.status == 'completed'");
+        let story = Story::of(&flow).start().fails(InterruptionClass::Timeout).looked_at().report("other");
+        let story = story.answer(RESUME_NODE, &json!({"action": "accept"}));
+        let fail = ResumeSettings { on_refusal: Some(OnRefusal::Fail), ..ResumeSettings::default() };
+        let around = Surroundings { resume: fail, ..Surroundings::default() };
+        let broken = Artifacts { history: false, ..Artifacts::READABLE };
+        let story = story.amid(around).ask(Command::ResumeDue { artifacts: broken });
+        story.stands(Status::Completed);
+    }
+}
+
+/// What the definition deals with is no interruption; what would end the run is.
+mod routes {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_nothing_can_follow_on_interrupts_the_run() {
+        let flow = workflow([http("call", "GET"), noop("next")]).under("any_success", "call > next");
+        let story = Story::of(&flow).start().fails(InterruptionClass::ToolFailure);
+        story.expect(["node.interrupted call"]).looked_at().report("call").stands(Status::Completed);
+    }
+
+    #[test]
+    fn the_last_of_several_ways_is_resumed() {
+        let flow = workflow([http("a", "GET"), http("b", "GET"), noop("next")])
+            .under("any_success", "a > next")
+            .under("any_success", "b > next");
+        let story = Story::of(&flow).start();
+        let story = story.fails_at("a", InterruptionClass::ToolFailure, Reached::Maybe);
+        let story = story.expect(["node.failed a"]);
+        let story = story.fails_at("b", InterruptionClass::ToolFailure, Reached::Maybe);
+        story.expect(["node.interrupted b"]).looked_at().report("b").stands(Status::Completed);
+    }
+
+    #[test]
+    fn a_way_that_another_way_closes_is_none() {
+        let flow = workflow([http("call", "GET"), noop("next")])
+            .under("any_failed", "call > next")
+            .under("all_success", "call > next");
+        Story::of(&flow).start().fails(InterruptionClass::ToolFailure).expect(["node.interrupted call"]);
+    }
+
+    #[test]
+    fn a_failure_that_the_definition_deals_with_is_none() {
+        for rule in ["any_failed", "all_complete"] {
+            let flow = workflow([http("call", "GET"), noop("next")]).under(rule, "call > next");
+            let story = Story::of(&flow).start().fails(InterruptionClass::ToolFailure);
+            story.stands(Status::Completed);
+        }
+    }
+}
+
+#[test]
+fn a_node_with_the_name_of_the_runs_own_questions_is_refused_and_harms_nobody() {
+    let flow = workflow([http("call", "POST"), noop(RESUME_NODE)]).flow("call > abide:resume");
+    let story = Story::following(flow.old_graph()).start().fails(InterruptionClass::Timeout).looked_at();
+    assert_eq!(story.run().hold(), Hold::Escalated);
+    let id = story.run().interrupts().next().expect("people are asked").requested.interrupt_id;
+    let story = story.answer_to(id, &json!({"action": "accept"}), "alice").looked_at();
+    story.report("call").stands(Status::Completed);
+    assert!(flow.problems().contains("abide:"), "{}", flow.problems());
+}

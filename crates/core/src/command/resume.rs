@@ -170,6 +170,12 @@ fn refuse(run: &mut Run, turn: &mut Turn, code: Option<ReasonCode>) {
         OnRefusal::Fail => {
             let nodes = run.interrupted();
             give_up(run, turn, &nodes);
+            // People may have been asked before the policy said so, and the definition may deal with the failures by now.
+            if run.state.hold == Hold::Escalated && run.state.ending.is_none() {
+                let resumed = Resumed { by: Some(BY_SYSTEM.to_owned()), reason: None };
+                let cause = turn.last_sequence();
+                turn.emit_run(run, RunEvent::Resumed(resumed), cause);
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::fields::{Findings, nearest};
 use crate::retry::RetryPolicy;
 use crate::rule::Rule;
 use crate::schema::Schema;
+use crate::work::OWN_KEYS;
 use crate::{limits, sha256};
 
 /// The types of ports, and the keys that each needs.
@@ -49,6 +50,7 @@ pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findin
     builder.check_ancestors(&nodes, &edges);
     let channels = builder.channels;
     let index = builder.index;
+    let own_node = own_node(&index);
     Some(Graph {
         workflow_id: definition.id.into(),
         version: definition.version,
@@ -65,7 +67,17 @@ pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findin
         active: definition.active,
         mocks: false,
         index,
+        own_node,
     })
+}
+
+/// What stands for a node where the run itself asks. A definition of long ago may have a node of that name, and keeps it.
+fn own_node(index: &HashMap<Arc<str>, NodeIx>) -> Arc<str> {
+    let mut name = crate::RESUME_NODE.to_owned();
+    while index.contains_key(name.as_str()) {
+        name.push('\'');
+    }
+    name.into()
 }
 
 pub(super) struct Builder<'a> {
@@ -107,6 +119,10 @@ impl Builder<'_> {
                     limits::NODE_ID_CHARS_MAX
                 );
                 self.findings.problem(format!("{at}.id"), message);
+            }
+            if node.id.starts_with(OWN_KEYS) {
+                let message = format!("ids that begin with {OWN_KEYS} are the server's own; use another one");
+                self.findings.objection(format!("{at}.id"), message);
             }
             if self.index.insert(node.id.as_str().into(), ix as NodeIx).is_some() {
                 let message = format!("'{}' is used twice; rename one", node.id);

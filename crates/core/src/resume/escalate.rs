@@ -12,7 +12,6 @@ use crate::event::{
     Event, InterruptRequested, NodeEvent, ResumeDecided, ResumeEscalated, ResumeRequested, RunEvent,
 };
 use crate::graph::Form;
-use crate::resume::fold::resume_node;
 use crate::{Artifacts, Ask, InterruptId, InterruptKind, Json, Run, limits};
 
 impl Run {
@@ -53,7 +52,7 @@ impl Run {
         };
         let event = NodeEvent::InterruptRequested(Box::new(requested));
         let cause = turn.last_sequence();
-        turn.emit(self, &Event::Node { node: resume_node().clone(), event }, cause);
+        turn.emit(self, &Event::Node { node: self.graph.own_node.clone(), event }, cause);
         self.escalate(turn, None, interrupt_id, 1);
     }
 

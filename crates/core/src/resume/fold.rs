@@ -1,18 +1,10 @@
 //! What the events of an interruption change.
 
-use std::sync::{Arc, LazyLock};
-
 use crate::event::{NodeEvent, NodeInterrupted, ResumeDecided};
 use crate::fold::Folding;
-use crate::resume::{BY_SYSTEM, Interruption, RESUME_NODE, ReasonCode};
+use crate::resume::{BY_SYSTEM, Interruption, ReasonCode};
 use crate::work::Memo;
 use crate::{Hold, Millis, NodeIx, Run, TimerId};
-
-/// The id that the run's own questions have for a node's.
-pub(crate) fn resume_node() -> &'static Arc<str> {
-    static NODE: LazyLock<Arc<str>> = LazyLock::new(|| RESUME_NODE.into());
-    &NODE
-}
 
 impl Run {
     /// Its work is over for now, and what failed in it is done again if it is resumed.
@@ -54,6 +46,7 @@ impl Run {
     pub(crate) fn forget_interruption(&mut self, ix: NodeIx, folding: &mut Folding<'_>) {
         let resume = &mut self.state.resume;
         if resume.interrupted.remove(&ix).is_some() && resume.interrupted.is_empty() {
+            resume.wish = None;
             self.disarm(&TimerId::Resume, folding);
         }
     }
@@ -61,19 +54,19 @@ impl Run {
     pub(crate) fn fold_decided(&mut self, decided: &ResumeDecided, folding: &mut Folding<'_>) {
         let resume = &mut self.state.resume;
         resume.decision = Some(decided.clone());
-        let own = decided.actor == BY_SYSTEM || resume.wish.is_some();
         if decided.eligible {
             resume.attempts += 1;
             resume.last_at = Some(folding.at);
             resume.asked_of.clear();
+            resume.wish = None;
             self.state.paused_at = None;
+            return self.disarm(&TimerId::Resume, folding);
         }
-        // An operator who was refused changes nothing.
-        if decided.eligible || own {
-            self.state.resume.wish = None;
-            self.disarm(&TimerId::Resume, folding);
-        }
-        if own && decided.reason_code == ReasonCode::Cooldown {
+        // A refusal changes nothing, whoever asked: what follows on it has events of its own. Only the end of a window is
+        // waited for by whoever was looking, which an operator is not.
+        let looks = resume.wish.is_none() && self.state.timers.contains_key(&TimerId::Resume);
+        let waits = looks && decided.actor == BY_SYSTEM && decided.reason_code == ReasonCode::Cooldown;
+        if waits {
             let left: Millis = decided.cooldown_seconds_remaining.saturating_mul(1000);
             self.arm(TimerId::Resume, folding.at.saturating_add(left), folding);
         }
@@ -82,6 +75,7 @@ impl Run {
     /// The run is held until a person decides.
     pub(crate) fn fold_escalated(&mut self, folding: &mut Folding<'_>) {
         self.state.paused_at = Some(folding.at);
+        self.state.resume.wish = None;
         self.disarm(&TimerId::Resume, folding);
         self.disarm(&TimerId::Stretch, folding);
     }

@@ -217,6 +217,12 @@ impl Story {
         self
     }
 
+    /// The operator says something else from now on.
+    pub(crate) fn amid(mut self, around: Surroundings) -> Self {
+        self.defaults = Arc::new(around);
+        self
+    }
+
     #[track_caller]
     pub(crate) fn cancel(self) -> Self {
         self.ask(Command::Cancel(cancellation(None, None)))
