@@ -43,7 +43,7 @@ pub(super) async fn bench(dir: &Path, runs: usize) -> anyhow::Result<Report> {
     report
         .part("before the kill")
         .figure("runs", runs)
-        .figure("requests under way, whose outcome will be unknown", under_way)
+        .figure("requests under way, of unknown outcome", under_way)
         .figure("runs that wait for their turn", runs - under_way)
         .figure("runs/s started", rate(runs, began.elapsed()));
 
