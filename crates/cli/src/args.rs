@@ -107,7 +107,7 @@ pub(crate) enum Verb {
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
     /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// event-retention, otlp-endpoint, log, openintent, tls-cert, tls-key; the tables limits, oidc, suspension, notify, channels
+    /// event-retention, otlp-endpoint, log, openintent, tls-cert, tls-key; the tables limits, oidc, suspension, resume, notify, channels
     /// and retention hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -234,8 +234,7 @@ async fn prepare(
     let listener = abide_server::bind(config.listen).map_err(|error| {
         anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
     })?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{}", listener.local_addr()?);
+    let url = format!("http{}://{}", if tls.is_some() { "s" } else { "" }, listener.local_addr()?);
     let otlp = config.otlp_endpoint.as_deref().map(start_otlp).transpose()?;
     let engine = Engine::start(EngineOptions {
         store,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::channel::Channel;
 use crate::effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 use crate::event::{
-    Cancellation, ChannelWritten, Event, Failure, NodeCompleted, NodeEvent, NodeFailed, NodeSpawned,
-    NodeStarted, Parent, RunEvent, Started, VariableChanged,
+    Cancellation, ChannelWritten, ChildReported, Event, Failure, NodeCompleted, NodeEvent, NodeFailed,
+    NodeSpawned, NodeStarted, Parent, RunEvent, Started, VariableChanged,
 };
 use crate::journal::Record;
 use crate::node::NodePhase;
@@ -102,18 +102,7 @@ impl Run {
             RunEvent::ResumeEscalated(_) => self.fold_escalated(folding),
             RunEvent::ResumeSwitched(switched) => state.resume.auto = Some(switched.auto),
             RunEvent::Yielded(_) => self.arm(TimerId::Stretch, folding.at, folding),
-            RunEvent::ChildReported(report) => {
-                folding.effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
-                if report.still {
-                    self.state.still_children.insert(report.child);
-                } else {
-                    self.state.still_children.remove(&report.child);
-                }
-                if report.lifecycle.is_terminal() {
-                    self.fold_child_end(&report.node, report.child, !report.sensitive.is_empty(), folding);
-                    self.line_up_worker(&report.node, report.child, folding);
-                }
-            }
+            RunEvent::ChildReported(report) => self.fold_report(report, folding),
             RunEvent::ChildRefused(refused) => {
                 folding.effects.push(Effect::Disown(refused.child));
                 self.fold_child_end(&refused.node, refused.child, false, folding);
@@ -128,6 +117,19 @@ impl Run {
             RunEvent::LoopRestarted(restarted) => self.restart_loop(restarted, folding)?,
         }
         Ok(())
+    }
+
+    fn fold_report(&mut self, report: &ChildReported, folding: &mut Folding<'_>) {
+        folding.effects.push(Effect::Hear { from: report.child, sequence: report.sequence });
+        if report.still {
+            self.state.still_children.insert(report.child);
+        } else {
+            self.state.still_children.remove(&report.child);
+        }
+        if report.lifecycle.is_terminal() {
+            self.fold_child_end(&report.node, report.child, !report.sensitive.is_empty(), folding);
+            self.line_up_worker(&report.node, report.child, folding);
+        }
     }
 
     fn begin(&mut self, started: &Started, folding: &mut Folding<'_>) -> Result<(), String> {
@@ -291,6 +293,29 @@ impl Run {
             NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
             NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding)?,
             NodeEvent::NoticeRefused(refused) => self.fold_refused(refused)?,
+            NodeEvent::StepBegun(_)
+            | NodeEvent::StepRecorded(_)
+            | NodeEvent::SleepStarted(_)
+            | NodeEvent::SleepEnded(_)
+            | NodeEvent::VersionRecorded(_)
+            | NodeEvent::Parked(_)
+            | NodeEvent::TaskLost(_)
+            | NodeEvent::Noted(_) => self.fold_work(ix, event, folding)?,
+            NodeEvent::Decided(_)
+            | NodeEvent::EngagementDecided(_)
+            | NodeEvent::ArtifactCreated(_)
+            | NodeEvent::ClarificationRequested(_)
+            | NodeEvent::ApprovalReceived(_)
+            | NodeEvent::InterruptEscalated(_)
+            | NodeEvent::InterruptExpired(_)
+            | NodeEvent::ClarificationResolved(_) => {}
+        }
+        Ok(())
+    }
+
+    /// What a worker did, or what became of its task.
+    fn fold_work(&mut self, ix: NodeIx, event: &NodeEvent, folding: &mut Folding<'_>) -> Result<(), String> {
+        match event {
             NodeEvent::StepBegun(begun) => self.memorise(ix, &begun.key, Memo::Begun)?,
             NodeEvent::StepRecorded(recorded) => self.fold_recorded(ix, recorded, folding.sequence)?,
             NodeEvent::SleepStarted(sleep) => self.fold_sleep(ix, sleep, folding)?,
@@ -305,14 +330,7 @@ impl Run {
                     work.progress = Some(progress.clone());
                 }
             }
-            NodeEvent::Decided(_)
-            | NodeEvent::EngagementDecided(_)
-            | NodeEvent::ArtifactCreated(_)
-            | NodeEvent::ClarificationRequested(_)
-            | NodeEvent::ApprovalReceived(_)
-            | NodeEvent::InterruptEscalated(_)
-            | NodeEvent::InterruptExpired(_)
-            | NodeEvent::ClarificationResolved(_) => {}
+            _ => {}
         }
         Ok(())
     }

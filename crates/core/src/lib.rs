@@ -120,7 +120,7 @@ pub use rejection::Rejection;
 pub use resume::{
     Artifacts, Cooldowns, InterruptedStep, InterruptionClass, OnRefusal, PointStatus, RESUME_NODE,
     ReasonCode, ResumeFacts, ResumeNow, ResumePolicy, ResumeSettings, ResumeStatus, ResumeVerdict,
-    evaluate_resume,
+    evaluate_resume, is_run_question,
 };
 pub use retention::{Forever, Keep, Retention};
 pub use retry::{RetryPolicy, RetryStrategy};

@@ -24,8 +24,7 @@ impl Run {
         let is_over = state.in_flight == 0 && (state.ending.is_some() || state.unsettled == 0);
         let is_asked = state.hold != Hold::Escalated || self.open_question().is_some();
         let nodes = || state.nodes.iter().enumerate();
-        !(in_line && may_go_on)
-            && !is_over
+        !(is_over || in_line && may_go_on)
             && is_asked
             && nodes().all(|(ix, node)| self.has_an_end(ix as NodeIx, node))
     }

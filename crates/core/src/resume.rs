@@ -22,6 +22,12 @@ use crate::{InterruptId, Json, Millis, NodeIx};
 /// The node that the questions of the run itself are of. No definition has a node of this name.
 pub const RESUME_NODE: &str = "abide:resume";
 
+/// Whether a question of this node is one of the run itself. A definition of an earlier release may have a node of that
+/// name; then the run's own has an apostrophe more.
+pub fn is_run_question(node: &str) -> bool {
+    node.trim_end_matches('\'') == RESUME_NODE
+}
+
 /// Who decides if nobody asked.
 pub(crate) const BY_SYSTEM: &str = "system";
 

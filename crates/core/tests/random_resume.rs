@@ -346,6 +346,7 @@ fn finish(mut story: Story, dice: &mut Dice, seed: u64) -> Status {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how long a test runs is up to whoever runs it")]
 fn whatever_happens_to_an_interrupted_run_it_ends_or_somebody_is_asked() {
     let most = std::env::var("ABIDE_PLAYS").ok().and_then(|plays| plays.parse().ok()).unwrap_or(150);
     let ends: Vec<Status> = (1..=most).map(play).collect();

@@ -403,15 +403,25 @@ mod people {
     }
 
     #[test]
-    fn whoever_gives_up_one_of_two_that_the_definition_deals_with_is_asked_about_the_other() {
-        let flow = workflow([http("call", "POST"), http("b", "POST"), noop("handler")])
+    fn whoever_gives_up_one_of_two_is_asked_about_the_other() {
+        let flow = workflow([http("call", "POST"), http("other", "GET"), http("b", "POST"), noop("handler")])
             .under("any_failed", "call > handler")
-            .when("nodes.b.attempt > 0");
-        let story = Story::of(&flow).start().fails(InterruptionClass::Timeout).looked_at();
+            .when("nodes.other.status == 'completed'");
+        let story = Story::of(&flow).start().fails(InterruptionClass::Timeout).looked_at().report("other");
         let story = story.fails_at("b", InterruptionClass::Timeout, Reached::Maybe);
-        let story = story.answer(RESUME_NODE, &json!({"action": "reject"}));
-        let asks = story.run().interrupts().count() == 1;
-        assert!(asks || story.run().lifecycle().is_terminal(), "a run that is held asks somebody");
+        let story = story.answer(RESUME_NODE, &json!({"action": "reject"})).looked_at();
+        let asked = story.run().interrupts().next().expect("a run that is held asks somebody");
+        let asked: Value = serde_json::from_str(asked.requested.data.text()).unwrap();
+        let steps = asked["artifactData"]["interrupted"].as_array().unwrap();
+        assert_eq!((steps.len(), &steps[0]["node"]), (1, &json!("b")));
+    }
+
+    #[test]
+    fn whoever_switched_it_off_looks_at_it_whatever_the_policy_makes_of_others() {
+        let settings = json!({"resume": {"onRefusal": "fail"}});
+        let flow = calling(http("call", "GET")).settings("abide", settings);
+        let story = Story::of(&flow).start().switch(false).fails(InterruptionClass::Timeout).looked_at();
+        story.expect(["resume.escalated", "interrupt.requested abide:resume"]);
     }
 
     #[test]

@@ -110,9 +110,10 @@ impl Shell {
         let records = self.store.audit_log().about(key, limits::RESUME_DECISIONS_SHOWN_MAX).await?;
         let beside = records.into_iter().filter(|record| record.kind == ResumeDecided::EVENT);
         let beside = beside.filter_map(|record| Some((record.at, record.body()?.parse().ok()?)));
-        let mut all: Vec<(Millis, ResumeDecided)> = in_journal.into_iter().collect();
-        all.reverse();
-        all.extend(beside);
+        let mut in_journal: Vec<(Millis, ResumeDecided)> = in_journal.into_iter().collect();
+        in_journal.reverse();
+        // What stands beside was decided when nothing could be added to the journal any more.
+        let mut all: Vec<(Millis, ResumeDecided)> = beside.chain(in_journal).collect();
         all.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         all.truncate(limits::RESUME_DECISIONS_SHOWN_MAX);
         Ok(all.into_iter().map(|(_, decided)| decided).collect())

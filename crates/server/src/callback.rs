@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{InterruptId, Key, RESUME_NODE};
+use abide_core::{InterruptId, Key, is_run_question};
 use abide_engine::{Asked, Minted};
 
 use crate::keyring::Keyring;
@@ -31,7 +31,7 @@ impl abide_engine::Minter for CallbackMinter {
             Lifetime { deadline: asked.deadline, configured: asked.token_ms, ..Lifetime::default() };
         let expires_at = lifetime.of_notice(asked.at);
         // A program that is called back is nobody who may decide about an interrupted run.
-        let may_answer = asked.subject.is_some() || asked.node != RESUME_NODE;
+        let may_answer = asked.subject.is_some() || !is_run_question(asked.node);
         let place = if asked.subject.is_some() { "answer" } else { "v1/interrupts" };
         let token = self.minter.mint(&Token {
             tenant: asked.key.tenant,

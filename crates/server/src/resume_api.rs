@@ -294,32 +294,41 @@ async fn go_on(app: &App, key: Key, by: String, asked: Asked) -> Result<()> {
 
 /// A decision against it, which is recorded.
 fn refusal(decided: &ResumeDecided) -> ApiError {
-    let message = match decided.reason_code {
-        ReasonCode::Cooldown => format!(
-            "the run was resumed a moment ago; it goes on by itself in {} seconds, or use 'force'",
-            decided.cooldown_seconds_remaining
-        ),
-        ReasonCode::AttemptLimit => format!(
-            "the run was resumed {} times, which is as often as it may be; use 'force' and say why",
-            decided.max_attempts
-        ),
-        ReasonCode::NonIdempotentStep => {
-            "a step would be done again that may have been done; name its node in 'approveSteps' if it may".to_owned()
+    let error = match decided.reason_code {
+        ReasonCode::Cooldown => {
+            let left = decided.cooldown_seconds_remaining;
+            let message = format!(
+                "the run was resumed a moment ago; it goes on by itself in {left} seconds, or use 'force'"
+            );
+            ApiError::new("resume_blocked_cooldown", message)
         }
-        ReasonCode::MissingArtifacts => {
+        ReasonCode::AttemptLimit => {
+            let most = decided.max_attempts;
+            let message = format!(
+                "the run was resumed {most} times, which is as often as it may be; use 'force' and say why"
+            );
+            ApiError::new("resume_attempt_limit_reached", message)
+        }
+        ReasonCode::NonIdempotentStep => ApiError::new(
+            "resume_non_idempotent_step",
+            "a step would be done again that may have been done; name its node in 'approveSteps' if it may, or in 'done' \
+             with what came of it",
+        ),
+        ReasonCode::MissingArtifacts => ApiError::new(
+            "resume_missing_runtime_artifacts",
             "something that the run needs can't be read; GET this path tells what, and 'truncate' with 'force' cuts a \
-             damaged journal off"
-                .to_owned()
-        }
-        ReasonCode::UnknownClass => {
-            "nobody knows what interrupted the run; say so with 'interruptionClass' and 'force'".to_owned()
-        }
-        ReasonCode::MissingCheckpoint | ReasonCode::Allowed => {
-            "there is nothing to resume: the run has ended, or no event of it can be read".to_owned()
-        }
+             damaged journal off",
+        ),
+        ReasonCode::UnknownClass => ApiError::new(
+            "resume_unknown_interruption_class",
+            "nobody knows what interrupted the run; say so with 'interruptionClass' and 'force'",
+        ),
+        ReasonCode::MissingCheckpoint | ReasonCode::Allowed => ApiError::new(
+            "resume_missing_checkpoint",
+            "there is nothing to resume: the run has ended, or no event of it can be read",
+        ),
     };
-    let decision = json!(Decision::of(decided.clone()));
-    ApiError::new(decided.reason_code.name(), message).with("decision", decision)
+    error.with("decision", json!(Decision::of(decided.clone())))
 }
 
 impl View {

@@ -20,7 +20,10 @@ pub(super) fn due(run: &mut Run, turn: &mut Turn, artifacts: Artifacts) -> Resul
     }
     let wish = run.state.resume.wish.clone();
     let policy = run.resume_policy(&turn.defaults);
-    if wish.is_none() && !run.resumes_by_itself(&policy) {
+    if wish.is_none() && run.state.resume.auto == Some(false) {
+        // Whoever switched it off wants to look at it, whatever the policy makes of others.
+        run.escalate_resume(turn, None);
+    } else if wish.is_none() && !run.resumes_by_itself(&policy) {
         refuse(run, turn, None);
     } else {
         let asked = wish.unwrap_or_else(|| ResumeRequested::plain(BY_SYSTEM));
@@ -204,14 +207,11 @@ pub(super) fn answered(run: &mut Run, turn: &mut Turn, accepted: bool, by: Strin
     }
     let nodes: Vec<NodeIx> = approve.iter().filter_map(|node| run.graph.node(node)).collect();
     give_up(run, turn, &nodes);
-    // Usually that fails the run. But the definition may deal with the failure by now, and something else may have been
-    // interrupted since people were asked.
-    if run.state.ending.is_none() && run.state.resume.interrupted.is_empty() {
+    // Usually that fails the run. But the definition may deal with the failure by now. What else was interrupted since
+    // people were asked is looked at anew.
+    if run.state.ending.is_none() {
         let cause = turn.last_sequence();
         turn.emit_run(run, RunEvent::Resumed(Resumed { by: Some(by), reason }), cause);
-    } else if run.state.ending.is_none() {
-        let code = run.state.resume.decision.as_ref().map(|decided| decided.reason_code);
-        run.escalate_resume(turn, code.filter(|code| *code != ReasonCode::Allowed));
     }
 }
 

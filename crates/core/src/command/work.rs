@@ -390,7 +390,7 @@ fn loss(run: &Run, ix: NodeIx, work: &WorkState, reason: Loss, who: &str) -> Opt
         Loss::Forgotten => InterruptionClass::ContextReset,
         _ => InterruptionClass::ProcessCrash,
     };
-    let (code, message) = if begun {
+    let failure = if begun {
         let steps: Vec<String> =
             work.begun().iter().map(|key| format!("'{}'", crate::excerpt::excerpt(key))).collect();
         let message = format!(
@@ -398,25 +398,25 @@ fn loss(run: &Run, ix: NodeIx, work: &WorkState, reason: Loss, who: &str) -> Opt
              done again, because it is not marked idempotent",
             steps.join(", ")
         );
-        ("outcome_unknown", message)
+        Failure::new("outcome_unknown", message)
     } else if run.state.ending.is_some() {
-        ("worker_stopped", format!("the run ended before a worker had finished node '{id}'"))
+        Failure::new("worker_stopped", format!("the run ended before a worker had finished node '{id}'"))
     } else if reason == Loss::Timeout {
         let message =
             format!("{who} took longer for node '{id}' than it may; raise its timeout, or do less at once");
-        ("task_timeout", message)
+        Failure::new("task_timeout", message)
     } else if unknown {
         let message = format!("{who} that had node '{id}' stopped before it told how far it got");
-        ("worker_lost", message)
+        Failure::new("worker_lost", message)
     } else if reason != Loss::Released && work.losses + 1 >= limits::LOSSES_MAX {
         let message = format!(
             "{} workers in a row went silent with node '{id}' and recorded nothing; look at the log of the last one, {who}",
             work.losses + 1
         );
-        ("worker_lost", message)
+        Failure::new("worker_lost", message)
     } else {
         return None;
     };
     let reached = if unknown { Reached::Maybe } else { Reached::No };
-    Some(TaskFailure { failure: Failure::new(code, message), retryable: true, reached, class })
+    Some(TaskFailure { failure, retryable: true, reached, class })
 }

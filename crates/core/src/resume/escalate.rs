@@ -86,12 +86,13 @@ impl Run {
                 })
             })
             .collect();
+        let known = InterruptionClass::by_name(&decided.interruption_class).is_some();
         let decided = ResumeDecided { reason_code: code.unwrap_or(decided.reason_code), ..decided.clone() };
         Json::of(&json!({
             "artifactId": format!("{RESUME_NODE}:{}", self.key.id),
             "artifactType": RESUME_NODE,
             "title": title.chars().take(limits::ASK_TITLE_CHARS_MAX).collect::<String>(),
-            "description": "Accept: the run goes on, and the named steps are done again. Reject: they fail for good.",
+            "description": if known { ANSWERS } else { UNKNOWN_CLASS },
             "actions": ["accept", "reject"],
             "artifactData": {
                 "reasonCode": code.map(ReasonCode::name),
@@ -132,8 +133,11 @@ impl Run {
             .map(|step| format!(" --approve-step {}", step.node));
         let approve: String = unsafe_ones.collect();
         let run = self.key.id;
-        let spent = decided.attempt > decided.max_attempts;
-        let force = if spent { " --force --reason \"…\"" } else { "" };
+        let known = InterruptionClass::by_name(&decided.interruption_class).is_some();
+        let blocked =
+            decided.attempt > decided.max_attempts || decided.reason_code == ReasonCode::Cooldown || !known;
+        let class = if known { "" } else { " --interruption-class CLASS" };
+        let force = if blocked { format!(" --force --reason \"…\"{class}") } else { String::new() };
         list.push(format!("To go on: `abide resume now {run}{approve}{force}`."));
         if let Some(step) = steps.iter().find(|step| step.unknown && !step.may_repeat()) {
             let node = &step.node;
@@ -145,6 +149,14 @@ impl Run {
         list
     }
 }
+
+/// What the two answers mean.
+const ANSWERS: &str =
+    "Accept: the run goes on, and the named steps are done again. Reject: they fail for good.";
+
+/// The same, if accepting alone would not help.
+const UNKNOWN_CLASS: &str = "Nobody knows what interrupted the run, so it goes on only if you say what it was: `abide resume now \
+                             --force --interruption-class CLASS`. Reject: the named steps fail for good.";
 
 /// Bytes of a failure's words that a checklist repeats.
 const MESSAGE_BYTES: usize = 400;

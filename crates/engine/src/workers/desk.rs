@@ -480,6 +480,7 @@ impl Desk {
 }
 
 /// A tenant has as many workers as it may.
+#[derive(Debug)]
 pub(super) struct Full;
 
 fn nobodys(spot: Spot, fence: Option<u64>) -> Lost {

@@ -392,7 +392,7 @@ async fn what_takes_too_long_is_taken_away_and_interrupts_the_run() {
         within("people to be asked", news.changed()).await;
     }
     assert!(is_stale(&hand.op(&task.holding, WorkOp::Complete { outputs: None }).await));
-    let steps = rig.engine.read(run, |run| run.interrupted_steps()).await.unwrap();
+    let steps = rig.engine.read(run, abide_core::Run::interrupted_steps).await.unwrap();
     assert_eq!((steps[0].error.code.as_str(), steps[0].class.as_str()), ("task_timeout", "timeout"));
 }
 

@@ -14,8 +14,8 @@ mod token;
 use std::sync::Arc;
 
 use abide_core::{
-    Answerer, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, RESUME_NODE,
-    Rejection, Run, RunId,
+    Answerer, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, Rejection, Run, RunId,
+    is_run_question,
 };
 use abide_engine::{Error as EngineError, Reply};
 use abide_store::Receipt;
@@ -227,7 +227,7 @@ fn check_way(way: Way, asked: &Asked) -> Result<()> {
 
 /// Whether whoever answers may decide about an interrupted run: to accept is to force it on.
 fn check_force(asked: &Asked, may_force: bool) -> Result<()> {
-    if may_force || asked.node != RESUME_NODE {
+    if may_force || !is_run_question(&asked.node) {
         return Ok(());
     }
     let scope = Scope::RunsForce;
@@ -330,7 +330,7 @@ async fn answer_node(
 /// The interrupt of a node that is meant: the one that is named, or the only one.
 fn meant(run: &Run, node: &str, named: Option<InterruptId>) -> std::result::Result<InterruptId, Rejection> {
     let Some(id) = named else { return run.interrupt_of(node) };
-    if node == RESUME_NODE {
+    if is_run_question(node) {
         // The run itself asks: no node of the definition is stopped for it.
         let own = |open: &Open| **run.interrupted_node(open) == *node;
         return run

@@ -1,6 +1,6 @@
 //! The page of one interrupt: open, with a form that answers it; or closed, with how it ended.
 
-use abide_core::{InterruptKind, RESUME_NODE};
+use abide_core::{InterruptKind, is_run_question};
 use askama::Template;
 use serde_json::Value;
 
@@ -114,7 +114,7 @@ impl<'a> Open<'a> {
         }
         let subject = match self.asked.kind {
             // The run's own question is told in words.
-            InterruptKind::Approval if self.asked.node == RESUME_NODE => None,
+            InterruptKind::Approval if is_run_question(&self.asked.node) => None,
             InterruptKind::Approval => self.asked.part("artifactData"),
             InterruptKind::Clarification => self.asked.part("context"),
             InterruptKind::ExternalEvent => self.asked.part("correlation"),
@@ -143,7 +143,7 @@ impl<'a> Open<'a> {
     }
 
     fn of_interruption(&self, part: &str) -> &[Value] {
-        let is_own = self.asked.node == RESUME_NODE && !self.is_hidden();
+        let is_own = is_run_question(&self.asked.node) && !self.is_hidden();
         let list = self.asked.seen["artifactData"][part].as_array().filter(|_| is_own);
         list.map(Vec::as_slice).unwrap_or_default()
     }
@@ -159,7 +159,7 @@ impl<'a> Open<'a> {
 
     /// What its artifact is called, if it is about one.
     fn artifact(&self) -> Option<(&str, &str)> {
-        let is_own = self.asked.node == RESUME_NODE;
+        let is_own = is_run_question(&self.asked.node);
         let id = self.asked.text("artifactId").filter(|_| !self.is_hidden() && !is_own)?;
         Some((self.asked.text("artifactType").unwrap_or("Artifact"), id))
     }
@@ -222,7 +222,7 @@ fn only_looks(reader: &Reader, asked: &Asked, may_respond: bool) -> Option<&'sta
         _ if !approvers.is_empty() && !approvers.contains(&reader.name.as_str()) => {
             Some("You are not among those who may decide this.")
         }
-        _ if asked.node == RESUME_NODE && !reader.may_force() => {
+        _ if is_run_question(&asked.node) && !reader.may_force() => {
             Some("Deciding about an interrupted run takes a key with the scope 'runs:force'.")
         }
         _ if !may_respond => Some("You are not among those who may answer this."),

@@ -3,15 +3,16 @@
 //! A run whose removal has begun has no row among the aggregates any more, but one in `purging`. If the server dies in
 //! between, the next start goes on from there.
 
-use abide_core::{Key, RunId, TenantId};
+use abide_core::{Json, Key, RunId, TenantId};
 use rusqlite::{Connection, OptionalExtension, Transaction};
+use serde_json::json;
 
 use super::external::forget_callbacks;
 use super::reader::{key, run_id};
-use super::{Sqlite, notices, work};
+use super::{Sqlite, audit_log, notices, work};
 use crate::retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 use crate::store::Answer;
-use crate::{Lane, NewAnnotation};
+use crate::{Lane, NewAnnotation, NewAudit};
 
 /// Events removed in one transaction, so that those who wait for the writer get their turn.
 const PAGE_EVENTS: usize = 500;
@@ -122,15 +123,29 @@ fn begin(
         Some(number) => number,
         None => enter(transaction, tenant, purge)?,
     };
-    let mut taken = 0;
+    let mut taken = Vec::new();
     for root in roots {
-        taken += usize::from(take(transaction, tenant, *root, number)?);
+        taken.extend(take(transaction, tenant, *root, number)?.then_some(*root));
     }
-    if taken == 0 && purge.number.is_none() {
+    match taken.first() {
+        Some(first) => {
+            let filter: serde_json::Value = serde_json::from_str(&purge.filter).unwrap_or_default();
+            let body = json!({ "purge": number, "by": purge.by, "filter": filter, "runs": taken });
+            let new = NewAudit {
+                key: first.of(tenant),
+                at: purge.at,
+                kind: "purge".to_owned(),
+                body: Json::of(&body),
+            };
+            audit_log::append(transaction, &new)?;
+            Ok(Some(number))
+        }
         // A record of nothing is no record.
-        transaction.execute("DELETE FROM purges WHERE tenant = $1 AND n = $2", (tenant.0, number))?;
+        None if purge.number.is_none() => transaction
+            .execute("DELETE FROM purges WHERE tenant = $1 AND n = $2", (tenant.0, number))
+            .map(|_| None),
+        None => Ok(None),
     }
-    Ok((taken > 0).then_some(number))
 }
 
 /// Begins a record.

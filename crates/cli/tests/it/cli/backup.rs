@@ -24,7 +24,7 @@ fn elsewhere(from: &Site) -> Site {
 /// Starts runs until told to stop, and tells which were acknowledged so far.
 async fn load(server: &Server, acknowledged: &std::sync::Mutex<Vec<String>>) {
     loop {
-        let workflow = if acknowledged.lock().unwrap().len() % 3 == 0 { "hello" } else { "quick" };
+        let workflow = if acknowledged.lock().unwrap().len().is_multiple_of(3) { "hello" } else { "quick" };
         let run = server.start_run(workflow, json!({})).await;
         acknowledged.lock().unwrap().push(run);
     }

@@ -17,8 +17,10 @@ async fn is_gone(server: &Server, run: &str) -> bool {
 
 /// What belongs to runs, row by row. What stays is the record of the purge, and definitions, which runs share.
 fn rows_of_runs(site: &Site) -> Vec<(String, u64)> {
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 11] = [
         "api_keys",
+        "audit_heads",
+        "audit_log",
         "event_types",
         "purges",
         "tenants",
@@ -66,6 +68,12 @@ async fn nothing_is_left_of_a_run_that_is_removed_but_the_record() {
         json!({ "endedBefore": told["endedBefore"], "statuses": ["completed", "failed", "cancelled"] });
     assert_eq!(entry["filter"], filter);
     assert!(server.stop().success());
+    let sql = "SELECT kind || ' ' || CAST(body AS TEXT) FROM audit_log";
+    let logged: String = site.database().query_row(sql, [], |row| row.get(0)).unwrap();
+    assert!(
+        logged.starts_with("purge ") && logged.contains(&run) && logged.contains("\"by\":\"dev\""),
+        "{logged}"
+    );
     assert_eq!(rows_of_runs(&site), [("blobs".to_owned(), 1)], "the definition");
     assert_eq!(crate::support::verify(&site.data()), 0);
 }

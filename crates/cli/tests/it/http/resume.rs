@@ -10,7 +10,7 @@ const SECOND_MS: i64 = 1000;
 fn asking(url: &str, idempotent: bool) -> Value {
     let config = json!({ "method": "POST", "url": url });
     let settings = json!({ "abide": { "idempotent": idempotent } });
-    workflow("asking", &[node("ask", "core.http", config, json!({}), settings)], &[], json!([]))
+    workflow("asking", &[node("ask", "core.http.request", config, json!({}), settings)], &[], json!([]))
 }
 
 /// A server whose workflow asks a receiver that answers so, and a run of it.
@@ -257,7 +257,7 @@ async fn a_run_that_is_not_resumed_by_itself_says_so() {
     let server = site.start(&["--test-clock", ALLOW[0], ALLOW[1]]);
     let wait = node("wait", "core.delay", json!({ "ms": 1000 }), json!({}), json!({}));
     let config = json!({ "method": "POST", "url": receiver.url });
-    let ask = node("ask", "core.http", config, json!({}), json!({ "abide": { "idempotent": true } }));
+    let ask = node("ask", "core.http.request", config, json!({}), json!({ "abide": { "idempotent": true } }));
     push(&server, &workflow("later", &[wait, ask], &[("wait", "ask")], json!([]))).await;
     let run = server.start_run("later", json!({})).await;
     let (status, told) =

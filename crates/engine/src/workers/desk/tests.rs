@@ -185,3 +185,21 @@ fn a_worker_whose_line_broke_off_gets_nothing_and_gives_back_what_it_has_not_hea
     desk.commit(10, &[offer(1)]);
     assert_eq!(desk.holder(&spot(10)).map(|holder| holder.session), Some(session(1)));
 }
+
+#[test]
+fn what_a_worker_took_and_does_not_have_any_more_is_forgotten() {
+    let mut desk = Desk::open(vec![row(7, Some(session(1)))]);
+    // It comes back after a start of the server: whether it ever took the task is not known, so it is told again.
+    assert!(desk.register(&worker(1, 2), 0).unwrap().1.is_empty());
+    let letters = desk.letters(seat(1), 0, 10).unwrap();
+    let [(n, Letter::Task(told))] = letters.as_slice() else { panic!("{letters:?}") };
+    // As long as it has not said that it took the letter, it gets the same one again.
+    assert!(desk.register(&worker(1, 2), 0).unwrap().1.is_empty());
+    desk.acknowledge(seat(1), *n);
+    let holding = NewSession { holding: vec![told.clone()], ..worker(1, 2) };
+    assert!(desk.register(&holding, 0).unwrap().1.is_empty(), "it still has it");
+    let (_, chores) = desk.register(&worker(1, 2), 0).unwrap();
+    let lost: Vec<_> = chores.lose.iter().map(|lost| (lost.spot.clone(), lost.reason)).collect();
+    assert_eq!(lost, [(spot(7), Loss::Forgotten)]);
+    assert!(desk.register(&worker(1, 2), 0).unwrap().1.is_empty(), "it is lost once");
+}

@@ -4,6 +4,7 @@
 //! Users' values are written as they came.
 
 mod interrupts;
+mod log;
 
 use abide_core::event::{
     ArtifactCreated, Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit,
@@ -564,40 +565,9 @@ fn node_started(node_id: String, started: NodeStarted) -> NodeHasStarted {
 
 /// An event that OpenWOP has no name for, as an entry of its log.
 pub(crate) fn log(event: &Event, payload: Json) -> Payload {
-    let (level, message) = told(event);
+    let (level, message) = log::told(event);
     let data = Recorded { journal_type: event.event_type().name.to_owned(), payload };
     Payload::LogAppended(LogAppended { level, message, data })
-}
-
-fn told(event: &Event) -> (Level, String) {
-    match event {
-        Event::Run(RunEvent::Cancelling(_)) => {
-            (Level::Info, "the run is being cancelled; work under way is waited for".to_owned())
-        }
-        Event::Run(RunEvent::Pausing(_)) => {
-            (Level::Info, "the run is being paused; work under way is waited for".to_owned())
-        }
-        Event::Run(RunEvent::ChildReported(report)) => {
-            let status = format!("{:?}", report.lifecycle).to_lowercase();
-            (Level::Info, format!("the child {} of node '{}' is {status}", report.child, report.node))
-        }
-        Event::Run(RunEvent::ChildRefused(refused)) => {
-            let message = &refused.error.message;
-            (Level::Info, format!("the child of node '{}' could not be started: {message}", refused.node))
-        }
-        Event::Run(RunEvent::LoopRestarted(restarted)) => {
-            let (node, iteration) = (&restarted.node, restarted.iteration);
-            (Level::Info, format!("the loop at node '{node}' goes back for the {iteration}. time"))
-        }
-        Event::Node { node, event: NodeEvent::Spawned(spawned) } => {
-            let (child, workflow) = (spawned.child, &spawned.workflow_id);
-            (Level::Info, format!("node '{node}' starts the child {child} of workflow '{workflow}'"))
-        }
-        Event::Node { node, event: NodeEvent::Due(_) } => {
-            (Level::Debug, format!("the next attempt at node '{node}' is due"))
-        }
-        other => (Level::Debug, format!("{} was recorded", other.event_type().name)),
-    }
 }
 
 #[cfg(test)]

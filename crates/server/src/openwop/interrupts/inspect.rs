@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use abide_core::{InterruptId, InterruptKind, Json, Key, Mask, Millis, Open, RESUME_NODE, Run, RunId};
+use abide_core::{InterruptId, InterruptKind, Json, Key, Mask, Millis, Open, Run, RunId, is_run_question};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
     /// A token, and where it is used.
     fn token(&self, run: &Run, open: &Open, node: &str) -> (String, String) {
         let scopes = self.principal.scopes;
-        let may_force = node != RESUME_NODE || scopes.allow(Scope::RunsForce);
+        let may_force = !is_run_question(node) || scopes.allow(Scope::RunsForce);
         let may_answer = scopes.allow(Scope::ApprovalsRespond) && may_force && !needs_key(open);
         let lifetime = Lifetime {
             deadline: open.deadline(),

@@ -1,0 +1,106 @@
+//! The kinds of events: their numbers on disk, their names, their versions.
+
+/// One kind of event, as declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventType {
+    /// Its number on disk. Never reused.
+    pub code: u16,
+    /// Its name in journals and on the wire.
+    pub name: &'static str,
+    /// The version this build writes. It reads all older ones: what a later one added may be missing from them.
+    pub version: u16,
+    /// Whether OpenWOP knows the name; others are ours alone.
+    pub canonical: bool,
+}
+
+macro_rules! declare {
+    ($($constant:ident = $code:literal $name:literal v $version:literal $canonical:literal;)*) => {
+        $(pub(super) const $constant: EventType =
+            EventType { code: $code, name: $name, version: $version, canonical: $canonical };)*
+        pub(super) const TYPES: &[EventType] = &[$($constant),*];
+    };
+}
+
+declare! {
+    RUN_STARTED = 1 "run.started" v 5 true;
+    RUN_COMPLETED = 2 "run.completed" v 1 true;
+    RUN_FAILED = 3 "run.failed" v 1 true;
+    RUN_CANCELLING = 4 "run.cancelling" v 2 false;
+    RUN_CANCELLED = 5 "run.cancelled" v 2 true;
+    RUN_PAUSED = 6 "run.paused" v 1 true;
+    RUN_RESUMED = 7 "run.resumed" v 2 true;
+    RUN_YIELDED = 8 "run.yielded" v 1 false;
+    CHILD_REPORTED = 9 "child.reported" v 3 false;
+    CAP_BREACHED = 10 "cap.breached" v 1 true;
+    VARIABLE_CHANGED = 11 "variable.changed" v 1 true;
+    LOOPBACK_LIMIT = 12 "workflow.loopback-limit" v 1 true;
+    LOOP_RESTARTED = 13 "loop.restarted" v 1 false;
+    CHILD_REFUSED = 14 "child.refused" v 1 false;
+    RUN_PAUSING = 15 "run.pausing" v 1 false;
+    RESUME_DECISION = 16 "resume_decision" v 1 false;
+    RESUME_REQUESTED = 17 "resume.requested" v 1 false;
+    RESUME_ESCALATED = 18 "resume.escalated" v 1 false;
+    RESUME_SWITCHED = 19 "resume.switched" v 1 false;
+    NODE_STARTED = 100 "node.started" v 4 true;
+    NODE_COMPLETED = 101 "node.completed" v 2 true;
+    NODE_FAILED = 102 "node.failed" v 2 true;
+    NODE_CANCELLED = 103 "node.cancelled" v 1 true;
+    NODE_SKIPPED = 104 "node.skipped" v 1 true;
+    NODE_RETRIED = 105 "node.retried" v 2 true;
+    NODE_DUE = 106 "node.due" v 1 false;
+    NODE_SPAWNED = 107 "node.spawned" v 2 false;
+    CHANNEL_WRITTEN = 108 "channel.written" v 1 true;
+    ORCHESTRATOR_DECIDED = 109 "runOrchestrator.decided" v 1 true;
+    ARTIFACT_CREATED = 110 "artifact.created" v 1 true;
+    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 3 true;
+    CLARIFICATION_REQUESTED = 112 "clarification.requested" v 1 true;
+    NODE_SUSPENDED = 113 "node.suspended" v 1 true;
+    APPROVAL_RECEIVED = 114 "approval.received" v 1 true;
+    CLARIFICATION_RESOLVED = 115 "clarification.resolved" v 1 true;
+    INTERRUPT_RESOLVED = 116 "interrupt.resolved" v 1 true;
+    NODE_RESUMED = 117 "node.resumed" v 2 true;
+    INTERRUPT_RENOTIFIED = 118 "interrupt.renotified" v 1 false;
+    INTERRUPT_ESCALATED = 119 "interrupt.escalated" v 1 false;
+    INTERRUPT_EXPIRED = 120 "interrupt.expired" v 1 false;
+    NOTICE_REFUSED = 121 "notice.refused" v 1 false;
+    STEP_BEGUN = 122 "step.begun" v 1 false;
+    STEP_RECORDED = 123 "step.recorded" v 1 false;
+    SLEEP_STARTED = 124 "sleep.started" v 1 false;
+    SLEEP_ENDED = 125 "sleep.ended" v 1 false;
+    VERSION_RECORDED = 126 "version.recorded" v 1 false;
+    NODE_PARKED = 127 "node.parked" v 1 false;
+    TASK_LOST = 128 "task.lost" v 1 false;
+    NODE_NOTED = 129 "node.noted" v 1 false;
+    ENGAGEMENT_DECISION = 130 "engagement.decision" v 1 false;
+    NODE_INTERRUPTED = 131 "node.interrupted" v 1 false;
+}
+
+/// Types from this number on are about one node; those below are about the run.
+pub(super) const FIRST_NODE_CODE: u16 = 100;
+
+/// Every event type this build knows.
+pub fn event_types() -> &'static [EventType] {
+    TYPES
+}
+
+impl EventType {
+    /// The type with this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        TYPES.iter().copied().find(|kind| kind.name == name)
+    }
+
+    /// What it is called by OpenWOP, if that knows it. Whatever holds a run is a pause there.
+    pub fn openwop_name(self) -> Option<&'static str> {
+        match self {
+            RESUME_ESCALATED => Some(RUN_PAUSED.name),
+            RESUME_REQUESTED => Some(RUN_RESUMED.name),
+            known if known.canonical => Some(known.name),
+            _ => None,
+        }
+    }
+
+    /// The type with this number on disk.
+    pub fn by_code(code: u16) -> Option<Self> {
+        TYPES.iter().copied().find(|kind| kind.code == code)
+    }
+}
