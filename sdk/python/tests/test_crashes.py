@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from abide import Client
+from abide import App, Client, Context, ContextLostError
 from abide.testing import TestServer, eventually
 
 PROGRAM = """
@@ -162,3 +162,28 @@ def test_a_signal_drains_and_a_second_one_stops(server: TestServer, tmp_path: Pa
         eventually(lambda: worker.said.read_text().count("leaving once") == 2 or None)
         worker.process.send_signal(number)
         assert worker.process.wait(300) == 1
+
+
+def test_an_interrupted_run_waits_for_a_person_if_there_is_one() -> None:
+    app = App("unlucky")
+    tried: list[str] = []
+
+    @app.agent("unlucky")
+    async def unlucky(ctx: Context) -> str:
+        tried.append("again")
+        if len(tried) == 1:
+            raise ContextLostError("the sandbox is gone")
+        return "done"
+
+    with TestServer(attended=True) as server, server.worker(app):
+        run = server.client.runs.start("unlucky")
+        (question,) = server.asked(run.id)
+        assert question.node_id == "abide:resume"
+        assert server.client.runs.get(run.id).status == "paused"
+        server.accept(run.id)
+        assert (server.result(run.id), len(tried)) == ({"result": "done"}, 2)
+
+    tried.clear()
+    with TestServer() as server, server.worker(app):
+        ended = server.wait(server.client.runs.start("unlucky").id)
+        assert (ended.status, ended.error_code, len(tried)) == ("failed", "context_lost", 1)

@@ -45,8 +45,25 @@ PATIENCE_SECONDS = 300.0
 """How long a test waits for what must come: long, so that a busy machine fails nothing."""
 
 
+NOBODY_THERE = """
+[resume]
+on_refusal = "fail"
+
+[resume.cooldown_seconds]
+tool_failure = 0
+timeout = 0
+context_reset = 0
+process_crash = 0
+"""
+"""In a test nobody looks after interrupted runs: what would wait for a person fails, and nothing waits for the clock."""
+
+
 class TestServer:
-    """`abide dev --test-clock` in a folder of its own."""
+    """`abide dev --test-clock` in a folder of its own.
+
+    A run that is interrupted is resumed without cool-downs, and fails where a person would be asked. With
+    `attended=True` it cools down and asks, as on any server.
+    """
 
     __test__ = False
 
@@ -57,12 +74,14 @@ class TestServer:
         workflows: str | Path | None = None,
         arguments: tuple[str, ...] = (),
         test_clock: bool = True,
+        attended: bool = False,
     ) -> None:
         self._binary = binary or find_binary()
         self._folder = Path(tempfile.mkdtemp(prefix="abide-test-"))
         self._workflows = workflows
         self._arguments = arguments
         self._test_clock = test_clock
+        self._attended = attended
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self.url = ""
@@ -105,6 +124,10 @@ class TestServer:
             command.append("--test-clock")
         if self._workflows is not None:
             command += ["--workflows", str(self._workflows)]
+        if not self._attended and "--config" not in self._arguments:
+            config = self._folder / "abide.toml"
+            config.write_text(NOBODY_THERE)
+            command += ["--config", str(config)]
         said = self._folder / "said"
         with said.open("wb") as out:
             self._process = subprocess.Popen(
