@@ -345,6 +345,7 @@ async fn no_secret_gets_into_the_log() {
     let mut asks = asks("ask", config, json!({}));
     asks["nodes"][0]["inputs"] = json!({ "pw": { "type": "variable", "variableName": "pw" } });
     asks["variables"] = json!([{ "name": "pw", "type": "string", "sensitive": true }]);
+    asks["settings"] = json!({ "abide": { "resume": { "onRefusal": "fail" } } });
     push(&server, &asks).await;
     let run = server.start_run("ask", json!({ "pw": "pw-secret-xyzzy4711" })).await;
     server.events(&run).await;

@@ -492,7 +492,11 @@ async fn a_failure_is_tried_again_as_the_node_says() {
     let again = hand.next("task").await;
     assert_eq!(again["attempt"], 2);
     assert_eq!(hand.does(&again, "fail", fail).await["retryAt"], Value::Null);
-    assert_eq!(shown(&server, &run).await["error"]["code"], "flaky");
+    // Retries are spent: the run is interrupted, and has not failed.
+    let seen = shown(&server, &run).await;
+    let node = &seen["nodeStates"]["one"];
+    assert_eq!((&seen["error"], &node["error"]["code"]), (&Value::Null, &json!("flaky")));
+    assert_eq!(node["interruption"]["class"], "tool_failure");
 }
 
 #[tokio::test]
