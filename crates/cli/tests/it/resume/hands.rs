@@ -99,6 +99,16 @@ impl Drill {
         effects.lines().filter(|line| *line == name).count()
     }
 
+    /// Waits until the server has noticed that a run was interrupted, and decided what becomes of it.
+    async fn await_interrupted(&self, run: &str) {
+        let began = Instant::now();
+        while self.view(run).await["interrupted"] != true {
+            assert!(began.elapsed() < PATIENCE, "{run} is not interrupted");
+            tokio::task::yield_now().await;
+        }
+        self.server.settle().await;
+    }
+
     async fn await_done(&self, name: &str, count: usize) {
         let began = Instant::now();
         while self.done(name) < count {
@@ -282,7 +292,7 @@ async fn a_worker_that_comes_back_without_its_task_has_forgotten_it() {
     // The first resume is immediate.
     hand.task().await;
     hand.again().await;
-    drill.server.settle().await;
+    drill.await_interrupted(&twice).await;
     demand_cooling(&drill.view(&twice).await, "context_reset", 10, 2);
     drill.later(9 * SECOND_MS).await;
     assert!(hand.poll(0).await.is_empty());
@@ -299,7 +309,7 @@ async fn a_worker_that_comes_back_without_its_task_has_forgotten_it() {
     assert_eq!(attempts(&drill.view(&once).await), 0);
     hand.does(&task, json!({ "op": "begin", "key": "charge" })).await;
     hand.again().await;
-    drill.server.settle().await;
+    drill.await_interrupted(&once).await;
     let view = drill.view(&once).await;
     demand_escalated(&view, "resume_non_idempotent_step", "context_reset");
     assert_eq!(view["steps"][0]["steps"], json!(["charge"]), "{view:#}");
