@@ -73,7 +73,11 @@ pub(super) fn header_of<'a>(request: &'a str, name: &str) -> Option<&'a str> {
 
 /// A workflow of one request.
 pub(super) fn asks(id: &str, config: Value, settings: Value) -> Value {
-    workflow(id, &[node("ask", "core.http.request", config, json!({}), settings)], &[], json!([]))
+    let mut asks =
+        workflow(id, &[node("ask", "core.http.request", config, json!({}), settings)], &[], json!([]));
+    // Nobody watches these runs: what is interrupted fails.
+    asks["settings"]["abide"] = json!({ "resume": { "maxAttempts": 0, "onRefusal": "fail" } });
+    asks
 }
 
 fn retries(most: u32) -> Value {
