@@ -55,7 +55,7 @@ timeout = 0
 context_reset = 0
 process_crash = 0
 """
-"""In a test nobody looks after interrupted runs: what would wait for a person fails, and nothing waits for the clock."""
+"""In a test nobody looks after interrupted runs: what would wait for a person fails, and nothing cools down."""
 
 
 class TestServer:

@@ -99,6 +99,21 @@ impl Drill {
         effects.lines().filter(|line| *line == name).count()
     }
 
+    /// Waits until the server has noticed that a run was interrupted, and decided what becomes of it.
+    async fn await_interrupted(&self, run: &str) {
+        self.await_view(run, |view| view["interrupted"] == true).await;
+    }
+
+    /// Waits until the server has noticed something about a run.
+    async fn await_view(&self, run: &str, stands: impl Fn(&Value) -> bool) {
+        let began = Instant::now();
+        while !stands(&self.view(run).await) {
+            assert!(began.elapsed() < PATIENCE, "{:#}", self.view(run).await);
+            tokio::task::yield_now().await;
+        }
+        self.server.settle().await;
+    }
+
     async fn await_done(&self, name: &str, count: usize) {
         let began = Instant::now();
         while self.done(name) < count {
@@ -116,7 +131,8 @@ async fn a_worker_killed_within_a_step_leaves_what_may_be_done_twice_to_the_next
     let run = drill.server.start_run("work-twice", json!({})).await;
     drill.await_done("twice", 1).await;
     worker.kill();
-    drill.later(LEASE_MS).await;
+    drill.server.advance(LEASE_MS).await;
+    drill.await_view(&run, |view| attempts(view) == 1).await;
     let view = drill.view(&run).await;
     assert_eq!(
         (attempts(&view), &view["interrupted"]),
@@ -126,7 +142,8 @@ async fn a_worker_killed_within_a_step_leaves_what_may_be_done_twice_to_the_next
     let worker = Worker::start(&drill);
     drill.await_done("twice", 2).await;
     worker.kill();
-    drill.later(LEASE_MS).await;
+    drill.server.advance(LEASE_MS).await;
+    drill.await_interrupted(&run).await;
     demand_cooling(&drill.view(&run).await, "process_crash", 29, 2);
     drill.workers_are_to("do it");
     let worker = Worker::start(&drill);
@@ -148,7 +165,8 @@ async fn a_worker_killed_within_a_step_that_must_not_be_done_twice_leaves_it_to_
     let run = drill.server.start_run("work-once", json!({})).await;
     drill.await_done("once", 1).await;
     worker.kill();
-    drill.later(LEASE_MS).await;
+    drill.server.advance(LEASE_MS).await;
+    drill.await_interrupted(&run).await;
     let view = drill.view(&run).await;
     demand_escalated(&view, "resume_non_idempotent_step", "process_crash");
     assert_eq!((&view["steps"][0]["steps"], attempts(&view)), (&json!(["charge"]), 0), "{view:#}");
@@ -175,7 +193,8 @@ async fn a_step_that_was_done_after_all_is_not_done_again_and_the_run_goes_on_be
     worker.kill();
     drill.other.is(Mood::HangsUp);
     let request = drill.server.start_run("once", json!({})).await;
-    drill.later(LEASE_MS).await;
+    drill.server.advance(LEASE_MS).await;
+    drill.await_interrupted(&work).await;
     drill.workers_are_to("do it");
     let worker = Worker::start(&drill);
     for (run, came) in [(&work, json!("R-1")), (&request, json!({ "receipt": "R-1" }))] {
@@ -282,7 +301,7 @@ async fn a_worker_that_comes_back_without_its_task_has_forgotten_it() {
     // The first resume is immediate.
     hand.task().await;
     hand.again().await;
-    drill.server.settle().await;
+    drill.await_interrupted(&twice).await;
     demand_cooling(&drill.view(&twice).await, "context_reset", 10, 2);
     drill.later(9 * SECOND_MS).await;
     assert!(hand.poll(0).await.is_empty());
@@ -299,7 +318,7 @@ async fn a_worker_that_comes_back_without_its_task_has_forgotten_it() {
     assert_eq!(attempts(&drill.view(&once).await), 0);
     hand.does(&task, json!({ "op": "begin", "key": "charge" })).await;
     hand.again().await;
-    drill.server.settle().await;
+    drill.await_interrupted(&once).await;
     let view = drill.view(&once).await;
     demand_escalated(&view, "resume_non_idempotent_step", "context_reset");
     assert_eq!(view["steps"][0]["steps"], json!(["charge"]), "{view:#}");
