@@ -110,7 +110,7 @@ impl Run {
         let what = format!("node '{id}' was interrupted ({}): {}{effect}", found.class, found.error.message);
         let until = self.state.timers.get(&TimerId::Resume).copied();
         let next = match (until, self.hold()) {
-            (Some(_), _) => "it is looked at whether the run may be resumed",
+            (Some(_), _) => "it is decided whether the run goes on by itself",
             (None, Hold::Escalated) => "it is done again, or fails, when a person decides",
             (None, _) => "it is looked at again when the pause is over",
         };

@@ -44,7 +44,7 @@ async fn finish(file: &Path) {
     let connection = Connection::open(site.data().join("abide.db")).unwrap();
     connection.execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
     drop(connection);
-    let before = standing(&site);
+    let (before, kinds) = (standing(&site), kinds(&site));
     assert!(
         before.iter().filter(|run| under_way(&run.1)).count() >= 4,
         "{file:?} has parked runs: {before:?}"
@@ -55,8 +55,7 @@ async fn finish(file: &Path) {
     let (stop, has_workers) = (Arc::new(AtomicBool::new(false)), site.rows()["kinds"] > 0);
     let work = has_workers.then(|| tokio::spawn(workers::work(server.clone(), stop.clone())));
     for (run, _) in before.iter().filter(|(_, was)| was == "paused") {
-        let (status, resumed) = server.post(&format!("/v1/runs/{run}:resume"), &json!({})).await;
-        assert!(status.is_success(), "{file:?} {run}: {resumed}");
+        workers::release(&server, run).await;
     }
     for (run, _) in before.iter().filter(|(_, was)| was.starts_with("waiting-")) {
         if !ladders::is_left_alone(&server, run).await {
@@ -83,7 +82,7 @@ async fn finish(file: &Path) {
     }
     stop.store(true, Ordering::Release);
     if let Some(work) = work {
-        workers::demand(&work.await.unwrap());
+        workers::demand(&work.await.unwrap(), &kinds);
     }
     let server = Arc::into_inner(server).expect("nobody else speaks to it any more");
     assert!(server.stop().success());
@@ -135,6 +134,17 @@ async fn finish_one(server: &crate::support::Server, run: &str) {
         server.settle().await;
     }
     panic!("{run} does not end");
+}
+
+/// The kinds of nodes that a directory's workers provide.
+fn kinds(site: &Site) -> Vec<String> {
+    let connection = Connection::open(site.data().join("abide.db")).unwrap();
+    // There were no workers before the sixth release.
+    let Ok(mut statement) = connection.prepare("SELECT kind FROM kinds ORDER BY kind") else {
+        return Vec::new();
+    };
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
 }
 
 /// Every run of a directory and how it stands.
