@@ -425,6 +425,10 @@ impl Run {
             self.disarm(&TimerId::Retry { node: id, execution }, folding);
         }
         self.forget_keyless(ix);
+        if self.state.resume.interrupted.contains_key(&ix) {
+            // The attempt that was interrupted was the last: none began after it.
+            self.state.nodes[ix as usize].attempt -= 1;
+        }
         self.forget_interruption(ix, folding);
         self.leave_executor(ix, folding);
         self.forget_work(ix, folding);
