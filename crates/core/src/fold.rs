@@ -356,7 +356,7 @@ impl Run {
             node.started_at = Some(folding.at);
             node.ended_at = None;
             (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
-            node.counted_from = 0;
+            (node.counted_from, node.cut_off) = (0, 0);
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             let began = folding.sequence;

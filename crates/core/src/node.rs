@@ -144,6 +144,9 @@ pub struct Node {
     /// The attempts of this execution before it was resumed: retries are counted anew since.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub counted_from: u32,
+    /// How many of them did not fail, but were cut off: whoever goes on with them makes the same attempt.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_off: u32,
     /// What an executor gets, recorded when the execution began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<JsonMap>,
@@ -202,6 +205,7 @@ impl Node {
             doomed: false,
             attempt: 0,
             counted_from: 0,
+            cut_off: 0,
             inputs: None,
             sensitive: false,
             masked: Mask::Nothing,
@@ -218,6 +222,11 @@ impl Node {
             outputs: None,
             error: None,
         }
+    }
+
+    /// Which attempt a worker makes, from 1.
+    pub(crate) fn attempt_told(&self) -> u32 {
+        (self.attempt + 1).saturating_sub(self.cut_off).max(1)
     }
 
     /// Whether anything of it is never shown.

@@ -242,7 +242,7 @@ impl Run {
             let node = &mut self.state.nodes[member as usize];
             (node.phase, node.queued, node.doomed) = (NodePhase::Pending, false, false);
             // The attempts were those of the execution before: the next one is no retry of it.
-            node.attempt = 0;
+            (node.attempt, node.cut_off) = (0, 0);
             if member != again.head {
                 node.tally = Vec::new();
             }

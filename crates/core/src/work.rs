@@ -374,7 +374,7 @@ impl Run {
         Some(Assignment {
             kind: &self.graph.at(ix).type_id,
             offered: &work.offered,
-            attempt: state.attempt + 1,
+            attempt: state.attempt_told(),
             waits: &work.waits,
             progress: work.progress.as_ref(),
             steps,
@@ -399,7 +399,7 @@ impl Run {
             fence: work.map_or(0, |work| work.fence),
             kind: node.type_id.clone(),
             agent: work.and_then(|work| work.offered.agent.clone()),
-            attempt: state.attempt + 1,
+            attempt: state.attempt_told(),
             timeout_ms: work.and_then(|work| work.offered.timeout_ms),
             at,
         }

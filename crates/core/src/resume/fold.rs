@@ -2,6 +2,7 @@
 
 use crate::event::{NodeEvent, NodeInterrupted, ResumeDecided};
 use crate::fold::Folding;
+use crate::resume::status::is_cut_off;
 use crate::resume::{BY_SYSTEM, Interruption, ReasonCode};
 use crate::work::Memo;
 use crate::{Hold, Millis, NodeIx, Run, TimerId};
@@ -17,6 +18,7 @@ impl Run {
         let node = &mut self.state.nodes[ix as usize];
         (node.attempt, node.counted_from) = (interrupted.attempt, interrupted.attempt);
         node.error = Some(interrupted.error.clone());
+        node.cut_off += u32::from(is_cut_off(&interrupted.class));
         self.leave_executor(ix, folding);
         if let Some(work) = self.work_mut(ix) {
             work.memos.retain(|_, memo| !matches!(memo, Memo::Begun | Memo::Failed(_)));

@@ -127,13 +127,11 @@ impl Run {
         if interrupted.is_empty() || self.lifecycle().is_terminal() {
             return PointStatus::Other;
         }
-        let cut_off = |found: &Interruption| {
-            !matches!(
-                InterruptionClass::by_name(&found.class),
-                Some(InterruptionClass::ToolFailure | InterruptionClass::Timeout)
-            )
-        };
-        if interrupted.values().any(cut_off) { PointStatus::InProgress } else { PointStatus::Failed }
+        if interrupted.values().any(|found| is_cut_off(&found.class)) {
+            PointStatus::InProgress
+        } else {
+            PointStatus::Failed
+        }
     }
 
     /// Whether a step may be done again without anybody's approval.
@@ -197,4 +195,12 @@ impl Run {
         };
         (decided, verdict)
     }
+}
+
+/// Whether work that was interrupted so is not known to have failed: whoever had it could not go on.
+pub(crate) fn is_cut_off(class: &str) -> bool {
+    !matches!(
+        InterruptionClass::by_name(class),
+        Some(InterruptionClass::ToolFailure | InterruptionClass::Timeout)
+    )
 }

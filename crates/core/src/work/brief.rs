@@ -84,7 +84,7 @@ impl Run {
         };
         Some(Brief {
             kind: node.type_id.clone(),
-            attempt: state.attempt + 1,
+            attempt: state.attempt_told(),
             inputs,
             config: node.config.clone(),
             timeout_ms: work.offered.timeout_ms,

@@ -51,6 +51,17 @@ fn a_step_that_was_done_after_all_is_where_the_function_goes_on() {
 }
 
 #[test]
+fn whoever_goes_on_with_what_was_cut_off_makes_the_same_attempt() {
+    let twice = work("job").setting("idempotent", json!(true));
+    let flow = workflow([twice]);
+    let lost =
+        |reason| Story::of(&flow).under(known()).start().does("job", lose(reason)).fire_timer("resume");
+    // What it recorded has to be followed, which is not demanded of an attempt after one that failed.
+    assert_eq!(lost(Loss::Silent).offered().attempt, 1);
+    assert_eq!(lost(Loss::Timeout).offered().attempt, 2);
+}
+
+#[test]
 fn retries_do_not_mend_an_unknown_outcome() {
     let retried = work("job").setting("retry", json!({ "maxRetries": 5 }));
     let story = Story::of(&working(retried)).under(known()).start();

@@ -65,8 +65,11 @@ impl Case<'_> {
         // What fails is done again in every attempt, and its failure is recorded with the next thing that is done.
         let fails = self.scenario.steps(program).iter().any(|step| step.name == name && step.fails);
         let attempts = if fails { self.scenario.attempts() } else { 1 };
-        attempts
-            + usize::from(self.victim != Victim::Server && (fails || self.was_killed_behind(program, name)))
+        // Whoever was answered goes on at once, so the crash may have come anywhere behind the answer.
+        let twice = self.scenario.steps(program).iter().any(|step| step.name == name && step.idempotent);
+        let anywhere = twice && matches!(&self.play.stop, Stop::Answered(_));
+        let again = fails || anywhere || self.was_killed_behind(program, name);
+        attempts + usize::from(self.victim != Victim::Server && again)
     }
 
     /// Whether the worker was killed behind the effect of an idempotent step, and before it was recorded.

@@ -231,7 +231,9 @@ impl<'a> World<'a> {
             let ended = self.ended().await;
             for play in self.plays.iter().filter(|play| !ended.contains(&play.run)) {
                 let (_, why) = self.server.get(&format!("/v1/runs/{}/why", play.run)).await;
-                if why["reasons"].to_string().contains("whose code fits") {
+                let reasons = why["reasons"].to_string();
+                // It waits for such code, or has waited for so long that a person is asked.
+                if reasons.contains("whose code fits") || reasons.contains("(context_reset)") {
                     unfit.insert(play.run.clone());
                 }
             }
@@ -239,7 +241,8 @@ impl<'a> World<'a> {
                 break;
             }
             assert!(began.elapsed() < PATIENCE, "{}", self.said());
-            let open = self.open_questions().await;
+            let mut open = self.open_questions().await;
+            open.retain(|entry| !is_about_lost_context(entry));
             self.live(open).await;
         }
         assert!(!unfit.is_empty(), "the code fits every run");
@@ -319,6 +322,8 @@ impl<'a> World<'a> {
         let [run, node, id, title] =
             ["runId", "nodeId", "interruptId", "title"].map(|key| entry[key].as_str().unwrap().to_owned());
         let value = match entry["kind"].as_str() {
+            // The code that fits is there by now, and nothing was under way that must not be done twice.
+            _ if is_about_lost_context(entry) => json!({ "action": "accept" }),
             // Nobody can find out what happened, so what was cut off is given up.
             _ if is_about_resuming(entry) => json!({ "action": "reject" }),
             Some("approval") => self.scenario.people[&title].clone(),
@@ -374,6 +379,11 @@ impl<'a> World<'a> {
         let worker = std::fs::read_to_string(self.site.path("outside/worker.log")).unwrap_or_default();
         format!("{worker}\n{}", self.site.said())
     }
+}
+
+/// Whether a question is about a worker that could not go on with what was recorded.
+fn is_about_lost_context(entry: &Value) -> bool {
+    is_about_resuming(entry) && entry["title"].as_str().is_some_and(|title| title.ends_with("context_reset"))
 }
 
 /// Whether a question is the run's own: how it goes on after it was interrupted.
