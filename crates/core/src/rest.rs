@@ -22,7 +22,9 @@ impl Run {
             && state.answered.is_empty());
         let may_go_on = state.ending.is_none() && state.hold == Hold::None && !self.has_yielded();
         let is_over = state.in_flight == 0 && (state.ending.is_some() || state.unsettled == 0);
-        let is_asked = state.hold != Hold::Escalated || self.open_question().is_some();
+        // Whoever answered has been heard, though it is not decided yet.
+        let is_asked =
+            state.hold != Hold::Escalated || state.resume.wish.is_some() || self.open_question().is_some();
         let nodes = || state.nodes.iter().enumerate();
         !(is_over || in_line && may_go_on)
             && is_asked

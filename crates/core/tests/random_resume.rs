@@ -4,6 +4,8 @@
 //! The story itself checks after each word that a refused command left no trace, that the journal folds to the same run
 //! with the same effects, and that a snapshot holds all of it.
 
+#[path = "domain/seeded.rs"]
+mod seeded;
 #[expect(dead_code, reason = "other files tell the rest of the vocabulary")]
 #[path = "domain/story.rs"]
 mod story;
@@ -21,32 +23,13 @@ use abide_core::{
     ResumeSettings, Status, Surroundings, TaskFailure, TimerId, Work, WorkAsk, WorkChild, WorkFailure,
     WorkOp,
 };
+use seeded::Dice;
 use serde_json::{Value, json};
 use story::{Story, fire};
 use workflow::{Workflow, http, noop, of_kind, workflow};
 
 const KIND: &str = "acme.work";
 const SAFE_KIND: &str = "acme.look";
-
-/// A small generator, so that a seed tells the whole story.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-
-    fn flip(&mut self) -> bool {
-        self.roll(2) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        if from.is_empty() { None } else { Some(from[self.roll(from.len() as u64) as usize].clone()) }
-    }
-}
 
 fn around(dice: &mut Dice) -> Surroundings {
     let kinds = BTreeMap::from([
@@ -296,7 +279,7 @@ fn check_repeats(story: &Story, before: &Story, command_from: usize, seed: u64) 
 }
 
 fn play(seed: u64) -> Status {
-    let dice = &mut Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let dice = &mut Dice::of(seed);
     let around = around(dice);
     let mut opening = Story::of(&flow()).under(around);
     if dice.flip() {
@@ -357,7 +340,7 @@ fn whatever_happens_to_an_interrupted_run_it_ends_or_somebody_is_asked() {
 
 #[test]
 fn a_refusal_names_no_run_that_was_never_interrupted() {
-    let story = Story::of(&flow()).under(around(&mut Dice(7))).start();
-    let wish = any_wish(&mut Dice(3), &story);
+    let story = Story::of(&flow()).under(around(&mut Dice::of(7))).start();
+    let wish = any_wish(&mut Dice::of(3), &story);
     story.ask(Command::ResumeNow(Box::new(wish))).refused(&Rejection::NotInterrupted);
 }

@@ -10,6 +10,9 @@ mod failing;
 mod losing;
 #[path = "tasks/offering.rs"]
 mod offering;
+#[expect(dead_code, reason = "random_resume.rs throws the rest")]
+#[path = "domain/seeded.rs"]
+mod seeded;
 #[path = "tasks/steps.rs"]
 mod steps;
 #[expect(dead_code, reason = "commands.rs and others tell the rest of the vocabulary")]

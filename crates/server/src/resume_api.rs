@@ -141,6 +141,8 @@ struct Step {
     idempotent: bool,
     /// What it does can't be undone.
     irreversible: bool,
+    /// It may be done again without anybody's approval.
+    repeatable: bool,
     /// When.
     #[schemars(with = "shape::Moment")]
     at: String,
@@ -404,6 +406,7 @@ impl Step {
     fn of(step: InterruptedStep) -> Self {
         Self {
             effect: step.effect(),
+            repeatable: step.may_repeat(),
             node: step.node.to_string(),
             class: step.class,
             code: step.error.code,

@@ -143,8 +143,7 @@ fn is_unknown(step: &Value) -> bool {
 
 /// Whether a step may be done again though nobody approves that.
 fn may_repeat(step: &Value) -> bool {
-    let lasting = is_unknown(step) && step["irreversible"] == true;
-    step["idempotent"] == true && list(step, "steps").is_empty() && !lasting
+    step["repeatable"] == true
 }
 
 /// One interrupted step: what happened to it, and what that means for doing it again.

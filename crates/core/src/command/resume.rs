@@ -187,11 +187,9 @@ fn refuse(run: &mut Run, turn: &mut Turn, code: Option<ReasonCode>) {
 fn give_up(run: &mut Run, turn: &mut Turn, nodes: &[NodeIx]) {
     for &ix in nodes {
         let Some(found) = run.state.resume.interrupted.get(&ix) else { continue };
-        let repeats = !run.may_resume(ix, found);
-        let mut failure = found.error.clone();
-        if repeats && found.unknown {
-            failure = super::report::unsafe_to_repeat(failure);
-        }
+        let step = run.interrupted_step(ix, found);
+        let unsafe_again = step.unknown && !step.may_repeat();
+        let failure = if unsafe_again { super::report::unsafe_to_repeat(step.error) } else { step.error };
         run.give_up(turn, ix, failure);
     }
 }

@@ -91,7 +91,11 @@ impl Run {
     /// Its steps that were interrupted.
     pub fn interrupted_steps(&self) -> Vec<InterruptedStep> {
         let interrupted = self.state.resume.interrupted.iter();
-        let step = |(&ix, found): (&NodeIx, &Interruption)| InterruptedStep {
+        interrupted.map(|(&ix, found)| self.interrupted_step(ix, found)).collect()
+    }
+
+    pub(crate) fn interrupted_step(&self, ix: NodeIx, found: &Interruption) -> InterruptedStep {
+        InterruptedStep {
             node: self.graph.at(ix).id.clone(),
             class: found.class.clone(),
             error: found.error.clone(),
@@ -100,8 +104,7 @@ impl Run {
             idempotent: self.is_idempotent(ix),
             irreversible: self.is_irreversible(ix),
             at: found.at,
-        };
-        interrupted.map(step).collect()
+        }
     }
 
     pub(crate) fn interrupted(&self) -> Vec<NodeIx> {
@@ -134,12 +137,6 @@ impl Run {
         }
     }
 
-    /// Whether a step may be done again without anybody's approval.
-    pub(crate) fn may_resume(&self, ix: NodeIx, found: &Interruption) -> bool {
-        let lasting = found.unknown && self.is_irreversible(ix);
-        self.is_idempotent(ix) && found.steps.is_empty() && !lasting
-    }
-
     /// What interrupted the run: that of its interrupted nodes which is waited for longest, or the one that nobody
     /// knows.
     fn interruption_class(&self, policy: &ResumePolicy) -> Result<InterruptionClass, String> {
@@ -166,15 +163,12 @@ impl Run {
             None => self.interruption_class(policy),
         };
         let resume = &self.state.resume;
-        let approved = |ix: NodeIx| {
-            let mut named = asked.approve.iter().chain(&asked.done);
-            named.any(|node| **node == *self.graph.at(ix).id)
-        };
-        let safe = |(&ix, found): (&NodeIx, &Interruption)| approved(ix) || self.may_resume(ix, found);
+        let named = |node: &str| asked.approve.iter().chain(&asked.done).any(|named| named == node);
+        let safe = |step: &InterruptedStep| named(&step.node) || step.may_repeat();
         let facts = ResumeFacts {
             point: Some(self.resume_point()),
             class: class.as_ref().ok().copied(),
-            safe: resume.interrupted.iter().all(safe),
+            safe: self.interrupted_steps().iter().all(safe),
             artifacts,
             attempts: resume.attempts,
             last_attempt: resume.last_at,

@@ -4,20 +4,9 @@
 //! run with the same effects.
 
 use super::*;
+use crate::seeded::Dice;
 use crate::story::fire;
 use abide_core::{InterruptId, InterruptKind, Open, Status, TimerId};
-
-/// A small generator, so that a seed tells the whole story.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-}
 
 /// The tasks that workers could get, kept from effects alone, as the store keeps them.
 #[derive(Default)]
@@ -127,7 +116,7 @@ fn any_word(dice: &mut Dice, story: Story, desk: &Desk) -> Story {
 }
 
 fn play(seed: u64) -> Status {
-    let dice = &mut Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let dice = &mut Dice::of(seed);
     let retry = || json!({ "maxRetries": 2, "baseDelayMs": 5, "fallbackAgent": "clerk" });
     let flow = workflow([work("job").setting("retry", retry()), work("other").setting("retry", retry())]);
     let mut story = Story::of(&flow).under(known()).start();

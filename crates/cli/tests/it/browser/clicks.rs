@@ -149,6 +149,39 @@ async fn whoever_comes_second_by_a_signed_link_reads_who_was_first_and_when() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_an_interrupted_run_says_what_happened_and_what_to_do() {
+    let site = site();
+    let config = json!({ "method": "POST", "url": "http://127.0.0.1:9/charge" });
+    let pay = node("pay", "core.http.request", config, json!({}), json!({}));
+    site.workflow(&workflow("pay", &[pay], &[], json!([])));
+    let server = site.start(&["--test-clock", "--allow-net", "127.0.0.0/8"]);
+    let run = server.start_run("pay", json!({})).await;
+    server.settle().await;
+    let (_, standing) = server.get(&format!("/v1/runs/{run}/resume")).await;
+    let id = standing["interruptId"].as_str().unwrap_or_else(|| panic!("{standing:#}"));
+    for (window, name) in [(DESK, "desk"), (PHONE, "phone")] {
+        let mut browser = Chromium::open(&window);
+        sign_in(&mut browser, &server, &format!("/inbox/{run}/{id}"));
+        let html = browser.html();
+        assert!(html.contains("What happened") && html.contains("pay (tool_failure)"), "{html}");
+        for line in standing["checklist"].as_array().unwrap() {
+            let first = line.as_str().unwrap().split(['\'', '"', '`']).next().unwrap();
+            assert!(html.contains(first), "{line} is not in {html}");
+        }
+        assert!(browser.width() <= f64::from(window.width), "{name} is {} px wide", browser.width());
+    }
+    let mut browser = Chromium::open(&DESK);
+    sign_in(&mut browser, &server, &format!("/inbox/{run}/{id}"));
+    browser.follow("button[value=reject]");
+    assert!(
+        browser.html().contains("<strong>Rejected</strong> by <strong>dev</strong>"),
+        "{}",
+        browser.html()
+    );
+    assert_eq!(server.get(&format!("/v1/runs/{run}")).await.1["status"], "failed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_page_fits_a_phone_and_its_buttons_a_finger() {
     let site = site();
     let long = "Donaudampfschifffahrtsgesellschaft".repeat(9);

@@ -1,0 +1,24 @@
+//! A small generator, so that a seed tells the whole story.
+
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+
+    pub(crate) fn flip(&mut self) -> bool {
+        self.roll(2) == 0
+    }
+
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        if from.is_empty() { None } else { Some(from[self.roll(from.len() as u64) as usize].clone()) }
+    }
+}
