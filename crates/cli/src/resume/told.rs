@@ -284,7 +284,8 @@ mod tests {
             "artifacts": { "plan": true, "state": true, "history": true },
             "steps": [{
                 "node": "charge", "class": "tool_failure", "code": "http_status", "message": "the server\u{1b}[2J answered 503",
-                "effect": "unknown", "steps": [], "idempotent": false, "irreversible": false, "at": "2026-01-01T11:59:00.000Z",
+                "effect": "unknown", "steps": [], "idempotent": false, "irreversible": false,
+                "repeatable": false, "at": "2026-01-01T11:59:00.000Z",
             }],
             "checklist": [], "decisions": [],
         })
@@ -298,6 +299,7 @@ mod tests {
     fn a_run_that_cools_down_says_when_it_goes_on() {
         let mut view = view("resume_blocked_cooldown", 2, 30);
         view["steps"][0]["idempotent"] = true.into();
+        view["steps"][0]["repeatable"] = true.into();
         view["decisions"] =
             json!([decision("resume_blocked_cooldown", 2, 30), decision("resume_allowed", 1, 0)]);
         insta::assert_snapshot!(page(&view));
