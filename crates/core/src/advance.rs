@@ -2,7 +2,7 @@
 //!
 //! A stretch of pure nodes runs inside one decision and so costs one commit.
 
-use crate::command::Turn;
+use crate::command::Draft;
 use crate::condition::Condition;
 use crate::event::{
     ArtifactCreated, Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted,
@@ -35,7 +35,7 @@ enum Course {
 
 impl Run {
     /// Does everything that can be done now, and ends the run if that is due.
-    pub(crate) fn advance(&mut self, turn: &mut Turn) {
+    pub(crate) fn advance(&mut self, draft: &mut Draft) {
         let mut budget = limits::STRETCH_NODES_MAX;
         while self.state.ending.is_none() && self.state.hold == Hold::None {
             let state = &self.state;
@@ -49,40 +49,40 @@ impl Run {
             if next == (None, None, None, None, None) {
                 break;
             }
-            if budget == 0 || turn.bytes > limits::STRETCH_BYTES_MAX {
-                return turn.emit_run(self, RunEvent::Yielded(Yielded {}), None);
+            if budget == 0 || draft.bytes > limits::STRETCH_BYTES_MAX {
+                return draft.emit_run(self, RunEvent::Yielded(Yielded {}), None);
             }
             budget -= 1;
             match next {
-                (Some((ix, cause)), ..) => self.go_on(turn, ix, cause),
-                (_, Some((ix, cause)), ..) => self.next_worker(turn, ix, Some(cause)),
-                (_, _, Some((ix, cause)), ..) => self.skip(turn, ix, "trigger-rule", cause),
-                (_, _, _, Some((found, cause)), _) => self.start_over(turn, found, cause),
-                (.., Some((ix, cause))) => self.execute(turn, ix, cause),
+                (Some((ix, cause)), ..) => self.go_on(draft, ix, cause),
+                (_, Some((ix, cause)), ..) => self.next_worker(draft, ix, Some(cause)),
+                (_, _, Some((ix, cause)), ..) => self.skip(draft, ix, "trigger-rule", cause),
+                (_, _, _, Some((found, cause)), _) => self.start_over(draft, found, cause),
+                (.., Some((ix, cause))) => self.execute(draft, ix, cause),
                 _ => break,
             }
         }
         let ending = self.state.ending.clone();
-        self.conclude(turn, ending);
-        self.settle_pause(turn);
+        self.conclude(draft, ending);
+        self.settle_pause(draft);
     }
 
-    fn skip(&mut self, turn: &mut Turn, ix: NodeIx, reason: &str, cause: u64) {
+    fn skip(&mut self, draft: &mut Draft, ix: NodeIx, reason: &str, cause: u64) {
         let event = NodeEvent::Skipped(NodeSkipped { reason: reason.to_owned() });
-        self.emit_node(turn, ix, event, Some(cause));
+        self.emit_node(draft, ix, event, Some(cause));
     }
 
     /// Starts a loop over, unless it has gone back as often as it may.
-    fn start_over(&mut self, turn: &mut Turn, found: LoopIx, cause: u64) {
+    fn start_over(&mut self, draft: &mut Draft, found: LoopIx, cause: u64) {
         let (iteration, limit) = (self.state.loops[found as usize].iteration, self.loop_limit(found));
         let head = self.graph.at(self.graph.loop_at(found).head).id.to_string();
         if iteration < limit {
             let restarted = LoopRestarted { node: head, iteration: iteration + 1 };
-            return turn.emit_run(self, RunEvent::LoopRestarted(restarted), Some(cause));
+            return draft.emit_run(self, RunEvent::LoopRestarted(restarted), Some(cause));
         }
         let told = LoopbackLimit { node_id: head.clone(), iterations: iteration };
-        turn.emit_run(self, RunEvent::LoopbackLimit(told), Some(cause));
-        self.breach(turn, "loop-iterations", limit.into(), u64::from(limit) + 1, Some(head));
+        draft.emit_run(self, RunEvent::LoopbackLimit(told), Some(cause));
+        self.breach(draft, "loop-iterations", limit.into(), u64::from(limit) + 1, Some(head));
     }
 
     /// How often a loop may go back: what one of its own nodes declares, else what the definition says.
@@ -100,23 +100,23 @@ impl Run {
     /// A limit was reached: the run is going to fail.
     pub(crate) fn breach(
         &mut self,
-        turn: &mut Turn,
+        draft: &mut Draft,
         kind: &str,
         limit: u64,
         observed: u64,
         node: Option<String>,
     ) {
         let breach = CapBreached { kind: kind.to_owned(), limit, observed, node_id: node };
-        let cause = turn.last_sequence();
-        turn.emit_run(self, RunEvent::CapBreached(breach), cause);
+        let cause = draft.last_sequence();
+        draft.emit_run(self, RunEvent::CapBreached(breach), cause);
     }
 
-    fn execute(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64) {
+    fn execute(&mut self, draft: &mut Draft, ix: NodeIx, cause: u64) {
         let node = self.graph.at(ix);
         let (id, type_id, disabled) = (node.id.clone(), node.type_id.clone(), node.disabled);
         let (execution, attempt) = (self.node(ix).execution, self.node(ix).attempt);
         if disabled {
-            return self.skip(turn, ix, "disabled", cause);
+            return self.skip(draft, ix, "disabled", cause);
         }
         let mut started = NodeStarted {
             type_id,
@@ -131,25 +131,25 @@ impl Run {
         };
         if attempt > 0 {
             started.dispatched = true;
-            return self.emit_node(turn, ix, NodeEvent::Started(started), Some(cause));
+            return self.emit_node(draft, ix, NodeEvent::Started(started), Some(cause));
         }
         let limit = self.state.caps.node_executions.unwrap_or(limits::NODE_EXECUTIONS_MAX);
         if self.state.executions >= limit {
-            return self.breach(turn, "node-executions", limit, limit + 1, Some(id.to_string()));
+            return self.breach(draft, "node-executions", limit, limit + 1, Some(id.to_string()));
         }
         if let Work::Dispatch(work) = &self.graph.at(ix).work
             && let Some(most) = work.iterations_max.filter(|&most| execution >= most)
         {
             let observed = u64::from(execution) + 1;
-            return self.breach(turn, "dispatch-iterations", most.into(), observed, Some(id.to_string()));
+            return self.breach(draft, "dispatch-iterations", most.into(), observed, Some(id.to_string()));
         }
         started.execution += 1;
-        self.begin_execution(turn, ix, cause, started);
+        self.begin_execution(draft, ix, cause, started);
     }
 
-    fn begin_execution(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64, mut started: NodeStarted) {
+    fn begin_execution(&mut self, draft: &mut Draft, ix: NodeIx, cause: u64, mut started: NodeStarted) {
         let (course, inputs) = match ports::resolve(self, self.graph.at(ix)) {
-            Ok(inputs) => (self.course(ix, &inputs, turn, started.execution), inputs),
+            Ok(inputs) => (self.course(ix, &inputs, draft, started.execution), inputs),
             Err(failure) => (Course::Done(Err(failure)), Inputs::default()),
         };
         started.sensitive = inputs.sensitive;
@@ -166,19 +166,19 @@ impl Run {
             Course::Children => started.for_child = self.waits_for_child(ix),
             Course::Done(_) => {}
         }
-        self.emit_node(turn, ix, NodeEvent::Started(started), Some(cause));
+        self.emit_node(draft, ix, NodeEvent::Started(started), Some(cause));
         match course {
-            Course::Done(Ok(product)) => self.finish(turn, ix, product),
-            Course::Done(Err(error)) => self.give_up(turn, ix, error),
-            Course::Children => self.begin_children(turn, ix, inputs),
-            Course::Converse => self.converse(turn, ix, &inputs),
+            Course::Done(Ok(product)) => self.finish(draft, ix, product),
+            Course::Done(Err(error)) => self.give_up(draft, ix, error),
+            Course::Children => self.begin_children(draft, ix, inputs),
+            Course::Converse => self.converse(draft, ix, &inputs),
             Course::Wait(_) | Course::Dispatch | Course::Offer(_) => {}
         }
     }
 
-    fn course(&self, ix: NodeIx, inputs: &Inputs, turn: &Turn, execution: u32) -> Course {
+    fn course(&self, ix: NodeIx, inputs: &Inputs, draft: &Draft, execution: u32) -> Course {
         let node = self.graph.at(ix);
-        if let (Work::Unknown, Some(provided)) = (&node.work, turn.defaults.kinds.get(&*node.type_id)) {
+        if let (Work::Unknown, Some(provided)) = (&node.work, draft.defaults.kinds.get(&*node.type_id)) {
             let reversible = node.reversible.or(provided.reversible);
             return Course::Offer(Offered {
                 agent: node.agent.as_deref().map(ToOwned::to_owned),
@@ -196,7 +196,7 @@ impl Run {
         }
         match &node.work {
             Work::Delay => match ports::delay_ms(node, inputs) {
-                Ok(ms) => Course::Wait(turn.now.saturating_add(ms)),
+                Ok(ms) => Course::Wait(draft.now.saturating_add(ms)),
                 Err(failure) => Course::Done(Err(failure)),
             },
             Work::Unknown => Course::Done(Err(unknown_kind(&node.id, &node.type_id))),
@@ -209,52 +209,52 @@ impl Run {
     }
 
     /// A node has done its work: what it wants changed is changed, and it is complete.
-    pub(crate) fn finish(&mut self, turn: &mut Turn, ix: NodeIx, product: Product) {
+    pub(crate) fn finish(&mut self, draft: &mut Draft, ix: NodeIx, product: Product) {
         let assigned = product.changes.iter().filter_map(|change| match change {
             Change::Variable { name, value } => Some((name.as_str(), value)),
             _ => None,
         });
         if let Err(failure) = self.check_variables(&assigned.collect()) {
-            return self.give_up(turn, ix, failure);
+            return self.give_up(draft, ix, failure);
         }
         for change in &product.changes {
-            if let Err(failure) = self.check_change(change, turn.now) {
-                return self.give_up(turn, ix, failure);
+            if let Err(failure) = self.check_change(change, draft.now) {
+                return self.give_up(draft, ix, failure);
             }
-            self.change(turn, ix, change, product.sensitive);
+            self.change(draft, ix, change, product.sensitive);
         }
-        self.complete(turn, ix, product.outputs, product.sensitive);
+        self.complete(draft, ix, product.outputs, product.sensitive);
     }
 
-    fn change(&mut self, turn: &mut Turn, ix: NodeIx, change: &Change, sensitive: bool) {
-        let cause = turn.last_sequence();
+    fn change(&mut self, draft: &mut Draft, ix: NodeIx, change: &Change, sensitive: bool) {
+        let cause = draft.last_sequence();
         match change {
-            Change::Variable { name, value } => self.set(turn, name, value, sensitive),
+            Change::Variable { name, value } => self.set(draft, name, value, sensitive),
             Change::Channel { write } => {
                 let mut write = write.clone();
                 write.sensitive |= sensitive || self.hides_channel(&write.channel);
-                self.emit_node(turn, ix, NodeEvent::ChannelWritten(write), cause);
+                self.emit_node(draft, ix, NodeEvent::ChannelWritten(write), cause);
             }
             Change::Decision(decision) => {
                 let event = NodeEvent::Decided(crate::event::Decided { decision: decision.clone() });
-                self.emit_node(turn, ix, event, cause);
+                self.emit_node(draft, ix, event, cause);
             }
         }
     }
 
     /// Gives a variable a value, unless it has it already.
-    pub(crate) fn set(&mut self, turn: &mut Turn, name: &str, value: &Json, sensitive: bool) {
+    pub(crate) fn set(&mut self, draft: &mut Draft, name: &str, value: &Json, sensitive: bool) {
         let sensitive = sensitive || self.hides_variable(name);
         if self.variables().get(name) == Some(value) && sensitive == self.hides_variable(name) {
             return;
         }
         let changed = VariableChanged { name: name.to_owned(), next: value.clone(), sensitive };
-        let cause = turn.last_sequence();
-        turn.emit_run(self, RunEvent::VariableChanged(changed), cause);
+        let cause = draft.last_sequence();
+        draft.emit_run(self, RunEvent::VariableChanged(changed), cause);
     }
 
     /// Completes a node, and records which ways lead on.
-    pub(crate) fn complete(&mut self, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>, sensitive: bool) {
+    pub(crate) fn complete(&mut self, draft: &mut Draft, ix: NodeIx, outputs: Option<Json>, sensitive: bool) {
         let masked = self.mask(ix, outputs.as_ref(), sensitive);
         let hidden = masked != crate::Mask::Nothing;
         let source = Source { ix, outputs: outputs.as_ref(), error: None, hidden };
@@ -262,13 +262,13 @@ impl Run {
             Ok(untaken) => (untaken, None),
             Err(fault) => (Vec::new(), Some(fault)),
         };
-        self.record_completion(turn, ix, NodeCompleted { outputs, untaken, masked, fault });
+        self.record_completion(draft, ix, NodeCompleted { outputs, untaken, masked, fault });
     }
 
     /// Completes a node along all ways but some.
     pub(crate) fn complete_along(
         &mut self,
-        turn: &mut Turn,
+        draft: &mut Draft,
         ix: NodeIx,
         outputs: Json,
         untaken: Vec<String>,
@@ -276,40 +276,40 @@ impl Run {
     ) {
         let masked = self.mask(ix, Some(&outputs), sensitive);
         let completed = NodeCompleted { outputs: Some(outputs), untaken, masked, fault: None };
-        self.record_completion(turn, ix, completed);
+        self.record_completion(draft, ix, completed);
     }
 
-    fn record_completion(&mut self, turn: &mut Turn, ix: NodeIx, completed: NodeCompleted) {
-        self.close_asked(turn, ix);
-        let cause = turn.last_sequence();
+    fn record_completion(&mut self, draft: &mut Draft, ix: NodeIx, completed: NodeCompleted) {
+        self.close_asked(draft, ix);
+        let cause = draft.last_sequence();
         let made = completed.outputs.is_some();
-        self.emit_node(turn, ix, NodeEvent::Completed(completed), cause);
+        self.emit_node(draft, ix, NodeEvent::Completed(completed), cause);
         if made {
-            self.name_artifact(turn, ix);
+            self.name_artifact(draft, ix);
         }
     }
 
     /// Gives what a node produced a name, if its definition says what it is.
-    fn name_artifact(&mut self, turn: &mut Turn, ix: NodeIx) {
+    fn name_artifact(&mut self, draft: &mut Draft, ix: NodeIx) {
         let node = self.graph.at(ix);
         let Some(kind) = node.artifact_type.as_ref().filter(|_| self.state.reading >= READING_OF_ARTIFACTS)
         else {
             return;
         };
         let created = ArtifactCreated::of(self.key.id, &node.id, self.node(ix).execution, kind);
-        let cause = turn.last_sequence();
-        self.emit_node(turn, ix, NodeEvent::ArtifactCreated(created), cause);
+        let cause = draft.last_sequence();
+        self.emit_node(draft, ix, NodeEvent::ArtifactCreated(created), cause);
     }
 
     /// Fails a node for good.
-    pub(crate) fn give_up(&mut self, turn: &mut Turn, ix: NodeIx, error: Failure) {
-        self.close_asked(turn, ix);
+    pub(crate) fn give_up(&mut self, draft: &mut Draft, ix: NodeIx, error: Failure) {
+        self.close_asked(draft, ix);
         let error = self.told(ix, error);
         // A condition that can't be evaluated is not followed, and the failure itself is what counts.
         let untaken = self.untaken(ix, Source { ix, outputs: None, error: Some(&error), hidden: false });
         let untaken = untaken.unwrap_or_else(|_| self.conditional(ix));
-        let cause = turn.last_sequence();
-        self.emit_node(turn, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
+        let cause = draft.last_sequence();
+        self.emit_node(draft, ix, NodeEvent::Failed(NodeFailed { error, untaken }), cause);
     }
 
     /// Whether the definition says what follows on this failure of a node.
@@ -377,15 +377,15 @@ impl Run {
         edges.filter(|edge| edge.condition.is_some()).map(|edge| edge.id.to_string()).collect()
     }
 
-    pub(crate) fn emit_node(&mut self, turn: &mut Turn, ix: NodeIx, event: NodeEvent, cause: Option<u64>) {
+    pub(crate) fn emit_node(&mut self, draft: &mut Draft, ix: NodeIx, event: NodeEvent, cause: Option<u64>) {
         let node = self.graph.at(ix).id.clone();
-        turn.emit(self, &Event::Node { node, event }, cause);
+        draft.emit(self, &Event::Node { node, event }, cause);
     }
 
     /// Records something about a question: of a node, or of the run itself.
     pub(crate) fn emit_of(
         &mut self,
-        turn: &mut Turn,
+        draft: &mut Draft,
         ix: Option<NodeIx>,
         event: NodeEvent,
         cause: Option<u64>,
@@ -394,14 +394,14 @@ impl Run {
             Some(ix) => self.graph.at(ix).id.clone(),
             None => self.graph.own_node.clone(),
         };
-        turn.emit(self, &Event::Node { node, event }, cause);
+        draft.emit(self, &Event::Node { node, event }, cause);
     }
 
     /// Ends the run if nothing is left to do, or if it must end and no outcome is unknown.
-    pub(crate) fn conclude(&mut self, turn: &mut Turn, ending: Option<Ending>) {
+    pub(crate) fn conclude(&mut self, draft: &mut Draft, ending: Option<Ending>) {
         if let Some(ending) = &ending {
-            self.close_interrupts(turn, ending);
-            self.cancel_waiting(turn);
+            self.close_interrupts(draft, ending);
+            self.cancel_waiting(draft);
         }
         if self.state.in_flight > 0 {
             return;
@@ -412,24 +412,24 @@ impl Run {
                 RunEvent::Cancelled(Cancellation { reason, cancelled_by: by, parent_run_id: parent })
             }
             None if self.state.unsettled == 0 && self.state.restarts.is_empty() => {
-                RunEvent::Completed(Completed { duration_ms: turn.now - self.state.started_at })
+                RunEvent::Completed(Completed { duration_ms: draft.now - self.state.started_at })
             }
             None => return,
         };
-        let cause = turn.last_sequence();
-        turn.emit_run(self, terminal, cause);
+        let cause = draft.last_sequence();
+        draft.emit_run(self, terminal, cause);
     }
 
     /// A run that ends takes its waiting nodes along, those included whose next attempt is due but could not start;
     /// nodes that never started are left as they are.
-    fn cancel_waiting(&mut self, turn: &mut Turn) {
+    fn cancel_waiting(&mut self, draft: &mut Draft) {
         let due = |node: &crate::Node| node.phase == NodePhase::Pending && node.queued && node.attempt > 0;
         let nodes = self.state.nodes.iter().enumerate();
         let parked = |node: &crate::Node| matches!(node.phase, NodePhase::Waiting | NodePhase::Suspended);
         let waiting = nodes.filter(|(_, node)| parked(node) || due(node));
         let waiting: Vec<NodeIx> = waiting.map(|(ix, _)| ix as NodeIx).collect();
         for ix in waiting {
-            self.emit_node(turn, ix, NodeEvent::Cancelled(NodeCancelled {}), None);
+            self.emit_node(draft, ix, NodeEvent::Cancelled(NodeCancelled {}), None);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::Turn;
+use crate::command::Draft;
 use crate::event::{Failure, NodeEvent, NodeSpawned};
 use crate::graph::{Mapping, SubWorkflow, Work};
 use crate::ports::Inputs;
@@ -66,14 +66,14 @@ impl Run {
     }
 
     /// Starts what a node runs, once the node itself has started.
-    pub(crate) fn begin_children(&mut self, turn: &mut Turn, ix: NodeIx, inputs: Inputs) {
+    pub(crate) fn begin_children(&mut self, draft: &mut Draft, ix: NodeIx, inputs: Inputs) {
         let graph = self.graph.clone();
         match &graph.at(ix).work {
-            Work::SubWorkflow(work) => self.begin_sub_workflow(turn, ix, work, inputs),
+            Work::SubWorkflow(work) => self.begin_sub_workflow(draft, ix, work, inputs),
             Work::Dispatch(work) => match self.workers(ix) {
                 Ok(workers) if workers.as_ref().is_none_or(Vec::is_empty) => {
                     let outputs = Json::of(&serde_json::json!({ "dispatched": 0 }));
-                    self.complete(turn, ix, Some(outputs), false);
+                    self.complete(draft, ix, Some(outputs), false);
                 }
                 Ok(Some(workers)) if workers.len() > 1 && work.one_only => {
                     let message = format!(
@@ -81,32 +81,32 @@ impl Run {
                         graph.at(ix).id,
                         workers.len()
                     );
-                    self.give_up(turn, ix, Failure::new("fan_out_unsupported", message));
+                    self.give_up(draft, ix, Failure::new("fan_out_unsupported", message));
                 }
                 Ok(_) => {
-                    let cause = turn.last_sequence();
-                    self.next_worker(turn, ix, cause);
+                    let cause = draft.last_sequence();
+                    self.next_worker(draft, ix, cause);
                 }
-                Err(failure) => self.give_up(turn, ix, failure),
+                Err(failure) => self.give_up(draft, ix, failure),
             },
             _ => {}
         }
     }
 
-    fn begin_sub_workflow(&mut self, turn: &mut Turn, ix: NodeIx, work: &SubWorkflow, inputs: Inputs) {
+    fn begin_sub_workflow(&mut self, draft: &mut Draft, ix: NodeIx, work: &SubWorkflow, inputs: Inputs) {
         let SubWorkflow { workflow_id, mapping, cascade, .. } = work;
-        let asked = Child { workflow_id, mapping, cascade: *cascade, cause: turn.last_sequence() };
-        if self.spawn_child(turn, ix, &asked, inputs) && !work.wait {
+        let asked = Child { workflow_id, mapping, cascade: *cascade, cause: draft.last_sequence() };
+        if self.spawn_child(draft, ix, &asked, inputs) && !work.wait {
             let child = self.node(ix).child;
             let outputs = Json::of(&serde_json::json!({ "childRunId": child, "childStatus": "pending" }));
-            self.complete(turn, ix, Some(outputs), false);
+            self.complete(draft, ix, Some(outputs), false);
         }
     }
 
     /// Asks for a child, or fails the node if there are too many above it.
-    fn spawn_child(&mut self, turn: &mut Turn, ix: NodeIx, asked: &Child<'_>, inputs: Inputs) -> bool {
+    fn spawn_child(&mut self, draft: &mut Draft, ix: NodeIx, asked: &Child<'_>, inputs: Inputs) -> bool {
         if let Err(failure) = self.check_depth(ix) {
-            self.give_up(turn, ix, failure);
+            self.give_up(draft, ix, failure);
             return false;
         }
         let mut sensitive: Vec<String> =
@@ -122,7 +122,7 @@ impl Run {
             }
         }
         let spawned = NodeSpawned {
-            child: self.child_id(turn.now),
+            child: self.child_id(draft.now),
             workflow_id: asked.workflow_id.to_owned(),
             inputs: values,
             sensitive,
@@ -131,7 +131,7 @@ impl Run {
             cascade: asked.cascade,
             key: None,
         };
-        self.emit_node(turn, ix, NodeEvent::Spawned(spawned), asked.cause);
+        self.emit_node(draft, ix, NodeEvent::Spawned(spawned), asked.cause);
         true
     }
 
@@ -150,7 +150,7 @@ impl Run {
     /// Starts a child that a worker asked for. Its end is told to the worker, and is nothing to the node.
     pub(crate) fn spawn_for_worker(
         &mut self,
-        turn: &mut Turn,
+        draft: &mut Draft,
         ix: NodeIx,
         asked: WorkChild,
     ) -> Result<(), Failure> {
@@ -158,7 +158,7 @@ impl Run {
         let hidden = self.node(ix).sensitive || self.graph.at(ix).hides_answers();
         let sensitive = if hidden { asked.inputs.keys().cloned().collect() } else { Vec::new() };
         let spawned = NodeSpawned {
-            child: self.child_id(turn.now),
+            child: self.child_id(draft.now),
             workflow_id: asked.workflow_id,
             inputs: asked.inputs,
             sensitive,
@@ -167,7 +167,7 @@ impl Run {
             cascade: asked.cascade,
             key: Some(asked.key),
         };
-        self.emit_node(turn, ix, NodeEvent::Spawned(spawned), None);
+        self.emit_node(draft, ix, NodeEvent::Spawned(spawned), None);
         Ok(())
     }
 
@@ -185,19 +185,19 @@ impl Run {
     }
 
     /// A child that a node waits for has ended.
-    pub(crate) fn child_ended(&mut self, turn: &mut Turn, ix: NodeIx, end: &ChildEnd<'_>) {
+    pub(crate) fn child_ended(&mut self, draft: &mut Draft, ix: NodeIx, end: &ChildEnd<'_>) {
         let graph = self.graph.clone();
         match &graph.at(ix).work {
-            Work::SubWorkflow(work) => self.end_sub_workflow(turn, ix, work, end),
+            Work::SubWorkflow(work) => self.end_sub_workflow(draft, ix, work, end),
             Work::Dispatch(work) => {
                 if end.lifecycle == Lifecycle::Completed
-                    && let Err(failure) = self.harvest(turn, &work.mapping, end)
+                    && let Err(failure) = self.harvest(draft, &work.mapping, end)
                 {
-                    return self.give_up(turn, ix, failure);
+                    return self.give_up(draft, ix, failure);
                 }
                 // The next worker stands in line then, so that a run that is held does not start it.
                 if !self.has_more_workers(ix) {
-                    self.complete(turn, ix, Some(child_outputs(end)), false);
+                    self.complete(draft, ix, Some(child_outputs(end)), false);
                 }
             }
             _ => {}
@@ -205,28 +205,28 @@ impl Run {
     }
 
     /// A child that a node waits for could not be started. There never was one, so the reason is the node's own.
-    pub(crate) fn child_refused(&mut self, turn: &mut Turn, ix: NodeIx, child: RunId, error: &Failure) {
+    pub(crate) fn child_refused(&mut self, draft: &mut Draft, ix: NodeIx, child: RunId, error: &Failure) {
         let goes_on = match &self.graph.at(ix).work {
             Work::SubWorkflow(work) => work.absorb,
             _ => true,
         };
         if !goes_on {
-            return self.give_up(turn, ix, error.clone());
+            return self.give_up(draft, ix, error.clone());
         }
         let (outputs, error) = (&JsonMap::new(), Some(error));
         let end = ChildEnd { child, lifecycle: Lifecycle::Failed, outputs, sensitive: &[], error };
-        self.child_ended(turn, ix, &end);
+        self.child_ended(draft, ix, &end);
     }
 
-    fn end_sub_workflow(&mut self, turn: &mut Turn, ix: NodeIx, work: &SubWorkflow, end: &ChildEnd<'_>) {
+    fn end_sub_workflow(&mut self, draft: &mut Draft, ix: NodeIx, work: &SubWorkflow, end: &ChildEnd<'_>) {
         if end.lifecycle == Lifecycle::Completed {
-            return match self.harvest(turn, &work.mapping, end) {
-                Ok(()) => self.complete(turn, ix, Some(child_outputs(end)), false),
-                Err(failure) => self.give_up(turn, ix, failure),
+            return match self.harvest(draft, &work.mapping, end) {
+                Ok(()) => self.complete(draft, ix, Some(child_outputs(end)), false),
+                Err(failure) => self.give_up(draft, ix, failure),
             };
         }
         if work.absorb {
-            return self.complete(turn, ix, Some(child_outputs(end)), false);
+            return self.complete(draft, ix, Some(child_outputs(end)), false);
         }
         let (code, word) = match end.lifecycle {
             Lifecycle::Cancelled => ("child_cancelled", "was cancelled"),
@@ -238,11 +238,11 @@ impl Run {
         let message = format!("{}, which node '{}' waited for, {word}{why}", end.child, self.graph.at(ix).id);
         let details = serde_json::json!({ "childRunId": end.child, "cause": cause });
         let failure = Failure { details: Some(Json::of(&details)), ..Failure::new(code, message) };
-        self.give_up(turn, ix, failure);
+        self.give_up(draft, ix, failure);
     }
 
     /// Takes over what a completed child gives back.
-    fn harvest(&mut self, turn: &mut Turn, mapping: &Mapping, end: &ChildEnd<'_>) -> Result<(), Failure> {
+    fn harvest(&mut self, draft: &mut Draft, mapping: &Mapping, end: &ChildEnd<'_>) -> Result<(), Failure> {
         let given: BTreeMap<&str, &Json> = mapping
             .outputs
             .iter()
@@ -250,22 +250,22 @@ impl Run {
             .collect();
         self.check_variables(&given)?;
         for (ours, value) in given {
-            self.set(turn, ours, value, end.sensitive.contains(&mapping.outputs[ours]));
+            self.set(draft, ours, value, end.sensitive.contains(&mapping.outputs[ours]));
         }
         Ok(())
     }
 
     /// Starts the next worker of a dispatch.
-    pub(crate) fn next_worker(&mut self, turn: &mut Turn, ix: NodeIx, cause: Option<u64>) {
+    pub(crate) fn next_worker(&mut self, draft: &mut Draft, ix: NodeIx, cause: Option<u64>) {
         let graph = self.graph.clone();
         let Work::Dispatch(work) = &graph.at(ix).work else { return };
         let at = self.node(ix).children as usize;
         let worker = self.workers(ix).ok().flatten().and_then(|workers| workers.get(at).cloned());
         // Nothing that a supervisor does comes between a worker's being due and its start. If it did, the dispatch
         // would be over.
-        let Some(worker) = worker else { return self.complete(turn, ix, None, false) };
+        let Some(worker) = worker else { return self.complete(draft, ix, None, false) };
         let child = Child { workflow_id: &worker, mapping: &work.mapping, cascade: true, cause };
-        self.spawn_child(turn, ix, &child, Inputs::default());
+        self.spawn_child(draft, ix, &child, Inputs::default());
     }
 
     /// Whether a dispatch has workers that it has not started.
@@ -400,11 +400,11 @@ mod tests {
             error: None,
             still: false,
         };
-        let mut turn = Turn::new(run.head, 2, Arc::default());
-        turn.emit_run(&mut run, RunEvent::ChildReported(report), None);
+        let mut draft = Draft::new(run.head, 2, Arc::default());
+        draft.emit_run(&mut run, RunEvent::ChildReported(report), None);
         assert!(run.is_worker_due(ix));
-        run.next_worker(&mut turn, ix, None);
-        journal.extend(turn.step.records);
+        run.next_worker(&mut draft, ix, None);
+        journal.extend(draft.step.records);
 
         let mut folded = Run::empty(run.key, run.salt, run.graph.clone());
         journal.iter().for_each(|record| drop(folded.apply(record).unwrap()));

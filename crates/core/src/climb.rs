@@ -1,6 +1,6 @@
 //! How a run climbs the ladders of its questions: it has people told again, tells others, and gives up in the end.
 
-use crate::command::Turn;
+use crate::command::Draft;
 use crate::effect::{Effect, Notify, TimerId};
 use crate::event::{
     Failure, HookKind, InterruptEscalated, InterruptExpired, InterruptRenotified, NodeEvent, NoticeRefused,
@@ -67,23 +67,23 @@ impl Run {
     }
 
     /// Does everything that is due on the ladder of an interrupt, in its order.
-    pub(crate) fn climb(&mut self, turn: &mut Turn, id: InterruptId) {
+    pub(crate) fn climb(&mut self, draft: &mut Draft, id: InterruptId) {
         while let Some(open) = self.state.open.get(&id) {
             match open.next() {
-                Some((Next::Attempt(attempt), due)) if due <= turn.now => {
+                Some((Next::Attempt(attempt), due)) if due <= draft.now => {
                     let ix = open.node;
-                    let again = renotified(open, attempt, turn.now);
-                    self.emit_of(turn, ix, NodeEvent::InterruptRenotified(again), None);
-                    self.escalate(turn, ix, id, attempt);
+                    let again = renotified(open, attempt, draft.now);
+                    self.emit_of(draft, ix, NodeEvent::InterruptRenotified(again), None);
+                    self.escalate(draft, ix, id, attempt);
                 }
-                Some((Next::Expiry, due)) if due <= turn.now => return self.expire(turn, id),
+                Some((Next::Expiry, due)) if due <= draft.now => return self.expire(draft, id),
                 _ => return,
             }
         }
     }
 
     /// Records that an attempt reached a rung, if there is one.
-    pub(crate) fn escalate(&mut self, turn: &mut Turn, ix: Option<NodeIx>, id: InterruptId, attempt: u32) {
+    pub(crate) fn escalate(&mut self, draft: &mut Draft, ix: Option<NodeIx>, id: InterruptId, attempt: u32) {
         let ladder = self.state.open.get(&id).and_then(|open| open.requested.ladder.as_ref());
         let Some(rung) = ladder.and_then(|ladder| ladder.rung(attempt)) else { return };
         let escalated = InterruptEscalated {
@@ -92,10 +92,10 @@ impl Run {
             escalated_to: rung.notify_to.clone(),
             channel_hint: rung.channel_hint.clone(),
         };
-        self.emit_of(turn, ix, NodeEvent::InterruptEscalated(escalated), turn.last_sequence());
+        self.emit_of(draft, ix, NodeEvent::InterruptEscalated(escalated), draft.last_sequence());
     }
 
-    fn expire(&mut self, turn: &mut Turn, id: InterruptId) {
+    fn expire(&mut self, draft: &mut Draft, id: InterruptId) {
         let open = &self.state.open[&id];
         let (ix, asked) = (open.node, &open.requested);
         let Some(ladder) = &asked.ladder else { return };
@@ -104,19 +104,19 @@ impl Run {
         let by = Answerer { principal: BY_LADDER.to_owned(), may_act_for_others: false };
         let schema = asked.resume_schema.as_ref();
         let checked =
-            value.and_then(|value| check_answer(asked.kind, &asked.data, schema, value, &by, turn.now).ok());
+            value.and_then(|value| check_answer(asked.kind, &asked.data, schema, value, &by, draft.now).ok());
         let expired = InterruptExpired { interrupt_id: id, attempts: open.attempt, fallback_policy };
-        self.emit_of(turn, ix, NodeEvent::InterruptExpired(expired), None);
+        self.emit_of(draft, ix, NodeEvent::InterruptExpired(expired), None);
         match checked {
-            Some(checked) => self.resolve_as(turn, id, checked, Some((Resolution::Expired, EXPIRED))),
-            None => self.close(turn, id, Resolution::Expired, EXPIRED, BY_LADDER),
+            Some(checked) => self.resolve_as(draft, id, checked, Some((Resolution::Expired, EXPIRED))),
+            None => self.close(draft, id, Resolution::Expired, EXPIRED, BY_LADDER),
         }
     }
 
     /// Records that somebody who was to be told may not be: once for each attempt.
     pub(crate) fn refuse_notice(
         &mut self,
-        turn: &mut Turn,
+        draft: &mut Draft,
         id: InterruptId,
         attempt: u32,
         notify_to: String,
@@ -135,7 +135,7 @@ impl Run {
             notify_to: shorten(notify_to),
             reason: shorten(reason),
         };
-        self.emit_of(turn, ix, NodeEvent::NoticeRefused(refused), None);
+        self.emit_of(draft, ix, NodeEvent::NoticeRefused(refused), None);
         Ok(())
     }
 }

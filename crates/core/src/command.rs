@@ -146,29 +146,29 @@ impl Run {
         now: Millis,
         defaults: &Arc<Surroundings>,
     ) -> Result<Step, Rejection> {
-        let mut turn = Turn::new(self.head, now, defaults.clone());
+        let mut draft = Draft::new(self.head, now, defaults.clone());
         match command {
-            Command::Cancel(asked) => cancel::decide(self, &mut turn, asked)?,
+            Command::Cancel(asked) => cancel::decide(self, &mut draft, asked)?,
             Command::Pause { reason, by, drain } => {
-                hold::pause(self, &mut turn, Paused { reason, by }, drain)?;
+                hold::pause(self, &mut draft, Paused { reason, by }, drain)?;
             }
-            Command::Resume { reason, by } => hold::resume(self, &mut turn, Resumed { reason, by })?,
-            Command::Fire(timer) => timer::decide(self, &mut turn, &timer)?,
-            Command::ResumeDue { artifacts } => resume::due(self, &mut turn, artifacts)?,
-            Command::ResumeNow(asked) => resume::now(self, &mut turn, *asked)?,
-            Command::SwitchResume { auto, by, reason } => resume::switch(self, &mut turn, auto, by, reason)?,
-            Command::Report(report) => report::decide(self, &mut turn, report)?,
-            Command::Work(work) => work::decide(self, &mut turn, *work)?,
-            Command::Resolve(resolve) => resolve::decide(self, &mut turn, &resolve)?,
+            Command::Resume { reason, by } => hold::resume(self, &mut draft, Resumed { reason, by })?,
+            Command::Fire(timer) => timer::decide(self, &mut draft, &timer)?,
+            Command::ResumeDue { artifacts } => resume::due(self, &mut draft, artifacts)?,
+            Command::ResumeNow(asked) => resume::now(self, &mut draft, *asked)?,
+            Command::SwitchResume { auto, by, reason } => resume::switch(self, &mut draft, auto, by, reason)?,
+            Command::Report(report) => report::decide(self, &mut draft, report)?,
+            Command::Work(work) => work::decide(self, &mut draft, *work)?,
+            Command::Resolve(resolve) => resolve::decide(self, &mut draft, &resolve)?,
             Command::RefuseNotice { id, attempt, notify_to, reason } => {
-                self.refuse_notice(&mut turn, id, attempt, notify_to, reason)?;
+                self.refuse_notice(&mut draft, id, attempt, notify_to, reason)?;
             }
-            Command::Hear { notice, heard } => child::hear(self, &mut turn, &notice, heard)?,
+            Command::Hear { notice, heard } => child::hear(self, &mut draft, &notice, heard)?,
             Command::RefuseChild { child, node, error } => {
-                child::refuse(self, &mut turn, child, &node, &error)?;
+                child::refuse(self, &mut draft, child, &node, &error)?;
             }
         }
-        Ok(turn.step)
+        Ok(draft.step)
     }
 
     /// Refuses anything asked of a run whose journal has ended.
@@ -199,7 +199,7 @@ fn check_reason(reason: Option<&String>) -> Result<(), Rejection> {
 }
 
 /// A decision in the making: the events and effects so far, and the one time they all happen at.
-pub(crate) struct Turn {
+pub(crate) struct Draft {
     pub(crate) step: Step,
     pub(crate) now: Millis,
     /// What the operator and the agents say about questions that nobody answers.
@@ -208,7 +208,7 @@ pub(crate) struct Turn {
     pub(crate) bytes: usize,
 }
 
-impl Turn {
+impl Draft {
     /// A decision at `now`, or at the time of the last event if that is later.
     pub(crate) fn new(base: Head, now: Millis, defaults: Arc<Surroundings>) -> Self {
         Self {

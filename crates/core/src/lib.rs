@@ -76,6 +76,7 @@ mod surroundings;
 mod suspend;
 mod template;
 mod trace;
+mod turn;
 mod why;
 mod work;
 mod yaml;
@@ -133,6 +134,9 @@ pub use summary::{Status, Summary};
 pub use surroundings::Surroundings;
 pub use template::{JsonTemplate, Piece, Template};
 pub use trace::Trace;
+pub use turn::{
+    ErrorKind, Message, ModelAnswer, ModelCall, ModelError, Reasoning, Schedule, ToolCall, ToolSpec, Usage,
+};
 pub use why::{Reason, Why};
 pub use work::{
     AskState, Assignment, Brief, ChildState, FailureClass, Provided, Recalled, Work, WorkAsk, WorkChild,

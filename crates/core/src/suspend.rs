@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::command::Turn;
+use crate::command::Draft;
 use crate::effect::{ClosedInterrupt, Effect, Notify, OpenInterrupt, TimerId};
 use crate::event::{
     ApprovalReceived, ClarificationRequested, ClarificationResolved, Failure, HookKind, InterruptRequested,
@@ -111,42 +111,50 @@ impl Ending {
 /// What a decision does.
 impl Run {
     /// Executes a node that may ask, from the top.
-    pub(crate) fn converse(&mut self, turn: &mut Turn, ix: NodeIx, inputs: &Inputs) {
-        let mut context = NodeContext::new(self, ix, self.node(ix).execution, turn.defaults.clone());
+    pub(crate) fn converse(&mut self, draft: &mut Draft, ix: NodeIx, inputs: &Inputs) {
+        let mut context = NodeContext::new(self, ix, self.node(ix).execution, draft.defaults.clone());
         let bodied = self.body(ix, inputs, &mut context);
         let (wanted, saw_sensitive) = context.into_wanted();
         match bodied {
             Ok(Bodied::Done(mut product)) => {
                 product.sensitive |= saw_sensitive || inputs.sensitive;
-                self.finish(turn, ix, product);
+                self.finish(draft, ix, product);
             }
             Ok(Bodied::Declined { outputs, failure }) => {
-                self.decline(turn, ix, &outputs, failure, saw_sensitive || inputs.sensitive);
+                self.decline(draft, ix, &outputs, failure, saw_sensitive || inputs.sensitive);
             }
-            Err(Stop::Failed(failure)) => self.give_up(turn, ix, failure),
-            Err(Stop::Suspended) => wanted.into_iter().for_each(|call| self.stop_for(turn, ix, call, inputs)),
+            Err(Stop::Failed(failure)) => self.give_up(draft, ix, failure),
+            Err(Stop::Suspended) => {
+                wanted.into_iter().for_each(|call| self.stop_for(draft, ix, call, inputs))
+            }
         }
     }
 
-    fn stop_for(&mut self, turn: &mut Turn, ix: NodeIx, call: Call, inputs: &Inputs) {
-        let cause = turn.last_sequence();
+    fn stop_for(&mut self, draft: &mut Draft, ix: NodeIx, call: Call, inputs: &Inputs) {
+        let cause = draft.last_sequence();
         let respondents = self.graph.at(ix).respondents.clone();
         let asked = Asked { respondents, hooks: None, sensitive: inputs.sensitive };
-        let interrupt_id = self.open_call(turn, ix, call, asked);
+        let interrupt_id = self.open_call(draft, ix, call, asked);
         let asked = &self.state.open[&interrupt_id].requested;
         let (kind, key) = (asked.kind, asked.key.clone());
         let sensitive = asked.sensitive || inputs.sensitive;
         let suspended = NodeSuspended { interrupt_id, kind, key, sensitive };
-        self.emit_node(turn, ix, NodeEvent::Suspended(suspended), cause);
+        self.emit_node(draft, ix, NodeEvent::Suspended(suspended), cause);
     }
 
     /// Asks, unless that is asked already.
-    pub(crate) fn open_call(&mut self, turn: &mut Turn, ix: NodeIx, call: Call, asked: Asked) -> InterruptId {
+    pub(crate) fn open_call(
+        &mut self,
+        draft: &mut Draft,
+        ix: NodeIx,
+        call: Call,
+        asked: Asked,
+    ) -> InterruptId {
         let (ask, key, keyless, call, ladder) = match call {
             Call::Join(id) => return id,
             Call::Ask { ask, key, keyless, call, ladder } => (ask, key, keyless, call, ladder),
         };
-        let cause = turn.last_sequence();
+        let cause = draft.last_sequence();
         let interrupt_id = InterruptId::of(&self.salt, self.head.next);
         let Ask { kind, resume_schema, timeout_ms, data, .. } = ask;
         let sensitive = asked.sensitive;
@@ -169,40 +177,40 @@ impl Run {
             sensitive,
             sensitive_answer,
         };
-        self.emit_node(turn, ix, NodeEvent::InterruptRequested(Box::new(requested)), cause);
+        self.emit_node(draft, ix, NodeEvent::InterruptRequested(Box::new(requested)), cause);
         if let Some(questions) = questions {
             let asked = ClarificationRequested { interrupt_id, questions, sensitive };
-            self.emit_node(turn, ix, NodeEvent::ClarificationRequested(asked), turn.last_sequence());
+            self.emit_node(draft, ix, NodeEvent::ClarificationRequested(asked), draft.last_sequence());
         }
-        self.escalate(turn, Some(ix), interrupt_id, 1);
+        self.escalate(draft, Some(ix), interrupt_id, 1);
         interrupt_id
     }
 
     /// Goes on with a node whose interrupts are all closed.
-    pub(crate) fn go_on(&mut self, turn: &mut Turn, ix: NodeIx, cause: u64) {
+    pub(crate) fn go_on(&mut self, draft: &mut Draft, ix: NodeIx, cause: u64) {
         let node = self.node(ix);
         if node.work.is_some() {
             // What has come was asked for by its key, and is told when it is asked for again.
             let interrupt_id = node
                 .last_interrupt
                 .filter(|id| node.phase == NodePhase::Suspended && !self.state.open.contains_key(id));
-            return self.emit_node(turn, ix, NodeEvent::Resumed(NodeResumed { interrupt_id }), Some(cause));
+            return self.emit_node(draft, ix, NodeEvent::Resumed(NodeResumed { interrupt_id }), Some(cause));
         }
         let interrupt_id = node.last_interrupt;
         let inputs = Inputs { values: node.inputs.clone().unwrap_or_default(), sensitive: node.sensitive };
-        self.emit_node(turn, ix, NodeEvent::Resumed(NodeResumed { interrupt_id }), Some(cause));
-        self.converse(turn, ix, &inputs);
+        self.emit_node(draft, ix, NodeEvent::Resumed(NodeResumed { interrupt_id }), Some(cause));
+        self.converse(draft, ix, &inputs);
     }
 
     /// Closes an interrupt with an answer that was checked.
-    pub(crate) fn resolve(&mut self, turn: &mut Turn, id: InterruptId, checked: Checked) {
-        self.resolve_as(turn, id, checked, None);
+    pub(crate) fn resolve(&mut self, draft: &mut Draft, id: InterruptId, checked: Checked) {
+        self.resolve_as(draft, id, checked, None);
     }
 
     /// Closes an interrupt with an answer that was checked, or with what stands for one.
     pub(crate) fn resolve_as(
         &mut self,
-        turn: &mut Turn,
+        draft: &mut Draft,
         id: InterruptId,
         checked: Checked,
         why: Option<(Resolution, &str)>,
@@ -226,12 +234,12 @@ impl Run {
                 edited_artifact_data: decision.edited_artifact_data,
                 sensitive,
             };
-            self.emit_of(turn, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
+            self.emit_of(draft, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
         }
         if let Some(answers) = checked.answers {
             let answered_by = checked.by.clone();
             let resolved = ClarificationResolved { interrupt_id: id, answers, answered_by, sensitive };
-            self.emit_of(turn, ix, NodeEvent::ClarificationResolved(resolved), None);
+            self.emit_of(draft, ix, NodeEvent::ClarificationResolved(resolved), None);
         }
         if let Some((instead, why)) = why {
             (outcome, reason) = (instead, Some(why.to_owned()));
@@ -245,25 +253,25 @@ impl Run {
             resolved_by: checked.by,
             sensitive,
         };
-        let cause = turn.last_sequence();
-        self.emit_of(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
+        let cause = draft.last_sequence();
+        self.emit_of(draft, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
     }
 
     /// Closes an interrupt whose end has come. Timers may be heard late and in any order, so what was due first
     /// counts, and not which was heard.
-    pub(crate) fn end_interrupt(&mut self, turn: &mut Turn, id: InterruptId) {
+    pub(crate) fn end_interrupt(&mut self, draft: &mut Draft, id: InterruptId) {
         // Whatever was due before that is recorded first, and may have ended it.
-        self.climb(turn, id);
+        self.climb(draft, id);
         let Some(open) = self.state.open.get(&id) else { return };
         let given_up = open.given_up_at();
         match open.occasion() {
-            Some(due) if given_up.is_none_or(|end| due < end) => self.happen(turn, id),
-            _ => self.time_out_interrupt(turn, id),
+            Some(due) if given_up.is_none_or(|end| due < end) => self.happen(draft, id),
+            _ => self.time_out_interrupt(draft, id),
         }
     }
 
     /// Closes an interrupt that nobody answered in time.
-    fn time_out_interrupt(&mut self, turn: &mut Turn, id: InterruptId) {
+    fn time_out_interrupt(&mut self, draft: &mut Draft, id: InterruptId) {
         let open = &self.state.open[&id];
         let (ix, kind) = (open.node, open.requested.kind);
         let approval = kind == InterruptKind::Approval;
@@ -278,25 +286,25 @@ impl Run {
                 edited_artifact_data: None,
                 sensitive: false,
             };
-            self.emit_of(turn, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
+            self.emit_of(draft, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
         }
         let outcome = if approval { Resolution::Rejected } else { Resolution::Timeout };
-        self.close(turn, id, outcome, "timeout", BY_TIMEOUT);
+        self.close(draft, id, outcome, "timeout", BY_TIMEOUT);
     }
 
     /// Resolves an interrupt that waited for a time, which has come.
-    fn happen(&mut self, turn: &mut Turn, id: InterruptId) {
+    fn happen(&mut self, draft: &mut Draft, id: InterruptId) {
         let open = &self.state.open[&id];
         let event = open.requested.data.parse::<JsonMap>().ok().and_then(|mut data| data.remove("eventType"));
         let payload: JsonMap = event.map(|event| ("eventType".to_owned(), event)).into_iter().collect();
         let value = Json::of(&JsonMap::from([("eventPayload".to_owned(), Json::of(&payload))]));
         let by = BY_SCHEDULE.to_owned();
-        self.resolve(turn, id, Checked { value, decision: None, answers: None, by });
+        self.resolve(draft, id, Checked { value, decision: None, answers: None, by });
     }
 
     pub(crate) fn close(
         &mut self,
-        turn: &mut Turn,
+        draft: &mut Draft,
         id: InterruptId,
         outcome: Resolution,
         reason: &str,
@@ -313,12 +321,12 @@ impl Run {
             resolved_by: by.to_owned(),
             sensitive: false,
         };
-        let cause = turn.last_sequence();
-        self.emit_of(turn, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
+        let cause = draft.last_sequence();
+        self.emit_of(draft, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
     }
 
     /// A node that a worker has done leaves nothing open that nobody else waits for.
-    pub(crate) fn close_asked(&mut self, turn: &mut Turn, ix: NodeIx) {
+    pub(crate) fn close_asked(&mut self, draft: &mut Draft, ix: NodeIx) {
         if self.node(ix).work.is_none() {
             return;
         }
@@ -331,29 +339,29 @@ impl Run {
         };
         let open = self.state.open.values().filter(own).map(|open| open.requested.interrupt_id);
         for id in open.collect::<Vec<_>>() {
-            self.close(turn, id, Resolution::Cancelled, NODE_ENDED, BY_RUN);
+            self.close(draft, id, Resolution::Cancelled, NODE_ENDED, BY_RUN);
         }
     }
 
     /// A run that ends leaves nothing open.
-    pub(crate) fn close_interrupts(&mut self, turn: &mut Turn, ending: &Ending) {
+    pub(crate) fn close_interrupts(&mut self, draft: &mut Draft, ending: &Ending) {
         let open: Vec<InterruptId> = self.state.open.keys().copied().collect();
         for id in open {
-            self.close(turn, id, Resolution::Cancelled, ending.closes(), BY_RUN);
+            self.close(draft, id, Resolution::Cancelled, ending.closes(), BY_RUN);
         }
     }
 
     /// A decision against what was asked for: it is routed by the edges whose conditions ask for it, and fails the
     /// node otherwise. An edge without a condition is the way of those that were accepted.
-    fn decline(&mut self, turn: &mut Turn, ix: NodeIx, outputs: &Json, failure: Failure, sensitive: bool) {
+    fn decline(&mut self, draft: &mut Draft, ix: NodeIx, outputs: &Json, failure: Failure, sensitive: bool) {
         match self.declined_ways(ix, outputs) {
-            Some(untaken) => self.complete_along(turn, ix, outputs.clone(), untaken, sensitive),
+            Some(untaken) => self.complete_along(draft, ix, outputs.clone(), untaken, sensitive),
             None if sensitive => {
                 // What was said with the decision is never shown, and a failure is.
                 let failure = Failure::new(&failure.code, "somebody decided against it; why is not shown");
-                self.give_up(turn, ix, failure);
+                self.give_up(draft, ix, failure);
             }
-            None => self.give_up(turn, ix, failure),
+            None => self.give_up(draft, ix, failure),
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Cancel: the run ends, as soon as no outcome is unknown.
 
-use crate::command::{Turn, check_reason};
+use crate::command::{Draft, check_reason};
 use crate::event::{Cancellation, RunEvent};
 use crate::run::Ending;
 use crate::{Rejection, Run};
 
-pub(super) fn decide(run: &mut Run, turn: &mut Turn, asked: Cancellation) -> Result<(), Rejection> {
+pub(super) fn decide(run: &mut Run, draft: &mut Draft, asked: Cancellation) -> Result<(), Rejection> {
     run.check_running()?;
     check_reason(asked.reason.as_ref())?;
     if run.state.in_flight > 0 {
-        turn.emit_run(run, RunEvent::Cancelling(asked), None);
-        run.advance(turn);
+        draft.emit_run(run, RunEvent::Cancelling(asked), None);
+        run.advance(draft);
     } else {
         // Nothing to wait for: the terminal event says all, and no `run.cancelling` is needed.
-        run.conclude(turn, Some(Ending::cancelled(&asked)));
+        run.conclude(draft, Some(Ending::cancelled(&asked)));
     }
     Ok(())
 }

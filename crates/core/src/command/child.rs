@@ -4,13 +4,13 @@
 //! repeats of delivery don't matter.
 
 use crate::children::ChildEnd;
-use crate::command::Turn;
+use crate::command::Draft;
 use crate::event::{ChildRefused, ChildReported, RunEvent};
 use crate::{Failure, Notice, Rejection, Run, RunId};
 
 pub(super) fn hear(
     run: &mut Run,
-    turn: &mut Turn,
+    draft: &mut Draft,
     notice: &Notice,
     heard: Option<u64>,
 ) -> Result<(), Rejection> {
@@ -30,20 +30,20 @@ pub(super) fn hear(
         still: notice.still,
     };
     let waits = run.waiting_for(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
-    turn.emit_run(run, RunEvent::ChildReported(report), None);
+    draft.emit_run(run, RunEvent::ChildReported(report), None);
     if let Some(ix) = waits {
-        run.child_ended(turn, ix, &ChildEnd::of(notice));
+        run.child_ended(draft, ix, &ChildEnd::of(notice));
     }
     // A worker that waits for it goes on.
     if waits.is_some() || !run.state.answered.is_empty() {
-        run.advance(turn);
+        run.advance(draft);
     }
     Ok(())
 }
 
 pub(super) fn refuse(
     run: &mut Run,
-    turn: &mut Turn,
+    draft: &mut Draft,
     child: RunId,
     node: &str,
     error: &Failure,
@@ -51,12 +51,12 @@ pub(super) fn refuse(
     run.check_open()?;
     let refused = ChildRefused { child, node: node.to_owned(), error: error.clone() };
     let waits = run.waiting_for(node, child);
-    turn.emit_run(run, RunEvent::ChildRefused(refused), None);
+    draft.emit_run(run, RunEvent::ChildRefused(refused), None);
     if let Some(ix) = waits {
-        run.child_refused(turn, ix, child, error);
+        run.child_refused(draft, ix, child, error);
     }
     if waits.is_some() || !run.state.answered.is_empty() {
-        run.advance(turn);
+        run.advance(draft);
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Pause and resume: a hold that keeps nodes from starting.
 
-use crate::command::{Drain, Turn, check_reason};
+use crate::command::{Draft, Drain, check_reason};
 use crate::event::{Paused, Resumed, RunEvent};
 use crate::{Hold, Rejection, Run};
 
-pub(super) fn pause(run: &mut Run, turn: &mut Turn, asked: Paused, drain: Drain) -> Result<(), Rejection> {
+pub(super) fn pause(run: &mut Run, draft: &mut Draft, asked: Paused, drain: Drain) -> Result<(), Rejection> {
     run.check_running()?;
     check_reason(asked.reason.as_ref())?;
     if let Some(waiting) = run.waiting() {
@@ -18,11 +18,11 @@ pub(super) fn pause(run: &mut Run, turn: &mut Turn, asked: Paused, drain: Drain)
         (Hold::Pausing, false) | (Hold::Paused, _) => return Err(Rejection::AlreadyPaused),
         (Hold::Escalated, _) => return Err(Rejection::Escalated),
     };
-    turn.emit_run(run, event, None);
+    draft.emit_run(run, event, None);
     Ok(())
 }
 
-pub(super) fn resume(run: &mut Run, turn: &mut Turn, asked: Resumed) -> Result<(), Rejection> {
+pub(super) fn resume(run: &mut Run, draft: &mut Draft, asked: Resumed) -> Result<(), Rejection> {
     run.check_running()?;
     check_reason(asked.reason.as_ref())?;
     match run.state.hold {
@@ -30,8 +30,8 @@ pub(super) fn resume(run: &mut Run, turn: &mut Turn, asked: Resumed) -> Result<(
         Hold::Escalated => return Err(Rejection::Escalated),
         Hold::Pausing | Hold::Paused => {}
     }
-    turn.emit_run(run, RunEvent::Resumed(asked), None);
-    run.advance(turn);
+    draft.emit_run(run, RunEvent::Resumed(asked), None);
+    run.advance(draft);
     Ok(())
 }
 
@@ -39,12 +39,12 @@ impl Run {
     /// Pauses a run that was waiting for the last outcome, if that is known now.
     ///
     /// A run that is going to end is not paused any more: it has ended by then.
-    pub(crate) fn settle_pause(&mut self, turn: &mut Turn) {
+    pub(crate) fn settle_pause(&mut self, draft: &mut Draft) {
         let is_drained = self.state.in_flight == 0 && self.state.ending.is_none();
         if self.state.hold == Hold::Pausing && is_drained {
             let asked = self.state.pausing.clone().unwrap_or_default();
-            let cause = turn.last_sequence();
-            turn.emit_run(self, RunEvent::Paused(asked), cause);
+            let cause = draft.last_sequence();
+            draft.emit_run(self, RunEvent::Paused(asked), cause);
         }
     }
 }

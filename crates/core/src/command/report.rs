@@ -1,21 +1,21 @@
 //! Report: an executor tells how a task ended.
 
-use crate::command::{Report, Turn};
+use crate::command::{Draft, Report};
 use crate::event::{Failure, NodeEvent, NodeInterrupted, NodeRetried};
 use crate::http::{Reached, TaskFailure};
 use crate::{Json, NodeIx, NodePhase, Rejection, Run, TaskId, limits};
 
-pub(super) fn decide(run: &mut Run, turn: &mut Turn, report: Report) -> Result<(), Rejection> {
+pub(super) fn decide(run: &mut Run, draft: &mut Draft, report: Report) -> Result<(), Rejection> {
     run.check_open()?;
     let ix = under_way(run, &report.task)?;
     match report.outcome {
         Ok(mut product) => {
             product.sensitive |= run.node(ix).sensitive;
-            run.finish(turn, ix, product);
+            run.finish(draft, ix, product);
         }
-        Err(failed) => fail(run, turn, ix, failed),
+        Err(failed) => fail(run, draft, ix, failed),
     }
-    run.advance(turn);
+    run.advance(draft);
     Ok(())
 }
 
@@ -30,12 +30,12 @@ fn under_way(run: &Run, task: &TaskId) -> Result<NodeIx, Rejection> {
 /// the other side, or doing it twice is as good as once. A worker's step under way must not be done twice, whatever holds
 /// for the rest of its node, and nothing is that is said to be irreversible and may have had its effect. What is not
 /// tried again and may pass interrupts the run, unless the definition itself deals with the failure.
-pub(super) fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: TaskFailure) {
+pub(super) fn fail(run: &mut Run, draft: &mut Draft, ix: NodeIx, failed: TaskFailure) {
     let unknown = failed.reached == Reached::Maybe;
     let repeatable = run.is_idempotent(ix) && !run.has_begun(ix) && !run.is_irreversible(ix);
     let harmless = !unknown || repeatable;
     if !failed.retryable || run.state.ending.is_some() {
-        return run.give_up(turn, ix, failed.failure);
+        return run.give_up(draft, ix, failed.failure);
     }
     let attempt = run.node(ix).attempt + 1;
     let delay = delay_for(run, ix, attempt).filter(|_| harmless);
@@ -43,19 +43,19 @@ pub(super) fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: TaskFailu
     if delay.is_some() || successor.is_some() {
         let wait = delay.map_or(0, |delay| delay.max(told_to_wait(&failed.failure)));
         let error = run.told(ix, failed.failure);
-        let retried = NodeRetried { attempt, error, until: turn.now.saturating_add(wait), agent: successor };
-        return run.emit_node(turn, ix, NodeEvent::Retried(retried), None);
+        let retried = NodeRetried { attempt, error, until: draft.now.saturating_add(wait), agent: successor };
+        return run.emit_node(draft, ix, NodeEvent::Retried(retried), None);
     }
     if run.deals_with_failure(ix, &failed.failure) {
         let failure = if harmless { failed.failure } else { unsafe_to_repeat(failed.failure) };
-        return run.give_up(turn, ix, failure);
+        return run.give_up(draft, ix, failure);
     }
     let steps = run.node(ix).work.as_ref().map_or_else(Vec::new, |work| work.begun());
     let steps = steps.into_iter().map(ToOwned::to_owned).collect();
     let error = run.told(ix, failed.failure);
     let interrupted =
         NodeInterrupted { class: failed.class.name().to_owned(), error, attempt, unknown, steps };
-    run.emit_node(turn, ix, NodeEvent::Interrupted(Box::new(interrupted)), None);
+    run.emit_node(draft, ix, NodeEvent::Interrupted(Box::new(interrupted)), None);
 }
 
 impl Run {

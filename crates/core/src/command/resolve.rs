@@ -1,6 +1,6 @@
 //! Resolve: somebody answers. Exactly one answer is taken; a refused one changes nothing.
 
-use crate::command::{Turn, resume};
+use crate::command::{Draft, resume};
 use crate::interrupt::{Action, Answerer, Refused, check_answer};
 use crate::{InterruptId, Json, Rejection, Run};
 
@@ -15,10 +15,10 @@ pub struct Resolve {
     pub by: Answerer,
 }
 
-pub(super) fn decide(run: &mut Run, turn: &mut Turn, resolve: &Resolve) -> Result<(), Rejection> {
+pub(super) fn decide(run: &mut Run, draft: &mut Draft, resolve: &Resolve) -> Result<(), Rejection> {
     let open = run.check_open_interrupt(resolve.id)?;
     // Whoever is late is late, even if the timer has not been heard yet, and whatever they say.
-    if open.deadline().is_some_and(|deadline| deadline <= turn.now) {
+    if open.deadline().is_some_and(|deadline| deadline <= draft.now) {
         return Err(Rejection::AlreadyResolved);
     }
     let asked = &open.requested;
@@ -28,7 +28,7 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, resolve: &Resolve) -> Resul
         asked.resume_schema.as_ref(),
         &resolve.value,
         &resolve.by,
-        turn.now,
+        draft.now,
     );
     let checked = checked.map_err(|refused| match refused {
         Refused::Invalid(errors) => Rejection::BadAnswer(errors),
@@ -40,10 +40,10 @@ pub(super) fn decide(run: &mut Run, turn: &mut Turn, resolve: &Resolve) -> Resul
         (accepted, decision.feedback.clone().or_else(|| decision.reason.clone()))
     });
     let by = checked.by.clone();
-    run.resolve(turn, resolve.id, checked);
+    run.resolve(draft, resolve.id, checked);
     if let Some((accepted, reason)) = decided.filter(|_| own) {
-        resume::answered(run, turn, accepted, by, reason);
+        resume::answered(run, draft, accepted, by, reason);
     }
-    run.advance(turn);
+    run.advance(draft);
     Ok(())
 }

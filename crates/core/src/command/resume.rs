@@ -2,7 +2,7 @@
 //!
 //! Every decision is recorded, also one against. What an operator asks for and does not get changes nothing else.
 
-use crate::command::{Turn, check_reason};
+use crate::command::{Draft, check_reason};
 use crate::event::{
     NodeDue, NodeEvent, Resolution, ResumeDecided, ResumeRequested, ResumeSwitched, Resumed, RunEvent,
     StepRecorded,
@@ -12,36 +12,36 @@ use crate::resume::{Artifacts, BY_SYSTEM, OnRefusal, ReasonCode, ResumeNow, Resu
 use crate::{Hold, InterruptId, Json, NodeIx, Rejection, Run, TimerId, limits};
 
 /// The time has come to look whether the run may be resumed.
-pub(super) fn due(run: &mut Run, turn: &mut Turn, artifacts: Artifacts) -> Result<(), Rejection> {
+pub(super) fn due(run: &mut Run, draft: &mut Draft, artifacts: Artifacts) -> Result<(), Rejection> {
     run.check_open()?;
     let due = *run.state.timers.get(&TimerId::Resume).ok_or(Rejection::NoSuchTimer)?;
-    if turn.now < due {
+    if draft.now < due {
         return Err(Rejection::NotDue { due });
     }
     let wish = run.state.resume.wish.clone();
-    let policy = run.resume_policy(&turn.defaults);
+    let policy = run.resume_policy(&draft.defaults);
     if wish.is_none() && run.state.resume.auto == Some(false) {
         // Whoever switched it off wants to look at it, whatever the policy makes of others.
-        run.escalate_resume(turn, None);
+        run.escalate_resume(draft, None);
     } else if wish.is_none() && !run.resumes_by_itself(&policy) {
-        refuse(run, turn, None);
+        refuse(run, draft, None);
     } else {
         let asked = wish.unwrap_or_else(|| ResumeRequested::plain(BY_SYSTEM));
-        let (decided, verdict) = decision(run, turn, &asked, artifacts);
-        turn.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), None);
+        let (decided, verdict) = decision(run, draft, &asked, artifacts);
+        draft.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), None);
         match verdict.code {
-            ReasonCode::Allowed => restart(run, turn),
+            ReasonCode::Allowed => restart(run, draft),
             // The end of the window is waited for.
             ReasonCode::Cooldown => {}
-            code => refuse(run, turn, Some(code)),
+            code => refuse(run, draft, Some(code)),
         }
     }
-    run.advance(turn);
+    run.advance(draft);
     Ok(())
 }
 
 /// An operator wants the run to go on.
-pub(super) fn now(run: &mut Run, turn: &mut Turn, asked: ResumeNow) -> Result<(), Rejection> {
+pub(super) fn now(run: &mut Run, draft: &mut Draft, asked: ResumeNow) -> Result<(), Rejection> {
     run.check_running()?;
     check(run, &asked)?;
     let artifacts = asked.artifacts;
@@ -53,39 +53,39 @@ pub(super) fn now(run: &mut Run, turn: &mut Turn, asked: ResumeNow) -> Result<()
         done: asked.done.keys().cloned().collect(),
         interruption_class: asked.class,
     };
-    let (decided, verdict) = decision(run, turn, &wish, artifacts);
+    let (decided, verdict) = decision(run, draft, &wish, artifacts);
     if verdict.code != ReasonCode::Allowed {
-        turn.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), None);
+        draft.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), None);
         return Ok(());
     }
     let by = wish.by.clone();
-    turn.emit_run(run, RunEvent::ResumeRequested(Box::new(wish)), None);
+    draft.emit_run(run, RunEvent::ResumeRequested(Box::new(wish)), None);
     if let Some(id) = run.open_question() {
-        run.close(turn, id, Resolution::Cancelled, RESUMED, &by);
+        run.close(draft, id, Resolution::Cancelled, RESUMED, &by);
     }
-    let cause = turn.last_sequence();
-    turn.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), cause);
-    asked.done.into_iter().for_each(|(node, outcome)| settle(run, turn, &node, outcome));
-    restart(run, turn);
-    run.advance(turn);
+    let cause = draft.last_sequence();
+    draft.emit_run(run, RunEvent::ResumeDecided(Box::new(decided)), cause);
+    asked.done.into_iter().for_each(|(node, outcome)| settle(run, draft, &node, outcome));
+    restart(run, draft);
+    run.advance(draft);
     Ok(())
 }
 
 /// An operator knows that what was cut off was done. A worker's function goes on behind its step; anything else is
 /// complete with that.
-fn settle(run: &mut Run, turn: &mut Turn, node: &str, outcome: Json) {
+fn settle(run: &mut Run, draft: &mut Draft, node: &str, outcome: Json) {
     let Some(ix) = run.graph.node(node) else { return };
     let steps = run.state.resume.interrupted.get(&ix).map(|found| found.steps.clone()).unwrap_or_default();
-    let cause = turn.last_sequence();
+    let cause = draft.last_sequence();
     match steps.as_slice() {
         [key] => {
             let sensitive = run.node(ix).sensitive || run.graph.at(ix).hides_answers();
             let recorded = StepRecorded { key: key.clone(), value: Some(outcome), error: None, sensitive };
-            run.emit_node(turn, ix, NodeEvent::StepRecorded(recorded), cause);
+            run.emit_node(draft, ix, NodeEvent::StepRecorded(recorded), cause);
         }
         _ => {
             let sensitive = run.node(ix).sensitive;
-            run.finish(turn, ix, Product { sensitive, ..Product::of(Some(outcome)) });
+            run.finish(draft, ix, Product { sensitive, ..Product::of(Some(outcome)) });
         }
     }
 }
@@ -150,73 +150,73 @@ fn check_done(run: &Run, asked: &ResumeNow) -> Result<(), Rejection> {
 
 fn decision(
     run: &Run,
-    turn: &Turn,
+    draft: &Draft,
     wish: &ResumeRequested,
     artifacts: Artifacts,
 ) -> (ResumeDecided, ResumeVerdict) {
-    let policy = run.resume_policy(&turn.defaults);
-    run.decide_resume(wish, artifacts, &policy, turn.now)
+    let policy = run.resume_policy(&draft.defaults);
+    run.decide_resume(wish, artifacts, &policy, draft.now)
 }
 
 /// Every interrupted node is started again.
-fn restart(run: &mut Run, turn: &mut Turn) {
-    let cause = turn.last_sequence();
+fn restart(run: &mut Run, draft: &mut Draft) {
+    let cause = draft.last_sequence();
     for ix in run.interrupted() {
-        run.emit_node(turn, ix, NodeEvent::Due(NodeDue {}), cause);
+        run.emit_node(draft, ix, NodeEvent::Due(NodeDue {}), cause);
     }
 }
 
 /// The run is not resumed by itself: somebody has to decide, unless the policy says that it just fails.
-fn refuse(run: &mut Run, turn: &mut Turn, code: Option<ReasonCode>) {
-    match run.resume_policy(&turn.defaults).on_refusal {
-        OnRefusal::Escalate => run.escalate_resume(turn, code),
+fn refuse(run: &mut Run, draft: &mut Draft, code: Option<ReasonCode>) {
+    match run.resume_policy(&draft.defaults).on_refusal {
+        OnRefusal::Escalate => run.escalate_resume(draft, code),
         OnRefusal::Fail => {
             let nodes = run.interrupted();
-            give_up(run, turn, &nodes);
+            give_up(run, draft, &nodes);
             // People may have been asked before the policy said so, and the definition may deal with the failures by now.
             if run.state.hold == Hold::Escalated && run.state.ending.is_none() {
                 let resumed = Resumed { by: Some(BY_SYSTEM.to_owned()), reason: None };
-                let cause = turn.last_sequence();
-                turn.emit_run(run, RunEvent::Resumed(resumed), cause);
+                let cause = draft.last_sequence();
+                draft.emit_run(run, RunEvent::Resumed(resumed), cause);
             }
         }
     }
 }
 
 /// The nodes fail for good, with what interrupted them.
-fn give_up(run: &mut Run, turn: &mut Turn, nodes: &[NodeIx]) {
+fn give_up(run: &mut Run, draft: &mut Draft, nodes: &[NodeIx]) {
     for &ix in nodes {
         let Some(found) = run.state.resume.interrupted.get(&ix) else { continue };
         let step = run.interrupted_step(ix, found);
         let unsafe_again = step.unknown && !step.may_repeat();
         let failure = if unsafe_again { super::report::unsafe_to_repeat(step.error) } else { step.error };
-        run.give_up(turn, ix, failure);
+        run.give_up(draft, ix, failure);
     }
 }
 
 /// What a person's answer to the run's own question brings about.
-pub(super) fn answered(run: &mut Run, turn: &mut Turn, accepted: bool, by: String, reason: Option<String>) {
+pub(super) fn answered(run: &mut Run, draft: &mut Draft, accepted: bool, by: String, reason: Option<String>) {
     let approve = run.state.resume.asked_of.clone();
     if accepted {
         let wish = ResumeRequested { reason, force: true, approve, ..ResumeRequested::plain(&by) };
-        let cause = turn.last_sequence();
-        turn.emit_run(run, RunEvent::ResumeRequested(Box::new(wish)), cause);
+        let cause = draft.last_sequence();
+        draft.emit_run(run, RunEvent::ResumeRequested(Box::new(wish)), cause);
         return;
     }
     let nodes: Vec<NodeIx> = approve.iter().filter_map(|node| run.graph.node(node)).collect();
-    give_up(run, turn, &nodes);
+    give_up(run, draft, &nodes);
     // Usually that fails the run. But the definition may deal with the failure by now. What else was interrupted since
     // people were asked is looked at anew.
     if run.state.ending.is_none() {
-        let cause = turn.last_sequence();
-        turn.emit_run(run, RunEvent::Resumed(Resumed { by: Some(by), reason }), cause);
+        let cause = draft.last_sequence();
+        draft.emit_run(run, RunEvent::Resumed(Resumed { by: Some(by), reason }), cause);
     }
 }
 
 /// An operator says whether the run is resumed by itself.
 pub(super) fn switch(
     run: &mut Run,
-    turn: &mut Turn,
+    draft: &mut Draft,
     auto: bool,
     by: String,
     reason: Option<String>,
@@ -224,7 +224,7 @@ pub(super) fn switch(
     run.check_running()?;
     check_reason(reason.as_ref())?;
     if run.state.resume.auto != Some(auto) {
-        turn.emit_run(run, RunEvent::ResumeSwitched(ResumeSwitched { auto, by, reason }), None);
+        draft.emit_run(run, RunEvent::ResumeSwitched(ResumeSwitched { auto, by, reason }), None);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{Step, Turn};
+use crate::command::{Draft, Step};
 use crate::event::{Caps, Parent, READING, RunEvent, Started};
 use crate::journal::Salt;
 use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, Surroundings, Trace, limits, ports};
@@ -76,7 +76,7 @@ impl Run {
         let declared = start.graph.variables.iter().filter(|variable| variable.sensitive);
         let sensitive = declared.map(|variable| variable.name.clone()).chain(start.sensitive).collect();
         let mut run = Self::empty(start.key, start.salt, start.graph.clone());
-        let mut turn = Turn::new(run.head, now, start.defaults);
+        let mut draft = Draft::new(run.head, now, start.defaults);
         let started = Started {
             workflow_id: start.graph.workflow_id.to_string(),
             definition: start.graph.hash_hex(),
@@ -95,9 +95,9 @@ impl Run {
             trace: start.trace,
             callback_url: start.callback_url,
         };
-        turn.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
-        run.advance(&mut turn);
-        Ok((run, turn.step))
+        draft.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
+        run.advance(&mut draft);
+        Ok((run, draft.step))
     }
 }
 

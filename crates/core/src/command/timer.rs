@@ -1,37 +1,37 @@
 //! Fire: a timer's time has come. Never early, never twice.
 
-use crate::command::Turn;
+use crate::command::Draft;
 use crate::event::{NodeDue, NodeEvent};
 use crate::{NodeIx, Rejection, Run, TimerId};
 
-pub(super) fn decide(run: &mut Run, turn: &mut Turn, timer: &TimerId) -> Result<(), Rejection> {
+pub(super) fn decide(run: &mut Run, draft: &mut Draft, timer: &TimerId) -> Result<(), Rejection> {
     run.check_open()?;
     let due = *run.state.timers.get(timer).ok_or(Rejection::NoSuchTimer)?;
-    if turn.now < due {
+    if draft.now < due {
         return Err(Rejection::NotDue { due });
     }
     match timer {
         TimerId::Delay { node, .. } => {
             let ix = node_of(run, node)?;
-            run.complete(turn, ix, None, false);
+            run.complete(draft, ix, None, false);
         }
         TimerId::Retry { node, .. } => {
             let ix = node_of(run, node)?;
-            run.emit_node(turn, ix, NodeEvent::Due(NodeDue {}), None);
+            run.emit_node(draft, ix, NodeEvent::Due(NodeDue {}), None);
         }
         TimerId::Sleep { node, sequence, .. } => {
             let ix = node_of(run, node)?;
-            run.wake(turn, ix, *sequence)?;
+            run.wake(draft, ix, *sequence)?;
         }
-        TimerId::Interrupt(id) | TimerId::Occasion(id) => run.end_interrupt(turn, *id),
-        TimerId::Attempt(id) => run.climb(turn, *id),
-        TimerId::RunTimeout => time_out(run, turn),
+        TimerId::Interrupt(id) | TimerId::Occasion(id) => run.end_interrupt(draft, *id),
+        TimerId::Attempt(id) => run.climb(draft, *id),
+        TimerId::RunTimeout => time_out(run, draft),
         // Whoever fires it has to say what can be read.
         TimerId::Resume => return Err(Rejection::NoSuchTimer),
         // The stretch timer needs no event of its own: the first node that starts takes it away.
         TimerId::Stretch => {}
     }
-    run.advance(turn);
+    run.advance(draft);
     Ok(())
 }
 
@@ -39,9 +39,9 @@ fn node_of(run: &Run, node: &str) -> Result<NodeIx, Rejection> {
     run.graph.node(node).ok_or(Rejection::NoSuchTimer)
 }
 
-fn time_out(run: &mut Run, turn: &mut Turn) {
+fn time_out(run: &mut Run, draft: &mut Draft) {
     let limit = run.state.caps.duration_ms.unwrap_or(0);
-    let observed = (turn.now - run.state.started_at).max(limit);
+    let observed = (draft.now - run.state.started_at).max(limit);
     let whole = |ms: i64| u64::try_from(ms).unwrap_or(0);
-    run.breach(turn, "run-duration", whole(limit), whole(observed), None);
+    run.breach(draft, "run-duration", whole(limit), whole(observed), None);
 }

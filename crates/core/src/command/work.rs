@@ -1,7 +1,7 @@
 //! Work: what a worker does with a task it has. One that has it no longer changes nothing.
 
 use crate::climb::LadderTerms;
-use crate::command::{Turn, report};
+use crate::command::{Draft, report};
 use crate::event::{
     EngagementDecided, Failure, Loss, NodeEvent, NodeNoted, NodeParked, NodeSuspended, SleepStarted,
     StepBegun, StepRecorded, TaskLost, VersionRecorded, Wait,
@@ -16,21 +16,21 @@ use crate::{
     Ask, InterruptionClass, Json, JsonMap, LadderCall, NodeIx, NodePhase, Rejection, Run, TaskId, limits,
 };
 
-pub(super) fn decide(run: &mut Run, turn: &mut Turn, work: Work) -> Result<(), Rejection> {
+pub(super) fn decide(run: &mut Run, draft: &mut Draft, work: Work) -> Result<(), Rejection> {
     let ix = held(run, &work.task, work.fence)?;
     match work.op {
-        WorkOp::Begin { key } => begin(run, turn, ix, key),
-        WorkOp::Record { key, outcome } => record(run, turn, ix, key, outcome),
-        WorkOp::Ask(asked) => ask(run, turn, ix, &asked),
-        WorkOp::Sleep { key, ms } => sleep(run, turn, ix, key, ms),
-        WorkOp::Child(asked) => child(run, turn, ix, asked),
-        WorkOp::Version { key, version, old } => choose(run, turn, ix, key, if old { 0 } else { version }),
-        WorkOp::Park { waits } => park(run, turn, ix, waits),
-        WorkOp::Complete { outputs } => complete(run, turn, ix, outputs),
-        WorkOp::Fail(failed) => fail(run, turn, ix, failed),
-        WorkOp::Note { progress, lines } => note(run, turn, ix, progress, lines),
-        WorkOp::Decide { decision } => decided(run, turn, ix, decision),
-        WorkOp::Lose { reason, worker } => lose(run, turn, ix, reason, &worker),
+        WorkOp::Begin { key } => begin(run, draft, ix, key),
+        WorkOp::Record { key, outcome } => record(run, draft, ix, key, outcome),
+        WorkOp::Ask(asked) => ask(run, draft, ix, &asked),
+        WorkOp::Sleep { key, ms } => sleep(run, draft, ix, key, ms),
+        WorkOp::Child(asked) => child(run, draft, ix, asked),
+        WorkOp::Version { key, version, old } => choose(run, draft, ix, key, if old { 0 } else { version }),
+        WorkOp::Park { waits } => park(run, draft, ix, waits),
+        WorkOp::Complete { outputs } => complete(run, draft, ix, outputs),
+        WorkOp::Fail(failed) => fail(run, draft, ix, failed),
+        WorkOp::Note { progress, lines } => note(run, draft, ix, progress, lines),
+        WorkOp::Decide { decision } => decided(run, draft, ix, decision),
+        WorkOp::Lose { reason, worker } => lose(run, draft, ix, reason, &worker),
     }
 }
 
@@ -85,20 +85,20 @@ fn conflict(run: &Run, ix: NodeIx, key: &str, found: &Memo, wanted: &str) -> Rej
     Rejection::Work(Failure::new("code_changed", message))
 }
 
-fn begin(run: &mut Run, turn: &mut Turn, ix: NodeIx, key: String) -> Result<(), Rejection> {
+fn begin(run: &mut Run, draft: &mut Draft, ix: NodeIx, key: String) -> Result<(), Rejection> {
     match run.memo(ix, &key) {
         Some(Memo::Begun | Memo::Done(_) | Memo::Failed(_)) => return Ok(()),
         Some(other) => return Err(conflict(run, ix, &key, other, "a step")),
         None => check_new(run, ix, &key)?,
     }
     check_going_on(run)?;
-    run.emit_node(turn, ix, NodeEvent::StepBegun(StepBegun { key }), None);
+    run.emit_node(draft, ix, NodeEvent::StepBegun(StepBegun { key }), None);
     Ok(())
 }
 
 fn record(
     run: &mut Run,
-    turn: &mut Turn,
+    draft: &mut Draft,
     ix: NodeIx,
     key: String,
     outcome: Result<Json, Failure>,
@@ -117,7 +117,7 @@ fn record(
     let size = value.as_ref().map_or(0, |value| value.text().len());
     check_size("value", size)?;
     let recorded = StepRecorded { key, value, error, sensitive };
-    run.emit_node(turn, ix, NodeEvent::StepRecorded(recorded), None);
+    run.emit_node(draft, ix, NodeEvent::StepRecorded(recorded), None);
     Ok(())
 }
 
@@ -132,7 +132,7 @@ fn check_size(what: &str, bytes: usize) -> Result<(), Rejection> {
     Err(Rejection::Work(Failure::new("value_too_large", message)))
 }
 
-fn ask(run: &mut Run, turn: &mut Turn, ix: NodeIx, asked: &WorkAsk) -> Result<(), Rejection> {
+fn ask(run: &mut Run, draft: &mut Draft, ix: NodeIx, asked: &WorkAsk) -> Result<(), Rejection> {
     let told = |problems: Vec<crate::Problem>| {
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Rejection::invalid("payload", told.join("; "))
@@ -151,7 +151,7 @@ fn ask(run: &mut Run, turn: &mut Turn, ix: NodeIx, asked: &WorkAsk) -> Result<()
         agent: node.agent.as_deref().or(Some(&asked.agent)),
         form: payload_form(asked.single),
     };
-    let mut context = NodeContext::new(run, ix, run.node(ix).execution, turn.defaults.clone());
+    let mut context = NodeContext::new(run, ix, run.node(ix).execution, draft.defaults.clone());
     context.calls = asked.call.saturating_sub(1);
     match context.ask(ask, &terms) {
         // What became of it is told from the run.
@@ -170,12 +170,12 @@ fn ask(run: &mut Run, turn: &mut Turn, ix: NodeIx, asked: &WorkAsk) -> Result<()
     let sensitive = run.node(ix).sensitive;
     for call in wanted {
         let asked = Asked { respondents: respondents.clone(), hooks: hooks.clone(), sensitive };
-        run.open_call(turn, ix, call, asked);
+        run.open_call(draft, ix, call, asked);
     }
     Ok(())
 }
 
-fn sleep(run: &mut Run, turn: &mut Turn, ix: NodeIx, key: String, ms: i64) -> Result<(), Rejection> {
+fn sleep(run: &mut Run, draft: &mut Draft, ix: NodeIx, key: String, ms: i64) -> Result<(), Rejection> {
     match run.memo(ix, &key) {
         Some(Memo::Sleep { .. }) => return Ok(()),
         Some(other) => return Err(conflict(run, ix, &key, other, "a sleep")),
@@ -186,12 +186,12 @@ fn sleep(run: &mut Run, turn: &mut Turn, ix: NodeIx, key: String, ms: i64) -> Re
         let message = format!("'ms' is a whole number from 0 to {}", limits::DELAY_MS_MAX);
         return Err(Rejection::invalid("ms", message));
     }
-    let until = turn.now.saturating_add(ms);
-    run.emit_node(turn, ix, NodeEvent::SleepStarted(SleepStarted { key, until }), None);
+    let until = draft.now.saturating_add(ms);
+    run.emit_node(draft, ix, NodeEvent::SleepStarted(SleepStarted { key, until }), None);
     Ok(())
 }
 
-fn child(run: &mut Run, turn: &mut Turn, ix: NodeIx, asked: WorkChild) -> Result<(), Rejection> {
+fn child(run: &mut Run, draft: &mut Draft, ix: NodeIx, asked: WorkChild) -> Result<(), Rejection> {
     match run.memo(ix, &asked.key) {
         Some(Memo::Child { .. }) => return Ok(()),
         Some(other) => return Err(conflict(run, ix, &asked.key, other, "a child")),
@@ -199,20 +199,20 @@ fn child(run: &mut Run, turn: &mut Turn, ix: NodeIx, asked: WorkChild) -> Result
     }
     check_going_on(run)?;
     check_size("inputs", asked.inputs.values().map(|value| value.text().len()).sum())?;
-    run.spawn_for_worker(turn, ix, asked).map_err(Rejection::Work)
+    run.spawn_for_worker(draft, ix, asked).map_err(Rejection::Work)
 }
 
-fn choose(run: &mut Run, turn: &mut Turn, ix: NodeIx, key: String, version: u32) -> Result<(), Rejection> {
+fn choose(run: &mut Run, draft: &mut Draft, ix: NodeIx, key: String, version: u32) -> Result<(), Rejection> {
     match run.memo(ix, &key) {
         Some(Memo::Version(_)) => return Ok(()),
         Some(other) => return Err(conflict(run, ix, &key, other, "a version")),
         None => check_new(run, ix, &key)?,
     }
-    run.emit_node(turn, ix, NodeEvent::VersionRecorded(VersionRecorded { key, version }), None);
+    run.emit_node(draft, ix, NodeEvent::VersionRecorded(VersionRecorded { key, version }), None);
     Ok(())
 }
 
-fn park(run: &mut Run, turn: &mut Turn, ix: NodeIx, waits: Vec<Wait>) -> Result<(), Rejection> {
+fn park(run: &mut Run, draft: &mut Draft, ix: NodeIx, waits: Vec<Wait>) -> Result<(), Rejection> {
     check_going_on(run)?;
     if waits.is_empty() || waits.len() > limits::WAITS_MAX {
         let message = format!("'waits' names 1 to {} things that are waited for", limits::WAITS_MAX);
@@ -230,16 +230,16 @@ fn park(run: &mut Run, turn: &mut Turn, ix: NodeIx, waits: Vec<Wait>) -> Result<
         .iter()
         .filter_map(|wait| if let Wait::Interrupt(id) = wait { Some(*id) } else { None })
         .collect();
-    run.emit_node(turn, ix, NodeEvent::Parked(NodeParked { waits, unfit: None }), None);
+    run.emit_node(draft, ix, NodeEvent::Parked(NodeParked { waits, unfit: None }), None);
     for interrupt_id in asked {
         let asked = &run.state.open[&interrupt_id].requested;
         let (kind, key) = (asked.kind, asked.key.clone());
         let sensitive = asked.sensitive || run.node(ix).sensitive;
         let suspended = NodeSuspended { interrupt_id, kind, key, sensitive };
-        run.emit_node(turn, ix, NodeEvent::Suspended(suspended), turn.last_sequence());
+        run.emit_node(draft, ix, NodeEvent::Suspended(suspended), draft.last_sequence());
     }
     // Nothing else may be under way: a pause that waits for it is complete.
-    run.advance(turn);
+    run.advance(draft);
     Ok(())
 }
 
@@ -275,21 +275,21 @@ fn has_come(run: &Run, ix: NodeIx, wait: &Wait) -> Result<bool, Rejection> {
     })
 }
 
-fn complete(run: &mut Run, turn: &mut Turn, ix: NodeIx, outputs: Option<Json>) -> Result<(), Rejection> {
+fn complete(run: &mut Run, draft: &mut Draft, ix: NodeIx, outputs: Option<Json>) -> Result<(), Rejection> {
     check_size("outputs", outputs.as_ref().map_or(0, |outputs| outputs.text().len()))?;
     let sensitive = run.node(ix).sensitive;
-    run.finish(turn, ix, Product { sensitive, ..Product::of(outputs) });
-    run.advance(turn);
+    run.finish(draft, ix, Product { sensitive, ..Product::of(outputs) });
+    run.advance(draft);
     Ok(())
 }
 
-fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Result<(), Rejection> {
+fn fail(run: &mut Run, draft: &mut Draft, ix: NodeIx, failed: WorkFailure) -> Result<(), Rejection> {
     check_size("error", failed.failure.details.as_ref().map_or(0, |details| details.text().len()))?;
     let maybe = failed.possible_effect || run.has_begun(ix);
     let mut failure = failed.failure;
     let waits = run.node(ix).work.as_ref().is_some_and(|work| work.unfit < limits::UNFIT_ROUNDS_MAX);
     if failed.class == FailureClass::CodeChanged && waits && !maybe && run.state.ending.is_none() {
-        await_fitting_code(run, turn, ix, failure);
+        await_fitting_code(run, draft, ix, failure);
         return Ok(());
     }
     if let Some(ms) = failed.retry_after_ms.filter(|&ms| ms > 0) {
@@ -304,28 +304,28 @@ fn fail(run: &mut Run, turn: &mut Turn, ix: NodeIx, failed: WorkFailure) -> Resu
         reached: if maybe { Reached::Maybe } else { Reached::No },
         class: failed.class.interruption(),
     };
-    report::fail(run, turn, ix, told);
-    run.advance(turn);
+    report::fail(run, draft, ix, told);
+    run.advance(draft);
     Ok(())
 }
 
 /// Nothing is wrong with the run: its worker has other code than the one before. It waits until one comes whose code
 /// fits, and asks every now and then.
-fn await_fitting_code(run: &mut Run, turn: &mut Turn, ix: NodeIx, failure: Failure) {
+fn await_fitting_code(run: &mut Run, draft: &mut Draft, ix: NodeIx, failure: Failure) {
     let before = run.node(ix).work.as_ref().map_or(0, |work| work.unfit);
     let delay = limits::UNFIT_DELAY_MS_MAX.min(limits::UNFIT_DELAY_MS << before.min(16));
     let key = format!("{OWN_KEYS}unfit/{}", run.head.next);
-    let until = turn.now.saturating_add(delay);
-    run.emit_node(turn, ix, NodeEvent::SleepStarted(SleepStarted { key: key.clone(), until }), None);
+    let until = draft.now.saturating_add(delay);
+    run.emit_node(draft, ix, NodeEvent::SleepStarted(SleepStarted { key: key.clone(), until }), None);
     let unfit = Some(run.told(ix, failure));
     let parked = NodeParked { waits: vec![Wait::Sleep(key)], unfit };
-    run.emit_node(turn, ix, NodeEvent::Parked(parked), turn.last_sequence());
-    run.advance(turn);
+    run.emit_node(draft, ix, NodeEvent::Parked(parked), draft.last_sequence());
+    run.advance(draft);
 }
 
 fn note(
     run: &mut Run,
-    turn: &mut Turn,
+    draft: &mut Draft,
     ix: NodeIx,
     progress: Option<Progress>,
     lines: Vec<LogLine>,
@@ -342,11 +342,11 @@ fn note(
         return Ok(());
     }
     let sensitive = run.node(ix).sensitive || run.graph.at(ix).hides_answers();
-    run.emit_node(turn, ix, NodeEvent::Noted(NodeNoted { progress, lines, sensitive }), None);
+    run.emit_node(draft, ix, NodeEvent::Noted(NodeNoted { progress, lines, sensitive }), None);
     Ok(())
 }
 
-fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, mut decision: JsonMap) -> Result<(), Rejection> {
+fn decided(run: &mut Run, draft: &mut Draft, ix: NodeIx, mut decision: JsonMap) -> Result<(), Rejection> {
     check_size("payload", decision.values().map(|value| value.text().len()).sum())?;
     let text = |key: &str| decision.get(key).and_then(|value| value.parse::<String>().ok());
     let modes = ["autonomous", "request_input", "require_input", "defer"];
@@ -360,22 +360,22 @@ fn decided(run: &mut Run, turn: &mut Turn, ix: NodeIx, mut decision: JsonMap) ->
         // Why it was decided may repeat what went in.
         decision.retain(|name, _| ["mode", "should_ask"].contains(&name.as_str()));
     }
-    run.emit_node(turn, ix, NodeEvent::EngagementDecided(EngagementDecided { decision }), None);
+    run.emit_node(draft, ix, NodeEvent::EngagementDecided(EngagementDecided { decision }), None);
     Ok(())
 }
 
 /// Nobody will tell how the task ended. If nothing was under way that must not be done twice, it is offered again.
-fn lose(run: &mut Run, turn: &mut Turn, ix: NodeIx, reason: Loss, worker: &str) -> Result<(), Rejection> {
+fn lose(run: &mut Run, draft: &mut Draft, ix: NodeIx, reason: Loss, worker: &str) -> Result<(), Rejection> {
     let Some(work) = run.node(ix).work.as_deref() else { return Err(Rejection::StaleFence) };
     let who = if worker.is_empty() { "the worker" } else { worker };
     match loss(run, ix, work, reason, who) {
-        Some(failed) => report::fail(run, turn, ix, failed),
+        Some(failed) => report::fail(run, draft, ix, failed),
         None => {
             let worker = worker.chars().take(limits::REASON_CHARS_MAX).collect();
-            run.emit_node(turn, ix, NodeEvent::TaskLost(TaskLost { reason, worker }), None);
+            run.emit_node(draft, ix, NodeEvent::TaskLost(TaskLost { reason, worker }), None);
         }
     }
-    run.advance(turn);
+    run.advance(draft);
     Ok(())
 }
 

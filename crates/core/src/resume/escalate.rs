@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{InterruptedStep, InterruptionClass, RESUME_NODE, ReasonCode};
 use crate::climb::LadderTerms;
-use crate::command::Turn;
+use crate::command::Draft;
 use crate::event::{
     Event, InterruptRequested, NodeEvent, ResumeDecided, ResumeEscalated, ResumeRequested, RunEvent,
 };
@@ -16,12 +16,12 @@ use crate::{Artifacts, Ask, InterruptId, InterruptKind, Json, Run, limits};
 
 impl Run {
     /// Holds the run and asks people. Without a reason it could be resumed, but is not by itself.
-    pub(crate) fn escalate_resume(&mut self, turn: &mut Turn, code: Option<ReasonCode>) {
-        let decided = self.last_word(turn);
+    pub(crate) fn escalate_resume(&mut self, draft: &mut Draft, code: Option<ReasonCode>) {
+        let decided = self.last_word(draft);
         let escalated =
             ResumeEscalated { reason_code: code, interruption_class: decided.interruption_class.clone() };
-        let cause = turn.last_sequence();
-        turn.emit_run(self, RunEvent::ResumeEscalated(escalated), cause);
+        let cause = draft.last_sequence();
+        draft.emit_run(self, RunEvent::ResumeEscalated(escalated), cause);
         let steps = self.interrupted_steps();
         let data = self.question_data(&steps, &decided, code);
         let ask = Ask {
@@ -33,7 +33,7 @@ impl Run {
         };
         let terms = LadderTerms { call: None, agent: None, form: Form::Interrupt };
         // A platform's ladder that does not fit must not keep the question from being asked.
-        let ladder = self.ladder_of(&terms, &ask, &turn.defaults).ok().flatten();
+        let ladder = self.ladder_of(&terms, &ask, &draft.defaults).ok().flatten();
         let interrupt_id = InterruptId::of(&self.salt, self.head.next);
         let requested = InterruptRequested {
             interrupt_id,
@@ -51,16 +51,16 @@ impl Run {
             sensitive_answer: false,
         };
         let event = NodeEvent::InterruptRequested(Box::new(requested));
-        let cause = turn.last_sequence();
-        turn.emit(self, &Event::Node { node: self.graph.own_node.clone(), event }, cause);
-        self.escalate(turn, None, interrupt_id, 1);
+        let cause = draft.last_sequence();
+        draft.emit(self, &Event::Node { node: self.graph.own_node.clone(), event }, cause);
+        self.escalate(draft, None, interrupt_id, 1);
     }
 
     /// What was decided last, or what would be: nothing is decided about a run that is not resumed by itself.
-    fn last_word(&self, turn: &Turn) -> ResumeDecided {
+    fn last_word(&self, draft: &Draft) -> ResumeDecided {
         let asked = ResumeRequested::plain(super::BY_SYSTEM);
-        let policy = self.resume_policy(&turn.defaults);
-        self.decide_resume(&asked, Artifacts::READABLE, &policy, turn.now).0
+        let policy = self.resume_policy(&draft.defaults);
+        self.decide_resume(&asked, Artifacts::READABLE, &policy, draft.now).0
     }
 
     fn question_data(

@@ -1,6 +1,6 @@
 //! What the events of a worker's node change.
 
-use crate::command::Turn;
+use crate::command::Draft;
 use crate::effect::{Effect, Hook, TaskId, TimerId};
 use crate::event::{
     HookKind, Loss, NodeEvent, NodeParked, NodeRetried, Resolution, SleepEnded, SleepStarted, StepRecorded,
@@ -15,14 +15,14 @@ use crate::{InterruptId, NodeIx, NodePhase, Rejection, Run, RunId};
 /// What a decision does.
 impl Run {
     /// The time of a sleep has come.
-    pub(crate) fn wake(&mut self, turn: &mut Turn, ix: NodeIx, began: u64) -> Result<(), Rejection> {
+    pub(crate) fn wake(&mut self, draft: &mut Draft, ix: NodeIx, began: u64) -> Result<(), Rejection> {
         let work = self.node(ix).work.as_deref().ok_or(Rejection::NoSuchTimer)?;
         let found = work
             .memos
             .iter()
             .find(|(_, memo)| matches!(memo, Memo::Sleep { sequence, .. } if *sequence == began));
         let key = found.ok_or(Rejection::NoSuchTimer)?.0.clone();
-        self.emit_node(turn, ix, NodeEvent::SleepEnded(SleepEnded { key }), None);
+        self.emit_node(draft, ix, NodeEvent::SleepEnded(SleepEnded { key }), None);
         Ok(())
     }
 }
