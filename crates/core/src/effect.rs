@@ -47,6 +47,10 @@ pub enum Effect {
     Wake(TaskId),
     /// Have a worker called about an interrupt.
     Hook(Hook),
+    /// A turn waits for its provider: remember it among those that do.
+    AwaitProvider(ProviderWait),
+    /// A turn waits for its provider no more.
+    LeaveProvider(TaskId),
     /// Tell another run how this one stands.
     Send {
         /// The receiver, in the same tenant.
@@ -92,6 +96,21 @@ pub struct Offer {
     pub timeout_ms: Option<Millis>,
     /// Since when it waits.
     pub at: Millis,
+}
+
+/// A turn that waits for its provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderWait {
+    /// The turn's node and execution.
+    pub task: TaskId,
+    /// The provider.
+    pub provider: String,
+    /// It waits for the provider's breaker to close, and not for its own next try.
+    pub postponed: bool,
+    /// Since when.
+    pub since: Millis,
+    /// When it tries again by itself, or is given up if it is postponed.
+    pub until: Millis,
 }
 
 /// A call of an agent about an interrupt.
@@ -190,6 +209,13 @@ pub enum TimerId {
         /// Which execution of it.
         execution: u32,
     },
+    /// A turn tries its provider again, or has been postponed for too long.
+    Provider {
+        /// The turn's node.
+        node: std::sync::Arc<str>,
+        /// Which execution of it.
+        execution: u32,
+    },
     /// The time has come that a worker waits for.
     Sleep {
         /// The worker's node.
@@ -218,6 +244,7 @@ impl fmt::Display for TimerId {
         match self {
             Self::Delay { node, execution } => write!(f, "delay/{execution}/{node}"),
             Self::Retry { node, execution } => write!(f, "retry/{execution}/{node}"),
+            Self::Provider { node, execution } => write!(f, "provider/{execution}/{node}"),
             Self::Sleep { node, execution, sequence } => write!(f, "sleep/{execution}/{sequence}/{node}"),
             Self::Interrupt(id) => write!(f, "interrupt/{id}"),
             Self::Occasion(id) => write!(f, "occasion/{id}"),
@@ -246,6 +273,9 @@ impl FromStr for TimerId {
             }
             (_, Some(("retry", rest))) => {
                 node_timer(rest).map(|(node, execution)| Self::Retry { node, execution })
+            }
+            (_, Some(("provider", rest))) => {
+                node_timer(rest).map(|(node, execution)| Self::Provider { node, execution })
             }
             (_, Some(("sleep", rest))) => rest.split_once('/').and_then(|(execution, rest)| {
                 let (sequence, node) = rest.split_once('/')?;
@@ -356,11 +386,12 @@ mod tests {
     fn timer_ids_survive_a_round_trip_through_text() {
         let delay = TimerId::Delay { node: "a/b".into(), execution: 3 };
         let retry = TimerId::Retry { node: "a/b".into(), execution: 3 };
+        let provider = TimerId::Provider { node: "a/b".into(), execution: 3 };
         let id = InterruptId::from_bytes([9; InterruptId::BYTES]);
         let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
         let sleep = TimerId::Sleep { node: "a/b".into(), execution: 3, sequence: 9 };
         let plain = [TimerId::RunTimeout, TimerId::Resume, TimerId::Stretch];
-        for timer in [delay, retry, sleep].into_iter().chain(plain).chain(waits) {
+        for timer in [delay, retry, provider, sleep].into_iter().chain(plain).chain(waits) {
             assert_eq!(timer.to_string().parse::<TimerId>(), Ok(timer));
         }
         assert!("alarm".parse::<TimerId>().is_err());

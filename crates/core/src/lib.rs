@@ -87,7 +87,8 @@ pub use command::{Command, Drain, Report, Resolve, Start, Step};
 pub use definition::Problem;
 pub use delivery::{Gate, Health, retry_after};
 pub use effect::{
-    Cascade, ClosedInterrupt, Effect, Hook, Notice, Notify, Offer, OpenInterrupt, Spawn, TaskId, TimerId,
+    Cascade, ClosedInterrupt, Effect, Hook, Notice, Notify, Offer, OpenInterrupt, ProviderWait, Spawn,
+    TaskId, TimerId,
 };
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{

@@ -249,7 +249,7 @@ impl Run {
                 TimerId::Stretch => Reason::of(
                     "stretch",
                     "many nodes are run in turns".to_owned(),
-                    "the next draft comes at once",
+                    "the next turn comes at once",
                 ),
                 TimerId::Sleep { node, .. } if self.awaits_fitting_code(node) => return None,
                 TimerId::Sleep { node, .. } => {
@@ -258,6 +258,7 @@ impl Run {
                     Reason { node: Some(node.to_string()), ..reason }
                 }
                 TimerId::Delay { .. }
+                | TimerId::Provider { .. }
                 | TimerId::Resume
                 | TimerId::Retry { .. }
                 | TimerId::Interrupt(_)

@@ -334,6 +334,8 @@ impl Shell {
                 | Effect::Withdraw(_)
                 | Effect::CallOff(_)
                 | Effect::Wake(_)
+                | Effect::AwaitProvider(_)
+                | Effect::LeaveProvider(_)
                 | Effect::Hook(_) => {}
                 Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
             }

@@ -347,7 +347,13 @@ fn carry_out<'a>(
             return Ok(());
         }
         // What workers do has statements of its own, and of a wake nobody has to know but whoever has the task now.
-        Effect::Offer(_) | Effect::Withdraw(_) | Effect::CallOff(_) | Effect::Hook(_) | Effect::Wake(_) => {
+        Effect::Offer(_)
+        | Effect::Withdraw(_)
+        | Effect::CallOff(_)
+        | Effect::Hook(_)
+        | Effect::Wake(_)
+        | Effect::AwaitProvider(_)
+        | Effect::LeaveProvider(_) => {
             return Ok(());
         }
         Effect::Notify(notify) => {

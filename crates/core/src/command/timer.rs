@@ -19,6 +19,7 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, timer: &TimerId) -> Resul
             let ix = node_of(run, node)?;
             run.emit_node(draft, ix, NodeEvent::Due(NodeDue {}), None);
         }
+        TimerId::Provider { .. } => return Err(Rejection::NoSuchTimer),
         TimerId::Sleep { node, sequence, .. } => {
             let ix = node_of(run, node)?;
             run.wake(draft, ix, *sequence)?;

@@ -207,6 +207,8 @@ impl Kept {
             | Effect::Withdraw(_)
             | Effect::CallOff(_)
             | Effect::Wake(_)
+            | Effect::AwaitProvider(_)
+            | Effect::LeaveProvider(_)
             | Effect::Hook(_) => false,
             // Nor has one nodes that ask.
             Effect::OpenInterrupt(_) | Effect::CloseInterrupt(_) | Effect::Notify(_) => false,

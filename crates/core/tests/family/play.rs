@@ -234,6 +234,8 @@ impl<'p> Family<'p> {
             | Effect::Withdraw(_)
             | Effect::CallOff(_)
             | Effect::Wake(_)
+            | Effect::AwaitProvider(_)
+            | Effect::LeaveProvider(_)
             | Effect::Hook(_) => {
                 panic!("no worker is here")
             }

@@ -63,7 +63,11 @@ impl Derived {
             Effect::Withdraw(id) => (self.work.remove(&task(id)).is_some(), None),
             Effect::CallOff(id) => (self.work.contains_key(&task(id)), None),
             // What becomes of it depends on who is told.
-            Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) => (true, None),
+            Effect::Notify(_)
+            | Effect::Wake(_)
+            | Effect::Hook(_)
+            | Effect::AwaitProvider(_)
+            | Effect::LeaveProvider(_) => (true, None),
         };
         assert!(new, "an effect repeats itself");
         if let Some((to, message)) = message {
