@@ -173,6 +173,11 @@ impl Breaker {
         self.kept
     }
 
+    /// Whether every call goes out.
+    pub fn is_closed(&self) -> bool {
+        self.kept.state == BreakerState::Closed
+    }
+
     /// How many calls of the last while failed, and how many there were.
     pub fn counts(&self, now: Millis) -> (u32, u32) {
         self.window.counts(now)

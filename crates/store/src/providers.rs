@@ -8,11 +8,7 @@ use crate::store::Answer;
 
 /// Where breakers are kept, and waits are found.
 pub trait Providers: Send + Sync {
-    /// Every breaker that has ever changed, of all tenants. One that can't be read is left out and logged: it counts as
-    /// closed.
-    fn breakers(&self) -> Answer<'_, Vec<BreakerRow>>;
-
-    /// One of them.
+    /// A breaker, if it has ever changed. One that can't be read is logged, and counts as one that has not.
     fn breaker(&self, tenant: TenantId, downstream: String) -> Answer<'_, Option<BreakerRow>>;
 
     /// Durably writes a breaker down, if the one that is there has the version before. `false` if it has another: then

@@ -9,13 +9,6 @@ use crate::providers::{BreakerRow, Providers, WaitCounts, WaitRow};
 use crate::store::Answer;
 
 impl Providers for Sqlite {
-    fn breakers(&self) -> Answer<'_, Vec<BreakerRow>> {
-        self.read(|connection| {
-            let mut statement = connection.prepare(BREAKER)?;
-            readable(statement.query_map([], breaker)?, usize::MAX)
-        })
-    }
-
     fn breaker(&self, tenant: TenantId, downstream: String) -> Answer<'_, Option<BreakerRow>> {
         self.read(move |connection| find(connection, tenant, &downstream))
     }
@@ -50,7 +43,8 @@ impl Providers for Sqlite {
 }
 
 /// What [`breaker`] reads.
-const BREAKER: &str = "SELECT tenant, downstream, version, state FROM breakers";
+const BREAKER: &str = "SELECT tenant, downstream, version, state FROM breakers \
+    WHERE tenant = $1 AND downstream = $2";
 
 /// What [`wait`] reads, of those that wait for a breaker.
 const POSTPONED: &str = "SELECT tenant, id, node, execution, provider, postponed, since, until FROM provider_waits \
@@ -68,8 +62,7 @@ fn breaker(row: &Row<'_>) -> rusqlite::Result<BreakerRow> {
 }
 
 fn find(connection: &Connection, tenant: TenantId, downstream: &str) -> rusqlite::Result<Option<BreakerRow>> {
-    let mut statement =
-        connection.prepare_cached(&format!("{BREAKER} WHERE tenant = $1 AND downstream = $2"))?;
+    let mut statement = connection.prepare_cached(BREAKER)?;
     let found = statement.query_row((tenant.0, downstream), breaker).optional();
     match found {
         Err(error) if is_conversion(&error) => {
