@@ -229,7 +229,14 @@ fn tell(watched: &Watched, transition: Option<Transition>) {
     match transition {
         None => {}
         Some(Transition::Opened { failures, calls, cooldown_ms }) => {
-            tracing::warn!(tenant, provider, failures, calls, cooldown_ms, "a provider fails; it is left alone");
+            tracing::warn!(
+                tenant,
+                provider,
+                failures,
+                calls,
+                cooldown_ms,
+                "a provider fails; it is left alone"
+            );
         }
         Some(Transition::Reopened { cooldown_ms }) => {
             tracing::warn!(tenant, provider, cooldown_ms, "a provider still fails");

@@ -70,7 +70,9 @@ async fn find_left_behind(breakers: &Breakers) {
                 return;
             }
             Err(abide_store::Error::Closed) => return,
-            Err(error) => tracing::error!(%error, "turns that wait for a provider can't be read; trying again"),
+            Err(error) => {
+                tracing::error!(%error, "turns that wait for a provider can't be read; trying again")
+            }
         }
         rest().await;
     }

@@ -69,7 +69,7 @@ impl Derived {
             }
             Effect::LeaveProvider(id) => (self.waits.remove(&task(id)).is_some(), None),
             // What becomes of it depends on who is told.
-            Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) => (true, None),
+            Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) | Effect::Abort(_) => (true, None),
         };
         assert!(new, "an effect repeats itself");
         if let Some((to, message)) = message {
