@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use abide_core::breaker::{Admission, Outcome, Ticket, Transition};
 use abide_core::{
-    Breaker, BreakerSettings, BreakerState, ErrorKind, KeptBreaker, Key, Millis, ModelError, TaskId, TenantId,
+    Breaker, BreakerSettings, BreakerState, ErrorKind, KeptBreaker, Key, Millis, ModelError, ProviderWait,
+    TaskId, TenantId,
 };
 use abide_store::{BreakerRow, Store};
 use tokio::runtime::Handle;
@@ -132,8 +133,8 @@ impl Breakers {
     }
 
     /// A turn has been postponed, durably.
-    pub(crate) fn note_postponed(&self, tenant: TenantId, provider: &str) {
-        self.of(tenant, provider).line().lengthen();
+    pub(crate) fn note_postponed(&self, run: Key, wait: &ProviderWait) {
+        self.of(run.tenant, &wait.provider).line().join(&(run, wait.task.clone()));
         self.news.notify_one();
     }
 
@@ -261,11 +262,6 @@ impl Watched {
 }
 
 impl Call {
-    /// Whether what comes of it decides for everybody.
-    pub(crate) fn is_probe(&self) -> bool {
-        self.is_probe
-    }
-
     /// Tells what came of the call. What follows from that is durable when this returns, even if nobody waits for it.
     pub(crate) async fn report(mut self, outcome: Outcome) {
         if let Some(settling) = self.settle(outcome) {
@@ -281,7 +277,10 @@ impl Call {
         // Without a runtime there is no process any more; the next one takes the permit back.
         let settling = Handle::try_current().ok()?.spawn(async move {
             breakers.settle(&watched, ticket, outcome, is_probe).await;
-            watched.line().leave(was_woken, outcome);
+            if was_woken {
+                // What a probe says has been taken into account with the change of the state.
+                watched.line().leave(outcome == Outcome::Success && !is_probe);
+            }
             breakers.news.notify_one();
         });
         Some(settling)

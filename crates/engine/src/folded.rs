@@ -29,7 +29,7 @@ pub(crate) struct Folded {
     /// The first fence of each task.
     pub(crate) fences: BTreeMap<TaskId, u64>,
     /// Its turns that wait for their provider.
-    waits: BTreeMap<TaskId, ProviderWait>,
+    pub(crate) waits: BTreeMap<TaskId, ProviderWait>,
 }
 
 impl Folded {

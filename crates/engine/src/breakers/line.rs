@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use abide_core::breaker::Outcome;
 use abide_core::{Key, Millis, TaskId};
 
 use crate::limits::{ASIDE_TURNS_MAX, WOKEN_CALLS_MAX, WOKEN_CALLS_MIN, WOKEN_TURN_MS};
@@ -35,7 +34,13 @@ impl Default for Line {
 }
 
 impl Line {
-    /// A turn waits, durably. If it is the first for a while, it has to be found out anew how many calls are borne.
+    /// A turn waits, durably.
+    pub(super) fn join(&mut self, turn: &TurnId) {
+        self.aside.remove(turn);
+        self.lengthen();
+    }
+
+    /// There are turns that wait. If they are the first for a while, it has to be found out anew how many calls are borne.
     pub(super) fn lengthen(&mut self) {
         if !self.is_waited_in && self.in_flight() == 0 {
             self.allowed = WOKEN_CALLS_MIN;
@@ -46,6 +51,7 @@ impl Line {
     /// The breaker has closed: whoever waits is woken, few at first.
     pub(super) fn begin_anew(&mut self) {
         self.allowed = WOKEN_CALLS_MIN;
+        self.aside.clear();
         self.is_waited_in = true;
     }
 
@@ -58,7 +64,7 @@ impl Line {
         self.is_waited_in = false;
     }
 
-    /// Takes those that may be woken out of those that wait, oldest first. Tells whether any is left.
+    /// Takes those that may be woken out of those that wait, oldest first.
     pub(super) fn choose(&mut self, waiting: Vec<TurnId>, room: usize, now: Millis) -> Vec<TurnId> {
         let is_free = |turn: &TurnId| !self.woken.contains_key(turn) && !self.aside.contains(turn);
         let mut free = waiting.into_iter().filter(is_free);
@@ -82,28 +88,26 @@ impl Line {
         was_woken
     }
 
-    /// A call has ended. Each that succeeds makes room for one more.
-    pub(super) fn leave(&mut self, was_woken: bool, outcome: Outcome) {
-        if !was_woken {
-            return;
-        }
+    /// The call of a woken turn has ended. If it went well, there is room for one more.
+    pub(super) fn leave(&mut self, went_well: bool) {
         self.calling = self.calling.saturating_sub(1);
-        if outcome == Outcome::Success {
-            self.allowed = (self.allowed + 1).min(WOKEN_CALLS_MAX);
-        }
+        self.allowed = (self.allowed + usize::from(went_well)).min(WOKEN_CALLS_MAX);
     }
 
-    /// A turn could not be woken.
-    pub(super) fn put_back(&mut self, turn: TurnId, is_hopeless: bool) {
-        self.woken.remove(&turn);
-        if is_hopeless {
-            // One that is tried again costs less than a list without end.
-            if self.aside.len() >= ASIDE_TURNS_MAX {
-                self.aside.clear();
-            }
-            self.aside.insert(turn);
-        }
+    /// A turn was not woken, or does not call: another may go in its place.
+    pub(super) fn give_way(&mut self, turn: &TurnId) {
+        self.woken.remove(turn);
         self.is_waited_in = true;
+    }
+
+    /// A turn can't be woken. It is left alone until it says that it waits, or the breaker closes.
+    pub(super) fn put_aside(&mut self, turn: TurnId) {
+        self.give_way(&turn);
+        // One that is tried again costs less than a list without end.
+        if self.aside.len() >= ASIDE_TURNS_MAX {
+            self.aside.clear();
+        }
+        self.aside.insert(turn);
     }
 
     /// Forgets those that were woken and did not come: their runs have ended or are held.

@@ -5,16 +5,18 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use abide_core::{Key, Millis, TaskId};
+use abide_core::{Command, Key, Millis, Run, TaskId, TurnCommand};
+use abide_store::Lane;
 use tokio::task::JoinSet;
 
 use super::line::TurnId;
 use super::{Breakers, Watched};
 use crate::Error;
+use crate::shell::{Basis, Shell};
 use crate::timers::rest;
 
 /// Turns that are being woken.
-type Waking = JoinSet<(Arc<Watched>, TurnId, Result<(), Error>)>;
+type Waking = JoinSet<(Arc<Watched>, TurnId, Result<bool, Error>)>;
 
 /// What calls are for those who wait.
 enum Gate {
@@ -26,11 +28,17 @@ enum Gate {
     Shut(Millis),
 }
 
-/// Wakes turns for as long as the engine lives. `wake` has a turn try again, durably.
-pub(crate) async fn run<W, F>(breakers: Arc<Breakers>, wake: W)
+/// Wakes turns for as long as the engine lives.
+pub(crate) async fn run(shell: Arc<Shell>) {
+    run_with(shell.breakers.clone(), |run, task| shell.clone().wake_turn(run, task)).await;
+}
+
+/// `wake` has a turn try again, durably, and tells
+/// whether it is on its way: the run may be held.
+pub(super) async fn run_with<W, F>(breakers: Arc<Breakers>, wake: W)
 where
     W: Fn(Key, TaskId) -> F,
-    F: Future<Output = Result<(), Error>> + Send + 'static,
+    F: Future<Output = Result<bool, Error>> + Send + 'static,
 {
     find_left_behind(&breakers).await;
     let mut waking = Waking::new();
@@ -80,7 +88,7 @@ async fn find_left_behind(breakers: &Breakers) {
 
 impl Breakers {
     /// Those that turns wait for.
-    fn waited_for(&self) -> Vec<Arc<Watched>> {
+    pub(super) fn waited_for(&self) -> Vec<Arc<Watched>> {
         let watched = self.watched.lock().expect("no thread panics holding this");
         watched.values().filter(|watched| watched.line().is_waited_in()).cloned().collect()
     }
@@ -104,7 +112,7 @@ async fn look_after<W, F>(
 ) -> Result<Millis, Error>
 where
     W: Fn(Key, TaskId) -> F,
-    F: Future<Output = Result<(), Error>> + Send + 'static,
+    F: Future<Output = Result<bool, Error>> + Send + 'static,
 {
     let gate = breakers.gate(watched).await?;
     let now = breakers.clock.now();
@@ -132,26 +140,35 @@ where
     Ok(watched.line().next_expiry())
 }
 
-/// What follows if a turn could not be woken.
-async fn settle(breakers: &Breakers, watched: &Watched, turn: TurnId, result: Result<(), Error>) {
-    let Err(error) = result else { return };
+/// What follows if a turn is not on its way.
+async fn settle(breakers: &Breakers, watched: &Watched, turn: TurnId, result: Result<bool, Error>) {
     let run = turn.0.id;
-    match error {
-        // Somebody else was faster, and its row is gone, or it can't be helped from here.
-        Error::Rejected(rejection) => {
+    match result {
+        Ok(true) | Err(Error::Draining | Error::Store(abide_store::Error::Closed)) => return,
+        Ok(false) => watched.line().give_way(&turn),
+        // Somebody else was faster, and its row is gone.
+        Err(Error::Rejected(rejection)) => {
             tracing::debug!(%run, %rejection, "a turn that was to be woken does not wait any more");
-            watched.line().put_back(turn, true);
+            watched.line().put_aside(turn);
         }
-        Error::Draining | Error::Store(abide_store::Error::Closed) => return,
-        error if error.is_lasting() => {
+        Err(error) if error.is_lasting() => {
             tracing::error!(%run, %error, "a turn that waits for its provider can't be woken");
-            watched.line().put_back(turn, true);
+            watched.line().put_aside(turn);
         }
-        error => {
+        Err(error) => {
             tracing::error!(%run, %error, "a turn can't be woken; trying again");
             rest().await;
-            watched.line().put_back(turn, false);
+            watched.line().give_way(&turn);
         }
     }
     breakers.news.notify_one();
+}
+
+impl Shell {
+    /// Has a turn that was postponed try its provider. Tells whether it is on its way.
+    async fn wake_turn(self: Arc<Self>, run: Key, task: TaskId) -> Result<bool, Error> {
+        let command = Command::Turn(Box::new(TurnCommand::Go { task: task.clone() }));
+        let see = |run: &Run| run.tasks().any(|under_way| under_way == task);
+        self.decide(run, &command, Lane::Background, Basis::default(), see).await
+    }
 }
