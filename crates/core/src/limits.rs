@@ -333,3 +333,6 @@ pub const UNFIT_DELAY_MS_MAX: i64 = 5 * 60_000;
 
 /// Days that a definition or an operator may ask for runs to be kept: a hundred years. Whoever wants more wants for ever.
 pub const RETENTION_DAYS_MAX: u32 = 36_500;
+
+/// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
+pub const SECRET_CHARS_MIN: usize = 4;
