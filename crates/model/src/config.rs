@@ -86,7 +86,7 @@ pub struct PriceConfig {
 
 /// An amount of US dollars, in millionths: exact, because its decimals are read and not what a computer makes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usd(pub i64);
+pub struct Usd(pub u64);
 
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -125,7 +125,7 @@ fn in_micros(text: &str) -> Option<Usd> {
     if !is_number(whole) || !is_number(decimals) || decimals.len() > 6 {
         return None;
     }
-    let micros: i64 = format!("{whole}{decimals:0<6}").parse().ok()?;
+    let micros: u64 = format!("{whole}{decimals:0<6}").parse().ok()?;
     (micros <= crate::limits::PRICE_MICROS_MAX).then_some(Usd(micros))
 }
 

@@ -91,4 +91,4 @@ pub const PRICES_MAX: usize = 1024;
 
 /// The highest price, in millionths of a US dollar: a million dollars for a million tokens. What is more is a mistake in
 /// the unit.
-pub const PRICE_MICROS_MAX: i64 = 1_000_000_000_000;
+pub const PRICE_MICROS_MAX: u64 = 1_000_000_000_000;

@@ -54,7 +54,7 @@ pub(crate) fn broken(error: reqwest::Error) -> Thrown {
 
 /// An error and everything that led to it.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
+    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }
 
 /// What the operating system said.

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::{Millis, Schedule, Usage, mask_secrets};
+use abide_core::{Millis, Price, ProviderTerms, Schedule, mask_secrets};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::{BreakerConfig, PriceConfig, ProviderConfig, ScheduleConfig, Usd};
@@ -30,14 +30,10 @@ pub struct Provider {
     pub endpoint: Arc<Endpoint>,
     /// The name of the tenant's secret that it wants to see, if it wants to see one.
     pub key: Option<String>,
-    /// When a call is made again; `None` if it never is.
-    pub retry: Option<Schedule>,
-    /// The longest wait that it may ask for.
-    pub retry_after_cap_ms: Millis,
+    /// What runs have to know: when a call is made again, and what it costs.
+    pub terms: ProviderTerms,
     /// When it is left alone.
     pub breaker: BreakerSettings,
-    /// What tokens cost, by model.
-    pub prices: BTreeMap<String, Price>,
 }
 
 /// When a provider that fails is left alone.
@@ -48,11 +44,11 @@ pub struct BreakerSettings {
     /// It opens if more than so many of a hundred calls failed.
     pub threshold_percent: u32,
     /// How many calls it wants to see before it judges.
-    pub calls_min: u32,
+    pub min_calls: u32,
     /// How long it stays open at first.
     pub cooldown_ms: Millis,
     /// How long it stays open at most.
-    pub cooldown_ms_max: Millis,
+    pub cooldown_max_ms: Millis,
 }
 
 impl Default for BreakerSettings {
@@ -60,40 +56,12 @@ impl Default for BreakerSettings {
         Self {
             window_ms: 60_000,
             threshold_percent: 50,
-            calls_min: 10,
+            min_calls: 10,
             cooldown_ms: 30_000,
-            cooldown_ms_max: 300_000,
+            cooldown_max_ms: 300_000,
         }
     }
 }
-
-/// What the tokens of one model cost: millionths of a US dollar for a million tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Price {
-    /// Of what goes in.
-    pub input: i64,
-    /// Of what comes out.
-    pub output: i64,
-    /// Of what goes in and comes from a cache.
-    pub cached: i64,
-}
-
-impl Price {
-    /// What was used costs so many millionths of a US dollar. Only the sum is rounded.
-    pub fn cost_micros(&self, usage: Usage) -> i64 {
-        let cached = usage.cached_tokens.min(usage.input_tokens);
-        let parts = [
-            (usage.input_tokens - cached, self.input),
-            (cached, self.cached),
-            (usage.output_tokens, self.output),
-        ];
-        let sum: i128 = parts.iter().map(|(tokens, price)| i128::from(*tokens) * i128::from(*price)).sum();
-        i64::try_from((sum + 500_000) / 1_000_000).unwrap_or(i64::MAX)
-    }
-}
-
-/// The longest wait that a provider may ask for, if nobody says.
-const RETRY_AFTER_CAP_MS: Millis = 3_600_000;
 
 /// Headers that are set here, or that no operator should have to think of.
 const HEADERS_TAKEN: [&str; 12] = [
@@ -133,6 +101,11 @@ impl Providers {
         self.0.iter().map(|(name, provider)| (name.as_str(), provider))
     }
 
+    /// What runs have to know of them, by name.
+    pub fn terms(&self) -> BTreeMap<String, ProviderTerms> {
+        self.iter().map(|(name, provider)| (name.to_owned(), provider.terms.clone())).collect()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -151,15 +124,19 @@ impl Plan<'_> {
         Ok(Provider {
             endpoint: Arc::new(self.endpoint()?),
             key: self.key()?,
-            retry: self.schedule()?,
-            retry_after_cap_ms: self.span(
-                "schedule.retry-after-cap",
-                self.config.schedule.retry_after_cap,
-                RETRY_AFTER_CAP_MS,
-                0..=limits::SCHEDULE_WAIT_MS_MAX,
-            )?,
+            terms: self.terms()?,
             breaker: self.breaker()?,
+        })
+    }
+
+    fn terms(&self) -> Result<ProviderTerms, ConfigError> {
+        let cap = self.config.schedule.retry_after_cap;
+        let (usual, most) = (ProviderTerms::default().retry_after_cap_ms, limits::SCHEDULE_WAIT_MS_MAX);
+        Ok(ProviderTerms {
+            retry: self.schedule()?,
+            retry_after_cap_ms: self.span("schedule.retry-after-cap", cap, usual, 0..=most)?,
             prices: self.prices()?,
+            model: self.model()?,
         })
     }
 
@@ -300,18 +277,18 @@ impl Plan<'_> {
         let usual = BreakerSettings::default();
         let span = 1..=limits::BREAKER_MS_MAX;
         let cooldown_ms = self.span("breaker.cooldown", cooldown, usual.cooldown_ms, span.clone())?;
-        let usual_max = usual.cooldown_ms_max.max(cooldown_ms);
+        let usual_max = usual.cooldown_max_ms.max(cooldown_ms);
         Ok(BreakerSettings {
             window_ms: self.span("breaker.window", window, usual.window_ms, span)?,
             threshold_percent: self.number("breaker.threshold", threshold, usual.threshold_percent, 1..=100)?,
-            calls_min: self.number(
+            min_calls: self.number(
                 "breaker.min-calls",
                 min_calls,
-                usual.calls_min,
+                usual.min_calls,
                 1..=limits::BREAKER_CALLS_MAX,
             )?,
             cooldown_ms,
-            cooldown_ms_max: self.span(
+            cooldown_max_ms: self.span(
                 "breaker.max-cooldown",
                 max_cooldown,
                 usual_max,
@@ -332,7 +309,7 @@ impl Plan<'_> {
             };
             let input = needed("input", input)?;
             let output = needed("output", output)?;
-            Ok((model.clone(), Price { input, output, cached: cached.map_or(input, |Usd(micros)| micros) }))
+            Ok((model.clone(), Price { input, output, cached: cached.map(|Usd(micros)| micros) }))
         });
         each.collect()
     }
@@ -395,10 +372,9 @@ mod tests {
         let claude = providers.get("claude").unwrap();
         assert_eq!(claude.endpoint.url.as_str(), "https://api.anthropic.com/v1/messages");
         assert_eq!(claude.endpoint.timeouts, Timeouts::default());
-        assert_eq!(claude.retry, Some(Schedule::default()), "what fails is tried again unless somebody forbids it");
-        assert_eq!(claude.retry_after_cap_ms, 3_600_000);
-        assert_eq!(claude.breaker, BreakerSettings::default());
-        assert!(claude.key.is_none() && claude.prices.is_empty());
+        assert_eq!(claude.terms, ProviderTerms::default(), "what fails is tried again unless somebody forbids it");
+        assert_eq!(claude.terms.retry_after_cap_ms, 3_600_000);
+        assert_eq!((&claude.key, claude.breaker), (&None, BreakerSettings::default()));
         assert!(built("").unwrap().is_empty());
     }
 
@@ -434,25 +410,31 @@ mod tests {
         );
         assert_eq!(local.key.as_deref(), Some("local-key"));
         let schedule = Schedule { steps_ms: vec![1000, 2000].into(), tail_ms: 3000, budget_ms: 10_000 };
-        assert_eq!((&local.retry, local.retry_after_cap_ms), (&Some(schedule), 4000));
+        let small = Price { input: 3_000_000, output: 15_000_000, cached: Some(300_000) };
+        let dotted = Price { input: 1_000_000, output: 2_000_000, cached: None };
+        let terms = ProviderTerms {
+            retry: Some(schedule),
+            retry_after_cap_ms: 4000,
+            prices: [("small".to_owned(), small), ("m.1".to_owned(), dotted)].into(),
+            model: Some("small".to_owned()),
+        };
+        assert_eq!(providers.terms(), [("local".to_owned(), terms)].into());
         assert_eq!(
             local.breaker,
             BreakerSettings {
                 window_ms: 10_000,
                 threshold_percent: 20,
-                calls_min: 3,
+                min_calls: 3,
                 cooldown_ms: 1000,
-                cooldown_ms_max: 2000
+                cooldown_max_ms: 2000
             }
         );
-        assert_eq!(local.prices["small"], Price { input: 3_000_000, output: 15_000_000, cached: 300_000 });
-        assert_eq!(local.prices["m.1"].cached, 1_000_000, "without a price of its own it costs what goes in costs");
     }
 
     #[test]
     fn a_provider_that_is_never_tried_again_has_no_schedule() {
         let providers = built("[a]\nkind = 'openai'\nretry = false").unwrap();
-        assert_eq!(providers.get("a").unwrap().retry, None);
+        assert_eq!(providers.get("a").unwrap().terms.retry, None);
     }
 
     #[test]
@@ -489,21 +471,5 @@ mod tests {
         assert!(error.contains("it looks like the key itself") && !error.contains("aaaa"), "{error}");
         let error = built("[a]\nkind = 'openai'\nkey = 'my key'").unwrap_err();
         assert!(error.contains("it is not the name of a secret") && !error.contains("my key"), "{error}");
-    }
-
-    #[test]
-    fn what_was_used_has_an_exact_price() {
-        let price = Price { input: 3_000_000, output: 15_000_000, cached: 300_000 };
-        let usage = |input_tokens, output_tokens, cached_tokens| Usage {
-            input_tokens,
-            output_tokens,
-            cached_tokens,
-            reasoning_tokens: 0,
-        };
-        assert_eq!(price.cost_micros(usage(1_000_000, 0, 0)), 3_000_000);
-        assert_eq!(price.cost_micros(usage(1000, 100, 400)), 600 * 3 + 120 + 1500);
-        assert_eq!(price.cost_micros(usage(0, 0, 0)), 0);
-        assert_eq!(price.cost_micros(usage(1, 0, 1)), 0, "0.3 millionths");
-        assert_eq!(price.cost_micros(usage(u64::MAX, u64::MAX, u64::MAX)), i64::MAX);
     }
 }
