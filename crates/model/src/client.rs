@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime};
 use abide_core::{JsonMap, ModelAnswer, ModelCall, ModelError};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, redirect, retry};
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::endpoint::{Endpoint, Protocol};
-use crate::event::{ProviderError, ProviderEvent, Thrown};
+use crate::event::{ProviderError, Thrown};
 use crate::events::{Patience, ProviderEvents};
 use crate::fold::{Fold, Folded};
 use crate::gather::{Chunk, Gather};
@@ -255,23 +256,15 @@ fn foreign(response: &Response) -> Option<String> {
 async fn not_a_stream(mut response: Response, media_type: &str, redact: Redact) -> ProviderEvents {
     let (body, whole) = beginning(&mut response).await;
     let text = redact.bytes(body, !whole);
-    if let Ok(JsonWithError { error: _ }) = serde_json::from_str(&text) {
-        return match emitted(&text) {
-            ProviderEvent::Error(error) => ProviderEvents::failed(error, redact),
-            _ => ProviderEvents::thrown(ended_twice(), redact),
-        };
+    let told: Value = serde_json::from_str(&text).unwrap_or_default();
+    if told.get("error").is_some_and(|error| !error.is_null()) {
+        return ProviderEvents::failed(emitted(&text), redact);
     }
     let excerpt = &text[..text.floor_char_boundary(limits::NONSENSE_BYTES_MAX)];
     let thrown = Thrown(format!(
         "the provider answered with {media_type} instead of a stream of events; check its base-url: {excerpt}"
     ));
     ProviderEvents::thrown(thrown, redact)
-}
-
-#[derive(serde::Deserialize)]
-struct JsonWithError {
-    #[serde(rename = "error")]
-    error: serde::de::IgnoredAny,
 }
 
 /// The beginning of a body, and whether it is all of it. It is a courtesy, so one that breaks off is no matter.

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserializer, Error, Visitor};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
 
 use crate::span::Span;
 
@@ -117,7 +117,8 @@ impl Visitor<'_> for UsdVisitor {
     }
 }
 
-const NO_PRICE: &str = "it is not a price; give US dollars for a million tokens from 0 to 1000000, with six decimals at most";
+const NO_PRICE: &str =
+    "it is not a price; give US dollars for a million tokens from 0 to 1000000, with six decimals at most";
 
 fn in_micros(text: &str) -> Option<Usd> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
@@ -135,7 +136,8 @@ mod tests {
 
     #[test]
     fn prices_are_read_to_the_last_decimal() {
-        let read = |text: &str| toml::from_str::<PriceConfig>(&format!("input = {text}")).map(|told| told.input);
+        let read =
+            |text: &str| toml::from_str::<PriceConfig>(&format!("input = {text}")).map(|told| told.input);
         for (text, micros) in [
             ("3", 3_000_000),
             ("3.0", 3_000_000),

@@ -59,7 +59,12 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-        Self { connect: Duration::from_secs(10), first_byte: minutes(5), idle: minutes(2), whole: minutes(30) }
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: minutes(5),
+            idle: minutes(2),
+            whole: minutes(30),
+        }
     }
 }
 
@@ -118,7 +123,9 @@ mod tests {
         ] {
             assert_eq!(at(protocol, base).as_deref(), Some(url));
         }
-        for base in ["", "api.example.com", "ftp://a.example", "https://a:b@c.example", "https://a.example?b=c"] {
+        for base in
+            ["", "api.example.com", "ftp://a.example", "https://a:b@c.example", "https://a.example?b=c"]
+        {
             assert_eq!(at(Protocol::OpenAi, base), None, "{base}");
         }
     }

@@ -166,7 +166,8 @@ fn read(text: &str) -> Json {
         return Json::of(&Map::new());
     }
     let is_object = serde_json::from_str::<Map<String, Value>>(text).is_ok();
-    let object = serde_json::from_str::<Json>(text).ok().filter(|json| is_object && json.depth() <= JSON_DEPTH_MAX);
+    let object =
+        serde_json::from_str::<Json>(text).ok().filter(|json| is_object && json.depth() <= JSON_DEPTH_MAX);
     object.unwrap_or_else(|| Json::of(text))
 }
 

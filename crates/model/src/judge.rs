@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use crate::event::{ProviderError, ProviderEvent, Thrown};
+use crate::event::{ProviderError, Thrown};
 use crate::limits::NONSENSE_BYTES_MAX;
 
 /// Types and codes of errors that say: it is not your fault, come again.
@@ -38,12 +38,12 @@ pub(crate) fn is_passing(status: StatusCode) -> bool {
 }
 
 /// An error that a provider told within its answer, in its own words.
-pub(crate) fn emitted(data: &str) -> ProviderEvent {
+pub(crate) fn emitted(data: &str) -> ProviderError {
     let whole: Value = serde_json::from_str(data).unwrap_or_default();
     let told = whole.get("error").unwrap_or(&whole);
     let words = ["code", "type", "status"].map(|key| told.get(key).unwrap_or(&Value::Null));
     let retryable = words.into_iter().find_map(retryable);
-    ProviderEvent::Error(ProviderError { message: data.to_owned(), retryable, ..ProviderError::default() })
+    ProviderError { message: data.to_owned(), retryable, ..ProviderError::default() }
 }
 
 /// What one word says; `None` if it is not known.
@@ -71,10 +71,9 @@ mod tests {
     use super::*;
 
     fn judged(data: &str) -> Option<bool> {
-        match emitted(data) {
-            ProviderEvent::Error(error) if error.message == data => error.retryable,
-            other => panic!("{other:?}"),
-        }
+        let error = emitted(data);
+        assert_eq!((error.message.as_str(), error.code), (data, None));
+        error.retryable
     }
 
     #[test]

@@ -12,7 +12,9 @@ pub(crate) fn unanswered(error: reqwest::Error, endpoint: &Endpoint) -> Provider
     let service = endpoint.service();
     if error.is_builder() {
         let why = root(&error);
-        return refused(format!("the request can't be sent to {service}: {why}; correct the provider's settings"));
+        return refused(format!(
+            "the request can't be sent to {service}: {why}; correct the provider's settings"
+        ));
     }
     failed(match io_kind(&error) {
         _ if error.is_timeout() => {

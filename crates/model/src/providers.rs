@@ -184,7 +184,12 @@ impl Plan<'_> {
             let why = "it is not an address such as https://api.example.com/v1, without a user, a query and a fragment";
             self.wrong("base-url", why)
         })?;
-        Ok(Endpoint { headers: self.headers()?, timeouts: self.timeouts()?, model: self.model()?, ..endpoint })
+        Ok(Endpoint {
+            headers: self.headers()?,
+            timeouts: self.timeouts()?,
+            model: self.model()?,
+            ..endpoint
+        })
     }
 
     fn model(&self) -> Result<Option<String>, ConfigError> {
@@ -229,7 +234,8 @@ impl Plan<'_> {
             let read: Option<HeaderName> = name.parse().ok();
             let name = read.ok_or_else(|| self.wrong(&key, "it is not the name of a header; correct it"))?;
             if HEADERS_TAKEN.contains(&name.as_str()) {
-                let why = "this header is set by the server; leave it out, and name a secret in `key` if it is one";
+                let why =
+                    "this header is set by the server; leave it out, and name a secret in `key` if it is one";
                 return Err(self.wrong(&key, why));
             }
             let value = Some(value).filter(|value| value.len() <= limits::HEADER_BYTES_MAX);
@@ -280,7 +286,12 @@ impl Plan<'_> {
         let usual_max = usual.cooldown_max_ms.max(cooldown_ms);
         Ok(BreakerSettings {
             window_ms: self.span("breaker.window", window, usual.window_ms, span)?,
-            threshold_percent: self.number("breaker.threshold", threshold, usual.threshold_percent, 1..=100)?,
+            threshold_percent: self.number(
+                "breaker.threshold",
+                threshold,
+                usual.threshold_percent,
+                1..=100,
+            )?,
             min_calls: self.number(
                 "breaker.min-calls",
                 min_calls,
@@ -372,7 +383,11 @@ mod tests {
         let claude = providers.get("claude").unwrap();
         assert_eq!(claude.endpoint.url.as_str(), "https://api.anthropic.com/v1/messages");
         assert_eq!(claude.endpoint.timeouts, Timeouts::default());
-        assert_eq!(claude.terms, ProviderTerms::default(), "what fails is tried again unless somebody forbids it");
+        assert_eq!(
+            claude.terms,
+            ProviderTerms::default(),
+            "what fails is tried again unless somebody forbids it"
+        );
         assert_eq!(claude.terms.retry_after_cap_ms, 3_600_000);
         assert_eq!((&claude.key, claude.breaker), (&None, BreakerSettings::default()));
         assert!(built("").unwrap().is_empty());
@@ -441,20 +456,47 @@ mod tests {
     fn what_is_wrong_is_told_with_its_key_and_what_to_change() {
         for (toml, told) in [
             ("", "[providers.a] kind: it is missing; write anthropic or openai"),
-            ("kind = 'gpt'", "[providers.a] kind: 'gpt' is no kind of provider; write anthropic, or openai for"),
+            (
+                "kind = 'gpt'",
+                "[providers.a] kind: 'gpt' is no kind of provider; write anthropic, or openai for",
+            ),
             ("kind = 'openai'\nbase-url = 'x'", "[providers.a] base-url: it is not an address such as"),
-            ("kind = 'anthropic'\nbase-url = 'https://x.example/v1'", "[providers.a] base-url: /v1 is put behind"),
+            (
+                "kind = 'anthropic'\nbase-url = 'https://x.example/v1'",
+                "[providers.a] base-url: /v1 is put behind",
+            ),
             ("kind = 'openai'\nmodel = ''", "[providers.a] model: it is empty"),
             ("kind = 'openai'\ntimeout = '0s'", "[providers.a] timeout: give a time from 1ms to 86400s"),
             ("kind = 'openai'\ntimeout = '5'", "it is not a time; write such as 250ms, 90s, 15m or 12h"),
-            ("kind = 'openai'\nheaders.x-api-key = 'a'", "[providers.a.headers] x-api-key: this header is set by"),
-            ("kind = 'openai'\nheaders.'a b' = 'a'", "[providers.a.headers] a b: it is not the name of a header"),
+            (
+                "kind = 'openai'\nheaders.x-api-key = 'a'",
+                "[providers.a.headers] x-api-key: this header is set by",
+            ),
+            (
+                "kind = 'openai'\nheaders.'a b' = 'a'",
+                "[providers.a.headers] a b: it is not the name of a header",
+            ),
             ("kind = 'openai'\nheaders.ab = \"a\\nb\"", "[providers.a.headers] ab: its value can't be sent"),
-            ("kind = 'openai'\nretry = false\nschedule.tail = '1s'", "[providers.a] retry: it is false, and there is"),
-            ("kind = 'openai'\nschedule.steps = ['0s']", "[providers.a.schedule] steps: give a time from 100ms to"),
-            ("kind = 'openai'\nschedule.tail = '0s'", "[providers.a.schedule] tail: give a time from 100ms to"),
-            ("kind = 'openai'\nbreaker.threshold = 0", "[providers.a.breaker] threshold: give a whole number from 1"),
-            ("kind = 'openai'\nbreaker.max-cooldown = '1s'", "[providers.a.breaker] max-cooldown: give a time from 30000ms"),
+            (
+                "kind = 'openai'\nretry = false\nschedule.tail = '1s'",
+                "[providers.a] retry: it is false, and there is",
+            ),
+            (
+                "kind = 'openai'\nschedule.steps = ['0s']",
+                "[providers.a.schedule] steps: give a time from 100ms to",
+            ),
+            (
+                "kind = 'openai'\nschedule.tail = '0s'",
+                "[providers.a.schedule] tail: give a time from 100ms to",
+            ),
+            (
+                "kind = 'openai'\nbreaker.threshold = 0",
+                "[providers.a.breaker] threshold: give a whole number from 1",
+            ),
+            (
+                "kind = 'openai'\nbreaker.max-cooldown = '1s'",
+                "[providers.a.breaker] max-cooldown: give a time from 30000ms",
+            ),
             ("kind = 'openai'\nprices.m.input = 1", "[providers.a.prices.\"m\"] output: it is missing"),
             ("kind = 'openai'\ntimeouts = 1", "unknown field `timeouts`"),
         ] {

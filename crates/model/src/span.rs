@@ -15,7 +15,8 @@ impl Span {
     }
 }
 
-const UNITS: [(&str, Millis); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const UNITS: [(&str, Millis); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 impl TryFrom<String> for Span {
     type Error = &'static str;
@@ -38,9 +39,14 @@ mod tests {
     #[test]
     fn spans_are_a_number_and_a_unit() {
         let read = |text: &str| Span::try_from(text.to_owned()).ok().map(Span::ms);
-        for (text, ms) in
-            [("250ms", 250), ("0s", 0), ("90s", 90_000), ("15m", 900_000), ("8h", 28_800_000), ("1d", 86_400_000)]
-        {
+        for (text, ms) in [
+            ("250ms", 250),
+            ("0s", 0),
+            ("90s", 90_000),
+            ("15m", 900_000),
+            ("8h", 28_800_000),
+            ("1d", 86_400_000),
+        ] {
             assert_eq!(read(text), Some(ms), "{text}");
         }
         for text in ["", "s", "ms", "1", "-1s", "+1s", "1.5h", "1y", "1 s", "99999999999999999d", "1é"] {

@@ -115,7 +115,8 @@ mod tests {
     #[test]
     fn events_end_with_a_blank_line_whatever_ends_a_line() {
         for end in ["\n", "\r\n", "\r"] {
-            let text = ["event: a", "data: 1", "", "data:2", "data:  3", "", "data: unfinished", ""].join(end);
+            let text =
+                ["event: a", "data: 1", "", "data:2", "data:  3", "", "data: unfinished", ""].join(end);
             assert_eq!(read([text.as_bytes()]), [event("a", "1"), event("", "2\n 3")], "{end:?}");
         }
     }

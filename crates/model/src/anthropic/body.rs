@@ -127,8 +127,10 @@ fn said(content: &Json) -> Content<'_> {
 fn blocks<'a>(text: &'a str, reasoning: &'a [Reasoning], tool_calls: &'a [ToolCall]) -> Vec<Block<'a>> {
     let thoughts = reasoning.iter().filter_map(thought);
     let text = Some(text).filter(|text| !text.is_empty()).map(|text| Block::Text { text });
-    let calls = tool_calls.iter().map(|ToolCall { id, name, arguments }| {
-        Block::ToolUse { id, name, input: object(arguments) }
+    let calls = tool_calls.iter().map(|ToolCall { id, name, arguments }| Block::ToolUse {
+        id,
+        name,
+        input: object(arguments),
     });
     thoughts.chain(text).chain(calls).collect()
 }

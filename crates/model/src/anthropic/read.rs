@@ -121,7 +121,7 @@ impl Reader {
                 usage.into_iter().chain(delta.stop_reason.map(ProviderEvent::Stop)).collect()
             }
             Said::MessageStop => vec![ProviderEvent::End],
-            Said::Error => vec![emitted(&event.data)],
+            Said::Error => vec![ProviderEvent::Error(emitted(&event.data))],
             Said::Other => Vec::new(),
         })
     }
@@ -153,8 +153,7 @@ impl Reader {
             Delta::TextDelta { text } => text_piece(text),
             Delta::ThinkingDelta { thinking } => thought(index, thinking),
             Delta::SignatureDelta { signature } => {
-                let piece =
-                    ReasoningPiece { index, signature: Some(signature), ..ReasoningPiece::default() };
+                let piece = ReasoningPiece { index, signature: Some(signature), ..ReasoningPiece::default() };
                 Some(ProviderEvent::Reasoning(piece))
             }
             Delta::InputJsonDelta { partial_json } => (self.tool == Some(index)).then(|| {

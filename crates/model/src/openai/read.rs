@@ -84,9 +84,10 @@ impl Reader {
         if event.data.trim() == END {
             return Ok(vec![ProviderEvent::End]);
         }
-        let chunk: Chunk = serde_json::from_str(&event.data).map_err(|error| nonsense(&error, &event.data))?;
+        let chunk: Chunk =
+            serde_json::from_str(&event.data).map_err(|error| nonsense(&error, &event.data))?;
         if chunk.error.is_some() || event.name == "error" {
-            return Ok(vec![emitted(&event.data)]);
+            return Ok(vec![ProviderEvent::Error(emitted(&event.data))]);
         }
         let mut said: Vec<ProviderEvent> = chunk.model.map(ProviderEvent::Model).into_iter().collect();
         // Whoever asked for several answers reads the first.
@@ -108,9 +109,10 @@ impl Reader {
     fn say(&mut self, delta: Delta, said: &mut Vec<ProviderEvent>) {
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
         let reasoning = some(delta.reasoning_content).or(some(delta.reasoning));
-        said.extend(reasoning.map(|text| {
-            ProviderEvent::Reasoning(ReasoningPiece { text, ..ReasoningPiece::default() })
-        }));
+        said.extend(
+            reasoning
+                .map(|text| ProviderEvent::Reasoning(ReasoningPiece { text, ..ReasoningPiece::default() })),
+        );
         said.extend(some(delta.content).map(ProviderEvent::Text));
         said.extend(some(delta.refusal).map(ProviderEvent::Text));
         let calls = delta.tool_calls.unwrap_or_default();
