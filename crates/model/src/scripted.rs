@@ -75,6 +75,7 @@ struct State {
     /// What is done when there is no script for a request.
     usual: Step,
     asked: Vec<Asked>,
+    connections: usize,
     in_flight: usize,
     in_flight_max: usize,
     /// How many requests were held so far.
@@ -102,6 +103,7 @@ impl ScriptedProvider {
             marked: Vec::new(),
             usual: Step::answer("ok"),
             asked: Vec::new(),
+            connections: 0,
             in_flight: 0,
             in_flight_max: 0,
             held: 0,
@@ -196,6 +198,11 @@ impl ScriptedProvider {
         self.state().in_flight_max
     }
 
+    /// How many connections there were.
+    pub fn connections(&self) -> usize {
+        self.state().connections
+    }
+
     /// How many requests came in each second since the first.
     pub fn per_second(&self) -> Vec<usize> {
         let state = self.state();
@@ -286,6 +293,7 @@ fn run(listener: TcpListener, shared: &Arc<Shared>, stopped: oneshot::Receiver<(
             loop {
                 // A connection that is gone before it is accepted is no reason to stop.
                 if let Ok((stream, _)) = listener.accept().await {
+                    shared.state().connections += 1;
                     tokio::spawn(serve::connection(stream, shared.clone()));
                 }
             }

@@ -135,17 +135,22 @@ async fn play(
     }
 }
 
+/// What can be sent at once is: thousands of answers are cheap that way, and their ends are where their last words are.
 async fn events_of(stream: &mut TcpStream, shared: &Shared, parts: Vec<Part>) -> io::Result<Next> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    stream.write_all(head.as_bytes()).await?;
+    let mut out = head.to_owned();
     for part in parts {
         match part {
             // A chunk without text would be the last.
-            Part::Text(text) if text.is_empty() => {}
+            Part::Text(text) if text.is_empty() => continue,
             Part::Text(text) => {
-                let chunk = format!("{:x}\r\n{text}\r\n", text.len());
-                stream.write_all(chunk.as_bytes()).await?;
+                out += &format!("{:x}\r\n{text}\r\n", text.len());
+                continue;
             }
+            _ => stream.write_all(std::mem::take(&mut out).as_bytes()).await?,
+        }
+        match part {
+            Part::Text(_) => {}
             Part::Pause(wait) => sleep(wait).await,
             Part::Held => held(stream, shared).await?,
             Part::Hang => return hang(stream).await,
@@ -153,7 +158,7 @@ async fn events_of(stream: &mut TcpStream, shared: &Shared, parts: Vec<Part>) ->
             Part::Reset => return reset(stream),
         }
     }
-    stream.write_all(b"0\r\n\r\n").await?;
+    stream.write_all((out + "0\r\n\r\n").as_bytes()).await?;
     Ok(Next::Keep)
 }
 

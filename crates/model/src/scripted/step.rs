@@ -39,7 +39,7 @@ pub enum Step {
 /// A part of a stream of events.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// Text of the stream, as it is.
+    /// Text of the stream, as it is. It is sent together with what follows, up to the next part of another kind.
     Text(String),
     /// Nothing for a while.
     Pause(Duration),
