@@ -71,20 +71,16 @@ enum Block {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Delta {
-    TextDelta {
-        text: String,
-    },
-    ThinkingDelta {
-        thinking: String,
-    },
-    SignatureDelta {
-        signature: String,
-    },
-    InputJsonDelta {
-        partial_json: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: String },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: String },
     #[serde(other)]
     Other,
 }
@@ -150,13 +146,13 @@ impl Reader {
 
     fn more(&self, index: u64, delta: Delta) -> Option<ProviderEvent> {
         match delta {
-            Delta::TextDelta { text } => text_piece(text),
-            Delta::ThinkingDelta { thinking } => thought(index, thinking),
-            Delta::SignatureDelta { signature } => {
+            Delta::Text { text } => text_piece(text),
+            Delta::Thinking { thinking } => thought(index, thinking),
+            Delta::Signature { signature } => {
                 let piece = ReasoningPiece { index, signature: Some(signature), ..ReasoningPiece::default() };
                 Some(ProviderEvent::Reasoning(piece))
             }
-            Delta::InputJsonDelta { partial_json } => (self.tool == Some(index)).then(|| {
+            Delta::InputJson { partial_json } => (self.tool == Some(index)).then(|| {
                 let piece = ToolPiece { index, arguments: partial_json, ..ToolPiece::default() };
                 ProviderEvent::ToolCall(piece)
             }),

@@ -1,5 +1,7 @@
 //! Calls of models over real HTTP, to a provider that plays a script.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
+
 mod body;
 mod content;
 mod emitted;
