@@ -52,10 +52,7 @@ pub(crate) enum Admitted {
     /// It may.
     Call(Call),
     /// It may not: the turn is to be postponed.
-    Refused {
-        /// Before then it is of no use to ask again.
-        until: Millis,
-    },
+    Refused,
 }
 
 /// A call that goes out. If it is dropped, it counts as given up.
@@ -123,7 +120,7 @@ impl Breakers {
         let was_woken = watched.line().arrive(&(run, task), is_admitted);
         self.tell_of(watched);
         match admission {
-            Admission::Refused { until } => Ok(Admitted::Refused { until }),
+            Admission::Refused { .. } => Ok(Admitted::Refused),
             Admission::Free(ticket) | Admission::Probe(ticket) => {
                 let watched = watched.clone();
                 let ticket = Some(ticket);
