@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::{Millis, Price, ProviderTerms, Schedule, mask_secrets};
+use abide_core::{BreakerSettings, Millis, Price, ProviderTerms, Schedule, mask_secrets};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::{BreakerConfig, PriceConfig, ProviderConfig, ScheduleConfig, Usd};
@@ -36,32 +36,8 @@ pub struct Provider {
     pub breaker: BreakerSettings,
 }
 
-/// When a provider that fails is left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreakerSettings {
-    /// How far back calls are counted.
-    pub window_ms: Millis,
-    /// It opens if more than so many of a hundred calls failed.
-    pub threshold_percent: u32,
-    /// How many calls it wants to see before it judges.
-    pub min_calls: u32,
-    /// How long it stays open at first.
-    pub cooldown_ms: Millis,
-    /// How long it stays open at most.
-    pub cooldown_max_ms: Millis,
-}
-
-impl Default for BreakerSettings {
-    fn default() -> Self {
-        Self {
-            window_ms: 60_000,
-            threshold_percent: 50,
-            min_calls: 10,
-            cooldown_ms: 30_000,
-            cooldown_max_ms: 300_000,
-        }
-    }
-}
+/// How much longer than a whole call the one call is waited for that shows whether a provider is back.
+const PROBE_EXTRA_MS: Millis = 60_000;
 
 /// Headers that are set here, or that no operator should have to think of.
 const HEADERS_TAKEN: [&str; 12] = [
@@ -104,6 +80,11 @@ impl Providers {
     /// What runs have to know of them, by name.
     pub fn terms(&self) -> BTreeMap<String, ProviderTerms> {
         self.iter().map(|(name, provider)| (name.to_owned(), provider.terms.clone())).collect()
+    }
+
+    /// When each is left alone, by name.
+    pub fn breakers(&self) -> BTreeMap<String, BreakerSettings> {
+        self.iter().map(|(name, provider)| (name.to_owned(), provider.breaker)).collect()
     }
 
     /// Whether there is none.
@@ -226,6 +207,10 @@ impl Plan<'_> {
         })
     }
 
+    fn whole_ms(&self) -> Result<Millis, ConfigError> {
+        Ok(Millis::try_from(self.timeouts()?.whole.as_millis()).unwrap_or(limits::TIMEOUT_MS_MAX))
+    }
+
     fn headers(&self) -> Result<HeaderMap, ConfigError> {
         let told = &self.config.headers;
         at_most(&format!("[providers.{}.headers]", self.name), told.len(), limits::HEADERS_MAX)?;
@@ -305,6 +290,7 @@ impl Plan<'_> {
                 usual_max,
                 cooldown_ms..=limits::BREAKER_MS_MAX,
             )?,
+            lease_ms: self.whole_ms()? + PROBE_EXTRA_MS,
         })
     }
 
@@ -441,7 +427,8 @@ mod tests {
                 threshold_percent: 20,
                 min_calls: 3,
                 cooldown_ms: 1000,
-                cooldown_max_ms: 2000
+                cooldown_max_ms: 2000,
+                lease_ms: 120_000,
             }
         );
     }
