@@ -36,9 +36,6 @@ pub struct Provider {
     pub breaker: BreakerSettings,
 }
 
-/// How much longer than a whole call the one call is waited for that shows whether a provider is back.
-const PROBE_EXTRA_MS: Millis = 60_000;
-
 /// Headers that are set here, or that no operator should have to think of.
 const HEADERS_TAKEN: [&str; 12] = [
     "accept",
@@ -80,11 +77,6 @@ impl Providers {
     /// What runs have to know of them, by name.
     pub fn terms(&self) -> BTreeMap<String, ProviderTerms> {
         self.iter().map(|(name, provider)| (name.to_owned(), provider.terms.clone())).collect()
-    }
-
-    /// When each is left alone, by name.
-    pub fn breakers(&self) -> BTreeMap<String, BreakerSettings> {
-        self.iter().map(|(name, provider)| (name.to_owned(), provider.breaker)).collect()
     }
 
     /// Whether there is none.
@@ -207,10 +199,6 @@ impl Plan<'_> {
         })
     }
 
-    fn whole_ms(&self) -> Result<Millis, ConfigError> {
-        Ok(Millis::try_from(self.timeouts()?.whole.as_millis()).unwrap_or(limits::TIMEOUT_MS_MAX))
-    }
-
     fn headers(&self) -> Result<HeaderMap, ConfigError> {
         let told = &self.config.headers;
         at_most(&format!("[providers.{}.headers]", self.name), told.len(), limits::HEADERS_MAX)?;
@@ -269,6 +257,7 @@ impl Plan<'_> {
         let span = 1..=limits::BREAKER_MS_MAX;
         let cooldown_ms = self.span("breaker.cooldown", cooldown, usual.cooldown_ms, span.clone())?;
         let usual_max = usual.cooldown_max_ms.max(cooldown_ms);
+        let whole_ms = Millis::try_from(self.timeouts()?.whole.as_millis()).unwrap_or(Millis::MAX);
         Ok(BreakerSettings {
             window_ms: self.span("breaker.window", window, usual.window_ms, span)?,
             threshold_percent: self.number(
@@ -290,7 +279,8 @@ impl Plan<'_> {
                 usual_max,
                 cooldown_ms..=limits::BREAKER_MS_MAX,
             )?,
-            lease_ms: self.whole_ms()? + PROBE_EXTRA_MS,
+            // A probe that has not ended by then never will.
+            lease_ms: whole_ms.saturating_add(limits::PROBE_GRACE_MS),
         })
     }
 
@@ -428,7 +418,7 @@ mod tests {
                 min_calls: 3,
                 cooldown_ms: 1000,
                 cooldown_max_ms: 2000,
-                lease_ms: 120_000,
+                lease_ms: 120_000
             }
         );
     }
