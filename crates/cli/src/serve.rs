@@ -251,6 +251,7 @@ async fn prepare(
         resume: config.resume,
         agent_policies,
         kinds,
+        breakers: std::collections::BTreeMap::new(),
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
