@@ -44,6 +44,8 @@ pub(super) struct Said {
     /// Whether the beginning is missing.
     pub(super) is_cut: bool,
     pub(super) is_reasoning: bool,
+    /// Whether it broke off, so that it is not the model's answer.
+    pub(super) is_broken: bool,
 }
 
 impl Line {
@@ -59,16 +61,13 @@ impl Line {
 impl Said {
     fn of(stretch: String, payload: &Value) -> Self {
         let is_reasoning = payload["kind"] == "reasoning";
-        let mut said = Self { stretch, text: String::new(), is_cut: false, is_reasoning };
+        let mut said = Self { stretch, text: String::new(), is_cut: false, is_reasoning, is_broken: false };
         said.grow(payload);
         said
     }
 
     fn grow(&mut self, payload: &Value) {
-        if payload["sensitive"] == true {
-            self.text = "[masked]".to_owned();
-            return;
-        }
+        self.is_broken |= payload["brokenOff"] == true;
         self.text += payload["chunk"].as_str().unwrap_or_default();
         if self.text.len() > limits::RUN_SAID_BYTES_MAX {
             let from = self.text.ceil_char_boundary(self.text.len() - limits::RUN_SAID_BYTES_MAX);
@@ -126,6 +125,10 @@ impl Log {
             return;
         }
         let said = Said::of(stretch, payload);
+        // What is never shown has no words; that something is said is told by what comes of it.
+        if said.text.is_empty() {
+            return;
+        }
         let text = if said.is_reasoning { "thinks" } else { "says" };
         self.push(record, text.to_owned(), (Tone::Plain, Some(said)));
     }

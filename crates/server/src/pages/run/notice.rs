@@ -1,6 +1,7 @@
 //! A turn that waits for its provider: what people are warned of, and what they may do about it.
 
-use abide_core::{Key, Millis, Run};
+use abide_core::{Command, Key, Millis, Rejection, Run, TurnCommand, TurnView};
+use abide_engine::{Error as EngineError, Reply};
 
 use super::super::words;
 use crate::app::App;
@@ -24,7 +25,7 @@ pub(super) struct Notice {
 /// What a turn waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
-    /// Its own next try, which is this one, from 1.
+    /// Its own next try: this retry, from 1.
     Retry(u32),
     /// That the provider answers others again.
     Breaker,
@@ -34,15 +35,15 @@ impl Notice {
     /// What the wait is for, in a few words.
     pub(super) fn title(&self) -> String {
         match self.waits {
-            Waits::Retry(_) => format!("{} waits for its provider", self.node),
-            Waits::Breaker => format!("{} is held back: its provider fails for others, too", self.node),
+            Waits::Retry(_) => format!("{} waits for {}", self.node, self.provider),
+            Waits::Breaker => format!("{} is held back while {} fails", self.node, self.provider),
         }
     }
 
-    /// Which attempt comes next, if it is the turn's own.
-    pub(super) fn attempt(&self) -> Option<u32> {
+    /// Which retry comes next, if it is the turn's own.
+    pub(super) fn retry(&self) -> Option<u32> {
         match self.waits {
-            Waits::Retry(attempt) => Some(attempt),
+            Waits::Retry(retry) => Some(retry),
             Waits::Breaker => None,
         }
     }
@@ -52,9 +53,9 @@ impl Notice {
         (rfc3339(self.until), words::moment_exact(self.until))
     }
 
-    /// Since when, for machines and for people.
-    pub(super) fn began(&self) -> (String, String) {
-        (rfc3339(self.since), words::moment_exact(self.since))
+    /// Since when.
+    pub(super) fn began(&self) -> String {
+        words::moment_exact(self.since)
     }
 
     /// How much is left, for those whose browser does not count.
@@ -64,25 +65,44 @@ impl Notice {
 }
 
 /// The turns of a run that wait for their provider.
-pub(super) fn of(_run: &Run, _now: Millis) -> Vec<Notice> {
-    Vec::new()
+pub(super) fn of(run: &Run) -> Vec<Notice> {
+    run.turns().into_iter().filter_map(notice).collect()
 }
 
-/// Has a turn try again at once.
-pub(super) async fn retry(_app: &App, _key: Key, _node: &str, _by: &str) -> Result<()> {
-    Err(not_waiting())
+fn notice(turn: TurnView) -> Option<Notice> {
+    let wait = turn.wait?;
+    Some(Notice {
+        node: turn.node,
+        provider: turn.provider,
+        waits: if wait.postponed { Waits::Breaker } else { Waits::Retry(wait.attempt + 1) },
+        since: wait.since,
+        until: wait.until,
+        message: wait.message,
+        code: wait.code,
+    })
+}
+
+/// Has a turn try again at once. One that does not wait any more is where it is wanted.
+pub(super) async fn retry(app: &App, key: Key, node: &str, by: &str) -> Result<()> {
+    let command = TurnCommand::RetryNow { node: Some(node.to_owned()), by: by.to_owned() };
+    match tell(app, key, command).await {
+        Err(EngineError::Rejected(Rejection::TurnNotWaiting { .. })) => Ok(()),
+        told => told.map_err(ApiError::from),
+    }
 }
 
 /// Gives a turn up, for this reason.
 pub(super) async fn give_up(
-    _app: &App,
-    _key: Key,
-    _node: &str,
-    (_by, _reason): (&str, Option<String>),
+    app: &App,
+    key: Key,
+    node: &str,
+    (by, reason): (&str, Option<String>),
 ) -> Result<()> {
-    Err(not_waiting())
+    let command = TurnCommand::GiveUp { node: Some(node.to_owned()), by: by.to_owned(), reason };
+    tell(app, key, command).await.map_err(ApiError::from)
 }
 
-fn not_waiting() -> ApiError {
-    ApiError::new("validation_error", "This turn does not wait for its provider any more.")
+async fn tell(app: &App, key: Key, command: TurnCommand) -> std::result::Result<(), EngineError> {
+    let reply = Reply::new(None, |_| Vec::new());
+    app.engine().ask_for(key, &Command::Turn(Box::new(command)), reply).await.map(|_| ())
 }

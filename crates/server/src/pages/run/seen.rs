@@ -182,8 +182,7 @@ impl Nodes {
 impl Seen {
     /// A run as it stands now.
     pub(super) async fn of(app: &App, key: Key) -> Result<Self> {
-        let now = app.engine().clock().now();
-        let look = |run: &Run| Self::look(app, run, now);
+        let look = |run: &Run| Self::look(app, run);
         match app.engine().read(key, look).await {
             Ok(mut seen) => {
                 if let Some(shown) = mirror::of(app, key, seen.has_children()).await? {
@@ -197,7 +196,7 @@ impl Seen {
         }
     }
 
-    fn look(app: &App, run: &Run, now: Millis) -> Self {
+    fn look(app: &App, run: &Run) -> Self {
         let why = of_run::explain(app.engine(), run, run.why());
         let head = Head {
             workflow: run.graph().workflow_id.to_string(),
@@ -218,7 +217,7 @@ impl Seen {
             }
         };
         let questions = run.interrupts().take(limits::INBOX_PAGE_MAX).map(asked).collect();
-        Self { head, notices: notice::of(run, now), questions, nodes: Nodes::of(run, &why) }
+        Self { head, notices: notice::of(run), questions, nodes: Nodes::of(run, &why) }
     }
 
     /// What is left of a run whose payloads are gone.

@@ -38,8 +38,7 @@ impl Tone {
 
 /// Whether all is said with the event's name, so that its payload need not be read: these may be large.
 pub(super) fn is_plain(kind: &str) -> bool {
-    ["node.started", "node.completed", "node.cancelled", "node.due", "run.yielded", "step.recorded"]
-        .contains(&kind)
+    ["node.started", "node.completed", "node.cancelled", "run.yielded", "step.recorded"].contains(&kind)
 }
 
 /// An event in words that follow its node's name; nothing if nobody needs to hear of it.
@@ -47,14 +46,17 @@ pub(super) fn words(kind: &str, payload: &Value) -> Option<Told> {
     let text = |name: &str| payload[name].as_str().unwrap_or_default();
     let (tone, text) = match kind {
         "run.yielded"
-        | "node.due"
         | "step.begun"
         | "step.recorded"
         | "sleep.ended"
         | "version.recorded"
         | "node.suspended"
-        | "clarification.requested"
-        | "model.called" => return None,
+        | "clarification.requested" => return None,
+        "node.due" => (Tone::Plain, format!("{} has it tried again now", payload["by"].as_str()?)),
+        "model.called" => {
+            let retry = payload["attempt"].as_u64().filter(|attempt| *attempt > 0)?;
+            (Tone::Plain, format!("calls the model again, retry {retry}"))
+        }
         "node.skipped" => (Tone::Plain, "skipped".to_owned()),
         "node.spawned" => (Tone::Plain, format!("starts the workflow {} as a child", text("workflowId"))),
         "node.parked" => (Tone::Plain, "waits".to_owned()),
@@ -160,13 +162,11 @@ fn turn(kind: &str, payload: &Value) -> Option<Told> {
         "provider-retry" => {
             let code = payload["code"].as_str().map(|code| format!(" [{code}]")).unwrap_or_default();
             let wait = words::left(payload["delayMs"].as_i64().unwrap_or(0));
-            let failed = format!("the provider failed: {}{code}", text("message"));
-            (Tone::Warn, format!("{failed}; attempt {} follows in {wait}", payload["attempt"]))
+            let retry = payload["attempt"].as_u64().unwrap_or(0).saturating_add(1);
+            let failed = format!("its provider can't answer: {}{code}", text("message"));
+            (Tone::Warn, format!("{failed}; retry {retry} follows after {wait}"))
         }
-        "provider.postponed" => {
-            let provider = text("provider");
-            (Tone::Warn, format!("held back: the provider {provider} fails for others, too"))
-        }
+        "provider.postponed" => (Tone::Warn, format!("held back while {} fails", text("provider"))),
         "tool.answered" if payload["isError"] == true => {
             (Tone::Warn, format!("the tool {} failed", text("name")))
         }
@@ -230,10 +230,10 @@ mod tests {
         assert_eq!(told("node.failed", &error), "failed: it said no [http_error]");
         assert_eq!(told("run.failed", &json!({})), "the run failed");
         let retry =
-            json!({ "attempt": 2, "delayMs": 90_000, "message": "HTTP 429: slow down", "code": "429" });
+            json!({ "attempt": 1, "delayMs": 90_000, "message": "HTTP 429: slow down", "code": "429" });
         assert_eq!(
             told("provider-retry", &retry),
-            "the provider failed: HTTP 429: slow down [429]; attempt 2 follows in 1 min 30 s"
+            "its provider can't answer: HTTP 429: slow down [429]; retry 2 follows after 1 min 30 s"
         );
     }
 }
