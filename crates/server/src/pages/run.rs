@@ -150,3 +150,79 @@ fn key_of(visitor: &Visitor, which: Which) -> Result<Key> {
 fn nothing() -> ApiError {
     ApiError::new("run_not_found", "There is no such run. Check the link that you followed.")
 }
+
+#[cfg(test)]
+mod tests {
+    use abide_core::{NodePhase, Status};
+
+    use super::notice::Waits;
+    use super::seen::{Head, Node, Nodes};
+    use super::*;
+
+    const NOW: Millis = 1_767_603_600_000;
+
+    fn notice(waits: Waits) -> Notice {
+        Notice {
+            node: "draft".to_owned(),
+            provider: "anthropic".to_owned(),
+            waits,
+            since: NOW - 60_000,
+            until: NOW + 299_000,
+            message: Some("HTTP 429: {\"error\":{\"type\":\"overloaded_error\"}}<script>".to_owned()),
+            code: Some("429".to_owned()),
+        }
+    }
+
+    fn node(id: &str, phase: NodePhase) -> Node {
+        let (id, kind) = (id.to_owned(), "core.llm.turn".to_owned());
+        Node { id, kind, phase, attempts: 0, execution: 1, child: None, waits: Vec::new(), error: None }
+    }
+
+    fn page(may: May, notices: Vec<Notice>) -> String {
+        let head = Head {
+            workflow: "letters".to_owned(),
+            stands: Status::Running,
+            started_at: NOW - 3_600_000,
+            ended_at: None,
+            summary: "It is running and waits for its provider.".to_owned(),
+            parent: None,
+        };
+        let first = vec![node("fetch", NodePhase::Completed), node("draft", NodePhase::Waiting)];
+        let nodes = Nodes { first, ..Nodes::default() };
+        let seen = Seen { head, notices, questions: Vec::new(), nodes };
+        let visitor = Some(("ada".to_owned(), "t0ken".to_owned()));
+        let frame = Frame { title: "letters: running".to_owned(), visitor };
+        let run = RunId::from_bytes([7; 16]);
+        Shown { frame, run, seen, lines: Vec::new(), may, now: NOW }.render().unwrap()
+    }
+
+    #[test]
+    fn a_turn_that_waits_is_warned_of_with_what_its_provider_said_and_what_to_do() {
+        let html = page(May { answer: true, retry: true }, vec![notice(Waits::Retry(3))]);
+        for said in [
+            "<h2>draft waits for anthropic</h2>",
+            "HTTP 429: {&#34;error&#34;:{&#34;type&#34;:&#34;overloaded_error&#34;}}&#60;script&#62;",
+            "code 429",
+            "data-until=\"1767603899000\"",
+            "data-now=\"1767603600000\"",
+            "Retry 3 in <span class=\"left\">4 min 59 s</span>",
+            "2026-01-05 09:04:59 UTC",
+            "name=\"form-token\" value=\"t0ken\"",
+            "name=\"node\" value=\"draft\"",
+            ">Retry now</button>",
+            ">Give up</button>",
+        ] {
+            assert!(html.contains(said), "{said} is not in {html}");
+        }
+    }
+
+    #[test]
+    fn whoever_may_not_resume_runs_sees_the_warning_without_its_buttons() {
+        let html = page(May { answer: true, retry: false }, vec![notice(Waits::Breaker)]);
+        assert!(html.contains("<h2>draft is held back while anthropic fails</h2>"), "{html}");
+        assert!(html.contains("Gives up in <span class=\"left\">4 min 59 s</span>"), "{html}");
+        assert!(html.contains("takes a key with the scope runs:resume"), "{html}");
+        assert!(!html.contains("/retry\"") && !html.contains("/give-up\""), "{html}");
+        assert!(!page(May { answer: true, retry: true }, Vec::new()).contains("class=\"notice"));
+    }
+}
