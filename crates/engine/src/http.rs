@@ -35,6 +35,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use address::Net;
 pub use policy::{Allowed, NetPolicy};
+pub use scrub::Redactor;
 
 pub(crate) use post::Post;
 
