@@ -266,6 +266,12 @@ pub(crate) enum RunVerb {
         /// The artifact's id: print what it holds
         artifact: Option<String>,
     },
+    /// Write all that helps to find out what happened to a run into one file, without anything secret: abide run bundle RUN
+    #[command(
+        after_help = "What is sensitive, what looks like a key or a password, and the values of your secrets are taken out; \
+                      what people answered as well, unless you ask for it. Look through it before you hand it on."
+    )]
+    Bundle(BundleArgs),
     /// Cancel runs
     Cancel {
         /// The runs' ids, at most a hundred
@@ -315,6 +321,19 @@ pub(crate) enum RunVerb {
                       removed what is on record: GET /v1/purges."
     )]
     Purge(PurgeArgs),
+}
+
+/// Which run's bundle, and where it goes.
+#[derive(ClapArgs)]
+pub(crate) struct BundleArgs {
+    /// The run's id
+    pub(crate) run: String,
+    /// Where to write it, or - for standard output; nothing is overwritten [default: RUN.bundle.json]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// With what people answered
+    #[arg(long)]
+    pub(crate) answers: bool,
 }
 
 /// What to start, and with what.
