@@ -143,6 +143,7 @@ fn outcome(run: &Run, task: &TaskId) -> Result<Product, TaskFailure> {
     match run.perform_task(task).expect("the task is under way") {
         Performance::Done(done) => done.map_err(failed),
         Performance::Http(request) => Err(failed(Failure::new("http_status", format!("{request:?}")))),
+        Performance::Model(_) => panic!("there is no provider, so no model is called"),
     }
 }
 

@@ -7,7 +7,8 @@ use crate::condition::Condition;
 use crate::event::{
     ArtifactCreated, Cancellation, CapBreached, Completed, Event, Failed, Failure, LoopRestarted,
     LoopbackLimit, NodeCancelled, NodeCompleted, NodeEvent, NodeFailed, NodeSkipped, NodeStarted, Offered,
-    READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, RunEvent, VariableChanged, Yielded,
+    READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, READING_OF_TURNS, RunEvent, TurnBegan, TurnEnd,
+    VariableChanged, Yielded,
 };
 use crate::expression::Fuel;
 use crate::graph::{LoopIx, Work};
@@ -15,6 +16,7 @@ use crate::perform::{Change, Product};
 use crate::ports::{self, Inputs};
 use crate::run::Ending;
 use crate::scope::{RunScope, Source};
+use crate::turn::Stage;
 use crate::{Hold, Json, Millis, NodeIx, NodePhase, Run, limits};
 
 /// How a node goes on once it has started.
@@ -31,6 +33,8 @@ enum Course {
     Children,
     /// It asks.
     Converse,
+    /// It asks a model.
+    Turn(Box<TurnBegan>),
 }
 
 impl Run {
@@ -129,9 +133,18 @@ impl Run {
             for_child: false,
             offer: None,
         };
+        let turn = self.node(ix).turn.as_deref().filter(|turn| !turn.is_sealed());
+        if turn.is_some_and(|turn| turn.stage != Stage::Broken) {
+            return self.call_model(draft, ix, Some(cause));
+        }
         if attempt > 0 {
-            started.dispatched = true;
-            return self.emit_node(draft, ix, NodeEvent::Started(started), Some(cause));
+            let again = turn.is_some();
+            started.dispatched = !again;
+            self.emit_node(draft, ix, NodeEvent::Started(started), Some(cause));
+            if again {
+                self.call_model(draft, ix, draft.last_sequence());
+            }
+            return;
         }
         let limit = self.state.caps.node_executions.unwrap_or(limits::NODE_EXECUTIONS_MAX);
         if self.state.executions >= limit {
@@ -152,7 +165,7 @@ impl Run {
             Ok(inputs) => (self.course(ix, &inputs, draft, started.execution), inputs),
             Err(failure) => (Course::Done(Err(failure)), Inputs::default()),
         };
-        started.sensitive = inputs.sensitive;
+        started.sensitive = inputs.sensitive || matches!(&course, Course::Turn(began) if began.sensitive);
         match &course {
             Course::Wait(until) => started.until = Some(*until),
             Course::Dispatch | Course::Converse | Course::Offer(_) => {
@@ -164,7 +177,7 @@ impl Run {
                 started.inputs = (!self.graph.at(ix).inputs.is_empty()).then(|| inputs.values.clone());
             }
             Course::Children => started.for_child = self.waits_for_child(ix),
-            Course::Done(_) => {}
+            Course::Done(_) | Course::Turn(_) => {}
         }
         self.emit_node(draft, ix, NodeEvent::Started(started), Some(cause));
         match course {
@@ -172,6 +185,11 @@ impl Run {
             Course::Done(Err(error)) => self.give_up(draft, ix, error),
             Course::Children => self.begin_children(draft, ix, inputs),
             Course::Converse => self.converse(draft, ix, &inputs),
+            Course::Turn(began) => {
+                let cause = draft.last_sequence();
+                self.emit_node(draft, ix, NodeEvent::TurnBegan(began), cause);
+                self.call_model(draft, ix, draft.last_sequence());
+            }
             Course::Wait(_) | Course::Dispatch | Course::Offer(_) => {}
         }
     }
@@ -194,7 +212,14 @@ impl Run {
         if self.state.reading < READING_OF_INTERRUPTS && node.kind.form().is_some() {
             return Course::Done(Err(unknown_kind(&node.id, &node.type_id)));
         }
+        if self.state.reading < READING_OF_TURNS && matches!(node.work, Work::Turn(_)) {
+            return Course::Done(Err(unknown_kind(&node.id, &node.type_id)));
+        }
         match &node.work {
+            Work::Turn(work) => match self.begin_turn(ix, work, inputs, execution, &draft.defaults) {
+                Ok(began) => Course::Turn(Box::new(began)),
+                Err(failure) => Course::Done(Err(failure)),
+            },
             Work::Delay => match ports::delay_ms(node, inputs) {
                 Ok(ms) => Course::Wait(draft.now.saturating_add(ms)),
                 Err(failure) => Course::Done(Err(failure)),
@@ -280,6 +305,7 @@ impl Run {
     }
 
     fn record_completion(&mut self, draft: &mut Draft, ix: NodeIx, completed: NodeCompleted) {
+        self.seal(draft, ix, TurnEnd::Completed, None);
         self.close_asked(draft, ix);
         let cause = draft.last_sequence();
         let made = completed.outputs.is_some();
@@ -305,6 +331,7 @@ impl Run {
     pub(crate) fn give_up(&mut self, draft: &mut Draft, ix: NodeIx, error: Failure) {
         self.close_asked(draft, ix);
         let error = self.told(ix, error);
+        self.seal(draft, ix, TurnEnd::Failed, Some(error.clone()));
         // A condition that can't be evaluated is not followed, and the failure itself is what counts.
         let untaken = self.untaken(ix, Source { ix, outputs: None, error: Some(&error), hidden: false });
         let untaken = untaken.unwrap_or_else(|_| self.conditional(ix));
@@ -423,12 +450,16 @@ impl Run {
     /// A run that ends takes its waiting nodes along, those included whose next attempt is due but could not start;
     /// nodes that never started are left as they are.
     fn cancel_waiting(&mut self, draft: &mut Draft) {
-        let due = |node: &crate::Node| node.phase == NodePhase::Pending && node.queued && node.attempt > 0;
+        let began = |node: &crate::Node| {
+            node.attempt > 0 || node.turn.as_deref().is_some_and(|turn| !turn.is_sealed())
+        };
+        let due = |node: &crate::Node| node.phase == NodePhase::Pending && node.queued && began(node);
         let nodes = self.state.nodes.iter().enumerate();
         let parked = |node: &crate::Node| matches!(node.phase, NodePhase::Waiting | NodePhase::Suspended);
         let waiting = nodes.filter(|(_, node)| parked(node) || due(node));
         let waiting: Vec<NodeIx> = waiting.map(|(ix, _)| ix as NodeIx).collect();
         for ix in waiting {
+            self.seal(draft, ix, TurnEnd::Aborted, None);
             self.emit_node(draft, ix, NodeEvent::Cancelled(NodeCancelled {}), None);
         }
     }

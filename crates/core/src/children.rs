@@ -135,7 +135,7 @@ impl Run {
         true
     }
 
-    fn check_depth(&self, ix: NodeIx) -> Result<(), Failure> {
+    pub(crate) fn check_depth(&self, ix: NodeIx) -> Result<(), Failure> {
         if self.depth() < limits::CHILD_DEPTH_MAX {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Run {
     }
 
     /// A child's id: of the usual form, but drawn from the run's secret and the place in its journal.
-    fn child_id(&self, now: Millis) -> RunId {
+    pub(crate) fn child_id(&self, now: Millis) -> RunId {
         let mut seed = b"child".to_vec();
         seed.extend(self.salt);
         seed.extend(self.key.id.as_bytes());
@@ -313,7 +313,8 @@ impl Run {
     pub(crate) fn waiting_for(&self, node: &str, child: RunId) -> Option<NodeIx> {
         let ix = self.graph.node(node)?;
         let waiting = self.node(ix);
-        let waits = waiting.phase == NodePhase::Waiting && waiting.work.is_none() && !self.is_worker_due(ix);
+        let own = waiting.work.is_none() && waiting.turn.is_none();
+        let waits = waiting.phase == NodePhase::Waiting && own && !self.is_worker_due(ix);
         (waits && waiting.child == Some(child)).then_some(ix)
     }
 

@@ -11,12 +11,14 @@ mod resolve;
 mod resume;
 mod start;
 mod timer;
+mod turn;
 mod work;
 
 use std::sync::Arc;
 
 pub use resolve::Resolve;
 pub use start::Start;
+pub use turn::{CallRef, TurnCommand};
 
 use crate::effect::{Effect, Notice, TaskId, TimerId};
 use crate::event::{Cancellation, Event, Failure, Paused, Resumed, RunEvent};
@@ -68,6 +70,8 @@ pub enum Command {
     },
     /// An executor tells how a task ended.
     Report(Report),
+    /// Something happens to a turn.
+    Turn(Box<TurnCommand>),
     /// A worker does something with a task it has.
     Work(Box<Work>),
     /// Somebody answers an interrupt.
@@ -158,6 +162,7 @@ impl Run {
             Command::ResumeNow(asked) => resume::now(self, &mut draft, *asked)?,
             Command::SwitchResume { auto, by, reason } => resume::switch(self, &mut draft, auto, by, reason)?,
             Command::Report(report) => report::decide(self, &mut draft, report)?,
+            Command::Turn(command) => turn::decide(self, &mut draft, *command)?,
             Command::Work(work) => work::decide(self, &mut draft, *work)?,
             Command::Resolve(resolve) => resolve::decide(self, &mut draft, &resolve)?,
             Command::RefuseNotice { id, attempt, notify_to, reason } => {

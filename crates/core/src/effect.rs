@@ -43,6 +43,8 @@ pub enum Effect {
     Withdraw(TaskId),
     /// The run is ending: whoever has the task is to stop, and if nobody has it, nobody gets it.
     CallOff(TaskId),
+    /// The run is ending: the call of a model that this task makes is given up.
+    Abort(TaskId),
     /// Something has come that a worker may be waiting for with a task in hand.
     Wake(TaskId),
     /// Have a worker called about an interrupt.
@@ -337,6 +339,9 @@ pub struct Spawn {
     pub child: RunId,
     /// The workflow it runs.
     pub workflow_id: String,
+    /// That workflow, if it is nowhere but here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<crate::Json>,
     /// What goes in.
     #[serde(default, skip_serializing_if = "JsonMap::is_empty")]
     pub inputs: JsonMap,

@@ -7,6 +7,7 @@ mod interrupt;
 mod node;
 mod resume;
 mod run;
+mod turn;
 mod types;
 mod work;
 
@@ -31,7 +32,11 @@ pub use run::{
     Cancellation, CapBreached, Caps, ChildRefused, ChildReported, Completed, Failed, LoopRestarted,
     LoopbackLimit, Parent, Paused, Resumed, Started, VariableChanged, Yielded,
 };
-pub(crate) use run::{READING, READING_OF_ARTIFACTS, READING_OF_INTERRUPTS};
+pub(crate) use run::{READING, READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, READING_OF_TURNS};
+pub use turn::{
+    ChunkKind, MessageChunk, ModelAnswered, ModelCalled, ProviderPostponed, ProviderRetry, ProviderUsage,
+    ToolAnswered, TurnBegan, TurnEnd, TurnSealed,
+};
 use types::*;
 pub use types::{EventType, event_types};
 pub use work::{
@@ -163,6 +168,24 @@ pub enum NodeEvent {
     EngagementDecided(EngagementDecided),
     /// Accepted by a running node that an executor or a worker has: its work failed in a way that may pass.
     Interrupted(Box<NodeInterrupted>),
+    /// Accepted by a running node: a turn begins.
+    TurnBegan(Box<TurnBegan>),
+    /// Accepted by a node whose turn calls its model.
+    ModelCalled(ModelCalled),
+    /// Accepted by a node whose model is being called.
+    MessageChunk(MessageChunk),
+    /// Accepted by a node whose model is being called.
+    ModelAnswered(Box<ModelAnswered>),
+    /// Accepted by a node whose model has answered.
+    ProviderUsage(Box<ProviderUsage>),
+    /// Accepted by a node whose model is being called: it waits and is called again.
+    ProviderRetry(Box<ProviderRetry>),
+    /// Accepted by a node whose model is to be called: its provider is known to be away.
+    ProviderPostponed(ProviderPostponed),
+    /// Accepted by a node whose turn waits for tools.
+    ToolAnswered(ToolAnswered),
+    /// Accepted by a node whose turn is over.
+    TurnSealed(Box<TurnSealed>),
 }
 
 /// Why a node or a run failed: a stable code and a sentence for people.
@@ -375,6 +398,15 @@ impl NodeEvent {
             Self::Noted(_) => NODE_NOTED,
             Self::EngagementDecided(_) => ENGAGEMENT_DECISION,
             Self::Interrupted(_) => NODE_INTERRUPTED,
+            Self::TurnBegan(_) => TURN_BEGAN,
+            Self::ModelCalled(_) => MODEL_CALLED,
+            Self::MessageChunk(_) => MESSAGE_CHUNK,
+            Self::ModelAnswered(_) => MODEL_ANSWERED,
+            Self::ProviderUsage(_) => PROVIDER_USAGE,
+            Self::ProviderRetry(_) => PROVIDER_RETRY,
+            Self::ProviderPostponed(_) => PROVIDER_POSTPONED,
+            Self::ToolAnswered(_) => TOOL_ANSWERED,
+            Self::TurnSealed(_) => TURN_SEALED,
         }
     }
 
@@ -393,6 +425,9 @@ impl NodeEvent {
             Self::InterruptResolved(resolved) => resolved.sensitive,
             Self::StepRecorded(recorded) => recorded.sensitive,
             Self::Noted(noted) => noted.sensitive,
+            Self::TurnBegan(began) => began.sensitive,
+            Self::ModelAnswered(answered) => answered.sensitive,
+            Self::ToolAnswered(answered) => answered.sensitive,
             Self::Suspended(_)
             | Self::InterruptRenotified(_)
             | Self::InterruptEscalated(_)
@@ -406,6 +441,12 @@ impl NodeEvent {
             | Self::TaskLost(_)
             | Self::EngagementDecided(_)
             | Self::Interrupted(_)
+            | Self::ModelCalled(_)
+            | Self::MessageChunk(_)
+            | Self::ProviderUsage(_)
+            | Self::ProviderRetry(_)
+            | Self::ProviderPostponed(_)
+            | Self::TurnSealed(_)
             | Self::Resumed(_)
             | Self::Failed(_)
             | Self::Cancelled(_)
@@ -451,6 +492,15 @@ impl NodeEvent {
             Self::Noted(payload) => serde_json::to_vec(payload),
             Self::EngagementDecided(payload) => serde_json::to_vec(payload),
             Self::Interrupted(payload) => serde_json::to_vec(payload),
+            Self::TurnBegan(payload) => serde_json::to_vec(payload),
+            Self::ModelCalled(payload) => serde_json::to_vec(payload),
+            Self::MessageChunk(payload) => serde_json::to_vec(payload),
+            Self::ModelAnswered(payload) => serde_json::to_vec(payload),
+            Self::ProviderUsage(payload) => serde_json::to_vec(payload),
+            Self::ProviderRetry(payload) => serde_json::to_vec(payload),
+            Self::ProviderPostponed(payload) => serde_json::to_vec(payload),
+            Self::ToolAnswered(payload) => serde_json::to_vec(payload),
+            Self::TurnSealed(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -488,6 +538,15 @@ impl NodeEvent {
             NODE_NOTED => read(kind, payload).map(Self::Noted),
             ENGAGEMENT_DECISION => read(kind, payload).map(Self::EngagementDecided),
             NODE_INTERRUPTED => read(kind, payload).map(Self::Interrupted),
+            TURN_BEGAN => read(kind, payload).map(Self::TurnBegan),
+            MODEL_CALLED => read(kind, payload).map(Self::ModelCalled),
+            MESSAGE_CHUNK => read(kind, payload).map(Self::MessageChunk),
+            MODEL_ANSWERED => read(kind, payload).map(Self::ModelAnswered),
+            PROVIDER_USAGE => read(kind, payload).map(Self::ProviderUsage),
+            PROVIDER_RETRY => read(kind, payload).map(Self::ProviderRetry),
+            PROVIDER_POSTPONED => read(kind, payload).map(Self::ProviderPostponed),
+            TOOL_ANSWERED => read(kind, payload).map(Self::ToolAnswered),
+            TURN_SEALED => read(kind, payload).map(Self::TurnSealed),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }

@@ -270,6 +270,8 @@ impl Run {
             NodeEvent::Cancelled(_) => self.settle(ix, was, folding),
             NodeEvent::Skipped(_) => self.skip_node(ix, was, folding)?,
             NodeEvent::Retried(retried) => {
+                self.break_turn(ix);
+                let node = &mut self.state.nodes[ix as usize];
                 (node.attempt, node.error) = (retried.attempt, Some(retried.error.clone()));
                 node.until = Some(retried.until);
                 self.leave_executor(ix, folding);
@@ -281,6 +283,7 @@ impl Run {
                 node.until = None;
                 let execution = node.execution;
                 self.disarm(&TimerId::Retry { node: id.clone(), execution }, folding);
+                self.fold_turn_due(ix, folding);
                 self.forget_interruption(ix, folding);
                 self.enqueue(ix, folding.sequence);
             }
@@ -301,6 +304,15 @@ impl Run {
             | NodeEvent::Parked(_)
             | NodeEvent::TaskLost(_)
             | NodeEvent::Noted(_) => self.fold_work(ix, event, folding)?,
+            NodeEvent::TurnBegan(_)
+            | NodeEvent::ModelCalled(_)
+            | NodeEvent::MessageChunk(_)
+            | NodeEvent::ModelAnswered(_)
+            | NodeEvent::ProviderUsage(_)
+            | NodeEvent::ProviderRetry(_)
+            | NodeEvent::ProviderPostponed(_)
+            | NodeEvent::ToolAnswered(_)
+            | NodeEvent::TurnSealed(_) => self.fold_turn(ix, was, event, folding)?,
             NodeEvent::Decided(_)
             | NodeEvent::EngagementDecided(_)
             | NodeEvent::ArtifactCreated(_)
@@ -357,6 +369,7 @@ impl Run {
             node.ended_at = None;
             (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
             (node.counted_from, node.cut_off) = (0, 0);
+            node.turn = None;
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             let began = folding.sequence;
@@ -424,6 +437,7 @@ impl Run {
             self.disarm(&TimerId::Delay { node: id.clone(), execution }, folding);
             self.disarm(&TimerId::Retry { node: id, execution }, folding);
         }
+        self.leave_provider(ix, folding);
         self.forget_keyless(ix);
         if self.state.resume.interrupted.contains_key(&ix) {
             // The attempt that was interrupted was the last: none began after it.
@@ -463,6 +477,8 @@ impl Run {
             work.memos.insert(key.clone(), Memo::Child { run: spawned.child, ended: None });
             work.losses = 0;
         }
+        let tool = self.fold_tool_spawned(ix, spawned);
+        let node = &self.state.nodes[ix as usize];
         let parent = Parent {
             run: self.key.id,
             node: self.graph.at(ix).id.to_string(),
@@ -476,6 +492,7 @@ impl Run {
         folding.effects.push(Effect::Spawn(Spawn {
             child: spawned.child,
             workflow_id: spawned.workflow_id.clone(),
+            definition: tool,
             inputs: spawned.inputs.clone(),
             sensitive: spawned.sensitive.clone(),
             unset: spawned.unset.clone(),

@@ -7,6 +7,7 @@ mod build;
 mod gate;
 mod loops;
 mod reads;
+mod turn;
 mod work;
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,6 +25,7 @@ use crate::{Hash, Json, Rejection, hex, limits};
 
 pub(crate) use gate::{Form, Gate};
 pub(crate) use loops::Loop;
+pub(crate) use turn::{TOOL_RESULT, TurnWork};
 pub(crate) use work::{Branch, ChannelWrite, HttpBody, Mapping, SubWorkflow, Supervisor, Transform, Work};
 
 /// A node's place in its graph.
@@ -161,6 +163,12 @@ pub enum Kind {
     FormRequest,
     /// Asks one question.
     AskUser,
+    /// Has a model do something, with tools.
+    Turn,
+    /// Has a model say something.
+    Chat,
+    /// Has a model say something, by OpenWOP's name.
+    Prompt,
     /// Something no executor here provides.
     Unknown,
 }
@@ -215,6 +223,9 @@ const KINDS: &[(&str, Kind)] = &[
     ("core.hitl.approval-request", Kind::ApprovalRequest),
     ("core.hitl.form-request", Kind::FormRequest),
     ("core.hitl.ask-user", Kind::AskUser),
+    ("core.llm.turn", Kind::Turn),
+    ("core.llm.chat", Kind::Chat),
+    ("core.ai.callPrompt", Kind::Prompt),
 ];
 
 /// Kinds that OpenWOP puts behind a capability. The last two are offered with the mocks of its public fixtures.
@@ -271,7 +282,13 @@ impl Kind {
     fn has_closed_config(self) -> bool {
         !matches!(
             self,
-            Self::Noop | Self::Identity | Self::Delay | Self::Fail | Self::Supervisor | Self::Unknown
+            Self::Noop
+                | Self::Identity
+                | Self::Delay
+                | Self::Fail
+                | Self::Supervisor
+                | Self::Prompt
+                | Self::Unknown
         )
     }
 }

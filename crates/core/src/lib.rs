@@ -83,7 +83,7 @@ mod yaml;
 
 pub use annotation::{Annotation, Signal, SignalKind, Target};
 pub use channel::{Channel, Reducer, WriteRefused};
-pub use command::{Command, Drain, Report, Resolve, Start, Step};
+pub use command::{CallRef, Command, Drain, Report, Resolve, Start, Step, TurnCommand};
 pub use definition::Problem;
 pub use delivery::{Gate, Health, retry_after};
 pub use effect::{
@@ -92,8 +92,9 @@ pub use effect::{
 };
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
-    Cancellation, Caps, ChildReported, Event, EventType, Failure, HookKind, Loss, Mask, NodeEvent, Parent,
-    ResumeDecided, RunEvent, event_types,
+    Cancellation, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HookKind, Loss, Mask,
+    MessageChunk, NodeEvent, Parent, ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, TurnEnd,
+    TurnSealed, event_types,
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx, offers};
@@ -136,7 +137,8 @@ pub use surroundings::Surroundings;
 pub use template::{JsonTemplate, Piece, Template};
 pub use trace::Trace;
 pub use turn::{
-    ErrorKind, Message, ModelAnswer, ModelCall, ModelError, Reasoning, Schedule, ToolCall, ToolSpec, Usage,
+    ErrorKind, Message, ModelAnswer, ModelCall, ModelError, Price, ProviderTerms, Reasoning, Schedule,
+    ToolCall, ToolSpec, TurnStatus, TurnView, Usage, WaitView,
 };
 pub use why::{Reason, Why};
 pub use work::{

@@ -333,3 +333,33 @@ pub const UNFIT_DELAY_MS_MAX: i64 = 5 * 60_000;
 
 /// Days that a definition or an operator may ask for runs to be kept: a hundred years. Whoever wants more wants for ever.
 pub const RETENTION_DAYS_MAX: u32 = 36_500;
+
+/// Tokens that a node may ask for at most: more than any model gives.
+pub const TOKENS_MAX: i64 = 10_000_000;
+
+/// Calls of its model that a turn makes unless it says otherwise.
+pub const TURN_STEPS_USUAL: u32 = 16;
+
+/// Calls of its model that a turn may make at most: one that needs more goes round in circles.
+pub const TURN_STEPS_MAX: u32 = 1_000;
+
+/// Tools of one turn. Providers take some hundred at most.
+pub const TOOLS_MAX: usize = 128;
+
+/// Tools that a model may call in one answer. Each becomes a run.
+pub const TOOL_CALLS_MAX: usize = 64;
+
+/// Bytes of what a tool says to a model. More than this fills its context and helps nobody.
+pub const TOOL_ANSWER_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of one conversation: it is in every snapshot of the run, and is sent whole with each call.
+pub const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Bytes of a provider's words that are kept.
+pub const PROVIDER_MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
+/// How long a provider may ask to be left alone, unless the operator says otherwise: an hour.
+pub const RETRY_AFTER_CAP_MS_USUAL: i64 = 3_600_000;
+
+/// How long a turn is postponed because its provider is known to be away. After that the last error is final.
+pub const POSTPONED_MS_MAX: i64 = 24 * 3_600_000;

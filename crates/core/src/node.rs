@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Failure, Mask, NodeEvent};
+use crate::event::{Failure, Mask, NodeEvent, TurnEnd};
 use crate::rule::Tally;
+use crate::turn::TurnState;
 use crate::work::WorkState;
 use crate::{InterruptId, Json, JsonMap, Millis, RunId};
 
@@ -46,6 +47,17 @@ impl NodePhase {
             (Running | Waiting, NodeEvent::Failed(_)) => Some(Failed),
             (Running, NodeEvent::Retried(_) | NodeEvent::Interrupted(_)) => Some(Waiting),
             (Waiting, NodeEvent::Due(_)) => Some(Pending),
+            (Running, NodeEvent::TurnBegan(_) | NodeEvent::MessageChunk(_) | NodeEvent::ProviderUsage(_)) => {
+                Some(Running)
+            }
+            (Pending | Running, NodeEvent::ModelCalled(_)) => Some(Running),
+            (Running, NodeEvent::ModelAnswered(answered)) if answered.calls_tools() => Some(Waiting),
+            (Running, NodeEvent::ModelAnswered(_)) => Some(Running),
+            (Waiting, NodeEvent::ProviderUsage(_) | NodeEvent::ToolAnswered(_)) => Some(Waiting),
+            (Running, NodeEvent::ProviderRetry(_) | NodeEvent::ProviderPostponed(_)) => Some(Waiting),
+            // The call is given up with its run: its outcome is that there is none.
+            (Running, NodeEvent::TurnSealed(sealed)) if sealed.status == TurnEnd::Aborted => Some(Waiting),
+            (Pending | Running | Waiting, NodeEvent::TurnSealed(_)) => Some(self),
             (Running | Waiting, NodeEvent::Spawned(_)) => Some(self),
             (Running, NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_)) => Some(Running),
             (
@@ -180,6 +192,9 @@ pub struct Node {
     /// How far workers have come with it, while they are at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) work: Option<Box<WorkState>>,
+    /// The turn that it is at, or that it had last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turn: Option<Box<TurnState>>,
     /// When the execution began and ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,
@@ -217,6 +232,7 @@ impl Node {
             stopped_for: BTreeSet::new(),
             last_interrupt: None,
             work: None,
+            turn: None,
             started_at: None,
             ended_at: None,
             outputs: None,

@@ -14,7 +14,7 @@ use crate::http::HttpRequest;
 use crate::ports::{self, Inputs};
 use crate::scope::RunScope;
 use crate::template::Piece;
-use crate::{Json, JsonMap, Millis, NodeIx, NodePhase, Run, http, invocation_id, limits};
+use crate::{Json, JsonMap, Millis, ModelCall, NodeIx, NodePhase, Run, http, invocation_id, limits};
 
 /// What a node produced, and what it wants changed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +41,8 @@ pub enum Performance {
     Done(Result<Product, Failure>),
     /// To send this request.
     Http(Box<HttpRequest>),
+    /// To call this model.
+    Model(Box<ModelCall>),
 }
 
 impl Product {
@@ -59,6 +61,9 @@ impl Run {
         let (node, state) = (self.graph.at(ix), self.node(ix));
         if state.phase != NodePhase::Running || state.execution != task.execution {
             return None;
+        }
+        if state.turn.is_some() {
+            return self.model_call(ix).map(|call| Performance::Model(Box::new(call)));
         }
         let inputs = match &state.inputs {
             Some(values) => Inputs { values: values.clone(), sensitive: state.sensitive },

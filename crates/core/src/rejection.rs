@@ -28,6 +28,14 @@ pub enum Rejection {
     /// Nothing interrupted the run.
     #[error("nothing of the run was interrupted, so there is nothing to resume")]
     NotInterrupted,
+    /// No turn waits for its provider, or several do.
+    #[error("{}", not_waiting(.node.as_deref(), .waiting))]
+    TurnNotWaiting {
+        /// The node that was meant.
+        node: Option<String>,
+        /// The nodes whose turns do.
+        waiting: Vec<String>,
+    },
     /// A timer was reported before its time.
     #[error("the timer is not due before {due}")]
     NotDue {
@@ -98,6 +106,18 @@ pub enum Rejection {
 impl Rejection {
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), message: message.into() }
+    }
+}
+
+fn not_waiting(node: Option<&str>, waiting: &[String]) -> String {
+    let others = match waiting {
+        [] => "no turn of the run does".to_owned(),
+        names => format!("those of {} do; name one of them", names.join(", ")),
+    };
+    match node {
+        Some(node) => format!("the turn of node '{node}' does not wait for its provider; {others}"),
+        None if waiting.is_empty() => "no turn of the run waits for its provider".to_owned(),
+        None => format!("several turns wait for their providers: {others}"),
     }
 }
 

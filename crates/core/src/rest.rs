@@ -37,7 +37,12 @@ impl Run {
             NodePhase::Running => node.dispatched,
             NodePhase::Waiting => {
                 let interrupted = self.state.resume.interrupted.contains_key(&ix);
-                node.until.is_some() || node.child.is_some() || node.work.is_some() || interrupted
+                let turn = node
+                    .turn
+                    .as_deref()
+                    .is_some_and(|turn| turn.awaits_provider() || turn.awaited().next().is_some());
+                let child = node.child.is_some() && node.turn.is_none();
+                node.until.is_some() || child || node.work.is_some() || turn || interrupted
             }
             NodePhase::Suspended => {
                 node.work.is_some() || node.stopped_for.iter().any(|id| self.state.open.contains_key(id))

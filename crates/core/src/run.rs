@@ -16,7 +16,7 @@ use crate::lifecycle::{Hold, Lifecycle};
 use crate::node::{Node, NodePhase};
 use crate::resume::ResumeState;
 use crate::rule::Outcome;
-use crate::{Graph, InterruptId, Json, JsonMap, Key, Millis, NodeIx, RunId, Trace};
+use crate::{Graph, InterruptId, Json, JsonMap, Key, Millis, NodeIx, RunId, Trace, Usage};
 
 /// A run: its definition, its journal's end, and everything folded from the journal.
 #[derive(Clone, Debug)]
@@ -128,6 +128,9 @@ pub(crate) struct State {
     /// How far resuming has come.
     #[serde(default, skip_serializing_if = "ResumeState::is_untouched")]
     pub(crate) resume: ResumeState,
+    /// What all calls of models have used.
+    #[serde(default, skip_serializing_if = "ModelUse::is_nothing")]
+    pub(crate) usage: ModelUse,
     /// What was left of the run's time when it was paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) time_left: Option<Millis>,
@@ -137,6 +140,21 @@ pub(crate) struct State {
     pub(crate) error: Option<Failure>,
     #[serde(with = "timers")]
     pub(crate) timers: BTreeMap<TimerId, Millis>,
+}
+
+/// What calls of models have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ModelUse {
+    pub(crate) usage: Usage,
+    /// What they cost, as far as prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cost_micros: Option<u64>,
+}
+
+impl ModelUse {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Where one loop stands.
@@ -217,6 +235,7 @@ impl Run {
             pausing: None,
             paused_at: None,
             resume: ResumeState::default(),
+            usage: ModelUse::default(),
             time_left: None,
             still: false,
             still_children: BTreeSet::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{HumanRetryPolicy, Provided, ResumeSettings};
+use crate::{HumanRetryPolicy, Provided, ProviderTerms, ResumeSettings};
 
 /// What a run finds around it whenever it decides: the levels above its questions, and what workers provide.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Surroundings {
     pub notifies: bool,
     /// The kinds of nodes that workers have ever provided, by their names.
     pub kinds: Arc<BTreeMap<String, Provided>>,
+    /// The providers of models, by their names.
+    pub providers: Arc<BTreeMap<String, ProviderTerms>>,
     /// What the server's operator says about resuming interrupted runs.
     pub resume: ResumeSettings,
 }

@@ -577,13 +577,19 @@ impl Run {
         let works = |node: &Node| match node.phase {
             NodePhase::Running => true,
             NodePhase::Waiting | NodePhase::Suspended if node.work.is_some() => self.has_working_child(node),
+            // Nor is it machine time while a provider is away.
+            NodePhase::Waiting if node.turn.is_some() => self.has_working_tool(node),
             NodePhase::Waiting => !is_still(node),
             _ => false,
         };
         // Most runs have no children that wait for people, and need not look for them after each event.
         let asks = !state.open.is_empty()
+            || state.timers.keys().any(|timer| matches!(timer, TimerId::Provider { .. }))
             || !state.still_children.is_empty()
-                && state.nodes.iter().any(|node| node.phase == NodePhase::Waiting && is_still(node));
+                && state
+                    .nodes
+                    .iter()
+                    .any(|node| node.phase == NodePhase::Waiting && (is_still(node) || node.turn.is_some()));
         asks && idle && !timed() && !state.nodes.iter().any(works)
     }
 }

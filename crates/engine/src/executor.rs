@@ -136,6 +136,7 @@ impl Shell {
             Performance::Done(done) => Ok(done.map_err(final_failure)),
             // Whether it may be sent again is decided like any other failure: whoever had it may have sent it.
             Performance::Http(_) if row.retaken => Ok(Err(outcome_unknown(&row.task.node))),
+            Performance::Model(_) => Err(Error::Draining),
             Performance::Http(request) => self.request(row, &request, dispatch.own.as_ref()).await,
         }
     }

@@ -334,6 +334,7 @@ impl Shell {
                 | Effect::Withdraw(_)
                 | Effect::CallOff(_)
                 | Effect::Wake(_)
+                | Effect::Abort(_)
                 | Effect::AwaitProvider(_)
                 | Effect::LeaveProvider(_)
                 | Effect::Hook(_) => {}

@@ -352,6 +352,7 @@ fn carry_out<'a>(
         | Effect::CallOff(_)
         | Effect::Hook(_)
         | Effect::Wake(_)
+        | Effect::Abort(_)
         | Effect::AwaitProvider(_)
         | Effect::LeaveProvider(_) => {
             return Ok(());

@@ -6,7 +6,7 @@
 use crate::children::ChildEnd;
 use crate::command::Draft;
 use crate::event::{ChildRefused, ChildReported, RunEvent};
-use crate::{Failure, Notice, Rejection, Run, RunId};
+use crate::{Failure, JsonMap, Lifecycle, Notice, Rejection, Run, RunId};
 
 pub(super) fn hear(
     run: &mut Run,
@@ -30,12 +30,16 @@ pub(super) fn hear(
         still: notice.still,
     };
     let waits = run.waiting_for(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
+    let tool = run.tool_of(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
     draft.emit_run(run, RunEvent::ChildReported(report), None);
     if let Some(ix) = waits {
         run.child_ended(draft, ix, &ChildEnd::of(notice));
     }
+    if let Some(ix) = tool {
+        run.tool_ended(draft, ix, &ChildEnd::of(notice));
+    }
     // A worker that waits for it goes on.
-    if waits.is_some() || !run.state.answered.is_empty() {
+    if waits.is_some() || tool.is_some() || !run.state.answered.is_empty() {
         run.advance(draft);
     }
     Ok(())
@@ -50,12 +54,17 @@ pub(super) fn refuse(
 ) -> Result<(), Rejection> {
     run.check_open()?;
     let refused = ChildRefused { child, node: node.to_owned(), error: error.clone() };
-    let waits = run.waiting_for(node, child);
+    let (waits, tool) = (run.waiting_for(node, child), run.tool_of(node, child));
     draft.emit_run(run, RunEvent::ChildRefused(refused), None);
     if let Some(ix) = waits {
         run.child_refused(draft, ix, child, error);
     }
-    if waits.is_some() || !run.state.answered.is_empty() {
+    if let Some(ix) = tool {
+        let (outputs, error) = (&JsonMap::new(), Some(error));
+        let end = ChildEnd { child, lifecycle: Lifecycle::Failed, outputs, sensitive: &[], error };
+        run.tool_ended(draft, ix, &end);
+    }
+    if waits.is_some() || tool.is_some() || !run.state.answered.is_empty() {
         run.advance(draft);
     }
     Ok(())

@@ -22,7 +22,9 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, report: Report) -> Result
 fn under_way(run: &Run, task: &TaskId) -> Result<NodeIx, Rejection> {
     let ix = run.graph.node(&task.node).ok_or(Rejection::NoSuchTask)?;
     let node = run.node(ix);
-    let under_way = node.phase == NodePhase::Running && node.execution == task.execution;
+    // What comes of a model's call is told in other words.
+    let own = node.turn.is_none() && node.execution == task.execution;
+    let under_way = node.phase == NodePhase::Running && own;
     if under_way { Ok(ix) } else { Err(Rejection::NoSuchTask) }
 }
 

@@ -162,7 +162,7 @@ fn decision(
 fn restart(run: &mut Run, draft: &mut Draft) {
     let cause = draft.last_sequence();
     for ix in run.interrupted() {
-        run.emit_node(draft, ix, NodeEvent::Due(NodeDue {}), cause);
+        run.emit_node(draft, ix, NodeEvent::Due(NodeDue::in_time()), cause);
     }
 }
 

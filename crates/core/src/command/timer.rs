@@ -1,6 +1,6 @@
 //! Fire: a timer's time has come. Never early, never twice.
 
-use crate::command::Draft;
+use crate::command::{Draft, turn};
 use crate::event::{NodeDue, NodeEvent};
 use crate::{NodeIx, Rejection, Run, TimerId};
 
@@ -17,9 +17,12 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, timer: &TimerId) -> Resul
         }
         TimerId::Retry { node, .. } => {
             let ix = node_of(run, node)?;
-            run.emit_node(draft, ix, NodeEvent::Due(NodeDue {}), None);
+            run.emit_node(draft, ix, NodeEvent::Due(NodeDue::in_time()), None);
         }
-        TimerId::Provider { .. } => return Err(Rejection::NoSuchTimer),
+        TimerId::Provider { node, .. } => {
+            let ix = node_of(run, node)?;
+            turn::due(run, draft, ix)?;
+        }
         TimerId::Sleep { node, sequence, .. } => {
             let ix = node_of(run, node)?;
             run.wake(draft, ix, *sequence)?;

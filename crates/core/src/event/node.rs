@@ -122,7 +122,18 @@ pub struct NodeRetried {
 /// The next attempt may start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NodeDue {}
+pub struct NodeDue {
+    /// Who did not want to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+impl NodeDue {
+    /// Its time has come.
+    pub fn in_time() -> Self {
+        Self { by: None }
+    }
+}
 
 /// A node asked for a child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

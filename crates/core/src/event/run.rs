@@ -60,10 +60,13 @@ pub struct Started {
 }
 
 /// The reading of definitions that new runs follow.
-pub(crate) const READING: u32 = 3;
+pub(crate) const READING: u32 = 4;
 
 /// The first reading in which outputs become artifacts.
 pub(crate) const READING_OF_ARTIFACTS: u32 = 2;
+
+/// The first reading in which nodes have models do something.
+pub(crate) const READING_OF_TURNS: u32 = 4;
 
 /// The first reading in which nodes ask for something from outside.
 pub(crate) const READING_OF_INTERRUPTS: u32 = 3;

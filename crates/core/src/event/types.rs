@@ -47,7 +47,7 @@ declare! {
     NODE_CANCELLED = 103 "node.cancelled" v 1 true;
     NODE_SKIPPED = 104 "node.skipped" v 1 true;
     NODE_RETRIED = 105 "node.retried" v 2 true;
-    NODE_DUE = 106 "node.due" v 1 false;
+    NODE_DUE = 106 "node.due" v 2 false;
     NODE_SPAWNED = 107 "node.spawned" v 2 false;
     CHANNEL_WRITTEN = 108 "channel.written" v 1 true;
     ORCHESTRATOR_DECIDED = 109 "runOrchestrator.decided" v 1 true;
@@ -73,6 +73,15 @@ declare! {
     NODE_NOTED = 129 "node.noted" v 1 false;
     ENGAGEMENT_DECISION = 130 "engagement.decision" v 1 false;
     NODE_INTERRUPTED = 131 "node.interrupted" v 1 false;
+    TURN_BEGAN = 132 "turn.began" v 1 false;
+    MODEL_CALLED = 133 "model.called" v 1 false;
+    MESSAGE_CHUNK = 134 "ai.message.chunk" v 1 true;
+    MODEL_ANSWERED = 135 "model.answered" v 1 false;
+    PROVIDER_USAGE = 136 "provider.usage" v 1 true;
+    PROVIDER_RETRY = 137 "provider-retry" v 1 false;
+    PROVIDER_POSTPONED = 138 "provider.postponed" v 1 false;
+    TOOL_ANSWERED = 139 "tool.answered" v 1 false;
+    TURN_SEALED = 140 "turn.sealed" v 1 false;
 }
 
 /// Types from this number on are about one node; those below are about the run.

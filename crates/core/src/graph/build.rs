@@ -502,6 +502,8 @@ impl Builder<'_> {
 fn is_idempotent(work: &Work) -> bool {
     match work {
         Work::Http(http) => !matches!(http.method.as_str(), "POST" | "PATCH"),
+        // Somebody has seen what it said.
+        Work::Turn(_) => false,
         _ => true,
     }
 }
@@ -560,5 +562,5 @@ fn is_type_id(id: &str) -> bool {
 
 /// Whether failed attempts of such a node may be made again.
 fn may_retry(kind: Kind) -> bool {
-    matches!(kind, Kind::Http | Kind::Unknown)
+    matches!(kind, Kind::Http | Kind::Turn | Kind::Chat | Kind::Prompt | Kind::Unknown)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::expression::Expression;
 use crate::fields::{Fields, Findings};
-use crate::graph::{Gate, Kind};
+use crate::graph::{Gate, Kind, TurnWork};
 use crate::http::{SECRET_IN_HOST, ends_before_path, header_problem};
 use crate::template::{JsonTemplate, Template};
 use crate::{Json, JsonMap, limits};
@@ -30,6 +30,7 @@ pub(crate) enum Work {
     Supervisor(Supervisor),
     Dispatch(Dispatch),
     Gate(Box<Gate>),
+    Turn(Box<TurnWork>),
     /// Nothing here provides it.
     Unknown,
     /// Its config makes no sense. Only a definition of an older version can hold one: a new one is refused.
@@ -161,6 +162,9 @@ impl Work {
                 let form = kind.form().expect("these are the gates");
                 Gate::read(form, config, &mut fields).map(|gate| Self::Gate(Box::new(gate)))
             }
+            Kind::Turn => TurnWork::read(&mut fields, true).map(Self::turn),
+            Kind::Chat => TurnWork::read(&mut fields, false).map(Self::turn),
+            Kind::Prompt => TurnWork::read_prompt(&mut fields).map(Self::turn),
             Kind::Unknown => Some(Self::Unknown),
         };
         if work.is_some() && kind.has_closed_config() {
@@ -173,6 +177,10 @@ impl Work {
             (Some(work), None) => work,
             (_, reason) => Self::Unfit(reason.unwrap_or_default()),
         }
+    }
+
+    fn turn(work: TurnWork) -> Self {
+        Self::Turn(Box::new(work))
     }
 
     /// Every expression in the config, with its place below the config.
@@ -188,6 +196,7 @@ impl Work {
             }
             Self::Branch(branch) => of("cases", &branch.cases),
             Self::Gate(gate) => vec![(String::new(), gate.template.reads())],
+            Self::Turn(work) => work.expressions(),
             Self::Http(http) => {
                 let mut all = vec![("url".to_owned(), http.url.reads())];
                 all.extend(

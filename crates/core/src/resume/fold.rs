@@ -15,6 +15,7 @@ impl Run {
         interrupted: &NodeInterrupted,
         folding: &mut Folding<'_>,
     ) {
+        self.break_turn(ix);
         let node = &mut self.state.nodes[ix as usize];
         (node.attempt, node.counted_from) = (interrupted.attempt, interrupted.attempt);
         node.error = Some(interrupted.error.clone());

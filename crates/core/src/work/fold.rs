@@ -221,6 +221,10 @@ impl Run {
         for (ix, _) in held {
             folding.effects.push(Effect::CallOff(self.task(ix as NodeIx)));
         }
+        let nodes = self.state.nodes.iter().enumerate();
+        for (ix, _) in nodes.filter(|(_, node)| node.dispatched && node.turn.is_some()) {
+            folding.effects.push(Effect::Abort(self.task(ix as NodeIx)));
+        }
     }
 
     /// Calls the agent that asked, if it wants to be called for this.

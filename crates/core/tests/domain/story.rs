@@ -560,6 +560,7 @@ fn describe(effect: &Effect) -> String {
         Effect::Withdraw(id) => format!("withdraw {}", task(id)),
         Effect::CallOff(id) => format!("call off {}", task(id)),
         Effect::Wake(id) => format!("wake {}", task(id)),
+        Effect::Abort(id) => format!("abort {}", task(id)),
         Effect::AwaitProvider(wait) if wait.postponed => format!("postpone {}", task(&wait.task)),
         Effect::AwaitProvider(wait) => format!("await provider {}", task(&wait.task)),
         Effect::LeaveProvider(id) => format!("leave provider {}", task(id)),

@@ -207,6 +207,7 @@ impl Kept {
             | Effect::Withdraw(_)
             | Effect::CallOff(_)
             | Effect::Wake(_)
+            | Effect::Abort(_)
             | Effect::AwaitProvider(_)
             | Effect::LeaveProvider(_)
             | Effect::Hook(_) => false,
@@ -492,6 +493,7 @@ impl Teller {
 fn performed(run: &Run, task: &TaskId) -> Result<Product, TaskFailure> {
     match run.perform_task(task).expect("the task is under way") {
         Performance::Done(outcome) => outcome.map_err(for_good),
+        Performance::Model(_) => panic!("there is no provider, so no model is called"),
         Performance::Http(_) => unreachable!("no plan sends requests"),
     }
 }

@@ -203,7 +203,16 @@ impl<'d> Judge<'d> {
             | NodeEvent::Parked(_)
             | NodeEvent::TaskLost(_)
             | NodeEvent::Noted(_)
-            | NodeEvent::EngagementDecided(_) => panic!("no node of these graphs asks or is for workers"),
+            | NodeEvent::EngagementDecided(_)
+            | NodeEvent::TurnBegan(_)
+            | NodeEvent::ModelCalled(_)
+            | NodeEvent::MessageChunk(_)
+            | NodeEvent::ModelAnswered(_)
+            | NodeEvent::ProviderUsage(_)
+            | NodeEvent::ProviderRetry(_)
+            | NodeEvent::ProviderPostponed(_)
+            | NodeEvent::ToolAnswered(_)
+            | NodeEvent::TurnSealed(_) => panic!("no node of these graphs asks or is for workers"),
             NodeEvent::Failed(failed) => self.settle(ix, Stand::Broken, Way::Bad, &failed.untaken),
             NodeEvent::Skipped(skipped) => {
                 assert!(!self.held && !self.closing, "n{ix} is skipped although the run is held or ends");

@@ -234,6 +234,7 @@ impl<'p> Family<'p> {
             | Effect::Withdraw(_)
             | Effect::CallOff(_)
             | Effect::Wake(_)
+            | Effect::Abort(_)
             | Effect::AwaitProvider(_)
             | Effect::LeaveProvider(_)
             | Effect::Hook(_) => {
@@ -345,6 +346,7 @@ impl Family<'_> {
         let request = match member.run.perform_task(task).expect("the task is under way") {
             Performance::Done(outcome) => return outcome.map_err(for_good),
             Performance::Http(request) => request,
+            Performance::Model(_) => panic!("no node of these graphs asks a model"),
         };
         let ix = member.run.graph().node(&task.node).expect("the node is in the graph");
         let attempt = member.run.node(ix).attempt;

@@ -66,6 +66,7 @@ impl Derived {
             Effect::Notify(_)
             | Effect::Wake(_)
             | Effect::Hook(_)
+            | Effect::Abort(_)
             | Effect::AwaitProvider(_)
             | Effect::LeaveProvider(_) => (true, None),
         };

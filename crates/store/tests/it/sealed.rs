@@ -20,6 +20,7 @@ fn told(n: u32, text: &str, sensitive: &[&str]) -> (Live, Commit) {
     created.effects.push(Effect::Spawn(Spawn {
         child: run_id(n + 100),
         workflow_id: "errand".to_owned(),
+        definition: None,
         inputs: text_input(text),
         sensitive,
         unset: Vec::new(),

@@ -17,6 +17,7 @@ async fn furnished() -> DataDir {
         created.effects.push(Effect::Spawn(Spawn {
             child: run_id(child),
             workflow_id: "errand".to_owned(),
+            definition: None,
             inputs: text_input("for the child"),
             sensitive: Vec::new(),
             unset: Vec::new(),

@@ -11,6 +11,7 @@ fn spawn(parent: Key, child: u32, cascade: bool) -> Spawn {
     Spawn {
         child: run_id(child),
         workflow_id: "errand".to_owned(),
+        definition: None,
         inputs: text_input("for the child"),
         sensitive: vec!["text".to_owned()],
         unset: Vec::new(),

@@ -213,6 +213,7 @@ async fn messages_that_somebody_can_still_hear_outlive_their_sender() {
         created.effects.push(Effect::Spawn(Spawn {
             child: unborn,
             workflow_id: "errand".to_owned(),
+            definition: None,
             inputs: text_input("for the child"),
             sensitive: Vec::new(),
             unset: Vec::new(),
