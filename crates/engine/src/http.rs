@@ -35,7 +35,6 @@ use tokio::time::{Instant, timeout_at};
 
 pub use address::Net;
 pub use policy::{Allowed, NetPolicy};
-pub use scrub::Redactor;
 
 pub(crate) use post::Post;
 

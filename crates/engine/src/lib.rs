@@ -68,7 +68,7 @@ pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;
 pub use external::Received;
 pub use failpoint::{Failpoints, Window};
-pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy, Redactor};
+pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use reply::Reply;
 pub use resume::Resumption;
 pub use retention::{PurgeOrder, PurgePlace, Purged};

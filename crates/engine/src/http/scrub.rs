@@ -11,7 +11,7 @@ use reqwest::Url;
 use super::search::{Range, Seen, Words};
 use crate::limits::HTTP_SECRET_CHARS_MIN;
 
-const INSTEAD: &str = "[secret]";
+const INSTEAD: &[u8] = b"[secret]";
 
 /// JSON that carries JSON as a string is unescaped twice. Deeper nests are not heard of.
 const JSON_LAYERS: u8 = 2;
@@ -63,12 +63,11 @@ impl Forms {
 /// Takes the secrets of one request out of texts. It is never printed.
 pub(super) struct Scrub {
     words: Words,
-    instead: &'static str,
 }
 
 impl Scrub {
     pub(super) fn new(forms: &Forms) -> Self {
-        Self { words: Words::new(forms.0.iter().map(Vec::as_slice)), instead: INSTEAD }
+        Self { words: Words::new(forms.0.iter().map(Vec::as_slice)) }
     }
 
     /// `text` without secrets.
@@ -91,7 +90,7 @@ impl Scrub {
         let mut at = 0;
         for (start, until) in seen.words.into_iter().take_while(|(start, _)| *start < end) {
             clean.extend_from_slice(&text[at..start]);
-            clean.extend_from_slice(self.instead.as_bytes());
+            clean.extend_from_slice(INSTEAD);
             at = until;
         }
         clean.extend_from_slice(&text[at.min(end)..end]);
@@ -107,27 +106,6 @@ impl Scrub {
             seen = seen.and(through(text, json, |plain| self.look(plain, json_layers - 1)));
         }
         seen
-    }
-}
-
-/// Takes certain words out of texts that go elsewhere, however they are written there. It is never printed.
-pub struct Redactor(Scrub);
-
-impl Redactor {
-    /// A redactor of these words, which has `instead` stand in their place. Words that are so short that they stand in
-    /// any text are left.
-    pub fn new<'a>(words: impl IntoIterator<Item = &'a str>, instead: &'static str) -> Self {
-        let mut forms = Forms::default();
-        for word in words {
-            forms.add(word);
-            forms.add_in_url(word);
-        }
-        Self(Scrub { instead, ..Scrub::new(&forms) })
-    }
-
-    /// The text without the words; `None` if none of them is in it.
-    pub fn clean(&self, text: &str) -> Option<String> {
-        Some(self.0.text(text)).filter(|clean| clean != text)
     }
 }
 
@@ -382,14 +360,6 @@ mod tests {
     fn a_secret_that_is_used_often_is_searched_for_once() {
         let often = forms(&["hunter22"; 256]);
         assert_eq!(often.bytes(), "hunter22".len());
-    }
-
-    #[test]
-    fn a_redactor_tells_whether_it_took_something_out() {
-        let redactor = Redactor::new(["hunter/22", "abc"], "[gone]");
-        assert_eq!(redactor.clean("key=hunter%2F22 abc").as_deref(), Some("key=[gone] abc"));
-        assert_eq!(redactor.clean("nothing of that kind"), None);
-        assert_eq!(Redactor::new([], "[gone]").clean("hunter"), None);
     }
 
     #[test]
