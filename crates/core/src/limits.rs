@@ -363,3 +363,6 @@ pub const RETRY_AFTER_CAP_MS_USUAL: i64 = 3_600_000;
 
 /// How long a turn is postponed because its provider is known to be away. After that the last error is final.
 pub const POSTPONED_MS_MAX: i64 = 24 * 3_600_000;
+
+/// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
+pub const SECRET_CHARS_MIN: usize = 4;

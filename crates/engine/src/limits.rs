@@ -93,9 +93,6 @@ pub const HTTP_ADDRESSES_MAX: usize = 32;
 /// The longest `Retry-After` that is passed on: a server that asks for more is asked sooner.
 pub const HTTP_RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 
-/// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
-pub const HTTP_SECRET_CHARS_MIN: usize = 4;
-
 /// Bytes of all secrets of a request together. They are searched for in everything that comes back, and the search
 /// holds some fifty times as much in memory.
 pub const HTTP_SECRETS_BYTES_MAX: usize = 64 * 1024;

@@ -39,7 +39,7 @@ pub const SECRET_BYTES_MAX: usize = 8 * 1024;
 
 /// Characters of a secret's value, spaces around it left out. A shorter one stands in any answer by chance, so it could
 /// not be taken out of answers.
-pub const SECRET_CHARS_MIN: usize = abide_engine::limits::HTTP_SECRET_CHARS_MIN;
+pub const SECRET_CHARS_MIN: usize = abide_core::limits::SECRET_CHARS_MIN;
 
 /// Children that are shown with a run; a run may have any number.
 pub const CHILD_RUNS_MAX: usize = 100;

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use abide_core::{Json, JsonMap, Key, Mask, Run, RunId, Status, event_types};
-use abide_engine::{Error as EngineError, Redactor};
+use abide_core::{Json, JsonMap, Key, Mask, Run, RunId, Scrub, Status, event_types};
+use abide_engine::Error as EngineError;
 use abide_store::{DeliveryQuery, Listed, NoticesQuery, WebhookRow};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -391,18 +391,18 @@ fn words(of_run: &HashSet<String>) -> HashSet<String> {
 }
 
 /// As many texts as can be searched for at once.
-fn redactor<'a>(texts: impl IntoIterator<Item = &'a str>, instead: &'static str) -> Redactor {
+fn redactor<'a>(texts: impl IntoIterator<Item = &'a str>, instead: &'static str) -> Scrub {
     let mut room = abide_engine::limits::HTTP_SECRETS_BYTES_MAX;
     let fitting = texts.into_iter().filter(|text| {
         let left = room.checked_sub(text.len());
         room = left.unwrap_or(room);
         left.is_some()
     });
-    Redactor::new(fitting.collect::<Vec<_>>(), instead)
+    Scrub::of_words(fitting.collect::<Vec<_>>(), instead)
 }
 
 /// Secrets are searched for in portions, so that no search is too large.
-fn batches(secrets: &[String]) -> Vec<Redactor> {
+fn batches(secrets: &[String]) -> Vec<Scrub> {
     let mut batches: Vec<Vec<&str>> = Vec::new();
     let mut bytes = usize::MAX;
     for secret in secrets {
@@ -413,7 +413,7 @@ fn batches(secrets: &[String]) -> Vec<Redactor> {
         }
         batches.last_mut().expect("one was just put there").push(secret);
     }
-    batches.into_iter().map(|batch| Redactor::new(batch, SECRET)).collect()
+    batches.into_iter().map(|batch| Scrub::of_words(batch, SECRET)).collect()
 }
 
 fn text(value: &impl Serialize) -> Result<String> {

@@ -6,8 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use abide_core::mask_secrets;
-use abide_engine::Redactor;
+use abide_core::{Scrub, mask_secrets};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -91,11 +90,11 @@ pub(super) struct Rules {
     /// What does not leave its place, by pointer.
     pub(super) hidden: HashMap<String, (Reason, Extent)>,
     /// The values of secrets.
-    pub(super) secrets: Vec<Redactor>,
+    pub(super) secrets: Vec<Scrub>,
     /// Values that are never shown.
-    pub(super) sensitive: Option<Redactor>,
+    pub(super) sensitive: Option<Scrub>,
     /// Sentences of answers.
-    pub(super) sentences: Option<Redactor>,
+    pub(super) sentences: Option<Scrub>,
     /// Short answers, which count only as a whole.
     pub(super) answers: HashSet<String>,
 }
@@ -119,11 +118,12 @@ impl Rules {
         }
         let mut clean = Cow::Borrowed(text);
         let mut why = None;
-        let sensitive = self.sensitive.iter().map(|redactor| (redactor, Reason::Sensitive));
-        let sentences = self.sentences.iter().map(|redactor| (redactor, Reason::Answer));
-        let secrets = self.secrets.iter().map(|redactor| (redactor, Reason::Secret));
-        for (redactor, reason) in secrets.chain(sensitive).chain(sentences) {
-            if let Some(less) = redactor.clean(&clean) {
+        let sensitive = self.sensitive.iter().map(|scrub| (scrub, Reason::Sensitive));
+        let sentences = self.sentences.iter().map(|scrub| (scrub, Reason::Answer));
+        let secrets = self.secrets.iter().map(|scrub| (scrub, Reason::Secret));
+        for (scrub, reason) in secrets.chain(sensitive).chain(sentences) {
+            let less = scrub.text(&clean);
+            if less != clean {
                 (clean, why) = (Cow::Owned(less), why.or(Some(reason)));
             }
         }
@@ -356,9 +356,9 @@ mod tests {
                 ("/run/answers".to_owned(), (Reason::Answer, Extent::Values)),
                 ("/run/whole".to_owned(), (Reason::Sensitive, Extent::Whole)),
             ]),
-            secrets: vec![Redactor::new(["hunter22"], SECRET)],
-            sensitive: Some(Redactor::new(["completed", "4711"], MASKED)),
-            sentences: Some(Redactor::new(["because I say so"], LEFT_OUT)),
+            secrets: vec![Scrub::of_words(["hunter22"], SECRET)],
+            sensitive: Some(Scrub::of_words(["completed", "4711"], MASKED)),
+            sentences: Some(Scrub::of_words(["because I say so"], LEFT_OUT)),
             answers: ["Berlin".to_owned()].into(),
         }
     }
