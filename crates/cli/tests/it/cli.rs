@@ -3,6 +3,7 @@
 mod agents;
 mod backup;
 mod bench;
+mod bundle;
 mod compact;
 mod exit;
 mod feedback;

@@ -4,6 +4,7 @@ mod annotations;
 mod artifacts;
 mod auth;
 mod bulk_cancel;
+mod bundle;
 mod cancel;
 mod children;
 mod clock;

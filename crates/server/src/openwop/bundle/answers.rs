@@ -21,6 +21,9 @@ const FIELDS: &[(&str, &str, Extent)] = &[
     ("interrupt.resolved", "reason", Extent::Whole),
 ];
 
+/// What an answer says that events say as well: what was decided, by whom and when.
+const DECIDED: [&str; 4] = ["action", "decision", "decidedBy", "decidedAt"];
+
 /// An answer of fewer characters, or of one word, counts only where it is all that is said.
 const SENTENCE_CHARS_MIN: usize = 8;
 
@@ -50,8 +53,11 @@ impl Answers {
     fn add(&mut self, kind: &str, record: &Record) {
         self.nodes.extend(record.node.as_deref().map(str::to_owned));
         let Payload::Present(bytes) = &record.payload else { return };
-        let payload: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let mut payload: Value = serde_json::from_slice(bytes).unwrap_or_default();
         for (_, field, _) in FIELDS.iter().filter(|(name, ..)| *name == kind) {
+            if let Some(answer) = payload[*field].as_object_mut() {
+                answer.retain(|key, _| !DECIDED.contains(&key.as_str()));
+            }
             texts(&payload[*field], &mut self.texts);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use abide_core::{Json, JsonMap, Key, Mask, Run, RunId, Scrub, Status, event_types};
+use abide_core::{Action, InterruptKind, Json, JsonMap, Key, Mask, Run, RunId, Scrub, Status, event_types};
 use abide_engine::Error as EngineError;
 use abide_store::{DeliveryQuery, Listed, NoticesQuery, WebhookRow};
 use schemars::JsonSchema;
@@ -387,7 +387,9 @@ fn hide_defaults(
 fn words(of_run: &HashSet<String>) -> HashSet<String> {
     let statuses = Status::ALL.iter().map(|(_, _, name)| (*name).to_owned());
     let types = event_types().iter().map(|kind| kind.name.to_owned());
-    of_run.iter().cloned().chain(statuses).chain(types).collect()
+    let actions = Action::ALL.map(|action| action.name().to_owned());
+    let kinds = InterruptKind::ALL.map(|kind| kind.name().to_owned());
+    of_run.iter().cloned().chain(statuses).chain(types).chain(actions).chain(kinds).collect()
 }
 
 /// As many texts as can be searched for at once.
