@@ -10,7 +10,7 @@
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | streams of events, shared by all who listen | `stream.rs` and `stream/` |
-//! | a run's own journal | `journal.rs` |
+//! | a run's own journal, and its bundle for whoever looks into it | `journal.rs`, `openwop/bundle.rs` |
 //! | connections, encrypted or not, and those that read nothing | `listen.rs`, `tls.rs`, `verbs.rs`, `stall.rs`, `outgoing.rs` |
 //! | schemas of what goes in and out | `schemas.rs`, `shape.rs`, `openapi.rs` |
 //! | what is not there, or has not changed | `nowhere.rs`, `conditional.rs` |
@@ -27,6 +27,7 @@
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
+//! | turns of models, and their providers | `turns_api.rs` |
 //! | workers: what they are told, and what they do | `workers_api.rs` and `workers_api/` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
@@ -82,6 +83,7 @@ mod time;
 mod tls;
 pub mod token;
 mod trace;
+mod turns_api;
 mod verbs;
 mod webhooks;
 mod workers_api;

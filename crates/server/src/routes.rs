@@ -4,6 +4,7 @@ mod ladders;
 mod notices;
 mod purges;
 mod resumption;
+mod turns;
 mod workers;
 
 use crate::app::App;
@@ -36,6 +37,7 @@ fn everywhere() -> Vec<Operation> {
         control(),
         resumption::resumption(),
         bundles(),
+        turns::turns(),
         interrupts(),
         inbox(),
         annotations(),

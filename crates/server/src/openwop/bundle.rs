@@ -40,6 +40,7 @@ use crate::error::{ApiError, Result};
 use crate::gate::check_scope;
 use crate::scope::Scope;
 use crate::stream::request::whole;
+use crate::turns_api::Turns;
 use crate::{limits, resume_api, shape};
 
 /// What somebody wants in a bundle.
@@ -101,6 +102,9 @@ pub(crate) struct DebugBundle {
     /// How it stands with resuming it.
     #[schemars(with = "Option<resume_api::View>")]
     resume: Option<RawJson>,
+    /// How its turns stand, if it has any.
+    #[schemars(with = "Option<Turns>")]
+    turns: Option<RawJson>,
     /// What it waits for by the clock, the next first.
     #[schemars(with = "Vec<Timer>")]
     timers: RawJson,
@@ -189,6 +193,7 @@ fn assemble(gathered: Gathered, most: usize) -> Result<DebugBundle> {
     let run = maker.rules.clean("/run", &gathered.run, &mut maker.found);
     let run = slim::run(run, &gathered.line, &mut maker.found)?;
     let (why, resume) = (maker.small("/why", gathered.why)?, maker.small("/resume", gathered.resume)?);
+    let turns = maker.small("/turns", gathered.turns)?;
     let (timers, notices) = (maker.list("/timers", &gathered.timers)?, maker.list("/notices", &gathered.notices)?);
     let deliveries = maker.list("/deliveries", &gathered.deliveries)?;
     let annotations = maker.list("/annotations", &gathered.annotations)?;
@@ -213,6 +218,7 @@ fn assemble(gathered: Gathered, most: usize) -> Result<DebugBundle> {
         definition,
         why,
         resume,
+        turns,
         timers,
         notices,
         deliveries,

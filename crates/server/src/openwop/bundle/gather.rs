@@ -17,6 +17,7 @@ use crate::error::{ApiError, Result};
 use crate::openwop::annotations::{self, AnnotationDoc};
 use crate::openwop::mask::MASKED;
 use crate::openwop::{mirror, snapshot};
+use crate::turns_api::Turns;
 use crate::workers_api::of_run;
 use crate::{limits, resume_api, shape, time};
 
@@ -30,6 +31,7 @@ pub(super) struct Gathered {
     pub(super) definition: Option<String>,
     pub(super) why: Option<String>,
     pub(super) resume: Option<String>,
+    pub(super) turns: Option<String>,
     pub(super) timers: Vec<Timer>,
     pub(super) notices: Vec<Told>,
     pub(super) deliveries: Vec<Undelivered>,
@@ -125,6 +127,7 @@ pub(crate) struct ServerFacts {
 struct Seen {
     run: String,
     why: Option<String>,
+    turns: Option<String>,
     timers: Vec<Timer>,
     private: Private,
 }
@@ -182,6 +185,7 @@ pub(super) async fn gather(app: &App, key: Key, with_answers: bool) -> Result<Ga
         server: facts(app),
         run: seen.run,
         why: seen.why,
+        turns: seen.turns,
         timers: seen.timers,
         private: seen.private,
         line,
@@ -209,9 +213,11 @@ async fn seen(
         why.reasons.truncate(limits::BUNDLE_ENTRIES_MAX);
         let status = mirrored.unwrap_or_else(|| run.status());
         let told = snapshot::why(key.id, status, &why)?;
-        snapshot::of(run, beside).map(|text| (text, told, timers(run), private(run)))
+        let turns = Some(Turns::of(run)).filter(|turns| !turns.is_empty());
+        let turns = turns.map(|turns| serde_json::to_string(&turns)).transpose()?;
+        snapshot::of(run, beside).map(|text| (text, told, turns, timers(run), private(run)))
     };
-    let (run, why, timers, private) = match app.engine().read(key, look).await {
+    let (run, why, turns, timers, private) = match app.engine().read(key, look).await {
         Ok(found) => found.map_err(|error| ApiError::internal(&error))?,
         Err(EngineError::Erased(_)) => {
             let run = snapshot::outline(head).map_err(|error| ApiError::internal(&error))?;
@@ -222,7 +228,7 @@ async fn seen(
             return Ok(Seen { run: text(line)?, ..Seen::default() });
         }
     };
-    Ok(Seen { run: utf8(run)?, why: Some(utf8(why)?), timers, private })
+    Ok(Seen { run: utf8(run)?, why: Some(utf8(why)?), turns, timers, private })
 }
 
 fn timers(run: &Run) -> Vec<Timer> {
