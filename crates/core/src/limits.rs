@@ -185,6 +185,9 @@ pub const TEMPLATE_EXPRESSIONS_MAX: usize = 256;
 /// Characters of the name of a secret.
 pub const SECRET_NAME_CHARS_MAX: usize = 64;
 
+/// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
+pub const SECRET_CHARS_MIN: usize = 4;
+
 /// Characters of a child's failure that its parents repeat.
 pub const CAUSE_CHARS_MAX: usize = 1_000;
 
@@ -363,6 +366,3 @@ pub const RETRY_AFTER_CAP_MS_USUAL: i64 = 3_600_000;
 
 /// How long a turn is postponed because its provider is known to be away. After that the last error is final.
 pub const POSTPONED_MS_MAX: i64 = 24 * 3_600_000;
-
-/// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
-pub const SECRET_CHARS_MIN: usize = 4;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent, Record,
-    ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
+    BreakerSettings, Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis,
+    Parent, Record, ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
 };
 use abide_notify::Channels;
 use abide_store::{
@@ -17,6 +17,7 @@ use abide_store::{
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use crate::breakers::{Breakers, ProviderHealth};
 use crate::callbacks::Callbacks;
 use crate::executor::Executor;
 use crate::external::External;
@@ -34,8 +35,8 @@ use crate::webhooks::Webhooks;
 use crate::workers::Workers;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
-    Subscription, callbacks, executor, external, limits, notices, outbox, reply, retention, timers, webhooks,
-    workers,
+    Subscription, breakers, callbacks, executor, external, limits, notices, outbox, reply, retention, timers,
+    webhooks, workers,
 };
 
 /// Runs of many tenants on one store.
@@ -75,6 +76,8 @@ pub struct EngineOptions {
     pub event_retention_ms: Millis,
     /// For how long runs are kept of which the workflow does not say.
     pub retention: Retention,
+    /// When each provider's breaker opens, and for how long.
+    pub breakers: BTreeMap<String, BreakerSettings>,
     /// Who takes the spans of what is done, if anybody does.
     pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
@@ -103,6 +106,7 @@ impl EngineOptions {
             kinds: Vec::new(),
             event_retention_ms: limits::EVENT_KEPT_MS,
             retention: Retention::default(),
+            breakers: BTreeMap::new(),
             spans: None,
             mocks: false,
             workflows: Vec::new(),
@@ -163,6 +167,8 @@ impl Engine {
     /// Starts an engine on the current runtime. What a dead process left behind goes on at once.
     pub fn start(options: EngineOptions) -> Self {
         let workers = Workers::new(options.store.boot(), &options.kinds);
+        let (store, clock) = (options.store.clone(), options.clock.clone());
+        let breakers = Breakers::new(store, clock, options.breakers);
         let shell = Arc::new(Shell {
             store: options.store,
             clock: options.clock,
@@ -184,6 +190,7 @@ impl Engine {
             ),
             workers,
             notices: Notices::new(options.channels),
+            breakers,
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             keeper: Keeper::new(options.retention),
@@ -209,6 +216,7 @@ impl Engine {
             tokio::spawn(workers::run_claims(shell.clone())),
             tokio::spawn(workers::run_leases(shell.clone())),
             tokio::spawn(workers::run_calls(shell.clone())),
+            tokio::spawn(breakers::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
@@ -263,6 +271,11 @@ impl Engine {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.shell.graphs.apart.run(bytes, work).await
+    }
+
+    /// How the providers of a tenant do, by name.
+    pub async fn provider_health(&self, tenant: TenantId) -> Result<Vec<ProviderHealth>, Error> {
+        self.shell.breakers.health(tenant).await
     }
 
     /// A run's children.

@@ -7,6 +7,7 @@ use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step
 use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::breakers::Breakers;
 use crate::callbacks::Callbacks;
 use crate::executor::Executor;
 use crate::external::External;
@@ -41,6 +42,7 @@ pub(crate) struct Shell {
     pub(crate) surroundings: AllSurroundings,
     pub(crate) workers: Workers,
     pub(crate) notices: Notices,
+    pub(crate) breakers: Arc<Breakers>,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) keeper: Keeper,
@@ -329,6 +331,7 @@ impl Shell {
                         self.notices.wake_for(key.tenant);
                     }
                 }
+                Effect::AwaitProvider(wait) if wait.postponed => self.breakers.note_postponed(key, &wait),
                 // Workers have heard of theirs.
                 Effect::Offer(_)
                 | Effect::Withdraw(_)
