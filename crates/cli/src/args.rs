@@ -7,6 +7,7 @@ mod inbox;
 mod ladder;
 mod notify;
 mod resume;
+mod turn;
 mod upkeep;
 mod webhook;
 mod worker;
@@ -30,6 +31,7 @@ pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
+pub(crate) use turn::{BundleArgs, ProviderArgs, ProviderVerb, TurnArgs, TurnVerb};
 pub(crate) use upkeep::{BackupArgs, PurgeArgs, ReadyArgs, RestoreArgs, TlsArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 pub(crate) use worker::{KindArgs, KindVerb, WorkerArgs, WorkerVerb};
@@ -60,6 +62,10 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// See whether an interrupted run goes on by itself, let it go on now, or have it wait
     Resume(ResumeArgs),
+    /// See how the turns of a run's models stand, try one now that waits for its provider, or give it up
+    Turn(TurnArgs),
+    /// See how the providers of models do
+    Provider(ProviderArgs),
     /// List what waits for an answer, oldest first
     Inbox(InboxArgs),
     /// Answer what a run asks: shows it, asks, checks, and tells what was recorded
@@ -321,19 +327,6 @@ pub(crate) enum RunVerb {
                       removed what is on record: GET /v1/purges."
     )]
     Purge(PurgeArgs),
-}
-
-/// Which run's bundle, and where it goes.
-#[derive(ClapArgs)]
-pub(crate) struct BundleArgs {
-    /// The run's id
-    pub(crate) run: String,
-    /// Where to write it, or - for standard output; nothing is overwritten [default: RUN.bundle.json]
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// With what people answered
-    #[arg(long)]
-    pub(crate) answers: bool,
 }
 
 /// What to start, and with what.

@@ -9,7 +9,7 @@ use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
 use abide_server::{
-    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, RunSealer, SecretStore, Signer,
+    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, ProviderFacts, RunSealer, SecretStore, Signer,
     TenantOf, Tls,
 };
 use abide_store::{Sealing, Sqlite, SqliteOptions, Stage, Store};
@@ -267,8 +267,19 @@ async fn prepare(
         otlp: otlp.clone(),
         public_url: config.public_url.clone(),
         encrypts: tls.is_some(),
+        providers: provider_facts(config),
     });
     Ok(Server { app, engine, listener, url, signals, otlp, tls })
+}
+
+/// What is told of the providers.
+fn provider_facts(config: &Config) -> Vec<ProviderFacts> {
+    let facts = |(name, provider): (&str, &abide_model::Provider)| ProviderFacts {
+        name: name.to_owned(),
+        kind: provider.endpoint.protocol.name(),
+        model: provider.terms.model.clone(),
+    };
+    config.providers.iter().map(facts).collect()
 }
 
 /// What connections are encrypted with, if they are.

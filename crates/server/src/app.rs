@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::oidc::Oidc;
 use crate::operation::Operation;
 use crate::otlp::Otlp;
+use crate::providers_api::ProviderFacts;
 use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
 use crate::stream::Feeds;
@@ -58,6 +59,8 @@ pub struct AppOptions {
     pub public_url: Option<String>,
     /// Whether its own connections are encrypted.
     pub encrypts: bool,
+    /// The providers of models that the operator named.
+    pub providers: Vec<ProviderFacts>,
 }
 
 /// What the handlers share.
@@ -127,6 +130,11 @@ impl App {
     /// Held by whoever changes an agent's record.
     pub(crate) fn changing_agents(&self) -> &tokio::sync::Mutex<()> {
         &self.changing_agents
+    }
+
+    /// The providers of models that the operator named.
+    pub(crate) fn providers(&self) -> &[ProviderFacts] {
+        &self.options.providers
     }
 
     /// Places for debug bundles that are being made.

@@ -27,7 +27,7 @@
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
-//! | turns of models, and their providers | `turns_api.rs` |
+//! | turns of models, and their providers | `turns_api.rs`, `providers_api.rs` |
 //! | workers: what they are told, and what they do | `workers_api.rs` and `workers_api/` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
@@ -64,6 +64,7 @@ mod page;
 mod pages;
 mod path_name;
 mod people_api;
+mod providers_api;
 mod purge_api;
 mod rates;
 mod reseal;
@@ -99,6 +100,7 @@ pub use listen::{bind, serve};
 pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
 pub use otlp::Otlp;
+pub use providers_api::ProviderFacts;
 pub use rates::Rates;
 pub use reseal::{Resealed, keys_under, reseal};
 pub use scope::{Scope, Scopes};

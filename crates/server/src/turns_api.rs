@@ -104,6 +104,22 @@ struct TurnWait {
     code: Option<String>,
 }
 
+/// What a node's turn waits for.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProviderWait")]
+pub(crate) struct ProviderWait {
+    /// The provider, by the name that the operator gave it.
+    provider: String,
+    #[serde(flatten)]
+    wait: TurnWait,
+}
+
+impl ProviderWait {
+    pub(crate) fn of(provider: &str, wait: WaitView) -> Self {
+        Self { provider: provider.to_owned(), wait: TurnWait::of(wait) }
+    }
+}
+
 /// Nothing has to be said.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -102,7 +102,7 @@ impl Run {
     }
 
     /// The provider that a node's turn waits for, and how.
-    pub(crate) fn awaited_provider(&self, ix: NodeIx) -> Option<(&str, WaitView)> {
+    pub fn awaited_provider(&self, ix: NodeIx) -> Option<(&str, WaitView)> {
         let node = self.node(ix);
         let turn = node.turn.as_deref()?;
         Some((&turn.began.provider, wait(node, turn)?))

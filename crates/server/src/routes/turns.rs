@@ -2,7 +2,7 @@
 
 use crate::operation::Operation;
 use crate::scope::Scope;
-use crate::turns_api;
+use crate::{providers_api, turns_api};
 
 pub(super) fn turns() -> Vec<Operation> {
     use turns_api::{GiveUp, Retry, Turn, Turns, give_up, list, retry};
@@ -38,5 +38,13 @@ pub(super) fn turns() -> Vec<Operation> {
         .idempotent()
         .answers::<Turn>(202, "The turn, which is over.")
         .refuses(&["run_not_found", "run_erased", "turn_not_waiting"]),
+        Operation::get(
+            "/v1/providers",
+            "listProviders",
+            "The providers of models, how they do, and how many turns wait for them.",
+            providers_api::list,
+        )
+        .scope(Scope::RunsRead)
+        .answers::<providers_api::ProviderList>(200, "The providers, by name."),
     ]
 }
