@@ -21,6 +21,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod terminal;
+mod turns;
 mod webhooks;
 mod workflows;
 

@@ -38,6 +38,7 @@ mod surface;
 mod telemetry;
 mod tenants;
 mod tls;
+pub(crate) mod turns;
 mod webhooks;
 mod why;
 mod workers;
