@@ -158,6 +158,9 @@ table! {
     "run_escalated" 409
         "The run was interrupted and may not be resumed by itself; lifting a pause does not let it go on. Nothing was changed."
         "Read `abide resume status RUN`. Go on with `abide resume now RUN`, or answer the question in the inbox.";
+    "turn_not_waiting" 409
+        "No turn of the run waits for its provider, or not that of this node; or several do, and none was named. Nothing was changed."
+        "Look at `abide turn list RUN`, and name a node whose turn waits; `details.waiting` lists them.";
     "run_not_truncatable" 409
         "The journal of the run can't be cut: it is good, nothing would be left of it, or others have acted on what would be dropped. Nothing was changed."
         "Read `message`: it says why. If the journal is damaged, restore the last backup.";

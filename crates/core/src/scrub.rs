@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use crate::limits::SECRET_CHARS_MIN;
 use search::{Range, Seen, Words};
 
-const INSTEAD: &[u8] = b"[secret]";
+const INSTEAD: &str = "[secret]";
 
 /// JSON that carries JSON as a string is unescaped twice. Deeper nests are not heard of.
 const JSON_LAYERS: u8 = 2;
@@ -56,12 +56,20 @@ impl SecretForms {
 /// Takes the secrets of one request out of texts. It is never printed.
 pub struct Scrub {
     words: Words,
+    instead: &'static str,
 }
 
 impl Scrub {
     /// One for the secrets that were put somewhere.
     pub fn new(forms: &SecretForms) -> Self {
-        Self { words: Words::new(forms.0.iter().map(Vec::as_slice)) }
+        Self { words: Words::new(forms.0.iter().map(Vec::as_slice)), instead: INSTEAD }
+    }
+
+    /// One for words that are kept to oneself, with something else in their place.
+    pub fn of_words<'a>(words: impl IntoIterator<Item = &'a str>, instead: &'static str) -> Self {
+        let mut forms = SecretForms::default();
+        words.into_iter().for_each(|word| forms.add(word));
+        Self { instead, ..Self::new(&forms) }
     }
 
     /// `text` without secrets.
@@ -84,7 +92,7 @@ impl Scrub {
         let mut at = 0;
         for (start, until) in seen.words.into_iter().take_while(|(start, _)| *start < end) {
             clean.extend_from_slice(&text[at..start]);
-            clean.extend_from_slice(INSTEAD);
+            clean.extend_from_slice(self.instead.as_bytes());
             at = until;
         }
         clean.extend_from_slice(&text[at.min(end)..end]);
@@ -326,6 +334,13 @@ mod tests {
     fn a_secret_that_is_used_often_is_searched_for_once() {
         let often = forms(&["hunter22"; 256]);
         assert_eq!(often.bytes(), "hunter22".len());
+    }
+
+    #[test]
+    fn words_may_have_something_else_in_their_place() {
+        let scrub = Scrub::of_words(["hunter/22", "abc"], "[gone]");
+        assert_eq!(scrub.text("key=hunter%2F22 abc"), "key=[gone] abc");
+        assert_eq!(Scrub::of_words([], "[gone]").text("hunter"), "hunter");
     }
 
     #[test]

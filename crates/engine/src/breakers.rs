@@ -160,6 +160,18 @@ impl Breakers {
         Ok(health)
     }
 
+    /// How those stand that were asked so far, with their providers.
+    pub(crate) async fn states(&self) -> Vec<(String, BreakerState)> {
+        let watched: Vec<Arc<Watched>> =
+            self.watched.lock().expect("no thread panics holding this").values().cloned().collect();
+        let mut states = Vec::with_capacity(watched.len());
+        for one in watched {
+            let state = one.breaker.lock().await.as_ref().map(|breaker| breaker.kept().state);
+            states.extend(state.map(|state| (one.provider.clone(), state)));
+        }
+        states
+    }
+
     fn of(&self, tenant: TenantId, provider: &str) -> Arc<Watched> {
         let mut watched = self.watched.lock().expect("no thread panics holding this");
         let place = watched.entry((tenant, provider.to_owned()));

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent, Record,
-    ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
+    BreakerState, Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent,
+    Record, ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
 };
 use abide_model::Providers;
 use abide_notify::Channels;
@@ -282,6 +282,11 @@ impl Engine {
     /// How the providers of a tenant do, by name.
     pub async fn provider_health(&self, tenant: TenantId) -> Result<Vec<ProviderHealth>, Error> {
         self.shell.breakers.health(tenant).await
+    }
+
+    /// How the breakers stand that were asked since the start, with their providers: one for each tenant.
+    pub async fn breaker_states(&self) -> Vec<(String, BreakerState)> {
+        self.shell.breakers.states().await
     }
 
     /// A run's children.

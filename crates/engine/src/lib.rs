@@ -78,7 +78,7 @@ pub use resume::Resumption;
 pub use retention::{PurgeOrder, PurgePlace, Purged};
 pub use secrets::{Lookup, NoSecrets, Secrets};
 pub use soundness::Soundness;
-pub use stats::Stats;
+pub use stats::{CallEnd, Stats};
 pub use truncate::Cut;
 pub use watch::Subscription;
 pub use webhooks::{Enclosed, Envelope, Envelopes};

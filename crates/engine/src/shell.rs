@@ -275,6 +275,11 @@ impl Shell {
                     self.hot.remove(&cell);
                 }
                 self.counters.count(pending.begins, pending.ended);
+                for effect in &pending.effects {
+                    if let Effect::AwaitProvider(wait) = effect {
+                        self.counters.awaits_provider(wait.postponed);
+                    }
+                }
                 self.watchers.tell(cell.key, pending.next, pending.ended.is_some());
                 self.tell_workers(cell.key, &pending.effects, &pending.handed);
                 let (effects, places) = (std::mem::take(&mut pending.effects), pending.places.take());
