@@ -255,7 +255,6 @@ async fn prepare(
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
-        breakers: std::collections::BTreeMap::new(),
     });
     let app = App::new(AppOptions {
         engine: engine.clone(),

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, watch};
 use crate::Error;
 use crate::breakers::{Admitted, said_of_provider};
 use crate::shell::{Basis, Shell};
+use crate::stats::CallEnd;
 use crate::timers::rest;
 
 /// The providers of models, and the calls that are under way.
@@ -155,6 +156,7 @@ impl Shell {
                     }
                     Admitted::Call(permit) => {
                         let outcome = self.ask_model(row, call, &way, &mut told).await?;
+                        self.counters.called(CallEnd::of(outcome.as_ref().err()));
                         permit.report(said_of_provider(outcome.as_ref().err())).await;
                         outcome
                     }
