@@ -7,6 +7,7 @@ mod inbox;
 mod ladder;
 mod notify;
 mod resume;
+mod turn;
 mod upkeep;
 mod webhook;
 mod worker;
@@ -30,6 +31,7 @@ pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
+pub(crate) use turn::{BundleArgs, ProviderArgs, ProviderVerb, TurnArgs, TurnVerb};
 pub(crate) use upkeep::{BackupArgs, PurgeArgs, ReadyArgs, RestoreArgs, TlsArgs};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 pub(crate) use worker::{KindArgs, KindVerb, WorkerArgs, WorkerVerb};
@@ -60,6 +62,10 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// See whether an interrupted run goes on by itself, let it go on now, or have it wait
     Resume(ResumeArgs),
+    /// See how the turns of a run's models stand, try one now that waits for its provider, or give it up
+    Turn(TurnArgs),
+    /// See how the providers of models do
+    Provider(ProviderArgs),
     /// List what waits for an answer, oldest first
     Inbox(InboxArgs),
     /// Answer what a run asks: shows it, asks, checks, and tells what was recorded
@@ -266,6 +272,12 @@ pub(crate) enum RunVerb {
         /// The artifact's id: print what it holds
         artifact: Option<String>,
     },
+    /// Write all that helps to find out what happened to a run into one file, without anything secret: abide run bundle RUN
+    #[command(
+        after_help = "What is sensitive, what looks like a key or a password, and the values of your secrets are taken out; \
+                      what people answered as well, unless you ask for it. Look through it before you hand it on."
+    )]
+    Bundle(BundleArgs),
     /// Cancel runs
     Cancel {
         /// The runs' ids, at most a hundred

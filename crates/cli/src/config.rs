@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use abide_core::{HumanRetryPolicy, Keep, Rate, ResumeSettings, Retention};
 use abide_engine::limits::EVENT_KEPT_MS;
+use abide_model::{ProviderConfig, Providers};
 use abide_notify::{ChannelConfig, Channels, ChannelsConfig, NotifyConfig};
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
 use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
@@ -58,6 +59,8 @@ struct FileConfig {
     notify: NotifyConfig,
     #[serde(default)]
     channels: BTreeMap<String, ChannelConfig>,
+    #[serde(default)]
+    providers: BTreeMap<String, ProviderConfig>,
 }
 
 /// `[retention]`: for how many days runs are kept when they have ended.
@@ -124,6 +127,8 @@ pub(crate) struct Config {
     pub(crate) resume: ResumeSettings,
     /// The ways to reach people.
     pub(crate) channels: Arc<Channels>,
+    /// Who is asked when a node calls a model.
+    pub(crate) providers: Arc<Providers>,
 }
 
 /// What is usual for a command, if nobody says otherwise.
@@ -167,6 +172,7 @@ impl Config {
                 path,
                 ChannelsConfig { notify: file.notify, channels: file.channels },
             )?),
+            providers: Arc::new(providers(path, file.providers)?),
         })
     }
 }
@@ -303,6 +309,11 @@ fn grants(file: BTreeMap<String, Vec<String>>) -> anyhow::Result<BTreeMap<String
 fn channels(path: Option<&Path>, told: ChannelsConfig) -> anyhow::Result<Channels> {
     let place = path.unwrap_or(Path::new("the configuration")).display();
     Channels::from_config(told).map_err(|error| anyhow::anyhow!("{place}: {error}"))
+}
+
+fn providers(path: Option<&Path>, told: BTreeMap<String, ProviderConfig>) -> anyhow::Result<Providers> {
+    let place = path.unwrap_or(Path::new("the configuration")).display();
+    Providers::from_config(told).map_err(|error| anyhow::anyhow!("{place}: {error}"))
 }
 
 fn read(path: &Path) -> anyhow::Result<FileConfig> {
@@ -467,5 +478,19 @@ mod tests {
     fn an_unknown_key_is_refused_by_name() {
         let error = format!("{:#}", resolved("lisen = '127.0.0.1:1'\n").unwrap_err());
         assert!(error.contains("lisen") && error.contains("abide.toml"), "{error}");
+    }
+
+    #[test]
+    fn providers_of_models_are_settings_and_a_key_in_the_wrong_place_is_never_told() {
+        let config =
+            resolved("[providers.local]\nkind = 'openai'\nbase-url = 'http://127.0.0.1:1/v1'\n").unwrap();
+        assert!(config.providers.get("local").is_some());
+        let key = "sk-proj-aaaabbbbccccdddd";
+        let told =
+            resolved(&format!("[providers.a]\nkind = 'openai'\nkey = '{key}'\n")).unwrap_err().to_string();
+        assert!(told.contains("abide.toml: [providers.a] key: it looks like the key itself"), "{told}");
+        assert!(!told.contains(key), "{told}");
+        let told = resolved("[providers.a]\nkind = 'openai'\ntimeout = '5'\n").unwrap_err().to_string();
+        assert!(told.contains("line 3, timeout: it is not a time"), "{told}");
     }
 }

@@ -30,6 +30,7 @@ mod scaffold;
 mod secrets;
 mod serve;
 mod terminal;
+mod turn;
 mod verify;
 mod webhook;
 mod when;
@@ -62,6 +63,8 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Resume(resume) => resume::dispatch(resume).await,
+        Verb::Turn(turn) => turn::dispatch(turn).await,
+        Verb::Provider(provider) => turn::dispatch_provider(provider).await,
         Verb::Inbox(inbox) => inbox::list(inbox).await,
         Verb::Answer(answer) => answer::answer(answer).await,
         Verb::Ladder(ladder) => ladder::dispatch(ladder).await,

@@ -1,7 +1,8 @@
-//! `abide run`: start, list, show, explain, follow, annotate, cancel, erase, purge.
+//! `abide run`: start, list, show, explain, follow, annotate, bundle, cancel, erase, purge.
 
 mod annotations;
 mod artifacts;
+mod bundle;
 mod control;
 mod events;
 mod family;
@@ -42,6 +43,7 @@ pub(crate) async fn dispatch(args: RunArgs) -> anyhow::Result<()> {
             Some(artifact) => artifacts::show(client, args, &run, &artifact).await,
             None => artifacts::list(client, args, &run).await,
         },
+        (client, args, RunVerb::Bundle(asked)) => bundle::bundle(client, args, &asked).await,
         (client, args, RunVerb::Cancel { runs, reason }) => {
             control::cancel(client, args, &runs, reason.as_deref()).await
         }

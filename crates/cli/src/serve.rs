@@ -9,8 +9,8 @@ use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
 use abide_server::{
-    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, RunSealer, SecretStore, Signer,
-    TenantOf, Tls,
+    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, ProviderFacts, RunSealer,
+    SecretStore, Signer, TenantOf, Tls,
 };
 use abide_store::{Sealing, Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
@@ -251,6 +251,7 @@ async fn prepare(
         resume: config.resume,
         agent_policies,
         kinds,
+        providers: config.providers.clone(),
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
@@ -267,8 +268,19 @@ async fn prepare(
         otlp: otlp.clone(),
         public_url: config.public_url.clone(),
         encrypts: tls.is_some(),
+        providers: provider_facts(config),
     });
     Ok(Server { app, engine, listener, url, signals, otlp, tls })
+}
+
+/// What is told of the providers.
+fn provider_facts(config: &Config) -> Vec<ProviderFacts> {
+    let facts = |(name, provider): (&str, &abide_model::Provider)| ProviderFacts {
+        name: name.to_owned(),
+        kind: provider.endpoint.protocol.name(),
+        model: provider.terms.model.clone(),
+    };
+    config.providers.iter().map(facts).collect()
 }
 
 /// What connections are encrypted with, if they are.

@@ -158,6 +158,9 @@ table! {
     "run_escalated" 409
         "The run was interrupted and may not be resumed by itself; lifting a pause does not let it go on. Nothing was changed."
         "Read `abide resume status RUN`. Go on with `abide resume now RUN`, or answer the question in the inbox.";
+    "turn_not_waiting" 409
+        "No turn of the run waits for its provider, or not that of this node; or several do, and none was named. Nothing was changed."
+        "Look at `abide turn list RUN`, and name a node whose turn waits; `details.waiting` lists them.";
     "run_not_truncatable" 409
         "The journal of the run can't be cut: it is good, nothing would be left of it, or others have acted on what would be dropped. Nothing was changed."
         "Read `message`: it says why. If the journal is damaged, restore the last backup.";
@@ -371,6 +374,33 @@ table! {
     "http_unavailable" 0
         "This server can't send requests at all, because its HTTP client could not start."
         "Install the system's CA certificates on the server and restart it.";
+    "provider_unknown" 0
+        "A node asks a provider of models that this server does not have, or does not say which of several."
+        "Add `[providers.NAME]` to the server's configuration, or name one of those it has in the node's `provider`.";
+    "provider_error" 0
+        "A provider of models answered with an error that another try would not mend, or none is made for this provider. The message is the provider's own."
+        "Read the message. A 401 is a wrong key (`abide secrets set`), a 404 a wrong model, a 400 or 422 a request that the provider does not take.";
+    "provider_exhausted" 0
+        "A provider of models was away for longer than it is waited for. The message is the last that it said."
+        "Start the run anew when the provider is back. Raise `budget` in the provider's schedule to wait longer.";
+    "provider_given_up" 0
+        "Somebody gave up waiting for a provider of models. The message is the last that the provider said; `details.by` says who."
+        "Start the run anew when the provider is back.";
+    "provider_broken_off" 0
+        "A provider of models broke off in the middle of an answer of which a part had been seen, so it was not asked again by itself."
+        "See `abide resume status`. Mark the node `idempotent` in settings.abide if such a step may be done again without asking.";
+    "turn_steps_exceeded" 0
+        "A model still called tools in the last answer that its node allows."
+        "Raise `maxSteps` of the node, or tell the model when to stop.";
+    "turn_too_long" 0
+        "A conversation with a model has grown larger than a run may hold."
+        "Shorten what goes in, have tools say less, or go on in another turn.";
+    "invalid_messages" 0
+        "The messages that go into a node are none that a model could be told."
+        "Give each a `role` (system, user, assistant or tool) and a `content`.";
+    "turn_not_waiting" 409
+        "The turn does not wait for its provider, so there is nothing to try now or to give up. Nothing was changed."
+        "See what waits with `abide turn list`, and name its node.";
 }
 
 #[cfg(test)]

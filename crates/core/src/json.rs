@@ -38,6 +38,25 @@ impl Json {
         serde_json::from_str(self.text())
     }
 
+    /// Levels of lists and objects in it, counted without recursion.
+    pub fn depth(&self) -> usize {
+        let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
+        for byte in self.text().bytes() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if quoted => escaped = true,
+                b'"' => quoted = !quoted,
+                b'[' | b'{' if !quoted => {
+                    depth += 1;
+                    most = most.max(depth);
+                }
+                b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        most
+    }
+
     /// What kind of JSON value this is, in the words of workflow definitions.
     pub fn type_name(&self) -> &'static str {
         match self.text().as_bytes().first() {

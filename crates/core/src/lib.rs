@@ -15,6 +15,7 @@
 //! | [`Record`], [`Head`] | `journal.rs` | an event with its envelope, chained to the one before |
 //! | [`Effect`] | `effect.rs` | what the shell must do once the events are durable |
 //! | [`Health`] | `delivery.rs` | how a webhook's receiver does, and when a delivery is tried again |
+//! | [`Breaker`] | `breaker.rs` and `breaker/` | whether a downstream that fails is called, and when it is tried again |
 //! | [`Trace`] | `trace.rs` | where something stands in a trace |
 //! | [`Annotation`] | `annotation.rs`, `secret_shape.rs` | what people say about a run, without what looks like a secret |
 //! | [`HttpRequest`], [`TaskFailure`] | `http.rs` | a request to another system, and how an attempt may fail |
@@ -27,6 +28,7 @@
 
 mod advance;
 mod annotation;
+pub mod breaker;
 mod channel;
 mod children;
 mod climb;
@@ -68,6 +70,7 @@ mod rule;
 mod run;
 mod schema;
 mod scope;
+mod scrub;
 mod secret_shape;
 mod signature;
 mod snapshot;
@@ -82,6 +85,7 @@ mod work;
 mod yaml;
 
 pub use annotation::{Annotation, Signal, SignalKind, Target};
+pub use breaker::{Breaker, BreakerSettings, BreakerState, KeptBreaker};
 pub use channel::{Channel, Reducer, WriteRefused};
 pub use command::{CallRef, Command, Drain, Report, Resolve, Start, Step, TurnCommand};
 pub use definition::Problem;
@@ -130,6 +134,7 @@ pub use retry::{RetryPolicy, RetryStrategy};
 pub use rule::{Outcome, Rule, Tally, Verdict};
 pub use run::{Corrupt, Run};
 pub use schema::{Schema, SchemaError};
+pub use scrub::{Scrub, SecretForms};
 pub use secret_shape::mask_secrets;
 pub use signature::signature_headers;
 pub use summary::{Status, Summary};

@@ -185,6 +185,9 @@ pub const TEMPLATE_EXPRESSIONS_MAX: usize = 256;
 /// Characters of the name of a secret.
 pub const SECRET_NAME_CHARS_MAX: usize = 64;
 
+/// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
+pub const SECRET_CHARS_MIN: usize = 4;
+
 /// Characters of a child's failure that its parents repeat.
 pub const CAUSE_CHARS_MAX: usize = 1_000;
 

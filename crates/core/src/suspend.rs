@@ -125,7 +125,7 @@ impl Run {
             }
             Err(Stop::Failed(failure)) => self.give_up(draft, ix, failure),
             Err(Stop::Suspended) => {
-                wanted.into_iter().for_each(|call| self.stop_for(draft, ix, call, inputs))
+                wanted.into_iter().for_each(|call| self.stop_for(draft, ix, call, inputs));
             }
         }
     }

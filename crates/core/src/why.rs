@@ -118,8 +118,27 @@ impl Run {
         Some(Reason { node: Some(id.to_string()), since, until, ..Reason::of("interrupted", what, next) })
     }
 
+    /// A node whose turn waits for its provider.
+    fn provider_away(&self, ix: NodeIx) -> Option<Reason> {
+        let (provider, wait) = self.awaited_provider(ix)?;
+        let id = &self.graph.at(ix).id;
+        let said = wait.message.map_or_else(String::new, |message| format!(": {message}"));
+        let (what, next) = if wait.postponed {
+            let what = format!("the turn of node '{id}' waits until provider '{provider}' is back{said}");
+            (what, "it goes on when the provider answers again, or is given up")
+        } else {
+            let what = format!(
+                "the turn of node '{id}' waits for provider '{provider}', retry {}{said}",
+                wait.attempt
+            );
+            (what, "the provider is asked again")
+        };
+        let (node, since, until) = (Some(id.to_string()), Some(wait.since), Some(wait.until));
+        Some(Reason { node, since, until, ..Reason::of("provider", what, next) })
+    }
+
     fn node_waits(&self, ix: NodeIx, node: &Node) -> Option<Reason> {
-        if let Some(reason) = self.interruption(ix) {
+        if let Some(reason) = self.interruption(ix).or_else(|| self.provider_away(ix)) {
             return Some(reason);
         }
         let (id, type_id, _) = self.graph().describe(ix);
@@ -275,6 +294,7 @@ fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
         ("worker", "a worker", "workers"),
         ("delay", "a delay", "delays"),
         ("retry", "another attempt", "other attempts"),
+        ("provider", "a model's provider", "models' providers"),
         ("interrupted", "a step that was interrupted", "steps that were interrupted"),
         ("approval", "a decision", "decisions"),
         ("input", "an answer", "answers"),

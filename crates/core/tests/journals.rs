@@ -16,9 +16,10 @@ use std::sync::Arc;
 
 use abide_core::event::{Progress, Wait};
 use abide_core::{
-    Command, EventType, Failure, FailureClass, Graph, Hash, HookKind, Json, Key, Lifecycle, Loss, NodePhase,
-    Payload, Provided, Reached, Record, Run, RunId, Status, Surroundings, TenantId, TimerId, Work, WorkAsk,
-    WorkFailure, WorkOp, event_types, limits, sha256,
+    CallRef, ChunkKind, Command, ErrorKind, EventType, Failure, FailureClass, Graph, Hash, HookKind, Json,
+    Key, Lifecycle, Loss, ModelAnswer, ModelError, NodePhase, Payload, Price, Provided, ProviderTerms,
+    Reached, Reasoning, Record, Run, RunId, Status, Surroundings, TaskId, TenantId, TimerId, ToolCall,
+    TurnCommand, Usage, Work, WorkAsk, WorkFailure, WorkOp, event_types, limits, sha256,
 };
 use serde_json::json;
 use story::{BEGIN, SALT, Story, hours, key, notice, payload_text, run_id, type_name};
@@ -277,6 +278,80 @@ fn a_run_that_makes_an_artifact() {
     insta::assert_snapshot!(written(reporting().journal()));
 }
 
+/// A run that asks a model, waits for its provider, and has it use a tool.
+fn consulting() -> Story {
+    let definition = r#"{
+      "id": "consult", "name": "Consult", "version": "1",
+      "nodes": [{"id": "ask", "typeId": "core.llm.turn", "name": "Ask", "position": {}, "inputs": {}, "config": {
+        "system": "Be brief.", "prompt": "Where is order 7?", "maxTokens": 100, "temperature": 0.5,
+        "tools": [{"name": "look_up", "kind": "shop.orders",
+                   "parameters": {"type": "object", "properties": {"id": {"type": "string"}}}}]}}],
+      "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    }"#;
+    let price = Price { input: 3_000_000, output: 15_000_000, cached: None };
+    let terms = ProviderTerms { prices: [("opus".to_owned(), price)].into(), ..ProviderTerms::default() };
+    let providers = Arc::new([("claude".to_owned(), terms)].into());
+    let story = Story::following(graph(definition))
+        .under(Surroundings { providers, ..Surroundings::default() })
+        .start();
+    let task = || TaskId { node: "ask".into(), execution: 1 };
+    let call = |story: &Story| {
+        let called = story.journal().iter().rfind(|record| type_name(record) == "model.called");
+        CallRef { task: task(), fence: called.expect("a model was called").sequence << 16 }
+    };
+    let turn = |story: Story, command: TurnCommand| story.ask(Command::Turn(Box::new(command)));
+    let overloaded = ModelError {
+        message: "HTTP 429: overloaded".to_owned(),
+        code: Some("429".to_owned()),
+        kind: ErrorKind::Emitted { retryable: Some(true) },
+        had_content: false,
+        retry_after_ms: None,
+    };
+    let answer = |text: &str, tools: Vec<ToolCall>| {
+        let usage = Usage { input_tokens: 100, output_tokens: 10, cached_tokens: 5, reasoning_tokens: 2 };
+        let reasoning = Reasoning { text: "Hm.".to_owned(), signature: Some("s".to_owned()), redacted: None };
+        let (content, model) = (text.to_owned(), Some("opus".to_owned()));
+        let stop_reason = Some("end_turn".to_owned());
+        Box::new(ModelAnswer {
+            content,
+            reasoning: vec![reasoning],
+            tool_calls: tools,
+            usage,
+            stop_reason,
+            model,
+        })
+    };
+    let first = call(&story);
+    let story = turn(story, TurnCommand::Ended { call: first, outcome: Err(overloaded), rest: vec![] });
+    let story = story.after(5_000).fire_timer("provider/1/ask");
+    let refused = call(&story);
+    let story = turn(story, TurnCommand::Refused { call: refused });
+    let story = turn(story.after(30_000), TurnCommand::RetryNow { node: None, by: "ops".to_owned() });
+    let tool = ToolCall {
+        id: "c1".to_owned(),
+        name: "look_up".to_owned(),
+        arguments: Json::of(&json!({"id": "7"})),
+    };
+    let second = call(&story);
+    let story =
+        turn(story, TurnCommand::Ended { call: second, outcome: Ok(answer("", vec![tool])), rest: vec![] });
+    let story =
+        story.after(10).child_ends("ask", Lifecycle::Completed, &json!({"result": {"outputs": "sent"}}));
+    let third = call(&story);
+    let said = TurnCommand::Said { call: third.clone(), kind: ChunkKind::Text, text: "It was ".to_owned() };
+    let rest = vec![(ChunkKind::Text, "sent.".to_owned())];
+    let story = turn(
+        turn(story, said),
+        TurnCommand::Ended { call: third, outcome: Ok(answer("It was sent.", vec![])), rest },
+    );
+    story.stands(Status::Completed)
+}
+
+#[test]
+fn a_run_that_asks_a_model() {
+    insta::assert_snapshot!(written(consulting().journal()));
+}
+
 /// A run that asks questions and for a decision, and goes on with the answers.
 fn asking() -> Story {
     let definition = r#"{
@@ -455,6 +530,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         reminding(),
         working(),
         interrupted(),
+        consulting(),
     ];
     let shown: BTreeSet<&str> =
         stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
@@ -517,7 +593,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":7"#, r#""version":8"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":8"#, r#""version":9"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());
@@ -541,10 +617,12 @@ fn the_numbers_and_names_on_disk() {
     });
     let timer = TimerId::Delay { node: "pick up".into(), execution: 1 };
     let retry = TimerId::Retry { node: "pick up".into(), execution: 1 };
+    let provider = TimerId::Provider { node: "pick up".into(), execution: 1 };
     let id = abide_core::InterruptId::from_bytes([0; abide_core::InterruptId::BYTES]);
     let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
-    let timers =
-        [timer, retry, TimerId::RunTimeout, TimerId::Resume, TimerId::Stretch].into_iter().chain(waits);
+    let timers = [timer, retry, provider, TimerId::RunTimeout, TimerId::Resume, TimerId::Stretch]
+        .into_iter()
+        .chain(waits);
     let timers = timers.map(|timer| format!("timer {timer}")).collect::<Vec<_>>();
     let all = [events, statuses.to_vec(), timers].concat();
     insta::assert_snapshot!(all.join("\n"));

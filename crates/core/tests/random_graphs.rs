@@ -259,7 +259,8 @@ fn the_cases_cover_the_ground() {
             }
         }
     }
-    // Nodes that ask are played in `random_interrupts.rs`, their ladders in `random_ladders.rs`, workers in `tasks.rs`.
+    // Nodes that ask are played in `random_interrupts.rs`, their ladders in `random_ladders.rs`, workers in `tasks.rs`,
+    // turns in `turns/random.rs`.
     let beyond = [
         "runOrchestrator.decided",
         "resume.switched",
@@ -280,6 +281,15 @@ fn the_cases_cover_the_ground() {
         "task.lost",
         "node.noted",
         "engagement.decision",
+        "turn.began",
+        "model.called",
+        "ai.message.chunk",
+        "model.answered",
+        "provider.usage",
+        "provider-retry",
+        "provider.postponed",
+        "tool.answered",
+        "turn.sealed",
     ];
     let expected = event_types().iter().map(|kind| kind.name).filter(|name| !beyond.contains(name));
     let others = [

@@ -445,7 +445,7 @@ mod inputs {
     fn every_attempt_bears_the_same_name() {
         let name = |story: &Story| match story.performance("call") {
             Performance::Http(request) => request.idempotency_key,
-            Performance::Done(_) => panic!("the node sends a request"),
+            _ => panic!("the node sends a request"),
         };
         let story = Story::of(&workflow([patient("GET").looping(1)]).flow("call > call")).start();
         let first = name(&story);

@@ -147,6 +147,33 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     ("node.noted", "", r#"{"progress":{"done":1.0}}"#),
     ("engagement.decision", "", r#"{"mode":"autonomous","should_ask":false}"#),
     ("node.interrupted", "", r#"{"class":"timeout","error":{"code":"c","message":"m"},"attempt":1}"#),
+    ("turn.began", "", r#"{"conversationId":"c","turnId":"t","provider":"p","messages":[]}"#),
+    ("model.called", "", r#"{"step":0,"attempt":0}"#),
+    ("ai.message.chunk", "", r#"{"step":0,"call":1,"chunk":"a"}"#),
+    ("model.answered", "", r#"{"step":0,"message":{"role":"assistant","content":"a"}}"#),
+    (
+        "model.answered",
+        " that calls tools",
+        r#"{"step":0,"message":{"role":"assistant","toolCalls":[{"id":"c","name":"t","arguments":{}}]}}"#,
+    ),
+    ("provider.usage", "", r#"{"provider":"p","step":0,"inputTokens":1,"outputTokens":1}"#),
+    (
+        "provider-retry",
+        "",
+        r#"{"type":"provider-retry","conversationId":"c","turnId":"t","attempt":0,"delayMs":1,"message":"m"}"#,
+    ),
+    ("provider.postponed", "", r#"{"provider":"p","since":1}"#),
+    ("tool.answered", "", r#"{"toolCallId":"c","name":"t","content":"a"}"#),
+    (
+        "turn.sealed",
+        "",
+        r#"{"conversationId":"c","turnId":"t","status":"completed","steps":1,"usage":{"inputTokens":1,"outputTokens":1}}"#,
+    ),
+    (
+        "turn.sealed",
+        " that was aborted",
+        r#"{"conversationId":"c","turnId":"t","status":"aborted","steps":1,"usage":{"inputTokens":1,"outputTokens":1}}"#,
+    ),
 ];
 
 fn samples() -> Vec<Sample<Event>> {

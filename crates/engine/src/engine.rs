@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent, Record,
-    ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
+    BreakerState, Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent,
+    Record, ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
 };
+use abide_model::Providers;
 use abide_notify::Channels;
 use abide_store::{
     ChildRow, Erased, Erasure, KindRow, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey,
@@ -17,11 +18,13 @@ use abide_store::{
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use crate::breakers::{Breakers, ProviderHealth};
 use crate::callbacks::Callbacks;
 use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::Hot;
+use crate::models::Models;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::retention::Keeper;
@@ -34,8 +37,8 @@ use crate::webhooks::Webhooks;
 use crate::workers::Workers;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
-    Subscription, callbacks, executor, external, limits, notices, outbox, reply, retention, timers, webhooks,
-    workers,
+    Subscription, breakers, callbacks, executor, external, limits, notices, outbox, reply, retention, timers,
+    webhooks, workers,
 };
 
 /// Runs of many tenants on one store.
@@ -75,6 +78,8 @@ pub struct EngineOptions {
     pub event_retention_ms: Millis,
     /// For how long runs are kept of which the workflow does not say.
     pub retention: Retention,
+    /// The providers of models.
+    pub providers: Arc<Providers>,
     /// Who takes the spans of what is done, if anybody does.
     pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
@@ -103,6 +108,7 @@ impl EngineOptions {
             kinds: Vec::new(),
             event_retention_ms: limits::EVENT_KEPT_MS,
             retention: Retention::default(),
+            providers: Arc::default(),
             spans: None,
             mocks: false,
             workflows: Vec::new(),
@@ -163,6 +169,10 @@ impl Engine {
     /// Starts an engine on the current runtime. What a dead process left behind goes on at once.
     pub fn start(options: EngineOptions) -> Self {
         let workers = Workers::new(options.store.boot(), &options.kinds);
+        let (store, clock) = (options.store.clone(), options.clock.clone());
+        let settings = options.providers.iter().map(|(name, provider)| (name.to_owned(), provider.breaker));
+        let breakers = Breakers::new(store, clock, settings.collect());
+        let terms = Arc::new(options.providers.terms());
         let shell = Arc::new(Shell {
             store: options.store,
             clock: options.clock,
@@ -179,11 +189,14 @@ impl Engine {
                 options.retry_policy,
                 options.resume,
                 !options.channels.is_empty(),
+                terms,
                 options.agent_policies,
                 options.kinds,
             ),
             workers,
             notices: Notices::new(options.channels),
+            breakers,
+            models: Models::new(options.providers),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             keeper: Keeper::new(options.retention),
@@ -209,6 +222,7 @@ impl Engine {
             tokio::spawn(workers::run_claims(shell.clone())),
             tokio::spawn(workers::run_leases(shell.clone())),
             tokio::spawn(workers::run_calls(shell.clone())),
+            tokio::spawn(breakers::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
@@ -263,6 +277,16 @@ impl Engine {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.shell.graphs.apart.run(bytes, work).await
+    }
+
+    /// How the providers of a tenant do, by name.
+    pub async fn provider_health(&self, tenant: TenantId) -> Result<Vec<ProviderHealth>, Error> {
+        self.shell.breakers.health(tenant).await
+    }
+
+    /// How the breakers stand that were asked since the start, with their providers: one for each tenant.
+    pub async fn breaker_states(&self) -> Vec<(String, BreakerState)> {
+        self.shell.breakers.states().await
     }
 
     /// A run's children.
@@ -470,6 +494,7 @@ impl Engine {
     /// Tasks that do not end within `patience` stay on disk and go on at the next start.
     pub async fn drain(&self, patience: Duration) -> Result<(), Error> {
         self.shell.draining.store(true, Ordering::Relaxed);
+        self.shell.models.stop();
         for running in std::mem::take(&mut *self.loops.lock().expect("no thread panics holding this")) {
             running.abort();
         }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Corrupt, Effect, Graph, InterruptId, Key, Lifecycle, Notice, OpenInterrupt, Record, Run, RunId,
-    Salt, TaskId,
+    Cascade, Corrupt, Effect, Graph, InterruptId, Key, Lifecycle, Notice, OpenInterrupt, ProviderWait,
+    Record, Run, RunId, Salt, TaskId,
 };
 use abide_store::{Beside, Claim, TimerRow};
 
@@ -28,6 +28,8 @@ pub(crate) struct Folded {
     pub(crate) cascade: Option<Cascade>,
     /// The first fence of each task.
     pub(crate) fences: BTreeMap<TaskId, u64>,
+    /// Its turns that wait for their provider.
+    pub(crate) waits: BTreeMap<TaskId, ProviderWait>,
 }
 
 impl Folded {
@@ -43,6 +45,7 @@ impl Folded {
             last_notice: None,
             cascade: None,
             fences: BTreeMap::new(),
+            waits: BTreeMap::new(),
         }
     }
 
@@ -73,6 +76,8 @@ impl Folded {
                 Effect::Cascade(cascade) => self.cascade = Some(cascade),
                 Effect::Dispatch { task, fence } => drop(self.fences.insert(task, fence)),
                 Effect::FinishTask(task) => drop(self.fences.remove(&task)),
+                Effect::AwaitProvider(wait) => drop(self.waits.insert(wait.task.clone(), wait)),
+                Effect::LeaveProvider(task) => drop(self.waits.remove(&task)),
                 _ => {}
             }
         }
@@ -99,6 +104,7 @@ impl Folded {
             claim,
             interrupts: self.interrupts.values().cloned().collect(),
             work: sorted_work(run.offers().map(|offer| (offer.task, offer.fence)).collect()),
+            waits: self.waits.values().cloned().collect(),
         }
     }
 

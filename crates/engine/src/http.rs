@@ -8,7 +8,7 @@
 //! | `Outgoing` | `http/outgoing.rs` | the request with its secrets, checked |
 //! | post | `http/post.rs` | one event to one webhook |
 //! | answer | `http/answer.rs` | the response as the node's output |
-//! | `Scrub` | `http/scrub.rs`, `http/search.rs` | takes secrets out of what comes back |
+//! | in_url | `http/in_url.rs` | what becomes of a secret in a URL; the core takes it out of what comes back |
 //! | failure | `http/failure.rs` | every way to fail, with its code |
 //!
 //! It does not retry: whether another attempt is made, and when, is decided by the run.
@@ -17,18 +17,17 @@ mod address;
 mod answer;
 mod connect;
 mod failure;
+mod in_url;
 mod outgoing;
 mod policy;
 mod post;
-mod scrub;
-mod search;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use abide_core::{HttpRequest, Json, Reached, TaskFailure, Trace};
+use abide_core::{HttpRequest, Json, Reached, Scrub, TaskFailure, Trace};
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response, redirect, retry};
 use tokio::time::{Instant, timeout_at};
@@ -40,7 +39,6 @@ pub(crate) use post::Post;
 
 use connect::{HOP, Hop, MarkConnected, Resolver};
 use outgoing::Outgoing;
-use scrub::Scrub;
 
 use crate::limits;
 

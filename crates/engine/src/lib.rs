@@ -12,6 +12,7 @@
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
 //! | annotations, [`Artifact`] | `annotations.rs`, `artifacts.rs` | what people say about a run, and what it made |
 //! | inbox, [`Received`] | `inbox.rs`, `external.rs` | answers to what waits for one, and events that do |
+//! | [`ProviderHealth`] | `breakers.rs` and `breakers/` | providers that fail are left alone, and whoever waits for them is woken |
 //! | [`Secrets`] | `secrets.rs` | values for names, at the moment of use |
 //! | [`HttpExecutor`] | `http.rs` and `http/` | one attempt at a request to another system |
 //! | [`Envelopes`] | `webhooks.rs` | events to webhooks, in order and until they arrive |
@@ -27,6 +28,7 @@
 mod annotations;
 mod apart;
 mod artifacts;
+mod breakers;
 mod cache;
 mod callbacks;
 mod clock;
@@ -41,6 +43,7 @@ mod hot;
 mod http;
 mod inbox;
 pub mod limits;
+mod models;
 mod notices;
 mod outbox;
 mod past;
@@ -62,6 +65,7 @@ mod workers;
 
 pub use annotations::Annotated;
 pub use artifacts::{Artifact, Content};
+pub use breakers::ProviderHealth;
 pub use callbacks::{Asked, Minted, Minter};
 pub use clock::{Clock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
@@ -74,7 +78,7 @@ pub use resume::Resumption;
 pub use retention::{PurgeOrder, PurgePlace, Purged};
 pub use secrets::{Lookup, NoSecrets, Secrets};
 pub use soundness::Soundness;
-pub use stats::Stats;
+pub use stats::{CallEnd, Stats};
 pub use truncate::Cut;
 pub use watch::Subscription;
 pub use webhooks::{Enclosed, Envelope, Envelopes};

@@ -21,6 +21,19 @@ pub const NEAR_TIMERS_MAX: usize = 16_384;
 /// How far ahead timers are read into memory.
 pub const NEAR_TIMERS_MS: i64 = 60_000;
 
+/// Turns that are woken at once when a provider is back, at first: enough to see whether it bears more than one call.
+pub const WOKEN_CALLS_MIN: usize = 4;
+
+/// Turns that are woken at once at the most, however well the calls go: others have to get their turn too, and a provider
+/// that was away has its own limits.
+pub const WOKEN_CALLS_MAX: usize = 256;
+
+/// How long a turn that was woken is waited for before it is taken to be gone, and another may go in its place.
+pub const WOKEN_TURN_MS: i64 = 60_000;
+
+/// Turns remembered for one provider that can't be woken, though the store has them waiting.
+pub const ASIDE_TURNS_MAX: usize = 1024;
+
 /// Interrupted runs looked at at once. Each is read from its first event to its last before it goes on, so after a kill
 /// that interrupted thousands of runs this is what keeps the disk free for people; other timers don't wait for them.
 pub const RESUMES_AT_ONCE_MAX: usize = 4;
@@ -92,9 +105,6 @@ pub const HTTP_ADDRESSES_MAX: usize = 32;
 
 /// The longest `Retry-After` that is passed on: a server that asks for more is asked sooner.
 pub const HTTP_RETRY_AFTER_MS_MAX: u64 = 3_600_000;
-
-/// Characters a secret needs to be searched for in answers. Shorter ones stand in any text by chance.
-pub const HTTP_SECRET_CHARS_MIN: usize = 4;
 
 /// Bytes of all secrets of a request together. They are searched for in everything that comes back, and the search
 /// holds some fifty times as much in memory.

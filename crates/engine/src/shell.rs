@@ -7,11 +7,13 @@ use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step
 use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::breakers::Breakers;
 use crate::callbacks::Callbacks;
 use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::{Ahead, Cell, Hot};
+use crate::models::Models;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::reply::Reply;
@@ -41,6 +43,8 @@ pub(crate) struct Shell {
     pub(crate) surroundings: AllSurroundings,
     pub(crate) workers: Workers,
     pub(crate) notices: Notices,
+    pub(crate) breakers: Arc<Breakers>,
+    pub(crate) models: Models,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) keeper: Keeper,
@@ -271,6 +275,11 @@ impl Shell {
                     self.hot.remove(&cell);
                 }
                 self.counters.count(pending.begins, pending.ended);
+                for effect in &pending.effects {
+                    if let Effect::AwaitProvider(wait) = effect {
+                        self.counters.awaits_provider(wait.postponed);
+                    }
+                }
                 self.watchers.tell(cell.key, pending.next, pending.ended.is_some());
                 self.tell_workers(cell.key, &pending.effects, &pending.handed);
                 let (effects, places) = (std::mem::take(&mut pending.effects), pending.places.take());
@@ -329,12 +338,13 @@ impl Shell {
                         self.notices.wake_for(key.tenant);
                     }
                 }
+                Effect::Abort(task) => self.models.abort(key, task),
+                Effect::AwaitProvider(wait) if wait.postponed => self.breakers.note_postponed(key, &wait),
                 // Workers have heard of theirs.
                 Effect::Offer(_)
                 | Effect::Withdraw(_)
                 | Effect::CallOff(_)
                 | Effect::Wake(_)
-                | Effect::Abort(_)
                 | Effect::AwaitProvider(_)
                 | Effect::LeaveProvider(_)
                 | Effect::Hook(_) => {}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use abide_core::{Millis, ReasonCode, Status};
+use abide_core::{ErrorKind, Millis, ModelError, ReasonCode, Status};
 use abide_store::{Counts, HowEnded};
 
 use crate::limits;
@@ -29,6 +29,53 @@ pub(crate) struct Counters {
     notices_followed: AtomicU64,
     resume_decisions: [AtomicU64; ReasonCode::ALL.len()],
     resume_escalations: AtomicU64,
+    provider_calls: [AtomicU64; CallEnd::ALL.len()],
+    provider_retries: AtomicU64,
+    provider_postponements: AtomicU64,
+}
+
+/// How a call of a model ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// The model has answered.
+    Answered,
+    /// The provider said no, and would again.
+    Refused,
+    /// The provider could not answer.
+    Failed,
+    /// The answer broke off.
+    BrokenOff,
+    /// Nobody wanted it any more.
+    Aborted,
+}
+
+impl CallEnd {
+    /// Every one.
+    pub const ALL: [Self; 5] = [Self::Answered, Self::Refused, Self::Failed, Self::BrokenOff, Self::Aborted];
+
+    /// Its name, as metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::BrokenOff => "broken_off",
+            Self::Aborted => "aborted",
+        }
+    }
+
+    /// How a call ended that failed so, or did not fail.
+    pub fn of(error: Option<&ModelError>) -> Self {
+        match error {
+            None => Self::Answered,
+            Some(error) if error.kind == ErrorKind::Aborted => Self::Aborted,
+            Some(error) if error.had_content => Self::BrokenOff,
+            Some(error) => match error.kind {
+                ErrorKind::Emitted { retryable } if retryable != Some(true) => Self::Refused,
+                _ => Self::Failed,
+            },
+        }
+    }
 }
 
 impl Counters {
@@ -65,6 +112,16 @@ impl Counters {
     /// An interrupted run waits for a person.
     pub(crate) fn escalated(&self) {
         add(&self.resume_escalations, 1);
+    }
+
+    /// The call of a model has ended.
+    pub(crate) fn called(&self, end: CallEnd) {
+        add(&self.provider_calls[end as usize], 1);
+    }
+
+    /// A turn waits for its provider: until its own next try, or until the provider is back.
+    pub(crate) fn awaits_provider(&self, postponed: bool) {
+        add(if postponed { &self.provider_postponements } else { &self.provider_retries }, 1);
     }
 
     /// A try at a message to somebody has ended.
@@ -154,6 +211,12 @@ pub struct Stats {
     pub resume_decisions: [u64; ReasonCode::ALL.len()],
     /// Interrupted runs that came to wait for a person.
     pub resume_escalations: u64,
+    /// Calls of models, by [`CallEnd::ALL`].
+    pub provider_calls: [u64; CallEnd::ALL.len()],
+    /// Waits of turns until their own next try.
+    pub provider_retries: u64,
+    /// Waits of turns until their provider is back.
+    pub provider_postponements: u64,
 }
 
 impl Shell {
@@ -187,6 +250,42 @@ impl Shell {
             notices_followed: read(&counters.notices_followed),
             resume_decisions: counters.resume_decisions.each_ref().map(read),
             resume_escalations: read(&counters.resume_escalations),
+            provider_calls: counters.provider_calls.each_ref().map(read),
+            provider_retries: read(&counters.provider_retries),
+            provider_postponements: read(&counters.provider_postponements),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_counted_by_how_it_ended() {
+        let error = |kind, had_content| ModelError {
+            message: String::new(),
+            code: None,
+            kind,
+            had_content,
+            retry_after_ms: None,
+        };
+        let emitted = |retryable| ErrorKind::Emitted { retryable };
+        let cases = [
+            (None, CallEnd::Answered),
+            (Some(error(emitted(Some(true)), false)), CallEnd::Failed),
+            (Some(error(emitted(Some(false)), false)), CallEnd::Refused),
+            (Some(error(emitted(None), false)), CallEnd::Refused),
+            (Some(error(ErrorKind::Thrown, false)), CallEnd::Failed),
+            (Some(error(ErrorKind::Crashed, false)), CallEnd::Failed),
+            (Some(error(emitted(Some(true)), true)), CallEnd::BrokenOff),
+            (Some(error(ErrorKind::Aborted, true)), CallEnd::Aborted),
+        ];
+        for (error, end) in cases {
+            assert_eq!(CallEnd::of(error.as_ref()), end, "{error:?}");
+        }
+        for (at, end) in CallEnd::ALL.into_iter().enumerate() {
+            assert_eq!(end as usize, at, "{}", end.name());
         }
     }
 }

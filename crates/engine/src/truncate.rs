@@ -196,6 +196,9 @@ impl Shell {
                 self.look_for_event(key.tenant, event_type);
             }
         }
+        for wait in folded.waits.values().filter(|wait| wait.postponed) {
+            self.breakers.note_postponed(key, wait);
+        }
         self.executor.note_backlog();
         self.outbox.wake();
         lose_all(self, key, run.offers());

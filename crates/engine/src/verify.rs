@@ -210,6 +210,9 @@ impl Verifier<'_> {
         if !found.tasks.is_empty() {
             self.find(Some(key), None, format!("it was erased, but has tasks: {:?}", found.tasks));
         }
+        if !found.waits.is_empty() {
+            self.find(Some(key), None, format!("it was erased, but has {} waiting turns", found.waits.len()));
+        }
         if !found.interrupts.is_empty() {
             let count = found.interrupts.len();
             self.find(Some(key), None, format!("it was erased, but has {count} open interrupts"));
@@ -269,6 +272,7 @@ impl Verifier<'_> {
         self.seen.claims += u64::from(found.claim.is_some());
         self.seen.interrupts += found.interrupts.len() as u64;
         self.seen.work += found.work.len() as u64;
+        self.seen.waits += found.waits.len() as u64;
     }
 
     /// What is asked of children goes to those that the journal asked for, and a cascade comes from an end.

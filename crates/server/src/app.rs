@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use abide_core::Key;
 use abide_engine::{Engine, TestClock};
@@ -22,13 +23,14 @@ use crate::metrics::Metrics;
 use crate::oidc::Oidc;
 use crate::operation::Operation;
 use crate::otlp::Otlp;
+use crate::providers_api::ProviderFacts;
 use crate::rates::{Limiter, Rates};
 use crate::secrets::SecretStore;
 use crate::stream::Feeds;
 use crate::trace;
 use crate::verbs::Verbs;
 use crate::webhooks::Signer;
-use crate::{nowhere, openapi, openwop, pages, routes};
+use crate::{limits, nowhere, openapi, openwop, pages, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -57,6 +59,8 @@ pub struct AppOptions {
     pub public_url: Option<String>,
     /// Whether its own connections are encrypted.
     pub encrypts: bool,
+    /// The providers of models that the operator named.
+    pub providers: Vec<ProviderFacts>,
 }
 
 /// What the handlers share.
@@ -69,6 +73,9 @@ pub struct App {
     /// Held by whoever changes an agent's record.
     changing_agents: tokio::sync::Mutex<()>,
     stopping: watch::Sender<bool>,
+    /// Places for debug bundles that are being made.
+    bundles: tokio::sync::Semaphore,
+    began: Instant,
     metrics: Metrics,
     discovery: OnceLock<openwop::discovery::Document>,
     openapi: OnceLock<openapi::Document>,
@@ -87,6 +94,8 @@ impl App {
             slots: Slots::default(),
             changing_agents: tokio::sync::Mutex::default(),
             stopping: watch::Sender::new(false),
+            bundles: tokio::sync::Semaphore::new(limits::BUNDLES_AT_ONCE),
+            began: Instant::now(),
             metrics,
             discovery: OnceLock::new(),
             openapi: OnceLock::new(),
@@ -121,6 +130,21 @@ impl App {
     /// Held by whoever changes an agent's record.
     pub(crate) fn changing_agents(&self) -> &tokio::sync::Mutex<()> {
         &self.changing_agents
+    }
+
+    /// The providers of models that the operator named.
+    pub(crate) fn providers(&self) -> &[ProviderFacts] {
+        &self.options.providers
+    }
+
+    /// Places for debug bundles that are being made.
+    pub(crate) fn bundles(&self) -> &tokio::sync::Semaphore {
+        &self.bundles
+    }
+
+    /// For how long it has been there.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.began.elapsed()
     }
 
     pub(crate) fn secrets(&self) -> &SecretStore {

@@ -265,6 +265,9 @@ impl From<Rejection> for ApiError {
             Rejection::AlreadyPaused => {
                 Self::new("run_paused", "the run is paused; lift the pause first, which looks at it again")
             }
+            Rejection::TurnNotWaiting { waiting, .. } => {
+                Self::new("turn_not_waiting", message).with("waiting", waiting)
+            }
             Rejection::StaleFence => Self::new("stale_fence", message),
             Rejection::Cancelling => {
                 Self::new("run_ending", "the run is ending, so nothing new begins in it; stop the task")

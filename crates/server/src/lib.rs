@@ -10,7 +10,7 @@
 //! | OpenWOP's workflows, runs and events | `openwop/` |
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | streams of events, shared by all who listen | `stream.rs` and `stream/` |
-//! | a run's own journal | `journal.rs` |
+//! | a run's own journal, and its bundle for whoever looks into it | `journal.rs`, `openwop/bundle.rs` |
 //! | connections, encrypted or not, and those that read nothing | `listen.rs`, `tls.rs`, `verbs.rs`, `stall.rs`, `outgoing.rs` |
 //! | schemas of what goes in and out | `schemas.rs`, `shape.rs`, `openapi.rs` |
 //! | what is not there, or has not changed | `nowhere.rs`, `conditional.rs` |
@@ -27,6 +27,7 @@
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
+//! | turns of models, and their providers | `turns_api.rs`, `providers_api.rs` |
 //! | workers: what they are told, and what they do | `workers_api.rs` and `workers_api/` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
@@ -63,6 +64,7 @@ mod page;
 mod pages;
 mod path_name;
 mod people_api;
+mod providers_api;
 mod purge_api;
 mod rates;
 mod reseal;
@@ -82,6 +84,7 @@ mod time;
 mod tls;
 pub mod token;
 mod trace;
+mod turns_api;
 mod verbs;
 mod webhooks;
 mod workers_api;
@@ -97,6 +100,7 @@ pub use listen::{bind, serve};
 pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
 pub use otlp::Otlp;
+pub use providers_api::ProviderFacts;
 pub use rates::Rates;
 pub use reseal::{Resealed, keys_under, reseal};
 pub use scope::{Scope, Scopes};

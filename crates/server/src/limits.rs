@@ -39,7 +39,7 @@ pub const SECRET_BYTES_MAX: usize = 8 * 1024;
 
 /// Characters of a secret's value, spaces around it left out. A shorter one stands in any answer by chance, so it could
 /// not be taken out of answers.
-pub const SECRET_CHARS_MIN: usize = abide_engine::limits::HTTP_SECRET_CHARS_MIN;
+pub const SECRET_CHARS_MIN: usize = abide_core::limits::SECRET_CHARS_MIN;
 
 /// Children that are shown with a run; a run may have any number.
 pub const CHILD_RUNS_MAX: usize = 100;
@@ -360,3 +360,35 @@ pub const LADDER_PLANNED_MAX: usize = 20;
 
 /// Nodes whose steps one request may approve. A run has few that are interrupted at once.
 pub const APPROVED_STEPS_MAX: usize = 1000;
+
+/// Bytes of a debug bundle (OpenWOP's own bound): what a mail takes and an editor opens.
+pub const BUNDLE_BYTES_MAX: usize = 8_000_000;
+/// Debug bundles that are made at once. Each holds a few times its size while it is made; who comes later waits.
+pub const BUNDLES_AT_ONCE: usize = 2;
+/// Events of a journal's beginning that a bundle has: how the run came to be what it is.
+pub const BUNDLE_HEAD_EVENTS: u64 = 200;
+/// Events of a journal's end that a bundle has: what led to how it stands.
+pub const BUNDLE_TAIL_EVENTS: u64 = 2000;
+/// Bytes of the events of a bundle: what the other parts leave.
+pub const BUNDLE_EVENTS_BYTES_MAX: usize = 2_300_000;
+/// Bytes of one event in a bundle. The payload of a larger one is left out.
+pub const BUNDLE_EVENT_BYTES_MAX: usize = 128 * 1024;
+/// Bytes of one text in a bundle. A longer one is cut; nobody reads it to its end there.
+pub const BUNDLE_TEXT_BYTES_MAX: usize = 32 * 1024;
+/// Bytes of the run's snapshot in a bundle. If there are more, the largest values are left out.
+pub const BUNDLE_RUN_BYTES_MAX: usize = 2_000_000;
+/// Bytes of the definition in a bundle. A larger one is left out; its hash says which one it is.
+pub const BUNDLE_DEFINITION_BYTES_MAX: usize = 1_500_000;
+/// Bytes of each smaller part of a bundle. One that has more is left out.
+pub const BUNDLE_PART_BYTES_MAX: usize = 250_000;
+/// Entries of each list beside the events in a bundle.
+pub const BUNDLE_ENTRIES_MAX: usize = 200;
+/// Places that a bundle names where something was taken out; all of them are counted.
+pub const BUNDLE_REDACTIONS_MAX: usize = 1000;
+/// Characters of such a place. What it is cut to says which event or node it is in.
+pub const BUNDLE_PATH_CHARS_MAX: usize = 256;
+/// Bytes of secrets that are searched for in a bundle, those that the definition names first. The search holds some
+/// fifty times as much in memory.
+pub const BUNDLE_SECRETS_BYTES_MAX: usize = 256 * 1024;
+/// Answers of people that are looked for in other places of a bundle.
+pub const BUNDLE_ANSWERS_MAX: usize = 500;

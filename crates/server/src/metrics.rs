@@ -4,13 +4,14 @@
 //! asks. No label has a value that a tenant
 //! could choose, so that there is no end of time series.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use abide_core::{InterruptKind, Millis, ReasonCode};
-use abide_engine::{Engine, Stats};
+use abide_core::{BreakerState, InterruptKind, Millis, ReasonCode};
+use abide_engine::{CallEnd, Engine, Stats};
 use abide_store::Standing;
 use axum::extract::State;
 use axum::http::header;
@@ -28,6 +29,7 @@ use prometheus_client::registry::Registry;
 use crate::app::{App, AppOptions};
 use crate::error::{ApiError, Result};
 use crate::otlp::Otlp;
+use crate::providers_api::state_name;
 
 /// What the text is.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text";
@@ -63,6 +65,20 @@ struct OfKind {
     kind: &'static str,
 }
 
+/// Which turns are counted together. The operator names providers, so there are few.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfProvider {
+    provider: String,
+    kind: &'static str,
+}
+
+/// Which breakers are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InState {
+    provider: String,
+    state: &'static str,
+}
+
 /// The counters of one server.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -74,6 +90,8 @@ pub(crate) struct Metrics {
     workers: Gauge,
     work_held: Gauge,
     work_waiting: Gauge,
+    turns_waiting: Family<OfProvider, Gauge>,
+    breakers: Family<InState, Gauge>,
     under_way: Gauge,
     rate_limited: Counter,
     connections: Gauge,
@@ -127,6 +145,14 @@ impl Metrics {
         registry.register("workers", "Workers that are there", workers.clone());
         registry.register("worker_tasks_held", "Tasks that workers have", work_held.clone());
         registry.register("worker_tasks_waiting", "Tasks that wait for a worker", work_waiting.clone());
+        let turns_waiting: Family<OfProvider, Gauge> = Family::default();
+        registry.register("turns_waiting", "Turns that wait for their provider", turns_waiting.clone());
+        let breakers: Family<InState, Gauge> = Family::default();
+        registry.register(
+            "provider_breakers",
+            "Tenants whose breaker of a provider is in a state",
+            breakers.clone(),
+        );
         let under_way = Gauge::default();
         registry.register("http_requests_under_way", "Requests that are not answered yet", under_way.clone());
         let rate_limited = Counter::default();
@@ -148,6 +174,8 @@ impl Metrics {
             workers,
             work_held,
             work_waiting,
+            turns_waiting,
+            breakers,
             under_way,
             rate_limited,
             connections,
@@ -196,6 +224,44 @@ impl Metrics {
         Ok(())
     }
 
+    /// Notes which turns wait for their provider, and how the breakers stand.
+    async fn turns(&self, app: &App) -> Result<()> {
+        let store = app.engine().store();
+        let mut waiting: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
+        for (tenant, _) in store.tenants().await? {
+            for count in store.providers().waiting_turns(tenant).await? {
+                *waiting.entry((count.provider.clone(), "retry")).or_default() += count.retry;
+                *waiting.entry((count.provider, "breaker")).or_default() += count.postponed;
+            }
+        }
+        let states = app.engine().breaker_states().await;
+        let named = |name: &String| (name.clone(), BreakerState::Closed);
+        let known: Vec<_> = app.providers().iter().map(|facts| named(&facts.name)).collect();
+        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        // What is not there any more is not to stand there for ever.
+        self.turns_waiting.clear();
+        self.breakers.clear();
+        for (provider, _) in &known {
+            for kind in ["retry", "breaker"] {
+                waiting.entry((provider.clone(), kind)).or_default();
+            }
+        }
+        for ((provider, kind), count) in waiting {
+            self.turns_waiting.get_or_create(&OfProvider { provider, kind }).set(whole(count));
+        }
+        for (provider, _) in known.iter().chain(&states) {
+            for state in ["closed", "open", "half_open"] {
+                let provider = provider.clone();
+                let count = states
+                    .iter()
+                    .filter(|(name, in_state)| *name == provider && state_name(*in_state) == state);
+                let count = whole(count.count() as u64);
+                self.breakers.get_or_create(&InState { provider, state }).set(count);
+            }
+        }
+        Ok(())
+    }
+
     /// A request was answered.
     pub(crate) fn count_request(
         &self,
@@ -221,6 +287,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoRespons
     let standing = app.engine().inbox().standing().await?;
     metrics.standing(&standing, app.engine().clock().now());
     metrics.work(&app).await?;
+    metrics.turns(&app).await?;
     encode(&mut text, &metrics.registry).map_err(|error| ApiError::internal(&error))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE_SENT)], text))
 }
@@ -248,6 +315,7 @@ impl Collector for Below {
         let stats = self.engine.stats();
         encode_runs(&mut encoder, &stats)?;
         encode_decisions(&mut encoder, &stats)?;
+        encode_calls(&mut encoder, &stats)?;
         for (name, help, count) in counters(&stats, self.otlp.as_deref()) {
             let counter = ConstCounter::new(count);
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
@@ -276,6 +344,22 @@ fn encode_decisions(
     for (code, count) in ReasonCode::ALL.into_iter().zip(stats.resume_decisions) {
         let counter = ConstCounter::new(count);
         counter.encode(family.encode_family(&Decided { reason_code: code.name() })?)?;
+    }
+    Ok(())
+}
+
+/// Calls of models.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    outcome: &'static str,
+}
+
+fn encode_calls(encoder: &mut DescriptorEncoder<'_>, stats: &Stats) -> std::result::Result<(), fmt::Error> {
+    let kind = ConstCounter::new(0_u64).metric_type();
+    let mut family = encoder.encode_descriptor("provider_calls", "Calls of models that ended", None, kind)?;
+    for (end, count) in CallEnd::ALL.into_iter().zip(stats.provider_calls) {
+        let counter = ConstCounter::new(count);
+        counter.encode(family.encode_family(&Called { outcome: end.name() })?)?;
     }
     Ok(())
 }
@@ -318,6 +402,12 @@ fn counters(stats: &Stats, otlp: Option<&Otlp>) -> Vec<(&'static str, &'static s
             "resume_escalations",
             "Interrupted runs that came to wait for a person",
             whole(stats.resume_escalations),
+        ),
+        ("provider_retries", "Retries that turns came to wait for", whole(stats.provider_retries)),
+        (
+            "provider_postponements",
+            "Turns that came to wait until their provider is back",
+            whole(stats.provider_postponements),
         ),
         ("spans_exported", "Spans that a collector took", whole(exported)),
         ("spans_dropped", "Spans that no collector took", whole(dropped)),

@@ -2,6 +2,7 @@
 
 pub(crate) mod annotations;
 pub(crate) mod artifacts;
+pub(crate) mod bundle;
 pub(crate) mod control;
 pub(crate) mod discovery;
 pub(crate) mod events;

@@ -334,7 +334,7 @@ fn refusal(decided: &ResumeDecided) -> ApiError {
 }
 
 impl View {
-    fn of(run_id: RunId, found: Resumption) -> Self {
+    pub(crate) fn of(run_id: RunId, found: Resumption) -> Self {
         let Resumption { status, soundness, standing, decision, decisions } = found;
         let artifacts = soundness.artifacts();
         let point = standing.as_ref().map_or(PointStatus::Other, |standing| standing.point);

@@ -4,6 +4,7 @@ mod ladders;
 mod notices;
 mod purges;
 mod resumption;
+mod turns;
 mod workers;
 
 use crate::app::App;
@@ -35,6 +36,8 @@ fn everywhere() -> Vec<Operation> {
         events(),
         control(),
         resumption::resumption(),
+        bundles(),
+        turns::turns(),
         interrupts(),
         inbox(),
         annotations(),
@@ -205,6 +208,22 @@ fn events() -> Vec<Operation> {
         .header(LAST.0, LAST.1)
         .answers_as::<journal::Entry>(200, "text/event-stream", "The events, in the form that is asked for.")
         .answers::<journal::Page>(200, "The events, in the form that is asked for.")
+        .refuses(&["run_not_found"]),
+    ]
+}
+
+fn bundles() -> Vec<Operation> {
+    use openwop::bundle::{BundleQuery, DebugBundle, show};
+    vec![
+        Operation::get(
+            "/v1/runs/{runId}/debug-bundle",
+            "bundleRun",
+            "What happened to a run, as one object to be handed on. Needs `runs:read` as well.",
+            show,
+        )
+        .scope(Scope::AuditRead)
+        .query::<BundleQuery>()
+        .answers::<DebugBundle>(200, "The bundle, without anything secret.")
         .refuses(&["run_not_found"]),
     ]
 }

@@ -201,6 +201,8 @@ details! {
     decision: crate::resume_api::Decision;
     /// Who would have decided, and may not.
     principal: String;
+    /// The nodes whose turns wait for their provider.
+    waiting: Vec<String>;
 }
 
 /// Something that is wrong.

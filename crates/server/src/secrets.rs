@@ -51,6 +51,11 @@ impl SecretStore {
         self.store.secrets(tenant).await
     }
 
+    /// The value of a secret, to be used and never shown. `None` if there is none, or if it can't be opened.
+    pub(crate) async fn value(&self, tenant: TenantId, name: &str) -> Result<Option<String>, Error> {
+        self.get(tenant, name).await
+    }
+
     /// Durably forgets a secret. `false` if there is none.
     pub(crate) async fn remove(&self, tenant: TenantId, name: &str) -> Result<bool, Error> {
         self.store.delete_secret(tenant, name.to_owned()).await

@@ -29,13 +29,24 @@ impl<S> Verbs<S> {
         // A verb that is not known here becomes a segment all the same, so that it is not found: what it would be done
         // to is not what was asked for.
         let with_verb = self.prefixes.iter().find_map(|prefix| {
-            let (thing, verb) = path.strip_prefix(prefix)?.split_once(':')?;
+            let rest = behind(path, prefix)?;
+            let (thing, verb) = rest.split_once(':')?;
             let is_plain =
                 !thing.is_empty() && !verb.is_empty() && !thing.contains('/') && !verb.contains('/');
-            is_plain.then(|| format!("{prefix}{thing}/~{verb}"))
+            let before = &path[..path.len() - rest.len()];
+            is_plain.then(|| format!("{before}{thing}/~{verb}"))
         });
         with_verb.or(own)
     }
+}
+
+/// What stands behind a prefix, which may hold a parameter: `/v1/runs/{runId}/turns/`.
+fn behind<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
+    let Some((before, after)) = prefix.split_once('{') else { return path.strip_prefix(prefix) };
+    let (_, after) = after.split_once('}')?;
+    let (parameter, rest) = path.strip_prefix(before)?.split_once('/')?;
+    let rest = rest.strip_prefix(after.strip_prefix('/')?)?;
+    (!parameter.is_empty()).then_some(rest)
 }
 
 impl<S, B> Service<Request<B>> for Verbs<S>
@@ -77,8 +88,13 @@ mod tests {
 
     #[test]
     fn a_verb_behind_a_colon_becomes_a_segment() {
-        let verbs = Verbs::new((), ["/v1/runs/", "/v1/keys/"].into());
+        let verbs = Verbs::new((), ["/v1/runs/", "/v1/keys/", "/v1/runs/{runId}/turns/"].into());
         let cases = [
+            ("/v1/runs/run-1/turns/ask:retry", Some("/v1/runs/run-1/turns/ask/~retry")),
+            ("/v1/runs/run-1/turns/a%3Ab:give-up", Some("/v1/runs/run-1/turns/a%3Ab/~give-up")),
+            ("/v1/runs/run-1/turns/:retry", None),
+            ("/v1/runs//turns/ask:retry", None),
+            ("/v1/runs/run-1/turns", None),
             ("/v1/runs/run-1:pause", Some("/v1/runs/run-1/~pause")),
             ("/v1/keys/k:rotate", Some("/v1/keys/k/~rotate")),
             ("/v1/runs/run-1", None),

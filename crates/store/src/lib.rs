@@ -11,6 +11,7 @@ mod error;
 mod external;
 mod inbox;
 mod notices;
+mod providers;
 mod retention;
 mod rows;
 mod sealing;
@@ -33,6 +34,7 @@ pub use notices::{
     AgentRow, Agents, Expanded, FollowUp, HowEnded, NOTICES_LOOK_MAX, NewMessage, NoticeDelivery, NoticeEnd,
     NoticeId, NoticeLine, NoticeRow, NoticeState, Notices, NoticesPage, NoticesQuery,
 };
+pub use providers::{BreakerRow, Providers, WaitCounts, WaitRow};
 pub use retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 pub use rows::{
     Annotated, Annotations, Beside, ChildRow, Claim, Erased, Erasure, Expected, Listed, Loaded, Message,

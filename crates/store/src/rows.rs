@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Hash, Head, Json, Key, Millis, Notice, OpenInterrupt, Record, RunId, Salt, Spawn, Status,
-    Summary, TaskId, TenantId, TimerId,
+    Cascade, Hash, Head, Json, Key, Millis, Notice, OpenInterrupt, ProviderWait, Record, RunId, Salt, Spawn,
+    Status, Summary, TaskId, TenantId, TimerId,
 };
 
 /// An aggregate as it lies on disk.
@@ -140,6 +140,8 @@ pub struct Beside {
     pub interrupts: Vec<OpenInterrupt>,
     /// Its tasks for workers by node and execution: each with its fence.
     pub work: Vec<(TaskId, u64)>,
+    /// Its turns that wait for their provider, by node and execution.
+    pub waits: Vec<ProviderWait>,
 }
 
 /// A workflow and a scope of it that one run has to itself.
@@ -181,6 +183,8 @@ pub struct Totals {
     pub interrupts: u64,
     /// Tasks for workers.
     pub work: u64,
+    /// Turns that wait for their provider.
+    pub waits: u64,
     /// Tenants and kinds of which there are not as many as is said.
     pub miscounted: u64,
 }

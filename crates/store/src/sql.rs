@@ -3,6 +3,7 @@
 //! Parameters are written `$1`, `$2` … in the order of their first appearance, which SQLite and PostgreSQL
 //! read alike.
 
+mod providers;
 mod work;
 
 use std::borrow::Cow;
@@ -175,7 +176,8 @@ pub(crate) fn carry_out_all<'a>(
 ) -> Result<(), Error> {
     let mut sessions = commit.sessions.iter();
     for effect in &commit.effects {
-        match work::statement(commit, effect, &mut sessions) {
+        let apart = work::statement(commit, effect, &mut sessions);
+        match apart.or_else(|| providers::statement(commit, effect)) {
             Some(statement) => plan.push(statement),
             None => carry_out(commit, effect, sealing, plan)?,
         }
@@ -346,7 +348,8 @@ fn carry_out<'a>(
             close_interrupt(commit, closed, plan);
             return Ok(());
         }
-        // What workers do has statements of its own, and of a wake nobody has to know but whoever has the task now.
+        // What workers do and turns wait for has statements of its own, and of a wake nobody has to know but whoever has
+        // the task now.
         Effect::Offer(_)
         | Effect::Withdraw(_)
         | Effect::CallOff(_)

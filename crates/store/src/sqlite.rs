@@ -17,6 +17,7 @@ mod inbox;
 mod migrate;
 mod notices;
 mod open;
+mod providers;
 mod queue;
 mod reader;
 mod receipts;
@@ -43,6 +44,7 @@ use crate::audit_log::AuditLog;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
+use crate::providers::Providers;
 use crate::retention::Retention;
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::truncation::{Outline, Truncated, Truncation};
@@ -459,6 +461,10 @@ impl Store for Sqlite {
     }
 
     fn work(&self) -> &dyn Work {
+        self
+    }
+
+    fn providers(&self) -> &dyn Providers {
         self
     }
 

@@ -10,6 +10,7 @@ use crate::audit_log::AuditLog;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
+use crate::providers::Providers;
 use crate::retention::Retention;
 use crate::truncation::{Outline, Truncated, Truncation};
 use crate::webhooks::Webhooks;
@@ -210,6 +211,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Tasks for workers, the kinds that they provide, and the calls of their agents.
     fn work(&self) -> &dyn Work;
+
+    /// How downstreams do, and which turns wait for theirs.
+    fn providers(&self) -> &dyn Providers;
 
     /// What was decided and done about runs and can stand in none of their journals.
     fn audit_log(&self) -> &dyn AuditLog;

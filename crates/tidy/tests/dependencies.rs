@@ -40,10 +40,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("abide-core", &[]),
     ("abide-store", &["abide-core"]),
     ("abide-notify", &["abide-core"]),
-    ("abide-engine", &["abide-core", "abide-store", "abide-notify"]),
+    ("abide-model", &["abide-core"]),
+    ("abide-engine", &["abide-core", "abide-store", "abide-notify", "abide-model"]),
     ("abide-server", &["abide-core", "abide-store", "abide-notify", "abide-engine"]),
     // The benchmark counts the syncs of a real disk, so the binary holds the shim as well.
-    ("abide", &["abide-core", "abide-store", "abide-notify", "abide-engine", "abide-server", "abide-vfs"]),
+    (
+        "abide",
+        &[
+            "abide-core",
+            "abide-store",
+            "abide-notify",
+            "abide-model",
+            "abide-engine",
+            "abide-server",
+            "abide-vfs",
+        ],
+    ),
     ("abide-vfs", &[]),
     ("abide-tidy", &[]),
 ];

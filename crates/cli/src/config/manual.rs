@@ -12,6 +12,13 @@ const MANUAL: &str = include_str!("../../../../packaging/abide.toml");
 /// A key that no table has.
 const PROBE: &str = "no-such-key";
 
+/// Tables of tables, whose names are the operator's own, and a name that the manual has.
+const NAMED: [(&str, &str); 3] = [
+    ("channels", "channels.mail"),
+    ("providers", "providers.claude"),
+    ("providers.claude.prices", "providers.claude.prices.claude-sonnet-4-5"),
+];
+
 /// The manual with every setting switched on.
 fn switched_on() -> String {
     let setting = |line: &str| match line.strip_prefix('#') {
@@ -45,8 +52,8 @@ fn known(table: &str) -> Option<Vec<String>> {
 fn every_key(table: &str, found: &mut BTreeSet<String>) {
     for key in known(table).unwrap_or_default() {
         let path = if table.is_empty() { key } else { format!("{table}.{key}") };
-        // A table of tables has names of the operator's own.
-        let inner = if path == "channels" { "channels.mail".to_owned() } else { path };
+        let inner =
+            NAMED.iter().find(|(table, _)| *table == path).map_or(path, |(_, named)| named.to_string());
         match known(&inner) {
             Some(_) => every_key(&inner, found),
             None => drop(found.insert(inner)),
@@ -74,9 +81,16 @@ fn written() -> Vec<(String, bool)> {
 fn every_key_that_is_read_stands_in_the_manual() {
     let mut read = BTreeSet::new();
     every_key("", &mut read);
-    for key in
-        ["listen", "limits.rate-key", "suspension.default_retry_policy.max_attempts", "channels.mail.host"]
-    {
+    for key in [
+        "listen",
+        "limits.rate-key",
+        "suspension.default_retry_policy.max_attempts",
+        "channels.mail.host",
+        "providers.claude.base-url",
+        "providers.claude.headers",
+        "providers.claude.breaker.cooldown",
+        "providers.claude.prices.claude-sonnet-4-5.input",
+    ] {
         assert!(read.contains(key), "the reader was not found out about: {read:?}");
     }
     let written: BTreeSet<String> = written().into_iter().map(|(key, _)| key).collect();
@@ -94,6 +108,18 @@ fn every_setting_of_the_manual_can_be_read_and_is_explained() {
     let policy = file.suspension.policy("abide.toml".as_ref()).unwrap().unwrap();
     assert_eq!(policy.max_attempts, Some(3));
     assert_eq!(file.channels["mail"].kind.as_deref(), Some("email"));
+    let providers = abide_model::Providers::from_config(file.providers).unwrap();
+    let claude = providers.get("claude").expect("the manual has it");
+    // What the manual shows as defaults is what holds without them.
+    let bare = toml::from_str("[claude]\nkind = 'anthropic'").unwrap();
+    let bare = abide_model::Providers::from_config(bare).unwrap();
+    let bare = bare.get("claude").expect("it was told");
+    assert_eq!(
+        (claude.endpoint.url.clone(), claude.endpoint.timeouts),
+        (bare.endpoint.url.clone(), bare.endpoint.timeouts)
+    );
+    assert_eq!((&claude.terms.retry, claude.breaker), (&bare.terms.retry, bare.breaker));
+    assert_eq!(claude.terms.retry_after_cap_ms, bare.terms.retry_after_cap_ms);
     for (key, explained) in written() {
         assert!(
             explained || key == "oidc.grants.approver",

@@ -11,6 +11,7 @@ use crate::draw::{Mark, Picture};
 use crate::output::cell;
 use crate::resume::UNKNOWN;
 use crate::terminal::Look;
+use crate::turn::waits_for;
 use crate::when;
 
 /// A detail that would have fewer columns is left out.
@@ -204,6 +205,11 @@ fn took(of: &Value, end: &str, now: Timestamp) -> String {
 
 /// What is worth knowing about a node: which attempt it is, what it waits for, what went wrong, what it gave.
 fn detail(state: &Value, node: &Value, now: Timestamp) -> String {
+    let wait = &state["providerWait"];
+    if wait.is_object() {
+        let parts = [Some(waits_for(&wait["provider"], wait, now)), execution(state)];
+        return parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    }
     let until = state["until"].as_str().map(|_| cell(&state["until"]));
     let until = until.map(|until| format!("until {}", when::told(&until, now).unwrap_or(until)));
     let error = state["error"].as_object().map(|_| failure(&state["error"]));
@@ -362,6 +368,21 @@ mod tests {
         };
         let states = json!({ "charge": state("unknown"), "look": state("none") });
         insta::assert_snapshot!(page(vec![member(run("run-1", "paused", states), None)], LOOK));
+    }
+
+    #[test]
+    fn a_turn_that_waits_for_its_provider_says_so() {
+        let states = json!({
+            "ask": { "status": "waiting", "typeId": "core.llm.turn", "startedAt": "2026-01-01T11:58:55.000Z",
+                "until": "2026-01-01T12:00:30.000Z",
+                "providerWait": { "provider": "main", "kind": "retry", "attempt": 3, "delayMs": 30_000,
+                    "since": "2026-01-01T12:00:00.000Z", "until": "2026-01-01T12:00:30.000Z",
+                    "message": "HTTP 529: \u{1b}[2Joverloaded", "code": "529" } },
+        });
+        let look = Look { columns: 400, colours: false };
+        let page = page(vec![member(run("run-1", "running", states), None)], look);
+        let told = "waits for provider 'main', retry 3 at 2026-01-01T12:00:30.000Z (in 30.0 s): HTTP 529: \u{fffd}[2Joverloaded";
+        assert!(page.contains(told), "{page}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod agents;
 mod backup;
 mod bench;
+mod bundle;
 mod compact;
 mod exit;
 mod feedback;
@@ -20,6 +21,7 @@ mod runs;
 mod secrets;
 mod serve;
 mod terminal;
+mod turns;
 mod webhooks;
 mod workflows;
 

@@ -86,6 +86,10 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, command: TurnCommand) -> 
         }
         TurnCommand::Refused { call } => {
             let ix = under_way(run, &call)?;
+            // Whoever has said something was called.
+            if run.has_said(ix) {
+                return Err(Rejection::NoSuchTask);
+            }
             refused(run, draft, ix);
         }
         TurnCommand::Go { task } => {
@@ -149,10 +153,15 @@ fn ended(
     outcome: Result<Box<ModelAnswer>, ModelError>,
     rest: Vec<(ChunkKind, String)>,
 ) {
+    let told_nothing = rest.is_empty();
     let mut rest = rest.into_iter().peekable();
     while let Some((kind, text)) = rest.next() {
         let last = if rest.peek().is_none() && outcome.is_ok() { Last::Yes } else { Last::No };
         run.say(draft, ix, kind, text, last);
+    }
+    // Whoever follows what is said has to hear that it was all.
+    if told_nothing && outcome.is_ok() && run.has_said(ix) {
+        run.say(draft, ix, ChunkKind::Text, String::new(), Last::Yes);
     }
     match outcome {
         Ok(answer) => answered(run, draft, ix, *answer),
@@ -188,7 +197,7 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
     let cause = draft.last_sequence();
     run.emit_node(draft, ix, NodeEvent::ProviderUsage(Box::new(used)), cause);
     if calls.is_empty() {
-        return run.finish_turn(draft, ix, text, stop_reason, sensitive);
+        return run.finish_turn(draft, ix, &text, stop_reason.as_deref(), sensitive);
     }
     if run.state.ending.is_some() {
         return run.seal(draft, ix, TurnEnd::Aborted, None);
@@ -213,8 +222,7 @@ fn price(terms: &ProviderTerms, answered: Option<&str>, asked: Option<&str>) -> 
 }
 
 fn failed(run: &mut Run, draft: &mut Draft, ix: NodeIx, error: ModelError) {
-    let Some(turn) = run.node(ix).turn.as_deref() else { return };
-    let seen = matches!(turn.stage, Stage::Calling { content: true });
+    let seen = run.has_said(ix);
     let error = ModelError { had_content: error.had_content || seen, ..run.told_error(ix, error) };
     if seen {
         run.say(draft, ix, ChunkKind::Text, String::new(), Last::Broken);
@@ -320,6 +328,12 @@ impl Run {
         self.emit_node(draft, ix, NodeEvent::MessageChunk(chunk), None);
     }
 
+    /// Whether somebody has seen a part of what the call under way says.
+    fn has_said(&self, ix: NodeIx) -> bool {
+        let turn = self.node(ix).turn.as_deref();
+        turn.is_some_and(|turn| turn.stage == Stage::Calling { content: true })
+    }
+
     /// Calls the model of a turn that is next in line.
     pub(crate) fn call_model(&mut self, draft: &mut Draft, ix: NodeIx, cause: Option<u64>) {
         let Some(turn) = self.node(ix).turn.as_deref() else { return };
@@ -331,8 +345,8 @@ impl Run {
         &mut self,
         draft: &mut Draft,
         ix: NodeIx,
-        text: String,
-        stop_reason: Option<String>,
+        text: &str,
+        stop_reason: Option<&str>,
         sensitive: bool,
     ) {
         let Some(turn) = self.node(ix).turn.as_deref() else { return };

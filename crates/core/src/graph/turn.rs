@@ -8,6 +8,9 @@ use crate::schema::Schema;
 use crate::template::{JsonTemplate, Template};
 use crate::{Json, JsonMap, ToolSpec, limits};
 
+/// What an expression reads.
+type Reads = Vec<(String, Option<String>)>;
+
 /// The variable in which a tool's run leaves what the tool said.
 pub(crate) const TOOL_RESULT: &str = "result";
 
@@ -89,7 +92,7 @@ impl TurnWork {
     }
 
     /// Every expression in the config, with its place below the config.
-    pub(crate) fn expressions(&self) -> Vec<(String, Vec<(String, Option<String>)>)> {
+    pub(crate) fn expressions(&self) -> Vec<(String, Reads)> {
         let texts = [("system", &self.system), ("prompt", &self.prompt)];
         let mut all: Vec<_> = texts
             .into_iter()
@@ -219,7 +222,7 @@ impl Tool {
             (Some(kind), None) => {
                 let made = Made { name: &name, kind: &kind, config, settings, approval };
                 let definition = made.definition(&spec.parameters, &place, &mut fields)?;
-                (format!("tool.{name}"), Some(definition), TOOL_RESULT.to_owned())
+                (workflow_id(&name), Some(definition), TOOL_RESULT.to_owned())
             }
             (None, Some(workflow)) => {
                 (workflow, None, result.clone().unwrap_or_else(|| TOOL_RESULT.to_owned()))
@@ -233,6 +236,11 @@ impl Tool {
         let (workflow_id, definition, result) = made;
         Some(Self { spec, schema, workflow_id, definition, result })
     }
+}
+
+/// The workflow that a tool's own config becomes, by its id.
+fn workflow_id(tool: &str) -> String {
+    format!("tool-{}", tool.to_ascii_lowercase())
 }
 
 /// A tool that is a kind of node, on its way to a workflow of its own.
@@ -268,7 +276,7 @@ impl Made<'_> {
             kinds.iter().map(|(name, kind)| json!({ "name": name, "type": kind })).collect();
         variables.push(json!({ "name": TOOL_RESULT, "type": "object" }));
         let definition = Json::of(&json!({
-            "id": format!("tool.{}", self.name), "name": format!("Tool {}", self.name), "version": "1",
+            "id": workflow_id(self.name), "name": format!("Tool {}", self.name), "version": "1",
             "nodes": nodes, "edges": edges, "triggers": [], "variables": variables, "metadata": {},
             // The turn hears of a failure, and the model decides what to do about it.
             "settings": { "abide": { "resume": { "onRefusal": "fail" } } },

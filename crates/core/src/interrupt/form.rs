@@ -16,32 +16,13 @@ pub(super) fn readable(json: &Json, bytes_max: usize) -> Result<(), String> {
     if json.text().len() > bytes_max {
         return Err(format!("it is longer than {bytes_max} bytes: shorten it"));
     }
-    if depth(json.text()) > limits::ASK_DEPTH_MAX {
+    if json.depth() > limits::ASK_DEPTH_MAX {
         let most = limits::ASK_DEPTH_MAX;
         return Err(format!("it is nested deeper than {most} levels: make it flatter"));
     }
     // Texts and numbers are looked at here: half of a surrogate pair, or a number beyond all bounds, is carried as
     // text without anybody noticing.
     json.parse::<Value>().map(drop).map_err(|error| format!("it can't be read: {error}"))
-}
-
-/// Levels of lists and objects in a JSON text, without recursion.
-fn depth(text: &str) -> usize {
-    let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'[' | b'{' if !quoted => {
-                depth += 1;
-                most = most.max(depth);
-            }
-            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    most
 }
 
 /// A text that must be there, of so many characters.

@@ -170,7 +170,7 @@ impl Run {
             let message = format!(
                 "the messages of node '{id}' can't be read: {reason}; each has a role (system, user, assistant or tool) and a content"
             );
-            Failure::new("invalid_input", message)
+            Failure::new("invalid_messages", message)
         })
     }
 

@@ -219,6 +219,12 @@ impl Run {
         let turn = self.turn_mut(ix)?;
         turn.stage = Stage::Sealed { end: sealed.status, error: sealed.error.clone() };
         self.leave_executor(ix, folding);
+        // What was said is kept only for a turn that goes on with it.
+        let id = &self.graph.at(ix).id;
+        let goes_on = |work: &Work| matches!(work, Work::Turn(work) if work.continues.as_deref() == Some(id));
+        if !self.graph.nodes.iter().any(|node| goes_on(&node.work)) {
+            self.turn_mut(ix)?.began.messages = Vec::new();
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::{Json, JsonMap};
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "role", rename_all = "lowercase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(tag = "role", rename_all = "lowercase", rename_all_fields = "camelCase", try_from = "Flat")]
 pub enum Message {
     /// What holds for the whole conversation.
     System {
@@ -42,6 +42,63 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+}
+
+/// A message as it is read: values that are carried as they are can't stand behind a tag.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Flat {
+    role: String,
+    #[serde(default)]
+    content: Option<Json>,
+    #[serde(default)]
+    reasoning: Vec<Reasoning>,
+    #[serde(default)]
+    tool_calls: Vec<ToolCall>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    is_error: bool,
+}
+
+impl TryFrom<Flat> for Message {
+    type Error = String;
+
+    fn try_from(flat: Flat) -> Result<Self, String> {
+        let Flat { role, content, reasoning, tool_calls, tool_call_id, name, is_error } = flat;
+        let of_assistant = !reasoning.is_empty() || !tool_calls.is_empty();
+        let of_tool = tool_call_id.is_some() || name.is_some() || is_error;
+        if of_assistant && role != "assistant" || of_tool && role != "tool" {
+            return Err(format!("a message of {role} has a key that belongs to another role"));
+        }
+        let needs = |what: &str| format!("a message of {role} needs {what}");
+        let text = |content: Option<Json>| content.and_then(|content| content.parse::<String>().ok());
+        match role.as_str() {
+            "system" => {
+                Ok(Self::System { content: text(content).ok_or_else(|| needs("a text as 'content'"))? })
+            }
+            "user" => {
+                let content = content.filter(|content| matches!(content.type_name(), "string" | "array"));
+                Ok(Self::User { content: content.ok_or_else(|| needs("a text or a list as 'content'"))? })
+            }
+            "assistant" => {
+                let content = match content.filter(|content| content.type_name() != "null") {
+                    Some(content) => text(Some(content)).ok_or_else(|| needs("a text as 'content'"))?,
+                    None => String::new(),
+                };
+                Ok(Self::Assistant { content, reasoning, tool_calls })
+            }
+            "tool" => Ok(Self::Tool {
+                tool_call_id: tool_call_id.ok_or_else(|| needs("'toolCallId'"))?,
+                name: name.ok_or_else(|| needs("'name'"))?,
+                content: text(content).ok_or_else(|| needs("a text as 'content'"))?,
+                is_error,
+            }),
+            other => Err(format!("'{other}' is no role; use system, user, assistant or tool")),
+        }
+    }
 }
 
 /// A stretch of what a model thought.

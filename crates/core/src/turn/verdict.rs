@@ -49,8 +49,9 @@ impl Price {
             (cached, self.cached.unwrap_or(self.input)),
             (usage.output_tokens, self.output),
         ];
-        let sum: u128 = parts.iter().map(|&(tokens, price)| u128::from(tokens) * u128::from(price)).sum();
-        u64::try_from((sum + 500_000) / 1_000_000).unwrap_or(u64::MAX)
+        let costs = parts.iter().map(|&(tokens, price)| u128::from(tokens) * u128::from(price));
+        let sum = costs.fold(500_000, u128::saturating_add);
+        u64::try_from(sum / 1_000_000).unwrap_or(u64::MAX)
     }
 }
 

@@ -101,6 +101,13 @@ impl Run {
             .collect()
     }
 
+    /// The provider that a node's turn waits for, and how.
+    pub fn awaited_provider(&self, ix: NodeIx) -> Option<(&str, WaitView)> {
+        let node = self.node(ix);
+        let turn = node.turn.as_deref()?;
+        Some((&turn.began.provider, wait(node, turn)?))
+    }
+
     /// What all calls of models have used, and what they cost.
     pub fn model_usage(&self) -> (Usage, Option<u64>) {
         (self.state.usage.usage, self.state.usage.cost_micros)

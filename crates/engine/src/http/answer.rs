@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use abide_core::{Json, TaskFailure};
+use abide_core::{Json, Scrub, TaskFailure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::Response;
@@ -15,7 +15,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::apart;
 use super::failure::{self, Refusal};
-use super::scrub::Scrub;
 use crate::limits;
 
 #[derive(Serialize)]
@@ -216,11 +215,12 @@ impl<'de> Visitor<'de> for Skim {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scrub::Forms;
+    use abide_core::SecretForms;
+
     use super::*;
 
     fn told(body: &str, is_json: bool, secrets: &[&str]) -> String {
-        let mut forms = Forms::default();
+        let mut forms = SecretForms::default();
         secrets.iter().for_each(|secret| forms.add(secret));
         told_body(body.as_bytes().to_vec(), is_json, &Scrub::new(&forms)).text().to_owned()
     }

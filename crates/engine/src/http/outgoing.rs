@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use abide_core::{HttpRequest, Piece, SECRET_IN_HOST, TaskFailure, Trace, ends_before_path, header_problem};
+use abide_core::{
+    HttpRequest, Piece, SECRET_IN_HOST, SecretForms, TaskFailure, Trace, ends_before_path, header_problem,
+};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, COOKIE, HeaderMap,
     HeaderName, HeaderValue,
@@ -10,7 +12,7 @@ use reqwest::header::{
 use reqwest::{Method, Url};
 
 use super::failure::{Place, redirect_refused, request_invalid, secret_missing};
-use super::scrub::Forms;
+use super::in_url::add_in_url;
 use crate::limits::{
     HTTP_HEADERS_BYTES_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_SECRETS_BYTES_MAX, HTTP_URL_BYTES_MAX,
 };
@@ -62,7 +64,7 @@ pub(super) fn prepare(
     request: &HttpRequest,
     lookup: &dyn Fn(&str) -> Option<String>,
     trace: Option<&Trace>,
-) -> Result<(Outgoing, Forms), TaskFailure> {
+) -> Result<(Outgoing, SecretForms), TaskFailure> {
     let mut secrets = Secrets::new(lookup);
     let method = method(&request.method)?;
     check_authority(&request.url)?;
@@ -114,15 +116,15 @@ impl<'a> Secrets<'a> {
     }
 
     /// What the secrets that were used look like, those in the URL as it shows them.
-    fn forms(&self, url: &[Piece]) -> Forms {
-        let mut forms = Forms::default();
+    fn forms(&self, url: &[Piece]) -> SecretForms {
+        let mut forms = SecretForms::default();
         self.used.values().for_each(|value| forms.add(value));
         let in_url = url.iter().filter_map(|piece| match piece {
             Piece::Secret(name) | Piece::SecretInJson(name) => Some(name),
             Piece::Text(_) => None,
         });
         for name in in_url.collect::<BTreeSet<_>>() {
-            self.used.get(name).into_iter().for_each(|value| forms.add_in_url(value));
+            self.used.get(name).into_iter().for_each(|value| add_in_url(&mut forms, value));
         }
         forms
     }

@@ -312,6 +312,10 @@ impl Store for Tapped {
         self.inner.retention()
     }
 
+    fn providers(&self) -> &dyn abide_store::Providers {
+        self.inner.providers()
+    }
+
     fn work(&self) -> &dyn abide_store::Work {
         self.inner.work()
     }

@@ -182,6 +182,12 @@ pub(crate) async fn list(
     Ok(Json(Annotations { annotations, total, next_cursor }))
 }
 
+/// The first things that were said about a run.
+pub(super) async fn first(app: &App, key: Key, most: usize) -> Result<Vec<AnnotationDoc>> {
+    let (found, _) = app.engine().annotations(key, None, most).await?;
+    Ok(found.into_iter().map(|kept| doc(key.id, kept)).collect())
+}
+
 fn doc(run_id: RunId, kept: Annotated) -> AnnotationDoc {
     let Annotation { id, signal, target, note } = kept.annotation;
     AnnotationDoc {

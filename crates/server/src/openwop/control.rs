@@ -358,6 +358,6 @@ fn one_cancelled(run_id: String, done: Result<Option<Status>>) -> OneCancelled {
     OneCancelled { run_id, ok: error.is_none(), status, error }
 }
 
-pub(super) fn encoded(answer: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encoded(answer: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(answer).expect("an answer is plain data, which serialises")
 }

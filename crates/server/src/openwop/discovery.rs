@@ -59,6 +59,8 @@ pub(crate) struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
     feedback: Option<Feedback>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    debug_bundle: Option<Supported>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     orchestrator: Option<Supported>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dispatch: Option<Supported>,
@@ -242,6 +244,7 @@ fn capabilities(app: &App) -> Capabilities {
         runs: run_families(app),
         webhooks: webhooks(app),
         feedback: feedback(app),
+        debug_bundle: debug_bundle(app),
         orchestrator: supported("orchestrator.supported"),
         dispatch: supported("dispatch.supported"),
         conversation_primitive: offers("conversationPrimitive").then_some(true),
@@ -302,6 +305,11 @@ fn feedback(app: &App) -> Option<Feedback> {
     let served = app.serves(&Method::POST, "/v1/runs/{runId}/annotations");
     let (targets, signals) = (["run", "event", "node"], ["rating", "correction", "label", "flag"]);
     served.then_some(Feedback { supported: true, targets, signals })
+}
+
+fn debug_bundle(app: &App) -> Option<Supported> {
+    let served = app.serves(&Method::GET, "/v1/runs/{runId}/debug-bundle");
+    served.then_some(Supported { supported: true })
 }
 
 /// The version of this crate as one number that grows with it.

@@ -33,6 +33,10 @@ const FIELDS: &[(&str, &str, &str, Extent)] = &[
     ("interrupt.resolved", "sensitive", "reason", Extent::Whole),
     ("step.recorded", "sensitive", "value", Extent::Whole),
     ("step.recorded", "sensitive", "error", Extent::Whole),
+    ("turn.began", "sensitive", "messages", Extent::Messages),
+    ("turn.began", "sensitive", "params", Extent::Values),
+    ("model.answered", "sensitive", "message", Extent::Message),
+    ("tool.answered", "sensitive", "content", Extent::Whole),
     ("node.noted", "sensitive", "lines", Extent::Whole),
     ("node.noted", "sensitive", "progress", Extent::Whole),
 ];
@@ -44,6 +48,10 @@ enum Extent {
     Whole,
     /// The values; the keys stand in the definition.
     Values,
+    /// What a message says; who says it is shown.
+    Message,
+    /// What each of several messages says.
+    Messages,
 }
 
 /// A payload without what is never shown. One that carries no flag is not even parsed.
@@ -63,6 +71,10 @@ pub(super) fn payload(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'
             *value = match extent {
                 Extent::Whole => Json::of(MASKED),
                 Extent::Values => object(value, &mask),
+                Extent::Message => message(value),
+                Extent::Messages => {
+                    Json::of(&value.parse::<Vec<Json>>()?.iter().map(message).collect::<Vec<_>>())
+                }
             };
         }
     }
@@ -91,6 +103,15 @@ pub(super) fn object(value: &Json, mask: &Mask) -> Json {
         (_, Ok(values)) => Json::of(&map(&values, |key| mask.hides(key))),
         (_, Err(_)) => Json::of(MASKED),
     }
+}
+
+/// A message to or from a model, without what it says.
+fn message(value: &Json) -> Json {
+    let fields: JsonMap = value.parse().unwrap_or_default();
+    let content = [("content".to_owned(), Json::of(MASKED))];
+    let shown =
+        fields.into_iter().filter(|(name, _)| ["role", "toolCallId", "name"].contains(&name.as_str()));
+    Json::of(&shown.chain(content).collect::<JsonMap>())
 }
 
 /// A map without the values under hidden names.
@@ -177,6 +198,16 @@ mod tests {
                 "interrupt.resolved",
                 r#"{"outcome":"resolved","resumeValue":{"a":1},"sensitive":true}"#,
                 r#"{"outcome":"resolved","resumeValue":"[masked]","sensitive":true}"#,
+            ),
+            (
+                "turn.began",
+                r#"{"messages":[{"role":"user","content":[1]},{"role":"tool","toolCallId":"c","name":"n","content":"x"}],"sensitive":true}"#,
+                r#"{"messages":[{"content":"[masked]","role":"user"},{"content":"[masked]","name":"n","role":"tool","toolCallId":"c"}],"sensitive":true}"#,
+            ),
+            (
+                "model.answered",
+                r#"{"message":{"role":"assistant","content":"x","toolCalls":[{"id":"c","name":"n","arguments":{}}]},"sensitive":true}"#,
+                r#"{"message":{"content":"[masked]","role":"assistant"},"sensitive":true}"#,
             ),
             ("node.completed", r#"{"masked":"all","outputs":7}"#, r#"{"masked":"all","outputs":"[masked]"}"#),
         ];

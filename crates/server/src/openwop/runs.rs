@@ -364,7 +364,7 @@ pub(crate) struct RunPath(String);
 
 impl RunPath {
     /// The run of this name, from a path that names more.
-    pub(super) fn named(run: String) -> Self {
+    pub(crate) fn named(run: String) -> Self {
         Self(run)
     }
 

@@ -17,6 +17,7 @@ use serde::{Serialize, Serializer};
 use super::discovery::EVENT_LOG_VERSION;
 use super::interrupts::{self, Reader, Shown};
 use super::mask;
+use crate::turns_api::ProviderWait;
 use crate::workers_api::of_run::{Handed, WorkerOfNode, holders};
 use crate::{shape, time};
 
@@ -133,6 +134,9 @@ struct NodeState<'a> {
     /// What interrupted it, while it waits to be gone on with.
     #[serde(skip_serializing_if = "Option::is_none")]
     interruption: Option<Interruption>,
+    /// What its turn waits for, while it waits for its provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider_wait: Option<ProviderWait>,
 }
 
 /// What interrupted a node.
@@ -291,7 +295,9 @@ impl Serialize for NodeStates<'_> {
                 steps: step.steps.clone(),
                 at: time::rfc3339(step.at),
             });
-            (&**id, NodeState { worker, interruption, ..node_state(node, type_id) })
+            let provider_wait =
+                self.0.awaited_provider(ix as u32).map(|(provider, wait)| ProviderWait::of(provider, wait));
+            (&**id, NodeState { worker, interruption, provider_wait, ..node_state(node, type_id) })
         });
         to.collect_map(states)
     }
@@ -311,6 +317,7 @@ fn node_state<'a>(node: &'a Node, type_id: &'a str) -> NodeState<'a> {
         error: node.error.as_ref(),
         worker: None,
         interruption: None,
+        provider_wait: None,
     }
 }
 

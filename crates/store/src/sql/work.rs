@@ -74,11 +74,11 @@ pub(super) fn unhook<'a>(commit: &'a Commit, id: &'a InterruptId) -> Statement<'
     fine(UNHOOK, vec![tenant, run, blob(id.as_bytes())])
 }
 
-fn named<'a>(commit: &'a Commit, task: &'a TaskId) -> Vec<Value<'a>> {
+pub(super) fn named<'a>(commit: &'a Commit, task: &'a TaskId) -> Vec<Value<'a>> {
     let [tenant, id] = key(commit);
     vec![tenant, id, text(&task.node), int(task.execution)]
 }
 
-fn fine<'a>(sql: &'static str, values: Vec<Value<'a>>) -> Statement<'a> {
+pub(super) fn fine<'a>(sql: &'static str, values: Vec<Value<'a>>) -> Statement<'a> {
     Statement { sql, values, otherwise: Otherwise::Fine }
 }

@@ -4,7 +4,7 @@ use abide_core::{Key, Status, TaskId};
 use rusqlite::{Connection, Row};
 
 use super::reader::{LISTED, key, listed, message, run_id};
-use super::{inbox, work};
+use super::{inbox, providers, work};
 use crate::sealing::SEALED;
 use crate::sql::ENDED;
 use crate::{Beside, Expected, Listed, MessageRef, Sealing, Totals};
@@ -72,7 +72,8 @@ pub(super) fn beside(
     };
     let interrupts = inbox::of_run(connection, key)?;
     let work = work::of_run(connection, key)?;
-    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts, work })
+    let waits = providers::of_run(connection, key)?;
+    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts, work, waits })
 }
 
 /// The columns node and execution, from `at` on.
@@ -126,6 +127,7 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
         claims: claims(connection)?,
         interrupts: count("interrupts")?,
         work: count("work")?,
+        waits: count("provider_waits")?,
         miscounted: miscounted(connection)?,
     })
 }

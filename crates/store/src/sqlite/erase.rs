@@ -69,6 +69,7 @@ fn begin(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt)
     forget_callbacks(transaction, key)?;
     notices::forget(transaction, key)?;
     work::forget_hooks(transaction, key)?;
+    transaction.execute("DELETE FROM provider_waits WHERE tenant = $1 AND id = $2", named)?;
     note(transaction, key, erasure, salt)
 }
 

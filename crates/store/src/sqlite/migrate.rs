@@ -23,6 +23,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0008_workers.sql"),
     include_str!("../../migrations/sqlite/0009_resume.sql"),
     include_str!("../../migrations/sqlite/0010_retention.sql"),
+    include_str!("../../migrations/sqlite/0011_providers.sql"),
 ];
 
 /// Brings a database up to this version, or refuses it.

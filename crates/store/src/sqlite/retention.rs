@@ -267,6 +267,7 @@ fn remove_rest(transaction: &Transaction<'_>, run: Key) -> rusqlite::Result<()> 
         "DELETE FROM heard WHERE tenant = $1 AND receiver = $2",
         "DELETE FROM outbox WHERE tenant = $1 AND sender = $2",
         "DELETE FROM notes WHERE tenant = $1 AND id = $2",
+        "DELETE FROM provider_waits WHERE tenant = $1 AND id = $2",
         // Both begin with the webhook, of which there are few.
         "DELETE FROM deliveries WHERE tenant = $1 AND run = $2 AND webhook IN (SELECT id FROM webhooks WHERE tenant = $1)",
         "DELETE FROM dead_letters WHERE tenant = $1 AND run = $2 AND webhook IN (SELECT id FROM webhooks WHERE tenant = $1)",

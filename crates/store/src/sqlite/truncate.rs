@@ -217,7 +217,7 @@ fn rebuild_relations(transaction: &Transaction<'_>, asked: &Truncation) -> rusql
     Ok(())
 }
 
-/// What it waits for: timers, answers, workers. All of it is made anew, as if it were decided now.
+/// What it waits for: timers, answers, workers, providers. All of it is made anew, as if it were decided now.
 fn rebuild_waits(
     transaction: &Transaction<'_>,
     sealing: &Sealing,
@@ -226,6 +226,7 @@ fn rebuild_waits(
     let named = (asked.key.tenant.0, asked.key.id.as_bytes());
     transaction.execute("DELETE FROM timers WHERE tenant = $1 AND id = $2", named)?;
     transaction.execute("DELETE FROM work WHERE tenant = $1 AND id = $2", named)?;
+    transaction.execute("DELETE FROM provider_waits WHERE tenant = $1 AND id = $2", named)?;
     transaction.execute(
         "UPDATE interrupt_counts SET open = open - (SELECT count(*) FROM interrupts i \
          WHERE i.tenant = $1 AND i.run = $2 AND i.kind = interrupt_counts.kind) WHERE tenant = $1",
@@ -245,6 +246,7 @@ fn waits(asked: &Truncation) -> Commit {
     let timers = timers.map(|row| Effect::ArmTimer { timer: row.timer.clone(), due: row.due });
     let opened = asked.beside.interrupts.iter().map(|open| Effect::OpenInterrupt(Box::new(open.clone())));
     let offers = asked.offers.iter().map(|offer| Effect::Offer(offer.clone()));
+    let waits = asked.beside.waits.iter().map(|wait| Effect::AwaitProvider(wait.clone()));
     Commit {
         key: asked.key,
         base: asked.kept,
@@ -254,7 +256,7 @@ fn waits(asked: &Truncation) -> Commit {
         summary: asked.summary.clone(),
         snapshot: None,
         hides: false,
-        effects: timers.chain(opened).chain(offers).collect(),
+        effects: timers.chain(opened).chain(offers).chain(waits).collect(),
         boot: 0,
         sessions: vec![Some(SessionId::from_bytes([0; 16])); asked.offers.len()],
         fence: None,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use abide_core::{Effect, Graph, InterruptId, Key, OpenInterrupt, Run, RunId, TaskId};
+use abide_core::{Effect, Graph, InterruptId, Key, OpenInterrupt, ProviderWait, Run, RunId, TaskId};
 use abide_store::{Claim, Expected, ListQuery, Message, Store, TimerRow};
 
 use crate::engine::{engines, submit};
@@ -23,6 +23,7 @@ struct Derived {
     interrupts: BTreeMap<(Key, InterruptId), OpenInterrupt>,
     /// With the fence.
     work: BTreeMap<(Key, Arc<str>, u32), u64>,
+    waits: BTreeMap<(Key, Arc<str>, u32), ProviderWait>,
 }
 
 impl Derived {
@@ -62,13 +63,13 @@ impl Derived {
             }
             Effect::Withdraw(id) => (self.work.remove(&task(id)).is_some(), None),
             Effect::CallOff(id) => (self.work.contains_key(&task(id)), None),
+            Effect::AwaitProvider(wait) => {
+                self.waits.insert(task(wait.task.clone()), wait);
+                (true, None)
+            }
+            Effect::LeaveProvider(id) => (self.waits.remove(&task(id)).is_some(), None),
             // What becomes of it depends on who is told.
-            Effect::Notify(_)
-            | Effect::Wake(_)
-            | Effect::Hook(_)
-            | Effect::Abort(_)
-            | Effect::AwaitProvider(_)
-            | Effect::LeaveProvider(_) => (true, None),
+            Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) | Effect::Abort(_) => (true, None),
         };
         assert!(new, "an effect repeats itself");
         if let Some((to, message)) = message {
@@ -154,6 +155,8 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
         found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
         let work = beside.work.into_iter();
         found.work.extend(work.map(|(task, fence)| ((key, task.node, task.execution), fence)));
+        let waits = beside.waits.into_iter();
+        found.waits.extend(waits.map(|wait| ((key, wait.task.node.clone(), wait.task.execution), wait)));
         let heard = beside.heard.into_iter();
         found.heard.extend(heard.map(|(sender, sequence)| ((*id, sender), sequence)));
         let children = beside.children.into_iter();
@@ -169,6 +172,7 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
     assert_eq!(found.claims.len() as u64, totals.claims, "a claim without a run that needs it");
     assert_eq!(found.interrupts.len() as u64, totals.interrupts, "an interrupt without a run");
     assert_eq!(found.work.len() as u64, totals.work, "a worker's task without a run");
+    assert_eq!(found.waits.len() as u64, totals.waits, "a turn that waits without a run");
     assert_eq!(totals.miscounted, 0, "interrupts are counted wrong");
     found
 }

@@ -12,6 +12,7 @@ mod inbox;
 mod isolation;
 mod notices;
 mod people;
+mod providers;
 mod queues;
 mod reads;
 mod receipts;

@@ -51,6 +51,7 @@ impl Modes {
     pub(crate) fn shows(self, name: &str) -> bool {
         self.debug
             || self.updates && is_update(name)
+            || self.messages && name == "ai.message.chunk"
             || self.values && (is_update(name) || name == "node.started")
     }
 }
@@ -121,8 +122,9 @@ mod tests {
         ];
         let all: Vec<&str> = event_types().iter().map(|kind| kind.name).collect();
         assert_eq!(shown("updates"), updates);
-        assert_eq!(shown("messages"), [""; 0]);
-        assert_eq!(shown("updates,messages"), updates);
+        assert_eq!(shown("messages"), ["ai.message.chunk"]);
+        let both: Vec<&str> = updates.iter().copied().chain(["ai.message.chunk"]).collect();
+        assert_eq!(shown("updates,messages"), both);
         assert_eq!(shown("updates,updates"), updates);
         assert_eq!(shown("debug"), all);
         assert_eq!(shown("messages,debug,updates"), all);

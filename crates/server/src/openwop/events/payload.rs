@@ -5,6 +5,8 @@
 
 mod interrupts;
 mod log;
+mod parts;
+mod turns;
 
 use abide_core::event::{
     ArtifactCreated, Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit,
@@ -12,12 +14,15 @@ use abide_core::event::{
     Resumed, Started, VariableChanged,
 };
 use abide_core::{
-    Action, Event, Failure, InterruptId, InterruptKind, Json, JsonMap, Millis, NodeEvent, RunEvent, RunId,
+    Action, Event, InterruptId, InterruptKind, Json, JsonMap, Millis, NodeEvent, RunEvent, RunId,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{shape, time};
+
+pub(crate) use parts::UsageOf;
+use parts::{ChunkMeta, ErrorOf, Level, Recorded, Transport};
 
 /// Declares the payloads, and the enum that holds any of them.
 macro_rules! payloads {
@@ -380,6 +385,43 @@ payloads! {
         #[schemars(with = "Option<shape::InterruptName>")]
         interrupt_id: Option<InterruptId>,
     }
+    /// A stretch of what a model says, as it comes.
+    "ai.message.chunk" MessageChunkCame {
+        /// The node whose model it is.
+        node_id: String,
+        /// The run.
+        #[schemars(with = "shape::RunName")]
+        run_id: RunId,
+        /// Its words; none if they are never shown.
+        chunk: String,
+        /// Nothing more comes of this call.
+        is_last: bool,
+        /// What it is, and where it belongs.
+        meta: ChunkMeta,
+    }
+    /// What a call of a model used.
+    "provider.usage" ProviderWasUsed {
+        /// The node whose model it is.
+        node_id: String,
+        /// The provider, by the name that the operator gave it.
+        provider: String,
+        /// The model, as the provider calls it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// Which step of the turn, from 0.
+        step: u32,
+        /// Tokens that went in.
+        input_tokens: u64,
+        /// Tokens that came out.
+        output_tokens: u64,
+        /// Of what went in, what came from a cache.
+        cache_read_tokens: u64,
+        /// Of what came out, what was reasoning.
+        reasoning_tokens: u64,
+        /// What it cost in millionths of a dollar, if the price is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost_micros: Option<u64>,
+    }
     /// Something happened that OpenWOP has no word for.
     "log.appended" LogAppended {
         /// How much it matters.
@@ -388,55 +430,6 @@ payloads! {
         message: String,
         /// The event as the journal has it.
         data: Recorded,
-    }
-}
-
-/// How a run was asked for.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Transport {
-    /// Over this API, by a client or by the node of another run.
-    Rest,
-}
-
-/// How much an entry of the log matters.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Level {
-    /// What the engine did by itself.
-    Debug,
-    /// What somebody may want to know.
-    Info,
-}
-
-/// An event that only the journal has a name for.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Recorded {
-    /// The journal's name for it.
-    journal_type: String,
-    /// What the journal says, masked.
-    #[schemars(with = "shape::Object")]
-    payload: Json,
-}
-
-/// Why a node or a run failed.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct ErrorOf {
-    /// Stable, for programs.
-    code: String,
-    /// For people.
-    message: String,
-    /// Anything more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<shape::Object>")]
-    details: Option<Json>,
-}
-
-impl From<Failure> for ErrorOf {
-    fn from(failure: Failure) -> Self {
-        Self { code: failure.code, message: failure.message, details: failure.details }
     }
 }
 
@@ -531,7 +524,10 @@ fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {
             Payload::ArtifactWasCreated(ArtifactWasCreated { node_id, artifact_id, artifact_type })
         }
         NodeEvent::Due(_) | NodeEvent::Spawned(_) => return None,
-        asked => return interrupts::of(asked, node_id, place),
+        other => match turns::of(other, node_id, place) {
+            Ok(said) => said,
+            Err((asked, node_id)) => return interrupts::of(asked, node_id, place),
+        },
     })
 }
 

@@ -82,6 +82,7 @@ async fn what_lies_beside_a_journal_is_its_own() {
             claims: 0,
             interrupts: 0,
             work: 0,
+            waits: 0,
             miscounted: 0,
         };
         assert_eq!(store.totals().await.unwrap(), totals);

@@ -32,6 +32,28 @@ pub(super) fn told(event: &Event) -> (Level, String) {
         Event::Node { node, event: NodeEvent::Due(_) } => {
             (Level::Debug, format!("the next attempt at node '{node}' is due"))
         }
+        Event::Node { node, event: NodeEvent::ProviderRetry(retry) } => {
+            let (attempt, seconds) = (retry.attempt, retry.delay_ms as f64 / 1000.0);
+            (
+                Level::Info,
+                format!("the provider of node '{node}' can't answer; retry {attempt} comes in {seconds} s"),
+            )
+        }
+        Event::Node { node, event: NodeEvent::ProviderPostponed(postponed) } => {
+            let provider = &postponed.provider;
+            (
+                Level::Info,
+                format!("provider '{provider}' of node '{node}' is known to be away, and is not asked"),
+            )
+        }
+        Event::Node { node, event: NodeEvent::TurnSealed(sealed) } => {
+            let end = format!("{:?}", sealed.status).to_lowercase();
+            (Level::Info, format!("the turn of node '{node}' is over: {end}"))
+        }
+        Event::Node { node, event: NodeEvent::ToolAnswered(answered) } => {
+            let how = if answered.is_error { "failed" } else { "answered" };
+            (Level::Info, format!("the tool '{}' of node '{node}' {how}", answered.name))
+        }
         other => (Level::Debug, format!("{} was recorded", other.event_type().name)),
     }
 }
