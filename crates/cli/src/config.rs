@@ -479,4 +479,18 @@ mod tests {
         let error = format!("{:#}", resolved("lisen = '127.0.0.1:1'\n").unwrap_err());
         assert!(error.contains("lisen") && error.contains("abide.toml"), "{error}");
     }
+
+    #[test]
+    fn providers_of_models_are_settings_and_a_key_in_the_wrong_place_is_never_told() {
+        let config =
+            resolved("[providers.local]\nkind = 'openai'\nbase-url = 'http://127.0.0.1:1/v1'\n").unwrap();
+        assert!(config.providers.get("local").is_some());
+        let key = "sk-proj-aaaabbbbccccdddd";
+        let told =
+            resolved(&format!("[providers.a]\nkind = 'openai'\nkey = '{key}'\n")).unwrap_err().to_string();
+        assert!(told.contains("abide.toml: [providers.a] key: it looks like the key itself"), "{told}");
+        assert!(!told.contains(key), "{told}");
+        let told = resolved("[providers.a]\nkind = 'openai'\ntimeout = '5'\n").unwrap_err().to_string();
+        assert!(told.contains("line 3, timeout: it is not a time"), "{told}");
+    }
 }

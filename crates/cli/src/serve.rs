@@ -9,8 +9,8 @@ use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
 use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
 use abide_server::{
-    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, ProviderFacts, RunSealer, SecretStore, Signer,
-    TenantOf, Tls,
+    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, ProviderFacts, RunSealer,
+    SecretStore, Signer, TenantOf, Tls,
 };
 use abide_store::{Sealing, Sqlite, SqliteOptions, Stage, Store};
 use anyhow::Context;
@@ -251,10 +251,10 @@ async fn prepare(
         resume: config.resume,
         agent_policies,
         kinds,
+        providers: config.providers.clone(),
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
         workflows,
-        breakers: std::collections::BTreeMap::new(),
     });
     let app = App::new(AppOptions {
         engine: engine.clone(),

@@ -141,7 +141,8 @@ fn the_one_that_waits(answer: &Value) -> Result<String, Failure> {
     match waiting.as_slice() {
         [only] => Ok((*only).to_owned()),
         [] => {
-            let message = "no turn of the run waits for its provider; look at `abide turn list` [turn_not_waiting]";
+            let message =
+                "no turn of the run waits for its provider; look at `abide turn list` [turn_not_waiting]";
             Err(Failure::new(Exit::Refused, message))
         }
         several => {
@@ -159,7 +160,9 @@ async fn providers(client: &Client, args: &ClientArgs) -> anyhow::Result<()> {
     }
     let providers = answer["providers"].as_array().map_or(&[][..], Vec::as_slice);
     if providers.is_empty() {
-        output::say("the server has no providers of models; name them in its configuration, under [providers]");
+        output::say(
+            "the server has no providers of models; name them in its configuration, under [providers]",
+        );
         return Ok(());
     }
     let now = client.now();
@@ -226,10 +229,15 @@ mod tests {
     #[test]
     fn the_turn_that_is_meant_is_the_only_one_that_waits() {
         let turn = |node: &str, waits: bool| json!({ "nodeId": node, "wait": if waits { json!({}) } else { Value::Null } });
-        let of = |turns: &[Value]| the_one_that_waits(&json!({ "turns": turns })).map_err(|error| error.to_string());
+        let of = |turns: &[Value]| {
+            the_one_that_waits(&json!({ "turns": turns })).map_err(|error| error.to_string())
+        };
         assert_eq!(of(&[turn("a", false), turn("b", true)]), Ok("b".to_owned()));
         assert!(of(&[turn("a", false)]).unwrap_err().contains("turn_not_waiting"));
-        assert_eq!(of(&[turn("a", true), turn("b", true)]).unwrap_err(), "several turns wait; name one of a, b");
+        assert_eq!(
+            of(&[turn("a", true), turn("b", true)]).unwrap_err(),
+            "several turns wait; name one of a, b"
+        );
     }
 
     #[test]

@@ -127,8 +127,10 @@ impl Run {
             let what = format!("the turn of node '{id}' waits until provider '{provider}' is back{said}");
             (what, "it goes on when the provider answers again, or is given up")
         } else {
-            let what =
-                format!("the turn of node '{id}' waits for provider '{provider}', retry {}{said}", wait.attempt);
+            let what = format!(
+                "the turn of node '{id}' waits for provider '{provider}', retry {}{said}",
+                wait.attempt
+            );
             (what, "the provider is asked again")
         };
         let (node, since, until) = (Some(id.to_string()), Some(wait.since), Some(wait.until));

@@ -52,10 +52,7 @@ pub(crate) enum Admitted {
     /// It may.
     Call(Call),
     /// It may not: the turn is to be postponed.
-    Refused {
-        /// Before then it is of no use to ask again.
-        until: Millis,
-    },
+    Refused,
 }
 
 /// A call that goes out. If it is dropped, it counts as given up.
@@ -121,9 +118,9 @@ impl Breakers {
         let is_probe = matches!(admission, Admission::Probe(_));
         let is_admitted = !matches!(admission, Admission::Refused { .. });
         let was_woken = watched.line().arrive(&(run, task), is_admitted);
-        self.news.notify_one();
+        self.tell_of(watched);
         match admission {
-            Admission::Refused { until } => Ok(Admitted::Refused { until }),
+            Admission::Refused { .. } => Ok(Admitted::Refused),
             Admission::Free(ticket) | Admission::Probe(ticket) => {
                 let watched = watched.clone();
                 let ticket = Some(ticket);
@@ -136,6 +133,13 @@ impl Breakers {
     pub(crate) fn note_postponed(&self, run: Key, wait: &ProviderWait) {
         self.of(run.tenant, &wait.provider).line().join(&(run, wait.task.clone()));
         self.news.notify_one();
+    }
+
+    /// Something has changed that those who wait may have waited for, if anybody does.
+    fn tell_of(&self, watched: &Watched) {
+        if watched.line().is_waited_in() {
+            self.news.notify_one();
+        }
     }
 
     /// How a tenant's providers do: those that the operator named, and those that turns wait for.
@@ -293,7 +297,7 @@ impl Call {
                 // What a probe says has been taken into account with the change of the state.
                 watched.line().leave(outcome == Outcome::Success && !is_probe);
             }
-            breakers.news.notify_one();
+            breakers.tell_of(&watched);
         });
         Some(settling)
     }

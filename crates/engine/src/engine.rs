@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    BreakerSettings, BreakerState, Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis,
-    Parent, Record, ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
+    BreakerState, Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent,
+    Record, ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
 };
+use abide_model::Providers;
 use abide_notify::Channels;
 use abide_store::{
     ChildRow, Erased, Erasure, KindRow, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey,
@@ -23,6 +24,7 @@ use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::Hot;
+use crate::models::Models;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::retention::Keeper;
@@ -76,8 +78,8 @@ pub struct EngineOptions {
     pub event_retention_ms: Millis,
     /// For how long runs are kept of which the workflow does not say.
     pub retention: Retention,
-    /// When each provider's breaker opens, and for how long.
-    pub breakers: BTreeMap<String, BreakerSettings>,
+    /// The providers of models.
+    pub providers: Arc<Providers>,
     /// Who takes the spans of what is done, if anybody does.
     pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
@@ -106,7 +108,7 @@ impl EngineOptions {
             kinds: Vec::new(),
             event_retention_ms: limits::EVENT_KEPT_MS,
             retention: Retention::default(),
-            breakers: BTreeMap::new(),
+            providers: Arc::default(),
             spans: None,
             mocks: false,
             workflows: Vec::new(),
@@ -168,7 +170,9 @@ impl Engine {
     pub fn start(options: EngineOptions) -> Self {
         let workers = Workers::new(options.store.boot(), &options.kinds);
         let (store, clock) = (options.store.clone(), options.clock.clone());
-        let breakers = Breakers::new(store, clock, options.breakers);
+        let settings = options.providers.iter().map(|(name, provider)| (name.to_owned(), provider.breaker));
+        let breakers = Breakers::new(store, clock, settings.collect());
+        let terms = Arc::new(options.providers.terms());
         let shell = Arc::new(Shell {
             store: options.store,
             clock: options.clock,
@@ -185,12 +189,14 @@ impl Engine {
                 options.retry_policy,
                 options.resume,
                 !options.channels.is_empty(),
+                terms,
                 options.agent_policies,
                 options.kinds,
             ),
             workers,
             notices: Notices::new(options.channels),
             breakers,
+            models: Models::new(options.providers),
             http: HttpExecutor::new(options.net).map_err(|error| error.to_string()),
             secrets: options.secrets,
             keeper: Keeper::new(options.retention),
@@ -488,6 +494,7 @@ impl Engine {
     /// Tasks that do not end within `patience` stay on disk and go on at the next start.
     pub async fn drain(&self, patience: Duration) -> Result<(), Error> {
         self.shell.draining.store(true, Ordering::Relaxed);
+        self.shell.models.stop();
         for running in std::mem::take(&mut *self.loops.lock().expect("no thread panics holding this")) {
             running.abort();
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use abide_core::{
     Command, Effect, Failure, HttpRequest, InterruptionClass, Performance, Product, Reached, Report,
-    TaskFailure,
+    TaskFailure, TurnCommand,
 };
 use abide_store::{Lane, TaskRow};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -82,12 +82,12 @@ impl Shell {
     /// what it tells of is not done again.
     async fn perform(self: &Arc<Self>, row: &TaskRow, cause: Option<Trace>) {
         let mut dispatch = Dispatch::of(cause);
-        let mut outcome = None;
+        let mut outcome: Option<Command> = None;
         loop {
             let tried = match &outcome {
                 None => self.outcome_of(row, &mut dispatch).await.map(|found| outcome = Some(found)),
                 Some(outcome) => match dispatch.within(self.report(row, outcome)).await {
-                    Ok(()) => return dispatch.end(outcome.is_err()),
+                    Ok(()) => return dispatch.end(has_failed(outcome)),
                     Err(error) => Err(error),
                 },
             };
@@ -113,11 +113,7 @@ impl Shell {
     }
 
     /// Does what the task asks for.
-    async fn outcome_of(
-        self: &Arc<Self>,
-        row: &TaskRow,
-        dispatch: &mut Dispatch,
-    ) -> Result<Result<Product, TaskFailure>, Error> {
+    async fn outcome_of(self: &Arc<Self>, row: &TaskRow, dispatch: &mut Dispatch) -> Result<Command, Error> {
         let cell = self.cell(row.key).await?;
         let performed = cell.lock().map(|ahead| {
             dispatch.begin(self.spans.as_ref(), row, ahead.run.trace());
@@ -132,26 +128,22 @@ impl Shell {
             return Err(abide_core::Rejection::NoSuchTask.into());
         };
         drop(cell);
-        match performance {
-            Performance::Done(done) => Ok(done.map_err(final_failure)),
+        let outcome = match performance {
+            Performance::Model(call) => return self.call_model(row, &call).await,
+            Performance::Done(done) => done.map_err(final_failure),
             // Whether it may be sent again is decided like any other failure: whoever had it may have sent it.
-            Performance::Http(_) if row.retaken => Ok(Err(outcome_unknown(&row.task.node))),
-            Performance::Model(_) => Err(Error::Draining),
-            Performance::Http(request) => self.request(row, &request, dispatch.own.as_ref()).await,
-        }
+            Performance::Http(_) if row.retaken => Err(outcome_unknown(&row.task.node)),
+            Performance::Http(request) => self.request(row, &request, dispatch.own.as_ref()).await?,
+        };
+        Ok(Command::Report(Report { task: row.task.clone(), outcome }))
     }
 
-    async fn report(
-        self: &Arc<Self>,
-        row: &TaskRow,
-        outcome: &Result<Product, TaskFailure>,
-    ) -> Result<(), Error> {
+    async fn report(self: &Arc<Self>, row: &TaskRow, command: &Command) -> Result<(), Error> {
         self.pass(Window::EffectReport);
-        let command = Command::Report(Report { task: row.task.clone(), outcome: outcome.clone() });
         let basis = Basis { fence: Some(row.fence), ..Basis::default() };
         // After a kill there may be thousands of them, and nobody waits for one.
         let lane = if row.retaken { Lane::Background } else { Lane::Interactive };
-        self.decide(row.key, &command, lane, basis, |_| ()).await
+        self.decide(row.key, command, lane, basis, |_| ()).await
     }
 }
 
@@ -221,6 +213,15 @@ impl Dispatch {
         if let Some(span) = self.span {
             span.end(failed);
         }
+    }
+}
+
+/// Whether what is reported is a failure.
+fn has_failed(command: &Command) -> bool {
+    match command {
+        Command::Report(report) => report.outcome.is_err(),
+        Command::Turn(command) => matches!(**command, TurnCommand::Ended { outcome: Err(_), .. }),
+        _ => false,
     }
 }
 

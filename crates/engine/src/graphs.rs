@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, RwLock};
 
-use abide_core::{Graph, Hash, Key, RunId, TenantId};
+use abide_core::{Graph, Hash, Json, Key, RunId, TenantId};
 use abide_store::{NewWorkflow, Store, WorkflowVersion};
 
 use crate::apart::Apart;
@@ -172,6 +172,15 @@ impl Graphs {
         let shared =
             || self.shared.read().expect("no thread panics holding this").by_hash.get(&hash).cloned();
         cached.or_else(shared)
+    }
+
+    /// A definition that comes with the run that follows it.
+    pub(crate) async fn inline(&self, definition: &Json) -> Result<Arc<Graph>, Error> {
+        let source: Arc<[u8]> = definition.text().as_bytes().into();
+        match self.known(abide_core::sha256(&source)) {
+            Some(graph) => Ok(graph),
+            None => self.read(source).await,
+        }
     }
 
     async fn read(&self, source: Arc<[u8]>) -> Result<Arc<Graph>, Error> {

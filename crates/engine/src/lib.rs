@@ -43,6 +43,7 @@ mod hot;
 mod http;
 mod inbox;
 pub mod limits;
+mod models;
 mod notices;
 mod outbox;
 mod past;

@@ -191,7 +191,10 @@ fn takes_along(status: Status) -> bool {
 
 async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(), Error> {
     let tenant = at.sender.tenant;
-    let graph = shell.graphs.named(&*shell.store, tenant, &spawn.workflow_id).await?;
+    let graph = match &spawn.definition {
+        Some(definition) => shell.graphs.inline(definition).await?,
+        None => shell.graphs.named(&*shell.store, tenant, &spawn.workflow_id).await?,
+    };
     let salt = *uuid::Uuid::new_v4().as_bytes();
     let start = Start {
         inputs: spawn.inputs,

@@ -13,6 +13,7 @@ use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
 use crate::hot::{Ahead, Cell, Hot};
+use crate::models::Models;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::reply::Reply;
@@ -43,6 +44,7 @@ pub(crate) struct Shell {
     pub(crate) workers: Workers,
     pub(crate) notices: Notices,
     pub(crate) breakers: Arc<Breakers>,
+    pub(crate) models: Models,
     pub(crate) http: Result<HttpExecutor, String>,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) keeper: Keeper,
@@ -336,13 +338,13 @@ impl Shell {
                         self.notices.wake_for(key.tenant);
                     }
                 }
+                Effect::Abort(task) => self.models.abort(key, task),
                 Effect::AwaitProvider(wait) if wait.postponed => self.breakers.note_postponed(key, &wait),
                 // Workers have heard of theirs.
                 Effect::Offer(_)
                 | Effect::Withdraw(_)
                 | Effect::CallOff(_)
                 | Effect::Wake(_)
-                | Effect::Abort(_)
                 | Effect::AwaitProvider(_)
                 | Effect::LeaveProvider(_)
                 | Effect::Hook(_) => {}

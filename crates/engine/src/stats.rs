@@ -51,8 +51,7 @@ pub enum CallEnd {
 
 impl CallEnd {
     /// Every one.
-    pub const ALL: [Self; 5] =
-        [Self::Answered, Self::Refused, Self::Failed, Self::BrokenOff, Self::Aborted];
+    pub const ALL: [Self; 5] = [Self::Answered, Self::Refused, Self::Failed, Self::BrokenOff, Self::Aborted];
 
     /// Its name, as metrics have it.
     pub fn name(self) -> &'static str {

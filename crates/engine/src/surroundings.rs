@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use abide_core::{HumanRetryPolicy, Provided, ResumeSettings, Surroundings, TenantId};
+use abide_core::{HumanRetryPolicy, Provided, ProviderTerms, ResumeSettings, Surroundings, TenantId};
 use abide_store::KindRow;
 
 use crate::Engine;
@@ -21,10 +21,12 @@ impl AllSurroundings {
         platform: Option<HumanRetryPolicy>,
         resume: ResumeSettings,
         notifies: bool,
+        providers: Arc<BTreeMap<String, ProviderTerms>>,
         agents: HashMap<TenantId, BTreeMap<String, HumanRetryPolicy>>,
         kinds: Vec<KindRow>,
     ) -> Self {
-        let base = Arc::new(Surroundings { platform, resume, notifies, ..Surroundings::default() });
+        let base =
+            Arc::new(Surroundings { platform, resume, notifies, providers, ..Surroundings::default() });
         let all = Self { base, tenants: RwLock::default() };
         agents.into_iter().for_each(|(tenant, agents)| all.change(tenant, |around| around.agents = agents));
         let mut by_tenant: HashMap<TenantId, Vec<KindRow>> = HashMap::new();

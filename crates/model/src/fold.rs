@@ -4,8 +4,8 @@ use abide_core::{ErrorKind, Json, ModelAnswer, ModelError, Reasoning, ToolCall};
 use serde_json::{Map, Value};
 
 use crate::event::{ProviderError, ProviderEvent, ReasoningPiece, Thrown, ToolPiece};
-use crate::gather::ChunkKind;
 use crate::limits::{ANSWER_BYTES_MAX, JSON_DEPTH_MAX, REASONING_MAX, TOOL_CALLS_MAX};
+use abide_core::ChunkKind;
 
 /// An answer so far.
 #[derive(Default)]

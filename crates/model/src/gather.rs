@@ -6,18 +6,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use abide_core::ChunkKind;
 use tokio::time::Instant;
 
 use crate::limits::{CHUNK_BYTES, CHUNK_BYTES_MAX, CHUNK_MS};
-
-/// What a chunk is a part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkKind {
-    /// The answer.
-    Text,
-    /// What the model thinks.
-    Reasoning,
-}
 
 /// A part of what a model says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,7 +40,7 @@ pub use config::{BreakerConfig, PriceConfig, ProviderConfig, ScheduleConfig, Usd
 pub use endpoint::{Endpoint, Protocol, Timeouts};
 pub use event::{ProviderError, ProviderEvent, ReasoningPiece, Thrown, ToolPiece};
 pub use events::ProviderEvents;
-pub use gather::{Chunk, ChunkKind};
-pub use providers::{BreakerSettings, ConfigError, Provider, Providers};
+pub use gather::Chunk;
+pub use providers::{ConfigError, Provider, Providers};
 pub use span::Span;
 pub use sse::{Sse, SseEvent, TooLong};

@@ -92,3 +92,6 @@ pub const PRICES_MAX: usize = 1024;
 /// The highest price, in millionths of a US dollar: a million dollars for a million tokens. What is more is a mistake in
 /// the unit.
 pub const PRICE_MICROS_MAX: u64 = 1_000_000_000_000;
+
+/// How much longer than a call may last a probe may take: it also has to be admitted and recorded.
+pub(crate) const PROBE_GRACE_MS: i64 = 60_000;

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::{Millis, Price, ProviderTerms, Schedule, mask_secrets};
+use abide_core::{BreakerSettings, Millis, Price, ProviderTerms, Schedule, mask_secrets};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::{BreakerConfig, PriceConfig, ProviderConfig, ScheduleConfig, Usd};
@@ -34,33 +34,6 @@ pub struct Provider {
     pub terms: ProviderTerms,
     /// When it is left alone.
     pub breaker: BreakerSettings,
-}
-
-/// When a provider that fails is left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreakerSettings {
-    /// How far back calls are counted.
-    pub window_ms: Millis,
-    /// It opens if more than so many of a hundred calls failed.
-    pub threshold_percent: u32,
-    /// How many calls it wants to see before it judges.
-    pub min_calls: u32,
-    /// How long it stays open at first.
-    pub cooldown_ms: Millis,
-    /// How long it stays open at most.
-    pub cooldown_max_ms: Millis,
-}
-
-impl Default for BreakerSettings {
-    fn default() -> Self {
-        Self {
-            window_ms: 60_000,
-            threshold_percent: 50,
-            min_calls: 10,
-            cooldown_ms: 30_000,
-            cooldown_max_ms: 300_000,
-        }
-    }
 }
 
 /// Headers that are set here, or that no operator should have to think of.
@@ -284,6 +257,7 @@ impl Plan<'_> {
         let span = 1..=limits::BREAKER_MS_MAX;
         let cooldown_ms = self.span("breaker.cooldown", cooldown, usual.cooldown_ms, span.clone())?;
         let usual_max = usual.cooldown_max_ms.max(cooldown_ms);
+        let whole_ms = Millis::try_from(self.timeouts()?.whole.as_millis()).unwrap_or(Millis::MAX);
         Ok(BreakerSettings {
             window_ms: self.span("breaker.window", window, usual.window_ms, span)?,
             threshold_percent: self.number(
@@ -305,6 +279,8 @@ impl Plan<'_> {
                 usual_max,
                 cooldown_ms..=limits::BREAKER_MS_MAX,
             )?,
+            // A probe that has not ended by then never will.
+            lease_ms: whole_ms.saturating_add(limits::PROBE_GRACE_MS),
         })
     }
 
@@ -441,7 +417,8 @@ mod tests {
                 threshold_percent: 20,
                 min_calls: 3,
                 cooldown_ms: 1000,
-                cooldown_max_ms: 2000
+                cooldown_max_ms: 2000,
+                lease_ms: 120_000
             }
         );
     }

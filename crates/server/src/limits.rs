@@ -322,6 +322,27 @@ pub const INBOX_PAGE_MAX: usize = 25;
 /// Bytes of JSON that the answer page shows of what is decided about: more than anybody reads there.
 pub const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
+/// Nodes of a run that its page shows one below the other, however they stand. Of more, those under way come first.
+pub const RUN_NODES_PLAIN_MAX: usize = 20;
+
+/// Nodes of a run that its page shows at all: more than anybody scrolls through.
+pub const RUN_NODES_MAX: usize = 300;
+
+/// Lines of what happened on the page of a run.
+pub const RUN_LINES_MAX: usize = 200;
+
+/// Events that are read for those lines when a page is opened: several may make one line, and some make none.
+pub const RUN_EVENTS_READ_MAX: u64 = 512;
+
+/// Bytes of what a model says that one line shows: the end of it, which is what grows.
+pub const RUN_SAID_BYTES_MAX: usize = 8 * 1024;
+
+/// Models that may talk at once on the page of a run, each in a line of its own.
+pub const RUN_TALKING_MAX: usize = 32;
+
+/// How long changes of a run are collected before its page is told: shorter would flicker, longer would lag.
+pub const RUN_PACE: Duration = Duration::from_millis(200);
+
 /// Choices that are shown one below the other; more are in a list that opens.
 pub const CHOICES_SHOWN_MAX: usize = 6;
 

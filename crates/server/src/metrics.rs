@@ -252,9 +252,9 @@ impl Metrics {
         for (provider, _) in known.iter().chain(&states) {
             for state in ["closed", "open", "half_open"] {
                 let provider = provider.clone();
-                let count = states.iter().filter(|(name, in_state)| {
-                    *name == provider && state_name(*in_state) == state
-                });
+                let count = states
+                    .iter()
+                    .filter(|(name, in_state)| *name == provider && state_name(*in_state) == state);
                 let count = whole(count.count() as u64);
                 self.breakers.get_or_create(&InState { provider, state }).set(count);
             }

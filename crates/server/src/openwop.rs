@@ -9,7 +9,7 @@ pub(crate) mod events;
 pub(crate) mod external_events;
 pub(crate) mod interrupts;
 mod mask;
-mod mirror;
+pub(crate) mod mirror;
 pub(crate) mod paging;
 pub(crate) mod runs;
 pub(crate) mod snapshot;

@@ -1,7 +1,7 @@
-//! Pages for a browser: sign in, see what waits for an answer, answer it.
+//! Pages for a browser: sign in, see what waits for an answer, answer it, and watch a run.
 //!
-//! They are made here, as whole pages and forms; there is no script in them. What they show and do goes through the
-//! functions that the HTTP API goes through, so a page can do nothing that a request could not. They are not
+//! They are made here, as whole pages and forms. Only the page of a run has a script, which puts newer parts of the page in
+//! the place of older ones; it does everything without. What pages show and do goes through the functions that the HTTP API goes through, so a page can do nothing that a request could not. They are not
 //! operations of that API: they have their own gate, which knows people by a cookie, or lets a link vouch for them, and
 //! answers in HTML.
 //!
@@ -13,6 +13,7 @@
 //! | what waits, and one of it, for those who signed in or hold a link | `inbox.rs`, `answer.rs`, `reader.rs`, `sheet.rs` |
 //! | where that comes from, and what a page shows of it | `source.rs`, `view.rs`, `words.rs`, `pretty.rs` |
 //! | fields of a form from questions and their schemas, and back | `questions.rs`, `answering.rs` |
+//! | one run, live | `run.rs` |
 //! | pages that say no | `refusal.rs` |
 //! | HTML, whose every value is escaped by the template | `../templates/` |
 
@@ -27,6 +28,7 @@ mod pretty;
 mod questions;
 mod reader;
 mod refusal;
+mod run;
 mod session;
 mod sheet;
 mod sign_in;
@@ -44,27 +46,40 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 
 use crate::app::App;
-use gate::{Door, Lets};
+use crate::scope::Scope;
+use gate::{Does, Door, Lets};
 
 /// Where people begin.
 const HOME: &str = "/inbox";
 
+/// Where the pages of runs are.
+const RUNS: &str = "/runs/";
+
 const STYLE: &str = include_str!("../templates/style.css");
+const RUN_SCRIPT: &str = include_str!("../templates/run.js");
 
 /// The pages, each behind its door.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
-    let page = |route: &'static str, lets: Lets, handlers: MethodRouter<Arc<App>>| {
-        let door = Door { app: app.clone(), lets, route };
+    let moving = |route: &'static str, does: Does, lets: Lets, handlers: MethodRouter<Arc<App>>| {
+        let door = Door { app: app.clone(), lets, does, route };
         Router::new().route(route, handlers.layer(middleware::from_fn_with_state(door, gate::pass)))
     };
+    let page = |route, lets, handlers| moving(route, Does::Stands, lets, handlers);
+    let (answers, reads) = (Lets::SignedIn(Scope::ApprovalsRespond), Lets::SignedIn(Scope::RunsRead));
+    let resumes = Lets::SignedIn(Scope::RunsResume);
     Router::new()
         .merge(page("/", Lets::Anybody, get(home)))
         .merge(page("/style.css", Lets::Anybody, get(style)))
         .merge(page("/sign-in", Lets::Anybody, get(sign_in::show).post(sign_in::enter)))
         .merge(page("/sign-out", Lets::Anybody, post(sign_in::leave)))
-        .merge(page("/inbox", Lets::SignedIn, get(inbox::show)))
-        .merge(page("/inbox/{runId}/{interruptId}", Lets::SignedIn, get(answer::show).post(answer::give)))
+        .merge(page("/inbox", answers, get(inbox::show)))
+        .merge(page("/inbox/{runId}/{interruptId}", answers, get(answer::show).post(answer::give)))
         .merge(page("/answer/{token}", Lets::Holders, get(answer::show_link).post(answer::give_link)))
+        .merge(page("/run.js", Lets::Anybody, get(run_script)))
+        .merge(moving("/runs/{runId}", Does::Follows, reads, get(run::show)))
+        .merge(moving("/runs/{runId}/events", Does::Tells, reads, get(run::follow)))
+        .merge(page("/runs/{runId}/retry", resumes, post(run::retry)))
+        .merge(page("/runs/{runId}/give-up", resumes, get(run::ask_give_up).post(run::give_up)))
 }
 
 async fn home() -> Redirect {
@@ -72,7 +87,14 @@ async fn home() -> Redirect {
 }
 
 async fn style() -> Response {
-    let headers =
-        [(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, "public, max-age=300")];
-    (headers, STYLE).into_response()
+    file("text/css; charset=utf-8", STYLE)
+}
+
+async fn run_script() -> Response {
+    file("text/javascript; charset=utf-8", RUN_SCRIPT)
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "public, max-age=300")];
+    (headers, text).into_response()
 }

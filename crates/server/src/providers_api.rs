@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn every_provider_is_listed_once_whether_it_was_asked_or_is_still_named() {
         let open = BreakerState::Open { opened_at: 0, until: 30_000, cooldown_ms: 30_000 };
-        let busy = ProviderHealth { state: open, failures: 6, calls: 10, retry: 1, postponed: 9, ..unknown("busy") };
+        let busy =
+            ProviderHealth { state: open, failures: 6, calls: 10, retry: 1, postponed: 9, ..unknown("busy") };
         let views = views(&[named("busy"), named("quiet")], vec![busy, unknown("forgotten")]);
         let closed = json!({ "state": "closed", "failures": 0, "calls": 0 });
         let none = json!({ "retry": 0, "postponed": 0 });

@@ -224,9 +224,8 @@ impl<S: Send + Sync> FromRequestParts<S> for TurnPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let path = Path::<Self>::from_request_parts(parts, state).await;
-        path.map(|Path(path)| path).map_err(|_| {
-            Rejection::TurnNotWaiting { node: None, waiting: Vec::new() }.into()
-        })
+        path.map(|Path(path)| path)
+            .map_err(|_| Rejection::TurnNotWaiting { node: None, waiting: Vec::new() }.into())
     }
 }
 

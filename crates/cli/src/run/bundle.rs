@@ -51,7 +51,9 @@ fn keep(file: &Path, text: &str) -> anyhow::Result<()> {
     };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut part = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(&error))?;
-    part.write_all(text.as_bytes()).and_then(|()| part.as_file().sync_all()).map_err(|error| failed(&error))?;
+    part.write_all(text.as_bytes())
+        .and_then(|()| part.as_file().sync_all())
+        .map_err(|error| failed(&error))?;
     part.persist_noclobber(file).map_err(|kept| match kept.error.kind() {
         std::io::ErrorKind::AlreadyExists => exists(file).into(),
         _ => failed(&kept.error),

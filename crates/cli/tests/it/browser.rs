@@ -5,6 +5,8 @@ mod clicks;
 mod forms;
 mod links;
 mod person;
+mod runs;
+mod runs_live;
 mod sessions;
 
 use serde_json::{Value, json};

@@ -154,13 +154,13 @@ fn demand_valid(schema: &jsonschema::Validator, value: &Value) {
 }
 
 /// A door that stays where it is while the server behind it is another one.
-struct Door {
-    url: String,
+pub(crate) struct Door {
+    pub(crate) url: String,
     leads_to: Arc<Mutex<String>>,
 }
 
 impl Door {
-    async fn open(server: &Server) -> Self {
+    pub(crate) async fn open(server: &Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let door = Self { url, leads_to: Arc::default() };
@@ -178,7 +178,7 @@ impl Door {
         door
     }
 
-    fn lead_to(&self, server: &Server) {
+    pub(crate) fn lead_to(&self, server: &Server) {
         *self.leads_to.lock().unwrap() = address(server);
     }
 }

@@ -227,7 +227,7 @@ impl Site {
     async fn call_of(&self) -> Call {
         match self.admit().await {
             Admitted::Call(call) => call,
-            Admitted::Refused { until } => panic!("it is refused until {until}"),
+            Admitted::Refused => panic!("it is refused"),
         }
     }
 

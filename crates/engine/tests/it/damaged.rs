@@ -221,6 +221,23 @@ async fn a_bad_snapshot_is_dropped_without_any_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_a_provider_that_no_journal_tells_of_is_found() {
+    for (run, words) in [("?1", "beside the journal lies"), ("zeroblob(length(?1))", "rows belong to no run")]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig::open(dir.path()).await;
+        let key = rig.start_waiting(1000).await;
+        rig.verify().await;
+        let sql = format!("INSERT INTO provider_waits VALUES (1, {run}, 'n', 1, 'claude', 1, 0, 1)");
+        damage(dir.path(), key, &sql);
+        let report = verify::verify(&*rig.store, |_| ()).await.unwrap();
+        let found: Vec<&str> = report.findings.iter().map(|finding| &*finding.what).collect();
+        assert!(matches!(found[..], [what] if what.contains(words)), "{found:?}");
+        rig.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edited_removed_or_moved_record_of_the_log_is_named() {
     for (sql, words) in [
         ("UPDATE audit_log SET body = x'7b7d' WHERE seq = 1 AND ?1 = ?1", "audit record 1 (test about run-"),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use abide_core::ChunkKind;
 use abide_core::{ErrorKind, Json, Reasoning, ToolCall};
 use abide_model::scripted::{Part, ScriptedProvider, Speech, Step};
-use abide_model::{Chunk, ChunkKind, Client, Protocol, ProviderEvent, Stopped};
+use abide_model::{Chunk, Client, Protocol, ProviderEvent, Stopped};
 
 use crate::{asked, question};
 

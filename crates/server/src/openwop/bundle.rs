@@ -194,7 +194,8 @@ fn assemble(gathered: Gathered, most: usize) -> Result<DebugBundle> {
     let run = slim::run(run, &gathered.line, &mut maker.found)?;
     let (why, resume) = (maker.small("/why", gathered.why)?, maker.small("/resume", gathered.resume)?);
     let turns = maker.small("/turns", gathered.turns)?;
-    let (timers, notices) = (maker.list("/timers", &gathered.timers)?, maker.list("/notices", &gathered.notices)?);
+    let (timers, notices) =
+        (maker.list("/timers", &gathered.timers)?, maker.list("/notices", &gathered.notices)?);
     let deliveries = maker.list("/deliveries", &gathered.deliveries)?;
     let annotations = maker.list("/annotations", &gathered.annotations)?;
     let mut events = maker.events(gathered.journal, gathered.answers.as_ref(), most);

@@ -72,7 +72,9 @@ pub(super) fn payload(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'
                 Extent::Whole => Json::of(MASKED),
                 Extent::Values => object(value, &mask),
                 Extent::Message => message(value),
-                Extent::Messages => Json::of(&value.parse::<Vec<Json>>()?.iter().map(message).collect::<Vec<_>>()),
+                Extent::Messages => {
+                    Json::of(&value.parse::<Vec<Json>>()?.iter().map(message).collect::<Vec<_>>())
+                }
             };
         }
     }
@@ -107,7 +109,8 @@ pub(super) fn object(value: &Json, mask: &Mask) -> Json {
 fn message(value: &Json) -> Json {
     let fields: JsonMap = value.parse().unwrap_or_default();
     let content = [("content".to_owned(), Json::of(MASKED))];
-    let shown = fields.into_iter().filter(|(name, _)| ["role", "toolCallId", "name"].contains(&name.as_str()));
+    let shown =
+        fields.into_iter().filter(|(name, _)| ["role", "toolCallId", "name"].contains(&name.as_str()));
     Json::of(&shown.chain(content).collect::<JsonMap>())
 }
 

@@ -11,7 +11,7 @@ use crate::limits;
 /// it waits for itself is as urgent.
 ///
 /// `may_have_children` spares the look at a run that is known to have none.
-pub(super) async fn of(app: &App, key: Key, may_have_children: bool) -> Result<Option<Status>> {
+pub(crate) async fn of(app: &App, key: Key, may_have_children: bool) -> Result<Option<Status>> {
     if !may_have_children {
         return Ok(None);
     }

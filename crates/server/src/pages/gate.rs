@@ -1,4 +1,4 @@
-//! What stands before every page: is there a place, who is signed in, do they ask too often, and may they answer?
+//! What stands before every page: is there a place, who is signed in, do they ask too often, and may they do this?
 
 use std::sync::Arc;
 
@@ -26,8 +26,19 @@ pub(super) enum Lets {
     Anybody,
     /// Whoever holds a link, which is for the page to check; nothing else that they bring is even looked at.
     Holders,
-    /// Those who signed in with a key that may answer.
-    SignedIn,
+    /// Those who signed in with a key that has this scope.
+    SignedIn(Scope),
+}
+
+/// What a page does in the browser.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    /// It stands as it is.
+    Stands,
+    /// It has a script that follows something.
+    Follows,
+    /// It is no page, but what such a script listens to.
+    Tells,
 }
 
 /// The door of one page.
@@ -35,6 +46,7 @@ pub(super) enum Lets {
 pub(super) struct Door {
     pub(super) app: Arc<App>,
     pub(super) lets: Lets,
+    pub(super) does: Does,
     /// Its path, as the table has it.
     pub(super) route: &'static str,
 }
@@ -52,6 +64,17 @@ impl Visitor {
         let now = app.engine().clock().now();
         let (session, principal) = Session::of(headers, app.keys(), app.is_secure(), now)?;
         Some(Self { principal, session })
+    }
+
+    /// Whether the session still holds, and the key that it began with.
+    fn is_still_in(&self, app: &App) -> bool {
+        let now = app.engine().clock().now();
+        self.session.holds(app.keys().keyring(), now) && app.keys().still_holds(&self.principal, now)
+    }
+
+    /// Whether they may do what takes this scope.
+    pub(super) fn may(&self, scope: Scope) -> bool {
+        self.principal.scopes.allow(scope)
     }
 
     /// The head of a page for them.
@@ -76,45 +99,44 @@ pub(super) async fn pass(State(door): State<Door>, mut request: Request, next: N
     let visit = trace::visit(&request);
     visit.came_to(door.route);
     let mut response = match door.admit(request.headers(), &visit) {
-        Ok((None, _)) if door.lets == Lets::SignedIn => to_sign_in(request.uri()),
+        Ok((None, _)) if matches!(door.lets, Lets::SignedIn(_)) => to_sign_in(request.uri()),
         Ok((visitor, place)) => {
             let tenant = visitor.as_ref().map(|visitor| visitor.principal.tenant);
-            if let Some(visitor) = visitor {
-                request.extensions_mut().insert(visitor);
+            if let Some(visitor) = &visitor {
+                request.extensions_mut().insert(visitor.clone());
             }
             let held = Held::new(place, door.app.admission().room(tenant));
             request.extensions_mut().insert(held.clone());
             let response = next.run(request).await;
-            outgoing::hold(held.without_room(), response, || true)
+            let app = door.app.clone();
+            let may_hear = move || visitor.as_ref().is_none_or(|visitor| visitor.is_still_in(&app));
+            outgoing::hold(held.without_room(), response, may_hear)
         }
         Err(refused) => Refusal::from(refused).into_response(),
     };
     let referrer = if door.lets == Lets::Holders { Referrer::Nobody } else { Referrer::SameOrigin };
-    html::guard(response.headers_mut(), referrer);
+    html::guard(response.headers_mut(), referrer, door.does == Does::Follows);
     response
 }
 
 impl Door {
     /// Who comes, and the place they have.
     fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(Option<Visitor>, Place)> {
-        let mut place = self.app.admission().enter(false)?;
-        if self.lets != Lets::SignedIn {
-            return Ok((None, place));
-        }
+        let mut place = self.app.admission().enter(self.does == Does::Tells)?;
+        let Lets::SignedIn(scope) = self.lets else { return Ok((None, place)) };
         let visitor = Visitor::of(&self.app, headers);
         if let Some(Visitor { principal, .. }) = &visitor {
             visit.is_of(principal);
             self.app.limiter().take(principal, self.app.engine().clock().now())?;
-            check_scope(principal)?;
+            check_scope(principal, scope)?;
             place.belong_to(principal.tenant)?;
         }
         Ok((visitor, place))
     }
 }
 
-/// Whether somebody may answer at all.
-pub(super) fn check_scope(principal: &Principal) -> Result<()> {
-    let scope = Scope::ApprovalsRespond;
+/// Whether somebody may do what takes this scope.
+pub(super) fn check_scope(principal: &Principal, scope: Scope) -> Result<()> {
     if principal.scopes.allow(scope) {
         return Ok(());
     }

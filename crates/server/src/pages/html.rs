@@ -11,6 +11,13 @@ const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 );
 
+/// The same for a page that follows something: our own script is loaded too, and hears from us alone. What stands in the
+/// page itself is never taken for a script.
+const POLICY_LIVE: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; \
+     frame-ancestors 'none'; base-uri 'none'",
+);
+
 /// What the head of every page is made of.
 pub(super) struct Frame {
     /// What the page is.
@@ -53,9 +60,9 @@ impl Referrer {
 
 /// What every answer tells the browser. A page may hold what its reader alone may see, so nobody keeps it, and no
 /// search engine lists it.
-pub(super) fn guard(headers: &mut HeaderMap, referrer: Referrer) {
+pub(super) fn guard(headers: &mut HeaderMap, referrer: Referrer, is_live: bool) {
     let told = [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, if is_live { POLICY_LIVE } else { POLICY }),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
         (header::REFERRER_POLICY, referrer.policy()),

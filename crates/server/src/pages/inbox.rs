@@ -16,6 +16,7 @@ use super::source::{self, Filter};
 use super::view::{InboxPage, InboxRow};
 use super::{HOME, words};
 use crate::app::App;
+use crate::scope::Scope;
 use crate::time::rfc3339;
 
 #[derive(Template)]
@@ -25,6 +26,8 @@ struct Shown {
     filter: Filter,
     page: InboxPage,
     now: Millis,
+    /// Whether the reader may look at runs.
+    reads_runs: bool,
 }
 
 /// The list.
@@ -40,7 +43,8 @@ pub(super) async fn show(
     let page = source::inbox(&app, &visitor.principal, &filter).await?;
     let now = app.engine().clock().now();
     let frame = visitor.frame(&app, "Inbox");
-    Ok(html::page(StatusCode::OK, &Shown { frame, filter, page, now }))
+    let reads_runs = visitor.may(Scope::RunsRead);
+    Ok(html::page(StatusCode::OK, &Shown { frame, filter, page, now, reads_runs }))
 }
 
 impl Shown {

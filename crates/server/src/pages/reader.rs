@@ -120,6 +120,11 @@ impl Reader {
         respondents::may_respond(app, named, who).await
     }
 
+    /// Whether they may look at runs. A link is for one question.
+    pub(super) fn reads_runs(&self) -> bool {
+        matches!(&self.came, Came::SignedIn(visitor) if visitor.may(Scope::RunsRead))
+    }
+
     /// Whether they may decide about an interrupted run. A link that lets answer was made for somebody who may.
     pub(super) fn may_force(&self) -> bool {
         match &self.came {

@@ -50,6 +50,11 @@ impl Session {
         Some((Self { text: text.to_owned() }, principal))
     }
 
+    /// Whether it has not ended yet.
+    pub(super) fn holds(&self, keyring: &Keyring, now: Millis) -> bool {
+        opened(&self.text, keyring, now).is_some()
+    }
+
     /// What every form of this session carries, and no form of another.
     pub(super) fn form_token(&self, keyring: &Keyring) -> String {
         hex(&keyring.mac(PURPOSE_FORM, self.text.as_bytes()))

@@ -65,7 +65,7 @@ impl<'a> Open<'a> {
             timeline,
             reader,
             asked,
-            facts: asked.facts(app.engine().clock().now()),
+            facts: asked.facts(app.engine().clock().now(), reader.reads_runs()),
             answering: Answering::of(asked),
             only_looks,
             fields: None,
@@ -242,7 +242,7 @@ impl<'a> Closed<'a> {
             // A link dies with the answer, and tells no more than that.
             Some(_) => ("This is closed".to_owned(), Vec::new(), Vec::new()),
             None => {
-                let facts = asked.facts(app.engine().clock().now());
+                let facts = asked.facts(app.engine().clock().now(), reader.reads_runs());
                 (asked.title(), facts, timeline::of(app, reader.key, reader.id).await?)
             }
         };

@@ -7,15 +7,16 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
-use super::HOME;
 use super::form::{Fields, Form, OwnForm};
 use super::gate::{self, Visitor};
 use super::html::{self, Frame};
 use super::refusal::Result;
 use super::session::{self, Session};
+use super::{HOME, RUNS};
 use crate::app::App;
 use crate::auth;
 use crate::error::ApiError;
+use crate::scope::Scope;
 
 /// The field that says where to go afterwards.
 const NEXT: &str = "next";
@@ -40,7 +41,7 @@ pub(super) async fn enter(State(app): State<Arc<App>>, Form(fields): Form) -> Re
     let key = fields.said("key").unwrap_or_default();
     let now = app.engine().clock().now();
     let known = auth::holder_of(&app, key, now);
-    let principal = match known.and_then(|known| gate::check_scope(&known).map(|()| known)) {
+    let principal = match known.and_then(|known| gate::check_scope(&known, scope_of(next)).map(|()| known)) {
         Ok(principal) => principal,
         Err(refused) => return Ok(refusal(refused, next)),
     };
@@ -89,13 +90,19 @@ fn landing(fields: &Fields) -> &str {
     fields.get(NEXT).and_then(local).unwrap_or(HOME)
 }
 
-/// A path to the inbox or to something in it. Nothing else may be redirected to: a link that begins here must not end
-/// on somebody else's page.
+/// What it takes to see the page that somebody signs in for.
+fn scope_of(page: &str) -> Scope {
+    if page.starts_with(RUNS) { Scope::RunsRead } else { Scope::ApprovalsRespond }
+}
+
+/// A path to the inbox or to something in it, or to a run. Nothing else may be redirected to: a link that begins here must
+/// not end on somebody else's page.
 fn local(path: &str) -> Option<&str> {
-    let rest = path.strip_prefix(HOME)?;
-    let is_inside = rest.is_empty() || rest.starts_with(['/', '?']);
-    let is_plain = rest.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !rest.contains("/.");
-    (is_inside && is_plain).then_some(path)
+    let inbox = || path.strip_prefix(HOME).filter(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+    let run = || path.strip_prefix(RUNS).filter(|rest| !rest.is_empty());
+    let rest = inbox().or_else(run)?;
+    let is_plain = rest.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !path.contains("/.");
+    is_plain.then_some(path)
 }
 
 #[cfg(test)]
@@ -104,7 +111,7 @@ mod tests {
 
     #[test]
     fn signing_in_leads_to_a_page_of_ours_alone() {
-        for path in ["/inbox", "/inbox/run-1/int-2", "/inbox?kind=approval&title=a%20b"] {
+        for path in ["/inbox", "/inbox/run-1/int-2", "/inbox?kind=approval&title=a%20b", "/runs/run-1"] {
             assert_eq!(local(path), Some(path));
         }
         for path in [
@@ -121,6 +128,11 @@ mod tests {
             "/\\evil",
             "/inbox@evil",
             "/inbox/ä",
+            "/runs",
+            "/runs/",
+            "/runs/../v1",
+            "/runs/run-1/../../v1",
+            "/runs//evil.example\\",
         ] {
             assert_eq!(local(path), None, "{path}");
         }

@@ -88,7 +88,7 @@ fn open(run: &Run, id: InterruptId) -> std::result::Result<Asked, (String, Rejec
 }
 
 /// What was asked. Its workflow is not known here.
-fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis) -> Asked {
+pub(super) fn asked(key: Key, node: &str, requested: &event::InterruptRequested, at: Millis) -> Asked {
     Asked {
         run: key.id.to_string(),
         id: requested.interrupt_id.to_string(),

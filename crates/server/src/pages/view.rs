@@ -3,7 +3,7 @@
 use abide_core::{InterruptKind, Json, JsonMap, Millis};
 use serde_json::Value;
 
-use super::{pretty, words};
+use super::{RUNS, pretty, words};
 use crate::limits;
 use crate::openwop::interrupts::AUTH_REQUIRED;
 use crate::time::rfc3339;
@@ -73,6 +73,8 @@ pub(super) struct Fact {
     pub(super) text: String,
     /// The moment that it is about, for machines.
     pub(super) time: Option<String>,
+    /// Where more of it is.
+    pub(super) link: Option<String>,
 }
 
 /// How an interrupt ended.
@@ -111,15 +113,17 @@ impl Asked {
         named.or_else(first_question).unwrap_or_else(|| words::kind(self.kind)).to_owned()
     }
 
-    /// What is known about it, line by line.
-    pub(super) fn facts(&self, now: Millis) -> Vec<Fact> {
-        let plain = |name, text: &str| Fact { name, text: text.to_owned(), time: None };
-        let timed = |name, text, at| Fact { name, text, time: Some(rfc3339(at)) };
+    /// What is known about it, line by line, for somebody who may look at its run or may not.
+    pub(super) fn facts(&self, now: Millis, reads_runs: bool) -> Vec<Fact> {
+        let plain = |name, text: &str| Fact { name, text: text.to_owned(), time: None, link: None };
+        let timed = |name, text, at| Fact { name, text, time: Some(rfc3339(at)), link: None };
+        let link = reads_runs.then(|| format!("{RUNS}{}", self.run));
         let due = |at| timed("Due", format!("{} ({})", words::due(at, now), words::moment(at)), at);
         let asked = timed("Asked", words::ago(self.requested_at, now), self.requested_at);
         let mut facts = vec![plain("Kind", words::kind(self.kind)), asked];
         facts.extend(self.deadline.filter(|_| self.closing.is_none()).map(due));
-        facts.extend([plain("Workflow", &self.workflow), plain("Node", &self.node), plain("Run", &self.run)]);
+        let run = Fact { link, ..plain("Run", &self.run) };
+        facts.extend([plain("Workflow", &self.workflow), plain("Node", &self.node), run]);
         facts
     }
 

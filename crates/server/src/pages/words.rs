@@ -28,8 +28,33 @@ pub(super) fn due(at: Millis, now: Millis) -> String {
 
 /// A moment, to the minute, in UTC: "2026-01-05 09:30 UTC".
 pub(super) fn moment(at: Millis) -> String {
+    formatted(at, "%Y-%m-%d %H:%M UTC")
+}
+
+/// A moment, to the second, in UTC: "2026-01-05 09:30:07 UTC".
+pub(super) fn moment_exact(at: Millis) -> String {
+    formatted(at, "%Y-%m-%d %H:%M:%S UTC")
+}
+
+/// The time of day, to the second, in UTC: "09:30:07".
+pub(super) fn clock(at: Millis) -> String {
+    formatted(at, "%H:%M:%S")
+}
+
+fn formatted(at: Millis, format: &str) -> String {
     let known = jiff::Timestamp::from_millisecond(at);
-    known.map_or_else(|_| crate::time::rfc3339(at), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())
+    known.map_or_else(|_| crate::time::rfc3339(at), |at| at.strftime(format).to_string())
+}
+
+/// How much is left of a wait, to the second: "4 min 59 s". A second that has begun counts.
+pub(super) fn left(ms: Millis) -> String {
+    let seconds = ms.max(0).saturating_add(999) / 1000;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds} s"),
+        (0, _) => format!("{minutes} min {seconds} s"),
+        _ => format!("{hours} h {minutes} min {seconds} s"),
+    }
 }
 
 /// What a kind is called by people.
@@ -69,5 +94,9 @@ mod tests {
         assert_eq!(ago(Millis::MIN, Millis::MAX), "106751991167 d ago");
         assert_eq!(moment(1_763_222_400_123), "2025-11-15 16:00 UTC");
         assert!(!moment(Millis::MAX).is_empty());
+        assert_eq!(moment_exact(1_763_222_400_123), "2025-11-15 16:00:00 UTC");
+        assert_eq!(clock(1_763_222_407_123), "16:00:07");
+        let left = [-1, 1, 59_001, 61_000, 3_600_000, Millis::MAX].map(left);
+        assert_eq!(left[..5], ["0 s", "1 s", "1 min 0 s", "1 min 1 s", "1 h 0 min 0 s"]);
     }
 }

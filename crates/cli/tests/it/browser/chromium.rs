@@ -156,6 +156,30 @@ impl Chromium {
         self.ask("DOM.getOuterHTML", &json!({ "nodeId": node }))["outerHTML"].as_str().unwrap().to_owned()
     }
 
+    /// Waits until the page as it stands says this, without going anywhere.
+    pub(super) fn await_text(&mut self, text: &str) {
+        let (began, pages) = (std::time::Instant::now(), self.pages);
+        loop {
+            let html = self.html();
+            assert_eq!(self.pages, pages, "the page was loaded again");
+            if html.contains(text) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "'{text}' is not in {html}");
+        }
+    }
+
+    /// Has a script run in every page from now on, before those of the page.
+    pub(super) fn inject(&mut self, script: &str) {
+        self.ask("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": script }));
+    }
+
+    /// Whether there is something like this on the page.
+    pub(super) fn has(&mut self, selector: &str) -> bool {
+        let root = self.ask("DOM.getDocument", &json!({ "depth": 0 }))["root"]["nodeId"].clone();
+        self.ask("DOM.querySelector", &json!({ "nodeId": root, "selector": selector }))["nodeId"] != 0
+    }
+
     /// The path of the page.
     pub(super) fn path(&mut self) -> String {
         let url = reqwest::Url::parse(self.entry()["url"].as_str().unwrap()).unwrap();

@@ -3,11 +3,11 @@
 use super::chromium::Window;
 use super::*;
 
-const DESK: Window = Window { width: 900, height: 760, scripts: true, dark: false };
-const PHONE: Window = Window { width: 360, height: 740, scripts: false, dark: true };
+pub(super) const DESK: Window = Window { width: 900, height: 760, scripts: true, dark: false };
+pub(super) const PHONE: Window = Window { width: 360, height: 740, scripts: false, dark: true };
 
 /// Signs in at a deep link, and comes to its page.
-fn sign_in(browser: &mut Chromium, server: &Server, path: &str) {
+pub(super) fn sign_in(browser: &mut Chromium, server: &Server, path: &str) {
     browser.go(&format!("{}{path}", server.url));
     assert!(browser.path().starts_with("/sign-in"));
     browser.write("#key", &server.key);

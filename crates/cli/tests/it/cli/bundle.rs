@@ -20,7 +20,8 @@ fn files(site: &Site) -> Vec<String> {
 }
 
 fn json_of(bytes: &[u8]) -> serde_json::Value {
-    serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(bytes)))
+    serde_json::from_slice(bytes)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(bytes)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

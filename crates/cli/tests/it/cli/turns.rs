@@ -27,18 +27,27 @@ async fn a_waiting_turn_is_told_wherever_its_run_is_shown() {
         assert!(told.contains("(in 5.0 s): HTTP 529: over\u{fffd}[2Jloaded"), "{told}");
     }
     let why = server.cli(&["run", "why", &run]);
-    assert!(stdout(&why).contains("waits for provider 'main', retry 0: HTTP 529: over\u{fffd}[2Jloaded"), "{why:?}");
+    assert!(
+        stdout(&why).contains("waits for provider 'main', retry 0: HTTP 529: over\u{fffd}[2Jloaded"),
+        "{why:?}"
+    );
     assert!(stdout(&why).contains("next   the provider is asked again, at "), "{why:?}");
     let json = server.cli(&["turn", "list", &run, "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
-    assert_eq!(json["turns"][0]["wait"]["message"], "HTTP 529: over\u{1b}[2Jloaded", "a pipe gets it verbatim");
+    assert_eq!(
+        json["turns"][0]["wait"]["message"], "HTTP 529: over\u{1b}[2Jloaded",
+        "a pipe gets it verbatim"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_turn_is_retried_or_given_up_by_hand() {
     let (provider, _site, server, run) = waiting().await;
     let given_up = server.cli(&["turn", "give-up", &run, "turn", "--reason", "enough"]);
-    assert_eq!((code(&given_up), stdout(&given_up)), (0, "turn is given up: HTTP 529: over\u{fffd}[2Jloaded\n"));
+    assert_eq!(
+        (code(&given_up), stdout(&given_up)),
+        (0, "turn is given up: HTTP 529: over\u{fffd}[2Jloaded\n")
+    );
     let again = server.cli(&["turn", "retry", &run]);
     assert_eq!((code(&again), stdout(&again)), (1, ""), "{again:?}");
     assert!(stderr(&again).contains("[turn_not_waiting]"), "{again:?}");

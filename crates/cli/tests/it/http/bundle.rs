@@ -72,7 +72,10 @@ async fn a_bundle_has_what_helps_to_find_out_what_happened() {
     assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
     let (bundle, _) = bundle(&server, &run, "").await;
     assert_eq!(bundle["bundleVersion"], "1");
-    assert_eq!(bundle["host"], json!({ "name": "abide", "version": env!("CARGO_PKG_VERSION"), "vendor": "abide" }));
+    assert_eq!(
+        bundle["host"],
+        json!({ "name": "abide", "version": env!("CARGO_PKG_VERSION"), "vendor": "abide" })
+    );
     let snapshot = shown(&server, &run).await;
     assert_eq!(bundle["run"], snapshot);
     let polled = events_so_far(&server, &run).await;
@@ -119,7 +122,10 @@ async fn nothing_secret_is_in_a_bundle_and_every_place_is_named() {
         assert!(reasons.contains(&expected), "{expected:?} in {reasons:?}");
     }
     let body = "/run/nodeStates/fetch/outputs/body";
-    assert!(reasons.iter().any(|(path, reason)| path.starts_with(body) && *reason == "secret"), "{reasons:?}");
+    assert!(
+        reasons.iter().any(|(path, reason)| path.starts_with(body) && *reason == "secret"),
+        "{reasons:?}"
+    );
     assert_eq!(bundle["redactionsTotal"], reasons.len());
     assert_eq!(bundle["run"]["inputs"]["note"], "the password is [masked], keep it");
 }
@@ -194,7 +200,10 @@ async fn the_bundle_of_a_huge_run_stays_within_its_bound_and_tells_what_is_missi
     assert_eq!(bundle["truncatedReason"], "events_truncated_to_size_cap");
     let events = bundle["events"].as_array().unwrap();
     assert!(events.len() > 20 && events.len() < count, "{} of {count}", events.len());
-    assert_eq!((&events[0]["type"], &events.last().unwrap()["type"]), (&json!("run.started"), &json!("run.completed")));
+    assert_eq!(
+        (&events[0]["type"], &events.last().unwrap()["type"]),
+        (&json!("run.started"), &json!("run.completed"))
+    );
     let gap = &bundle["journal"]["gap"];
     let (from, to) = (gap["from"].as_u64().unwrap(), gap["to"].as_u64().unwrap());
     for (event, next) in events.iter().zip(&events[1..]) {
@@ -214,7 +223,10 @@ async fn a_bundle_of_fewer_events_says_how_many_there_are() {
     let (bundle, _) = bundle(&server, &run, "?maxEvents=1").await;
     assert_eq!(bundle["events"].as_array().unwrap().len(), 1);
     assert_eq!(bundle["metrics"]["eventCount"], count);
-    assert_eq!((&bundle["truncated"], &bundle["truncatedReason"]), (&json!(true), &json!("events_truncated_to_max_events")));
+    assert_eq!(
+        (&bundle["truncated"], &bundle["truncatedReason"]),
+        (&json!(true), &json!("events_truncated_to_max_events"))
+    );
     refusal(server.get(&format!("{}?maxEvents=0", path(&run))).await, "validation_error");
 }
 

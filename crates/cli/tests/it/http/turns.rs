@@ -87,7 +87,10 @@ async fn a_turn_that_waits_for_its_provider_says_until_when_which_retry_and_why(
     assert_eq!(turn["conversationId"], run.as_str());
     assert_eq!(turn["turnId"], format!("{run}:turn:1"));
     let wait = &turn["wait"];
-    assert_eq!((&wait["kind"], &wait["attempt"], &wait["delayMs"]), (&json!("retry"), &json!(0), &json!(5000)));
+    assert_eq!(
+        (&wait["kind"], &wait["attempt"], &wait["delayMs"]),
+        (&json!("retry"), &json!(0), &json!(5000))
+    );
     assert_eq!((&wait["message"], &wait["code"]), (&json!(format!("HTTP 429: {BUSY}")), &json!("429")));
     assert_eq!(millis(&wait["until"]) - millis(&wait["since"]), 5000);
     let state = &shown(&server, &run).await["nodeStates"]["turn"];
@@ -109,7 +112,10 @@ async fn a_waiting_turn_is_retried_at_once_when_an_operator_says_so() {
     server.events(&run).await;
     assert_eq!(shown(&server, &run).await["status"], "completed");
     let (_, turns) = server.get(&format!("/v1/runs/{run}/turns")).await;
-    assert_eq!((&turns["turns"][0]["status"], &turns["turns"][0]["retries"]), (&json!("completed"), &json!(1)));
+    assert_eq!(
+        (&turns["turns"][0]["status"], &turns["turns"][0]["retries"]),
+        (&json!("completed"), &json!(1))
+    );
     assert_eq!(provider.count(), 2, "once before the wait, once after it");
     refusal(act(&server, &run, "retry", &json!({})).await, "turn_not_waiting");
 }
@@ -123,7 +129,10 @@ async fn a_waiting_turn_that_is_given_up_fails_with_what_the_provider_said_last(
     assert_eq!(turn["error"]["message"], format!("HTTP 429: {BUSY}"));
     server.events(&run).await;
     let snapshot = shown(&server, &run).await;
-    assert_eq!((&snapshot["status"], &snapshot["error"]["code"]), (&json!("failed"), &json!("provider_given_up")));
+    assert_eq!(
+        (&snapshot["status"], &snapshot["error"]["code"]),
+        (&json!("failed"), &json!("provider_given_up"))
+    );
     assert_eq!(provider.count(), 1);
     refusal(act(&server, &run, "give-up", &json!({})).await, "turn_not_waiting");
     let long = json!({ "reason": "x".repeat(abide_core::limits::REASON_CHARS_MAX + 1) });
@@ -189,7 +198,10 @@ async fn what_a_turn_used_and_cost_is_told_for_it_and_for_its_run() {
     assert_eq!(turn["costMicros"], 2 * input + 4 * output);
     assert_eq!((&turns["usage"], &turns["costMicros"]), (&turn["usage"], &turn["costMicros"]));
     let used = events.iter().find(|event| event["type"] == "provider.usage").unwrap();
-    assert_eq!((&used["payload"]["inputTokens"], &used["payload"]["costMicros"]), (&json!(input), &turn["costMicros"]));
+    assert_eq!(
+        (&used["payload"]["inputTokens"], &used["payload"]["costMicros"]),
+        (&json!(input), &turn["costMicros"])
+    );
 }
 
 #[tokio::test]
@@ -198,7 +210,10 @@ async fn providers_are_listed_with_how_they_do_and_without_what_they_are_told() 
     let text = text_of(&server, "/v1/providers").await;
     let list: Value = serde_json::from_str(&text).unwrap();
     let main = &list["providers"][0];
-    assert_eq!((&main["name"], &main["kind"], &main["model"]), (&json!("main"), &json!("openai"), &json!("small")));
+    assert_eq!(
+        (&main["name"], &main["kind"], &main["model"]),
+        (&json!("main"), &json!("openai"), &json!("small"))
+    );
     assert_eq!((&main["breaker"]["state"], &main["breaker"]["calls"]), (&json!("closed"), &json!(1)));
     assert_eq!(main["breaker"]["failures"], 1);
     assert_eq!(main["waiting"], json!({ "retry": 1, "postponed": 0 }));
@@ -209,7 +224,11 @@ async fn providers_are_listed_with_how_they_do_and_without_what_they_are_told() 
     };
     let server = start(&site);
     let (_, theirs) = answer(server.request_as(&stranger, Method::GET, "/v1/providers")).await.unwrap();
-    assert_eq!(theirs["providers"][0]["waiting"], json!({ "retry": 0, "postponed": 0 }), "others' are not told");
+    assert_eq!(
+        theirs["providers"][0]["waiting"],
+        json!({ "retry": 0, "postponed": 0 }),
+        "others' are not told"
+    );
 }
 
 #[tokio::test]

@@ -168,8 +168,7 @@ pub(super) fn render(
 ) -> Events {
     let nodes = journal.records().filter_map(|record| record.node.clone()).collect();
     let (extract, problems) = (journal.extract(), Vec::new());
-    let mut events =
-        Events { canonical: Vec::new(), total: 0, log: Vec::new(), nodes, extract, problems };
+    let mut events = Events { canonical: Vec::new(), total: 0, log: Vec::new(), nodes, extract, problems };
     for record in journal.records() {
         let (kind, text) = match rendered(journal.key, record) {
             Ok(rendered) => rendered,

@@ -206,8 +206,7 @@ async fn seen(
 ) -> Result<Seen> {
     let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
     let mirrored = mirror::of(app, key, !children.is_empty()).await.unwrap_or_default();
-    let beside =
-        snapshot::Beside { children: &children, mirrored, reader: None, engine: Some(app.engine()) };
+    let beside = snapshot::Beside { children: &children, mirrored, reader: None, engine: Some(app.engine()) };
     let look = |run: &Run| {
         let mut why = of_run::explain(app.engine(), run, run.why());
         why.reasons.truncate(limits::BUNDLE_ENTRIES_MAX);

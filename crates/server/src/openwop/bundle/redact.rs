@@ -102,7 +102,8 @@ pub(super) struct Rules {
 impl Rules {
     /// JSON text without what is taken out, which stands at this place of the bundle.
     pub(super) fn clean(&self, path: &str, text: &str, found: &mut Found) -> String {
-        let mut walk = Walk { rules: self, text, at: 0, kept: 0, out: String::new(), path: path.into(), found };
+        let mut walk =
+            Walk { rules: self, text, at: 0, kept: 0, out: String::new(), path: path.into(), found };
         walk.value(None);
         walk.out.push_str(&text[walk.kept..]);
         walk.out
@@ -236,7 +237,8 @@ impl<'a> Walk<'a> {
     fn key(&mut self) {
         let start = self.at;
         let key = self.literal();
-        let cleaned = if is_word(&key) || self.rules.is_plain(&key) { None } else { self.rules.cleaned(&key) };
+        let cleaned =
+            if is_word(&key) || self.rules.is_plain(&key) { None } else { self.rules.cleaned(&key) };
         let shown = cleaned.as_ref().map_or(&*key, |(clean, _)| clean);
         let pointer = shown.replace('~', "~0").replace('/', "~1");
         self.path.push('/');
@@ -448,7 +450,9 @@ mod tests {
 
     #[test]
     fn what_is_no_json_ends_all_the_same() {
-        for text in ["", "{", "[", "\"", "\"\\", "{\"a\"", "{\"a\":", "[1,", "nul", "]", "{]", "[}", "{\"a\" 1}"] {
+        for text in
+            ["", "{", "[", "\"", "\"\\", "{\"a\"", "{\"a\":", "[1,", "nul", "]", "{]", "[}", "{\"a\" 1}"]
+        {
             let mut found = Found::default();
             rules().clean("", text, &mut found);
         }

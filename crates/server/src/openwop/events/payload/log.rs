@@ -41,7 +41,10 @@ pub(super) fn told(event: &Event) -> (Level, String) {
         }
         Event::Node { node, event: NodeEvent::ProviderPostponed(postponed) } => {
             let provider = &postponed.provider;
-            (Level::Info, format!("provider '{provider}' of node '{node}' is known to be away, and is not asked"))
+            (
+                Level::Info,
+                format!("provider '{provider}' of node '{node}' is known to be away, and is not asked"),
+            )
         }
         Event::Node { node, event: NodeEvent::TurnSealed(sealed) } => {
             let end = format!("{:?}", sealed.status).to_lowercase();

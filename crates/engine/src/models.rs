@@ -1,0 +1,244 @@
+//! Calls of models: one attempt at one step of a turn.
+//!
+//! Whether the provider may be called is asked of its breaker, and what the model says is durable before anybody hears
+//! it. What becomes of an attempt that failed is decided by the run.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use abide_core::{
+    CallRef, ChunkKind, Command, ErrorKind, Key, ModelAnswer, ModelCall, ModelError, TaskId, TenantId,
+    TurnCommand,
+};
+use abide_model::{Chunk, Client, Clients, Providers, Sink, Stopped};
+use abide_store::{Lane, TaskRow};
+use tokio::sync::{Notify, watch};
+
+use crate::Error;
+use crate::breakers::{Admitted, said_of_provider};
+use crate::shell::{Basis, Shell};
+use crate::stats::CallEnd;
+use crate::timers::rest;
+
+/// The providers of models, and the calls that are under way.
+pub(crate) struct Models {
+    providers: Arc<Providers>,
+    clients: Result<Clients, String>,
+    /// How each call is told that its run is ending.
+    under_way: Mutex<HashMap<(Key, TaskId), Arc<Notify>>>,
+    /// Whether the server is stopping.
+    stopping: watch::Sender<bool>,
+}
+
+/// A call that is under way, as long as it is.
+struct UnderWay<'a> {
+    models: &'a Models,
+    id: (Key, TaskId),
+    abort: Arc<Notify>,
+}
+
+impl Models {
+    pub(crate) fn new(providers: Arc<Providers>) -> Self {
+        let clients = Clients::new(&providers).map_err(|error| error.to_string());
+        Self { providers, clients, under_way: Mutex::default(), stopping: watch::Sender::new(false) }
+    }
+
+    /// The run of a call is ending: the call is given up.
+    pub(crate) fn abort(&self, key: Key, task: TaskId) {
+        let under_way = self.under_way.lock().expect("no thread panics holding this");
+        if let Some(abort) = under_way.get(&(key, task)) {
+            abort.notify_one();
+        }
+    }
+
+    /// The server is stopping: calls of which nobody has heard anything are left to the next one.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    fn begin(&self, key: Key, task: &TaskId) -> UnderWay<'_> {
+        let (id, abort) = ((key, task.clone()), Arc::new(Notify::new()));
+        self.under_way.lock().expect("no thread panics holding this").insert(id.clone(), abort.clone());
+        UnderWay { models: self, id, abort }
+    }
+
+    /// The client of a provider.
+    fn client(&self, provider: &str) -> Result<Arc<Client>, ModelError> {
+        let clients = self.clients.as_ref().map_err(|reason| away(reason.clone()))?;
+        clients.get(provider).cloned().ok_or_else(|| {
+            // The run began with it, so an operator has taken it away, perhaps by mistake: that may pass.
+            away(format!(
+                "this server has no provider '{provider}'; add [providers.{provider}] to its configuration"
+            ))
+        })
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.models.under_way.lock().expect("no thread panics holding this").remove(&self.id);
+    }
+}
+
+/// How a provider is reached.
+struct Way {
+    client: Arc<Client>,
+    key: Option<String>,
+}
+
+/// Makes what a model says durable, and keeps what can go with the end of the call.
+struct Told<'a> {
+    shell: &'a Arc<Shell>,
+    key: Key,
+    call: CallRef,
+    /// Something was told.
+    said: Arc<AtomicBool>,
+    rest: Vec<(ChunkKind, String)>,
+}
+
+impl Sink for Told<'_> {
+    async fn take(&mut self, chunk: Chunk) -> Result<(), Stopped> {
+        if chunk.is_last {
+            self.rest.push((chunk.kind, chunk.text));
+            return Ok(());
+        }
+        let command = TurnCommand::Said { call: self.call.clone(), kind: chunk.kind, text: chunk.text };
+        let command = Command::Turn(Box::new(command));
+        loop {
+            let decided =
+                self.shell.decide(self.key, &command, Lane::Interactive, Basis::default(), |_| ()).await;
+            match decided {
+                Ok(()) => {
+                    self.said.store(true, Ordering::Release);
+                    return Ok(());
+                }
+                Err(Error::Rejected(_) | Error::Draining | Error::Store(abide_store::Error::Closed)) => {
+                    return Err(Stopped);
+                }
+                Err(Error::Contended) => tokio::task::yield_now().await,
+                Err(error) if error.is_lasting() => return Err(Stopped),
+                Err(error) => {
+                    tracing::error!(run = %self.key.id, %error, "what a model says can't be kept; trying again");
+                    rest().await;
+                }
+            }
+        }
+    }
+}
+
+impl Shell {
+    /// Makes one call of a model, and says what the run has to be told of it.
+    pub(crate) async fn call_model(
+        self: &Arc<Self>,
+        row: &TaskRow,
+        call: &ModelCall,
+    ) -> Result<Command, Error> {
+        let reference = CallRef { task: row.task.clone(), fence: row.fence };
+        let mut told = Told {
+            shell: self,
+            key: row.key,
+            call: reference.clone(),
+            said: Arc::default(),
+            rest: Vec::new(),
+        };
+        let outcome = if call.cut_off {
+            Err(cut_off())
+        } else if let Some(tokens) = &call.mock {
+            play(tokens, &mut told).await
+        } else {
+            match self.way_to_model(row.key.tenant, &call.provider).await? {
+                // What was never sent says nothing of the provider.
+                Err(unsent) => Err(unsent),
+                Ok(way) => match self.breakers.admit(row.key, &row.task, &call.provider).await? {
+                    Admitted::Refused => {
+                        return Ok(Command::Turn(Box::new(TurnCommand::Refused { call: reference })));
+                    }
+                    Admitted::Call(permit) => {
+                        let outcome = self.ask_model(row, call, &way, &mut told).await?;
+                        self.counters.called(CallEnd::of(outcome.as_ref().err()));
+                        permit.report(said_of_provider(outcome.as_ref().err())).await;
+                        outcome
+                    }
+                },
+            }
+        };
+        let rest = std::mem::take(&mut told.rest);
+        let outcome = outcome.map(Box::new);
+        Ok(Command::Turn(Box::new(TurnCommand::Ended { call: reference, outcome, rest })))
+    }
+
+    /// The client of a provider, and the key that it wants to see.
+    async fn way_to_model(&self, tenant: TenantId, provider: &str) -> Result<Result<Way, ModelError>, Error> {
+        let client = match self.models.client(provider) {
+            Ok(client) => client,
+            Err(error) => return Ok(Err(error)),
+        };
+        let name = self.models.providers.get(provider).and_then(|provider| provider.key.as_deref());
+        let Some(name) = name else { return Ok(Ok(Way { client, key: None })) };
+        let key = self.secrets.get(tenant, name).await?;
+        Ok(key.map(|key| Way { client, key: Some(key) }).ok_or_else(|| keyless(provider, name)))
+    }
+
+    /// Asks the provider. An error here is no answer of the provider: the next server asks again.
+    async fn ask_model(
+        self: &Arc<Self>,
+        row: &TaskRow,
+        call: &ModelCall,
+        way: &Way,
+        told: &mut Told<'_>,
+    ) -> Result<Result<ModelAnswer, ModelError>, Error> {
+        let under_way = self.models.begin(row.key, &row.task);
+        let (mut stopping, said) = (self.models.stopping.subscribe(), told.said.clone());
+        // What nobody has heard of can be asked for again; what somebody has heard is finished if there is time.
+        let left = async {
+            let stops = stopping.wait_for(|stopping| *stopping).await.is_ok();
+            if !stops || said.load(Ordering::Acquire) {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = under_way.abort.notified() => Ok(Err(aborted())),
+            outcome = way.client.call(way.key.as_deref(), call, told) => Ok(outcome),
+            () = left => Err(Error::Draining),
+        }
+    }
+}
+
+/// What a mock of the public fixtures says.
+async fn play(tokens: &[String], told: &mut Told<'_>) -> Result<ModelAnswer, ModelError> {
+    let (last, first) = tokens.split_last().map_or((None, &[][..]), |(last, first)| (Some(last), first));
+    for text in first {
+        let chunk = Chunk { kind: ChunkKind::Text, text: text.clone(), is_last: false };
+        told.take(chunk).await.map_err(|Stopped| aborted())?;
+    }
+    told.rest.extend(last.map(|text| (ChunkKind::Text, text.clone())));
+    let (content, stop_reason) = (tokens.concat(), Some("stop".to_owned()));
+    Ok(ModelAnswer { content, stop_reason, model: Some("mock".to_owned()), ..ModelAnswer::default() })
+}
+
+fn error(message: String, kind: ErrorKind, had_content: bool) -> ModelError {
+    ModelError { message, code: None, kind, had_content, retry_after_ms: None }
+}
+
+/// The provider can't be reached from here now.
+fn away(message: String) -> ModelError {
+    error(message, ErrorKind::Emitted { retryable: Some(true) }, false)
+}
+
+fn keyless(provider: &str, secret: &str) -> ModelError {
+    let message = format!(
+        "provider '{provider}' needs the secret '{secret}', which is not set; set it with: abide secrets set {secret}"
+    );
+    error(message, ErrorKind::Emitted { retryable: Some(false) }, false)
+}
+
+fn aborted() -> ModelError {
+    error("the run is ending".to_owned(), ErrorKind::Aborted, false)
+}
+
+fn cut_off() -> ModelError {
+    let message = "the server stopped in the middle of the model's answer";
+    error(message.to_owned(), ErrorKind::Crashed, true)
+}
