@@ -410,6 +410,26 @@ impl NodeEvent {
         }
     }
 
+    /// Whether it tells of what a worker did, or of what became of its task.
+    pub(crate) fn is_of_work(&self) -> bool {
+        matches!(
+            self,
+            Self::StepBegun(_)
+                | Self::StepRecorded(_)
+                | Self::SleepStarted(_)
+                | Self::SleepEnded(_)
+                | Self::VersionRecorded(_)
+                | Self::Parked(_)
+                | Self::TaskLost(_)
+                | Self::Noted(_)
+        )
+    }
+
+    /// Whether it tells of a turn.
+    pub(crate) fn is_of_turn(&self) -> bool {
+        (TURN_BEGAN.code..=TURN_SEALED.code).contains(&self.event_type().code)
+    }
+
     /// Written out, so that whoever adds an event has to say what it hides. A failure hides nothing: its words are
     /// withheld before they are recorded, if they could repeat something sensitive.
     fn hides(&self) -> bool {
