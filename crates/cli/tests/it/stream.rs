@@ -5,6 +5,7 @@ mod connections;
 mod crash;
 mod idle;
 mod json;
+mod mocks;
 mod modes;
 mod native;
 mod resume;
