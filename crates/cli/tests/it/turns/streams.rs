@@ -101,7 +101,7 @@ async fn every_consumer_of_a_runs_events_takes_retries_with_all_their_fields() {
     }
     let (status, bundle) = drill.server.get(&format!("/v1/runs/{run}/debug-bundle")).await;
     assert_eq!(status, StatusCode::OK);
-    demand_retries(&run, "bundle", bundle["events"].as_array().unwrap());
+    demand_retries(&run, "bundle", bundle["log"].as_array().unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
