@@ -2,15 +2,15 @@
 
 use super::*;
 
-/// A workflow whose runs may last ten minutes.
+/// A workflow whose runs may last ten minutes, and its turn as well.
 fn hurried() -> Value {
-    let mut flow = asking("ask", json!({}));
+    let mut flow = asking("ask", json!({ "abide": { "timeoutMs": 10 * MINUTE_MS } }));
     flow["settings"]["timeout"] = json!(10 * MINUTE_MS);
     flow
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_a_provider_does_not_count_against_the_timeout_of_a_run() {
+async fn waiting_for_a_provider_does_not_count_against_the_timeouts_of_node_and_run() {
     let mut drill = Drill::with(Protocol::OpenAi, NO_BREAKER, &[hurried()]);
     drill.provider.usually(Step::overloaded(429));
     let run = drill.run("ask").await;
@@ -30,7 +30,7 @@ async fn waiting_for_a_provider_does_not_count_against_the_timeout_of_a_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_a_breaker_does_not_count_against_the_timeout_of_a_run() {
+async fn waiting_for_a_breaker_does_not_count_against_the_timeouts_of_node_and_run() {
     let more = "[providers.main.breaker]\nmin-calls = 1\ncooldown = \"3h\"\n";
     let drill = Drill::with(Protocol::OpenAi, more, &[hurried()]);
     drill.provider.script([Step::overloaded(429)]);
