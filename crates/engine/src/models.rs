@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use abide_core::{
-    CallRef, ChunkKind, Command, ErrorKind, Key, ModelAnswer, ModelCall, ModelError, TaskId, TenantId,
+    CallRef, ChunkKind, Command, ErrorKind, Key, ModelAnswer, ModelCall, ModelError, Run, TaskId, TenantId,
     TurnCommand,
 };
 use abide_model::{Chunk, Client, Clients, Providers, Sink, Stopped};
@@ -189,6 +189,11 @@ impl Shell {
         told: &mut Told<'_>,
     ) -> Result<Result<ModelAnswer, ModelError>, Error> {
         let under_way = self.models.begin(row.key, &row.task);
+        // A run that was ending before that could not tell the call, and one that a dead server left behind has nobody who
+        // does. Whoever ends it from now on finds the call.
+        if self.read(row.key, Run::is_ending).await? {
+            return Ok(Err(aborted()));
+        }
         let (mut stopping, said) = (self.models.stopping.subscribe(), told.said.clone());
         // What nobody has heard of can be asked for again; what somebody has heard is finished if there is time.
         let left = async {
