@@ -352,6 +352,9 @@ pub const TOOLS_MAX: usize = 128;
 /// Tools that a model may call in one answer. Each becomes a run.
 pub const TOOL_CALLS_MAX: usize = 64;
 
+/// Bytes of the id of a tool's call. Usual ones have some thirty; gateways put signatures of some thousand into theirs.
+pub const TOOL_CALL_ID_BYTES_MAX: usize = 16 * 1024;
+
 /// Bytes of what a tool says to a model. More than this fills its context and helps nobody.
 pub const TOOL_ANSWER_BYTES_MAX: usize = 256 * 1024;
 

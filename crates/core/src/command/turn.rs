@@ -187,7 +187,8 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
         reasoning_tokens: usage.reasoning_tokens,
         cost_micros: price.map(|price| price.of(usage)),
     };
-    let calls = tool_calls.clone();
+    let tool_calls = turn.told_apart(tool_calls);
+    let calls_tools = !tool_calls.is_empty();
     let text = content.clone();
     let message = Message::Assistant { content, reasoning, tool_calls };
     let bytes = run.conversation_bytes(ix) + Json::of(&message).text().len();
@@ -196,7 +197,7 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
     run.emit_node(draft, ix, NodeEvent::ModelAnswered(Box::new(answered)), cause);
     let cause = draft.last_sequence();
     run.emit_node(draft, ix, NodeEvent::ProviderUsage(Box::new(used)), cause);
-    if calls.is_empty() {
+    if !calls_tools {
         return run.finish_turn(draft, ix, &text, stop_reason.as_deref(), sensitive);
     }
     if run.state.ending.is_some() {
@@ -214,7 +215,7 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
         );
         return run.give_up(draft, ix, Failure::new("turn_steps_exceeded", message));
     }
-    run.call_tools(draft, ix, &calls);
+    // The tools stand in line now, so that a run that is held does not call them.
 }
 
 fn price(terms: &ProviderTerms, answered: Option<&str>, asked: Option<&str>) -> Option<Price> {

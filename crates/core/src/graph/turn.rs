@@ -198,6 +198,18 @@ impl Tool {
         let approval = fields.optional("approval");
         let result = fields.optional_text("result");
         let place = place.to_owned();
+        let idle = [
+            ("config", workflow.is_some() && !config.is_empty()),
+            ("settings", workflow.is_some() && settings.is_some()),
+            ("approval", workflow.is_some() && approval.is_some()),
+            ("result", kind.is_some() && result.is_some()),
+        ];
+        for (key, _) in idle.into_iter().filter(|(_, idle)| *idle) {
+            // Whoever wants a tool approved must not find out later that it was not.
+            let other = if key == "result" { "workflow" } else { "kind" };
+            let message = format!("only a tool that has a '{other}' has this; remove it");
+            fields.findings().objection(format!("{place}.{key}"), message);
+        }
         let is_name = |name: &String| {
             (1..=64).contains(&name.len())
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))

@@ -116,3 +116,51 @@ fn a_run_of_an_older_release_knows_no_turns() {
     let (run, _) = abide_core::Run::start(start, story::BEGIN).expect("it starts");
     assert_eq!(run.status(), Status::Running, "a new one does");
 }
+
+#[test]
+fn a_turn_that_goes_on_with_what_is_never_shown_shows_nothing_either() {
+    let flow = workflow([
+        turn("first").config("prompt", json!("Greet {{ variables.name }}.")),
+        turn("ask").config("continues", json!("first")).config("prompt", json!("And now?")),
+    ]);
+    let flow = flow.flow("first > ask").required("name", "string").sensitive();
+    let story = of(&flow).input("name", &json!("Ada")).start();
+    let call = story.call_ref("first");
+    let story = story.turn(TurnCommand::Ended { call, outcome: Ok(Box::new(saying("Hi"))), rest: vec![] });
+    assert_eq!(story.payloads("turn.began")[1]["sensitive"], true);
+    assert!(story.model_call("ask").sensitive);
+}
+
+#[test]
+fn a_turn_that_goes_on_with_one_that_was_stopped_answers_its_calls() {
+    let tools = json!([{ "name": "look", "kind": "core.noop" }]);
+    let flow = workflow([
+        turn("first").config("tools", tools).config("maxSteps", json!(1)),
+        turn("ask").config("continues", json!("first")).config("prompt", json!("And now?")),
+    ]);
+    let story = of(&flow.under("any_failed", "first > ask")).start();
+    let call = story.call_ref("first");
+    let answer = using(&[("c1", "look", json!({}))]);
+    let story = story.turn(TurnCommand::Ended { call, outcome: Ok(Box::new(answer)), rest: vec![] });
+    let told = messages(&story);
+    assert_eq!((&told[1]["toolCalls"][0]["id"], &told[2]["toolCallId"]), (&json!("c1"), &json!("c1")));
+    assert_eq!((&told[2]["role"], &told[2]["isError"]), (&json!("tool"), &json!(true)));
+}
+
+#[test]
+fn options_that_no_model_takes_are_refused_at_the_start() {
+    for (key, wrong) in [
+        ("model", json!(5)),
+        ("maxTokens", json!(-1)),
+        ("maxTokens", json!("many")),
+        ("temperature", json!("hot")),
+        ("temperature", json!(9)),
+    ] {
+        let refused = of(&workflow([turn("ask")])).configurable(&json!({ key: wrong })).refused();
+        assert!(refused.to_string().contains(&format!("configurable.{key}")), "{refused}");
+    }
+    let none = json!({ "model": null, "maxTokens": null, "temperature": null });
+    let call = of(&workflow([turn("ask")])).configurable(&none).start().model_call("ask");
+    assert_eq!((call.model, call.max_tokens, call.temperature), (None, None, None));
+    of(&workflow([of_kind("a", "core.noop")])).configurable(&json!({ "model": 5 })).start();
+}
