@@ -10,7 +10,8 @@ use crate::graph::Work;
 use crate::http::{Reached, TaskFailure};
 use crate::turn::{ErrorKind, ModelAnswer, ModelError, Price, ProviderTerms, Stage, TurnState, Verdict};
 use crate::{
-    Failure, InterruptionClass, Json, Message, NodeIx, NodePhase, Product, Rejection, Run, TaskId, limits,
+    Failure, InterruptionClass, Json, JsonMap, Message, NodeIx, NodePhase, Product, Rejection, Run, TaskId,
+    limits,
 };
 
 /// What may happen to a turn.
@@ -351,13 +352,19 @@ impl Run {
         sensitive: bool,
     ) {
         let Some(turn) = self.node(ix).turn.as_deref() else { return };
-        let mut outputs = serde_json::json!({
-            "text": text, "stopReason": stop_reason, "model": turn.answered_by, "steps": turn.step,
-            "usage": turn.usage, "turnId": turn.began.turn_id, "messages": turn.began.messages,
-        });
-        if let Some(cost) = turn.cost_micros {
-            outputs["costMicros"] = cost.into();
-        }
+        // What was said is carried as it is: not all that is JSON can be looked into.
+        let mut outputs: JsonMap = [
+            ("text", Json::of(text)),
+            ("stopReason", Json::of(&stop_reason)),
+            ("model", Json::of(&turn.answered_by)),
+            ("steps", Json::of(&turn.step)),
+            ("usage", Json::of(&turn.usage)),
+            ("turnId", Json::of(&turn.began.turn_id)),
+            ("messages", Json::of(&turn.began.messages)),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into();
+        outputs.extend(turn.cost_micros.map(|cost| ("costMicros".to_owned(), Json::of(&cost))));
         let product = Product { sensitive, ..Product::of(Some(Json::of(&outputs))) };
         self.finish(draft, ix, product);
     }

@@ -105,7 +105,7 @@ impl Run {
     ) -> Result<Vec<Message>, Failure> {
         let id = &self.graph.at(ix).id;
         let text = |key: &str, template: Option<&Template>| -> Result<Option<String>, Failure> {
-            match (inputs.values.get(key), template) {
+            match (given(inputs, key), template) {
                 (Some(given), _) => Ok(Some(plain(given))),
                 (None, Some(template)) => {
                     let scope = RunScope::node(self, &inputs.values);
@@ -173,7 +173,7 @@ impl Run {
         hidden: bool,
     ) -> Result<Vec<Message>, Failure> {
         let id = &self.graph.at(ix).id;
-        let given = match (inputs.values.get("messages"), &work.messages) {
+        let given = match (given(inputs, "messages"), &work.messages) {
             (Some(given), _) => given.clone(),
             (None, Some(template)) => {
                 let scope = RunScope::node(self, &inputs.values);
@@ -254,6 +254,11 @@ fn speechless(node: &str) -> Failure {
         "node '{node}' has nothing to say to its model; give it a 'prompt' or 'messages', in its config or as an input"
     );
     Failure::new("input_missing", message)
+}
+
+/// An input; `null` is as good as none.
+fn given<'a>(inputs: &'a Inputs, key: &str) -> Option<&'a Json> {
+    inputs.values.get(key).filter(|value| value.type_name() != "null")
 }
 
 /// A text as it is, anything else as JSON.

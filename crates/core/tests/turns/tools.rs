@@ -295,3 +295,29 @@ fn what_a_model_says_that_is_never_shown_is_not_shown_by_its_tools() {
     assert_eq!(story.spawn().sensitive, ["id"]);
     assert_eq!(story.payloads("tool.answered")[0]["sensitive"], true);
 }
+
+#[test]
+fn tools_are_read_whatever_stands_in_them_and_no_deeper_than_they_may_be() {
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let definition = |config: &str, approval: &str| {
+        let tool =
+            format!(r#"{{"name":"t","kind":"shop.orders","config":{{"x":{config}}},"approval":{approval}}}"#);
+        let text = workflow([turn("ask").config("tools", json!("TOOLS"))]).text();
+        text.replace("\"TOOLS\"", &format!("[{tool}]"))
+    };
+    let problems = |text: String| match Graph::admit(text.as_bytes()) {
+        Ok(_) => String::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    };
+    assert_eq!(problems(definition("1e999", "true")), "");
+    assert_eq!(problems(definition(&deep(60), "true")), "");
+    assert!(problems(definition(&deep(100_000), "true")).contains("nested deeper than 64 levels"));
+    let unread = problems(definition("1", r#"{"artifactData": 1e999, "title": 7}"#));
+    assert!(unread.contains("tools[0]"), "{unread}");
+    let mut nested = json!({ "name": "t", "kind": "core.noop" });
+    for _ in 0..20 {
+        nested =
+            json!({ "name": "t", "kind": "core.llm.turn", "config": { "prompt": "?", "tools": [nested] } });
+    }
+    workflow([turn("ask").config("tools", json!([nested]))]).graph();
+}
