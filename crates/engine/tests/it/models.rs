@@ -21,7 +21,7 @@ struct Slow {
 
 impl Secrets for Slow {
     fn get<'a>(&'a self, _: TenantId, _: &'a str) -> abide_engine::Lookup<'a> {
-        Box::pin(async {
+        Box::pin(async move {
             self.asked.add_permits(1);
             self.let_go.acquire().await.unwrap().forget();
             Ok(Some("key".to_owned()))
