@@ -34,8 +34,8 @@ pub use run::{
 };
 pub(crate) use run::{READING, READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, READING_OF_TURNS};
 pub use turn::{
-    ChunkKind, MessageChunk, ModelAnswered, ModelCalled, ProviderPostponed, ProviderRetry, ProviderUsage,
-    ToolAnswered, TurnBegan, TurnEnd, TurnSealed,
+    ChunkEnd, ChunkKind, MessageChunk, ModelAnswered, ModelCalled, ProviderPostponed, ProviderRetry,
+    ProviderUsage, ToolAnswered, TurnBegan, TurnEnd, TurnSealed,
 };
 use types::*;
 pub use types::{EventType, event_types};
@@ -408,6 +408,26 @@ impl NodeEvent {
             Self::ToolAnswered(_) => TOOL_ANSWERED,
             Self::TurnSealed(_) => TURN_SEALED,
         }
+    }
+
+    /// Whether it tells of what a worker did, or of what became of its task.
+    pub(crate) fn is_of_work(&self) -> bool {
+        matches!(
+            self,
+            Self::StepBegun(_)
+                | Self::StepRecorded(_)
+                | Self::SleepStarted(_)
+                | Self::SleepEnded(_)
+                | Self::VersionRecorded(_)
+                | Self::Parked(_)
+                | Self::TaskLost(_)
+                | Self::Noted(_)
+        )
+    }
+
+    /// Whether it tells of a turn.
+    pub(crate) fn is_of_turn(&self) -> bool {
+        (TURN_BEGAN.code..=TURN_SEALED.code).contains(&self.event_type().code)
     }
 
     /// Written out, so that whoever adds an event has to say what it hides. A failure hides nothing: its words are

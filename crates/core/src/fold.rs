@@ -9,7 +9,7 @@ use crate::channel::Channel;
 use crate::effect::{Cascade, Effect, Notice, Spawn, TaskId, TimerId};
 use crate::event::{
     Cancellation, ChannelWritten, ChildReported, Event, Failure, NodeCompleted, NodeEvent, NodeFailed,
-    NodeSpawned, NodeStarted, Parent, RunEvent, Started, VariableChanged,
+    NodeRetried, NodeSpawned, NodeStarted, Parent, RunEvent, Started, VariableChanged,
 };
 use crate::journal::Record;
 use crate::node::NodePhase;
@@ -269,24 +269,8 @@ impl Run {
             NodeEvent::Failed(failed) => self.fail_node(ix, was, failed, folding),
             NodeEvent::Cancelled(_) => self.settle(ix, was, folding),
             NodeEvent::Skipped(_) => self.skip_node(ix, was, folding)?,
-            NodeEvent::Retried(retried) => {
-                self.break_turn(ix);
-                let node = &mut self.state.nodes[ix as usize];
-                (node.attempt, node.error) = (retried.attempt, Some(retried.error.clone()));
-                node.until = Some(retried.until);
-                self.leave_executor(ix, folding);
-                self.fold_retried(ix, retried);
-                let execution = self.node(ix).execution;
-                self.arm(TimerId::Retry { node: id.clone(), execution }, retried.until, folding);
-            }
-            NodeEvent::Due(_) => {
-                node.until = None;
-                let execution = node.execution;
-                self.disarm(&TimerId::Retry { node: id.clone(), execution }, folding);
-                self.fold_turn_due(ix, folding);
-                self.forget_interruption(ix, folding);
-                self.enqueue(ix, folding.sequence);
-            }
+            NodeEvent::Retried(retried) => self.retry_node(ix, retried, folding),
+            NodeEvent::Due(_) => self.fold_due(ix, folding),
             NodeEvent::Spawned(spawned) => self.spawn(ix, spawned, folding),
             NodeEvent::ChannelWritten(written) => self.write_channel(written, folding.at)?,
             NodeEvent::InterruptRequested(requested) => self.fold_requested(Some(ix), requested, folding)?,
@@ -296,33 +280,34 @@ impl Run {
             NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
             NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding)?,
             NodeEvent::NoticeRefused(refused) => self.fold_refused(refused)?,
-            NodeEvent::StepBegun(_)
-            | NodeEvent::StepRecorded(_)
-            | NodeEvent::SleepStarted(_)
-            | NodeEvent::SleepEnded(_)
-            | NodeEvent::VersionRecorded(_)
-            | NodeEvent::Parked(_)
-            | NodeEvent::TaskLost(_)
-            | NodeEvent::Noted(_) => self.fold_work(ix, event, folding)?,
-            NodeEvent::TurnBegan(_)
-            | NodeEvent::ModelCalled(_)
-            | NodeEvent::MessageChunk(_)
-            | NodeEvent::ModelAnswered(_)
-            | NodeEvent::ProviderUsage(_)
-            | NodeEvent::ProviderRetry(_)
-            | NodeEvent::ProviderPostponed(_)
-            | NodeEvent::ToolAnswered(_)
-            | NodeEvent::TurnSealed(_) => self.fold_turn(ix, was, event, folding)?,
-            NodeEvent::Decided(_)
-            | NodeEvent::EngagementDecided(_)
-            | NodeEvent::ArtifactCreated(_)
-            | NodeEvent::ClarificationRequested(_)
-            | NodeEvent::ApprovalReceived(_)
-            | NodeEvent::InterruptEscalated(_)
-            | NodeEvent::InterruptExpired(_)
-            | NodeEvent::ClarificationResolved(_) => {}
+            event if event.is_of_work() => self.fold_work(ix, event, folding)?,
+            event if event.is_of_turn() => self.fold_turn(ix, was, event, folding)?,
+            // The others only tell.
+            _ => {}
         }
         Ok(())
+    }
+
+    /// The attempt failed, and another one follows.
+    fn retry_node(&mut self, ix: NodeIx, retried: &NodeRetried, folding: &mut Folding<'_>) {
+        self.break_turn(ix);
+        let node = &mut self.state.nodes[ix as usize];
+        (node.attempt, node.error) = (retried.attempt, Some(retried.error.clone()));
+        node.until = Some(retried.until);
+        self.leave_executor(ix, folding);
+        self.fold_retried(ix, retried);
+        let TaskId { node, execution } = self.task_of(ix);
+        self.arm(TimerId::Retry { node, execution }, retried.until, folding);
+    }
+
+    /// What the node waited for has come.
+    fn fold_due(&mut self, ix: NodeIx, folding: &mut Folding<'_>) {
+        self.state.nodes[ix as usize].until = None;
+        let TaskId { node, execution } = self.task_of(ix);
+        self.disarm(&TimerId::Retry { node, execution }, folding);
+        self.fold_turn_due(ix, folding);
+        self.forget_interruption(ix, folding);
+        self.enqueue(ix, folding.sequence);
     }
 
     /// What a worker did, or what became of its task.

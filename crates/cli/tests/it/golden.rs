@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use abide_model::scripted::ScriptedProvider;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use crate::support::{Site, chain, node, verify, workflow};
 
 mod asks;
 mod ladders;
+mod turns;
 mod workers;
 
 /// Where the frozen directories lie.
@@ -50,7 +52,8 @@ async fn finish(file: &Path) {
         "{file:?} has parked runs: {before:?}"
     );
     // The first start brings an older schema up to date.
-    let server = Arc::new(site.start(&["--test-clock"]));
+    let (_provider, config) = turns::provide(&site);
+    let server = Arc::new(site.start(&["--test-clock", "--config", &config]));
     assert_eq!(verify(&site.data()), before.len() as u64);
     let (stop, has_workers) = (Arc::new(AtomicBool::new(false)), site.rows()["kinds"] > 0);
     let work = has_workers.then(|| tokio::spawn(workers::work(server.clone(), stop.clone())));
@@ -62,6 +65,7 @@ async fn finish(file: &Path) {
             asks::answer_all(&server, run).await;
         }
     }
+    turns::retry(&server, &before).await;
     server.advance(400 * 24 * 3_600_000).await;
     // Waits that begin only now end within hours.
     for (run, _) in before.iter().filter(|(_, was)| under_way(was)) {
@@ -166,16 +170,19 @@ async fn freeze(version: &str) {
     let site = Site::new();
     put_keyring(&site);
     let all = definitions().into_iter().chain(graphs()).chain(asks::definitions());
-    for definition in all.chain(ladders::definitions()).chain(workers::definitions()) {
+    let others = ladders::definitions().into_iter().chain(workers::definitions()).chain(turns::definitions());
+    for definition in all.chain(others) {
         site.workflow(&definition);
     }
-    let config = ladders::configure(&site);
+    let provider = ScriptedProvider::start();
+    let config = ladders::configure(&site, &turns::configure(&provider));
     let server = site.start(&["--test-clock", "--allow-net", "127.0.0.0/8", "--config", &config]);
     ladders::freeze(&server).await;
     freeze_graphs(&server).await;
     freeze_host(&server).await;
     asks::freeze(&server).await;
     workers::freeze(&server).await;
+    turns::freeze(&server, &provider).await;
     server.start_run("waits", json!({ "delayMs": 1000 })).await;
     server.start_run("waits", json!({ "delayMs": 86_400_000_i64, "note": "x".repeat(6000) })).await;
     server.start_run("fan", json!({})).await;

@@ -43,10 +43,6 @@ impl Run {
         self.state.nodes[ix as usize].work.as_deref_mut()
     }
 
-    fn task(&self, ix: NodeIx) -> TaskId {
-        TaskId { node: self.graph.at(ix).id.clone(), execution: self.node(ix).execution }
-    }
-
     /// Keeps what is known of a key.
     pub(crate) fn memorise(&mut self, ix: NodeIx, key: &str, memo: Memo) -> Result<(), String> {
         let work = self.work_mut(ix).ok_or("no worker has the node")?;
@@ -73,7 +69,7 @@ impl Run {
     ) -> Result<(), String> {
         let (until, sequence) = (sleep.until, folding.sequence);
         self.memorise(ix, &sleep.key, Memo::Sleep { until, sequence, over: false })?;
-        let TaskId { node, execution } = self.task(ix);
+        let TaskId { node, execution } = self.task_of(ix);
         self.arm(TimerId::Sleep { node, execution, sequence }, until, folding);
         Ok(())
     }
@@ -84,7 +80,7 @@ impl Run {
         key: &str,
         folding: &mut Folding<'_>,
     ) -> Result<(), String> {
-        let TaskId { node, execution } = self.task(ix);
+        let TaskId { node, execution } = self.task_of(ix);
         let work = self.work_mut(ix).ok_or("no worker has the node")?;
         let Some(Memo::Sleep { over, sequence, .. }) = work.memos.get_mut(key) else {
             return Err("a sleep ended that nobody began".to_owned());
@@ -138,7 +134,7 @@ impl Run {
     ) -> Result<(), String> {
         let work = self.work_mut(ix).ok_or("no worker has the node")?;
         work.losses += u32::from(lost.reason != Loss::Released);
-        folding.effects.push(Effect::Withdraw(self.task(ix)));
+        folding.effects.push(Effect::Withdraw(self.task_of(ix)));
         self.hand_out(ix, folding);
         Ok(())
     }
@@ -181,7 +177,7 @@ impl Run {
         let node = self.node(ix);
         let Some(work) = node.work.as_deref() else { return };
         match node.phase {
-            NodePhase::Running => folding.effects.push(Effect::Wake(self.task(ix))),
+            NodePhase::Running => folding.effects.push(Effect::Wake(self.task_of(ix))),
             NodePhase::Waiting | NodePhase::Suspended if work.is_parked() => {
                 let waits = self.state.answered.iter().any(|(next, _)| *next == ix);
                 if !waits {
@@ -194,7 +190,7 @@ impl Run {
 
     /// The execution is over: its sleeps end with it.
     pub(crate) fn forget_work(&mut self, ix: NodeIx, folding: &mut Folding<'_>) {
-        let TaskId { node, execution } = self.task(ix);
+        let TaskId { node, execution } = self.task_of(ix);
         let Some(work) = self.state.nodes[ix as usize].work.take() else { return };
         for memo in work.memos.values() {
             if let Memo::Sleep { sequence, over: false, .. } = memo {
@@ -219,11 +215,11 @@ impl Run {
         let nodes = self.state.nodes.iter().enumerate();
         let held = nodes.filter(|(_, node)| node.dispatched && node.work.is_some());
         for (ix, _) in held {
-            folding.effects.push(Effect::CallOff(self.task(ix as NodeIx)));
+            folding.effects.push(Effect::CallOff(self.task_of(ix as NodeIx)));
         }
         let nodes = self.state.nodes.iter().enumerate();
         for (ix, _) in nodes.filter(|(_, node)| node.dispatched && node.turn.is_some()) {
-            folding.effects.push(Effect::Abort(self.task(ix as NodeIx)));
+            folding.effects.push(Effect::Abort(self.task_of(ix as NodeIx)));
         }
     }
 

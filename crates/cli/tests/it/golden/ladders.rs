@@ -53,7 +53,7 @@ pub(super) fn definitions() -> Vec<Value> {
 }
 
 /// A server that has channels, of which nobody takes anything.
-pub(super) fn configure(site: &Site) -> String {
+pub(super) fn configure(site: &Site, more: &str) -> String {
     let channel = |name: &str| {
         let secret = "s".repeat(32);
         format!(
@@ -61,8 +61,8 @@ pub(super) fn configure(site: &Site) -> String {
         )
     };
     let path = site.path("abide.toml");
-    std::fs::write(&path, format!("[notify]\ndefault = \"desk\"\n{}{}", channel("desk"), channel("pager")))
-        .unwrap();
+    let channels = channel("desk") + &channel("pager");
+    std::fs::write(&path, format!("[notify]\ndefault = \"desk\"\n{channels}{more}")).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
