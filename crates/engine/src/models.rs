@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    CallRef, ChunkKind, Command, ErrorKind, Key, Mock, ModelAnswer, ModelCall, ModelError, TaskId, TenantId,
-    TurnCommand,
+    CallRef, ChunkKind, Command, ErrorKind, Key, Mock, ModelAnswer, ModelCall, ModelError, Run, TaskId,
+    TenantId, TurnCommand,
 };
 use abide_model::{Chunk, Client, Clients, Providers, Sink, Stopped};
 use abide_store::{Lane, TaskRow};
@@ -212,6 +212,11 @@ impl Shell {
         call: impl Future<Output = Result<ModelAnswer, ModelError>>,
     ) -> Result<Result<ModelAnswer, ModelError>, Error> {
         let under_way = self.models.begin(row.key, &row.task);
+        // A run that was ending before that could not tell the call, and one that a dead server left behind has nobody who
+        // does. Whoever ends it from now on finds the call.
+        if self.read(row.key, Run::is_ending).await? {
+            return Ok(Err(aborted()));
+        }
         let mut stopping = self.models.stopping.subscribe();
         // What nobody has heard of can be asked for again; what somebody has heard is finished if there is time.
         let left = async {
