@@ -2,7 +2,7 @@
 
 use crate::command::{Draft, check_reason, report};
 use crate::event::{
-    ChunkKind, MessageChunk, ModelAnswered, ModelCalled, NodeDue, NodeEvent, ProviderPostponed,
+    ChunkEnd, ChunkKind, MessageChunk, ModelAnswered, ModelCalled, NodeDue, NodeEvent, ProviderPostponed,
     ProviderRetry, ProviderUsage, TurnEnd, TurnSealed,
 };
 use crate::fold::FENCES_PER_EVENT_BITS;
@@ -156,12 +156,18 @@ fn ended(
     let told_nothing = rest.is_empty();
     let mut rest = rest.into_iter().peekable();
     while let Some((kind, text)) = rest.next() {
-        let last = if rest.peek().is_none() && outcome.is_ok() { Last::Yes } else { Last::No };
+        let last = match &outcome {
+            Ok(answer) if rest.peek().is_none() => Last::Yes(answer),
+            _ => Last::No,
+        };
         run.say(draft, ix, kind, text, last);
     }
     // Whoever follows what is said has to hear that it was all.
-    if told_nothing && outcome.is_ok() && run.has_said(ix) {
-        run.say(draft, ix, ChunkKind::Text, String::new(), Last::Yes);
+    if let Ok(answer) = &outcome
+        && told_nothing
+        && run.has_said(ix)
+    {
+        run.say(draft, ix, ChunkKind::Text, String::new(), Last::Yes(answer));
     }
     match outcome {
         Ok(answer) => answered(run, draft, ix, *answer),
@@ -304,17 +310,26 @@ fn of_provider(code: &str, error: &ModelError, turn: &TurnState) -> Failure {
 }
 
 /// Whether a stretch of an answer is its last.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+#[derive(Clone, Copy)]
+enum Last<'a> {
     No,
-    Yes,
+    /// And this is all of the answer.
+    Yes(&'a ModelAnswer),
     /// And nothing of it counts.
     Broken,
 }
 
+impl Last<'_> {
+    fn end(self) -> Option<Box<ChunkEnd>> {
+        let Self::Yes(answer) = self else { return None };
+        let (stop_reason, model) = (answer.stop_reason.clone(), answer.model.clone());
+        Some(Box::new(ChunkEnd { stop_reason, model, usage: answer.usage }))
+    }
+}
+
 impl Run {
     /// Records a stretch of an answer. What is never shown is not recorded, but that something was said is.
-    fn say(&mut self, draft: &mut Draft, ix: NodeIx, kind: ChunkKind, text: String, last: Last) {
+    fn say(&mut self, draft: &mut Draft, ix: NodeIx, kind: ChunkKind, text: String, last: Last<'_>) {
         let Some(turn) = self.node(ix).turn.as_deref() else { return };
         let hidden = self.node(ix).sensitive || self.graph.at(ix).hides_answers();
         let chunk = MessageChunk {
@@ -322,8 +337,9 @@ impl Run {
             call: turn.calls,
             kind,
             chunk: if hidden { String::new() } else { text },
-            is_last: last != Last::No,
-            broken_off: last == Last::Broken,
+            is_last: !matches!(last, Last::No),
+            broken_off: matches!(last, Last::Broken),
+            end: last.end(),
         };
         self.emit_node(draft, ix, NodeEvent::MessageChunk(chunk), None);
     }

@@ -9,7 +9,9 @@ use crate::ports::Inputs;
 use crate::scope::RunScope;
 use crate::template::{Piece, Template};
 use crate::turn::{ModelCall, Stage};
-use crate::{Json, JsonMap, Message, NodeIx, Run, Surroundings, ToolSpec, TurnEnd, invocation_id, limits};
+use crate::{
+    Json, JsonMap, Message, Mock, NodeIx, Run, Surroundings, ToolSpec, TurnEnd, invocation_id, limits,
+};
 
 impl Run {
     /// Everything that fixes what the model is asked in this execution.
@@ -76,14 +78,8 @@ impl Run {
     }
 
     /// What a mock of the public fixtures says, if the run may ask for one.
-    fn mock(&self, asked: Option<&Json>) -> Option<Vec<String>> {
-        let asked: Value = asked.filter(|_| self.graph.plays_mocks())?.parse().ok()?;
-        let tokens = ["tokens", "chunks"]
-            .iter()
-            .find_map(|key| asked[key].as_array().or_else(|| asked["config"][key].as_array()));
-        let texts =
-            tokens.map(|list| list.iter().filter_map(|token| Some(token.as_str()?.to_owned())).collect());
-        Some(texts.unwrap_or_else(|| vec!["mock".to_owned()]))
+    fn mock(&self, asked: Option<&Json>) -> Option<Mock> {
+        Mock::asked(asked.filter(|_| self.graph.plays_mocks())?).ok()
     }
 
     fn first_messages(

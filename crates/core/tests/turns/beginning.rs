@@ -47,6 +47,13 @@ fn the_run_may_choose_model_and_parameters() {
 }
 
 #[test]
+fn a_node_may_say_how_long_a_call_may_take() {
+    let story = of(&workflow([turn("ask").setting("timeoutMs", json!(60_000))])).start();
+    assert_eq!(story.model_call("ask").timeout_ms, Some(60_000));
+    assert_eq!(calling().model_call("ask").timeout_ms, None);
+}
+
+#[test]
 fn a_turn_goes_on_with_another_and_knows_how_that_ended() {
     let flow = workflow([
         turn("first"),

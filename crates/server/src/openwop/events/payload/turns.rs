@@ -1,12 +1,16 @@
 //! What happens in a turn, in OpenWOP's words.
 
-use abide_core::event::{MessageChunk, ProviderUsage};
+use abide_core::event::{ChunkEnd, MessageChunk, ProviderUsage};
 
-use super::parts::{ChunkMeta, chunk_kind};
+use super::parts::{ChunkMeta, chunk_kind, finish_reason};
 use super::{MessageChunkCame, Place, ProviderWasUsed};
 
 /// A stretch of an answer.
 pub(super) fn chunk(said: MessageChunk, node_id: String, place: Place) -> MessageChunkCame {
+    let (stop_reason, model, usage) = match said.end.map(|end| *end) {
+        Some(ChunkEnd { stop_reason, model, usage }) => (stop_reason, model, Some(usage)),
+        None => (None, None, None),
+    };
     MessageChunkCame {
         node_id,
         run_id: place.run,
@@ -17,6 +21,9 @@ pub(super) fn chunk(said: MessageChunk, node_id: String, place: Place) -> Messag
             call: said.call,
             kind: chunk_kind(said.kind),
             broken_off: said.broken_off,
+            finish_reason: stop_reason.map(finish_reason),
+            model,
+            usage: usage.map(Into::into),
         },
     }
 }
