@@ -34,6 +34,8 @@ impl Run {
             Some(_) => "mock".to_owned(),
             None => self.provider(ix, work, around)?,
         };
+        // The turn keeps to this model, whatever the operator says later.
+        let usual = around.providers.get(&provider).and_then(|terms| terms.model.clone());
         let messages = self.first_messages(ix, work, inputs, option("promptOverrides"), mock.is_some())?;
         let bytes: usize = messages.iter().map(|message| Json::of(message).text().len()).sum();
         if bytes > limits::TURN_BYTES_MAX {
@@ -43,7 +45,10 @@ impl Run {
             conversation_id: self.key.id.to_string(),
             turn_id: format!("{}:{id}:{execution}", self.key.id),
             provider,
-            model: option("model").and_then(|model| model.parse().ok()).or_else(|| work.model.clone()),
+            model: option("model")
+                .and_then(|model| model.parse().ok())
+                .or_else(|| work.model.clone())
+                .or(usual),
             messages,
             max_tokens: option("maxTokens").and_then(|most| most.parse().ok()).or(work.max_tokens),
             temperature: option("temperature").cloned().or_else(|| work.temperature.clone()),
