@@ -83,7 +83,7 @@ async fn a_turn_that_waits_for_its_provider_says_until_when_which_retry_and_why(
     let (_provider, _site, server, run) = waiting().await;
     let turn = await_wait(&server, &run).await;
     assert_eq!((&turn["nodeId"], &turn["status"]), (&json!("turn"), &json!("waiting")));
-    assert_eq!((&turn["provider"], &turn["model"]), (&json!("main"), &json!("small")));
+    assert_eq!((&turn["provider"], &turn["retries"]), (&json!("main"), &json!(1)));
     assert_eq!(turn["conversationId"], run.as_str());
     assert_eq!(turn["turnId"], format!("{run}:turn:1"));
     let wait = &turn["wait"];
@@ -196,6 +196,7 @@ async fn what_a_turn_used_and_cost_is_told_for_it_and_for_its_run() {
         (turn["usage"]["inputTokens"].as_u64().unwrap(), turn["usage"]["outputTokens"].as_u64().unwrap());
     assert!(input > 0 && output > 0, "{turns}");
     assert_eq!(turn["costMicros"], 2 * input + 4 * output);
+    assert_eq!(turn["model"], "small");
     assert_eq!((&turns["usage"], &turns["costMicros"]), (&turn["usage"], &turn["costMicros"]));
     let used = events.iter().find(|event| event["type"] == "provider.usage").unwrap();
     assert_eq!(

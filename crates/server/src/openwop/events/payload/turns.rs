@@ -1,31 +1,12 @@
 //! What happens in a turn, in OpenWOP's words.
 
-use abide_core::NodeEvent;
-use abide_core::event::{ChunkEnd, MessageChunk};
+use abide_core::event::{ChunkEnd, MessageChunk, ProviderUsage};
 
 use super::parts::{ChunkMeta, chunk_kind, finish_reason};
-use super::{MessageChunkCame, Payload, Place, ProviderWasUsed};
+use super::{MessageChunkCame, Place, ProviderWasUsed};
 
-/// What an event says about a turn, or the event if it is about something else.
-pub(super) fn of(event: NodeEvent, node_id: String, place: Place) -> Result<Payload, (NodeEvent, String)> {
-    Ok(match event {
-        NodeEvent::MessageChunk(said) => Payload::MessageChunkCame(came(said, node_id, place)),
-        NodeEvent::ProviderUsage(used) => Payload::ProviderWasUsed(ProviderWasUsed {
-            node_id,
-            provider: used.provider,
-            model: used.model,
-            step: used.step,
-            input_tokens: used.input_tokens,
-            output_tokens: used.output_tokens,
-            cache_read_tokens: used.cached_tokens,
-            reasoning_tokens: used.reasoning_tokens,
-            cost_micros: used.cost_micros,
-        }),
-        other => return Err((other, node_id)),
-    })
-}
-
-fn came(said: MessageChunk, node_id: String, place: Place) -> MessageChunkCame {
+/// A stretch of an answer.
+pub(super) fn chunk(said: MessageChunk, node_id: String, place: Place) -> MessageChunkCame {
     let (stop_reason, model, usage) = match said.end.map(|end| *end) {
         Some(ChunkEnd { stop_reason, model, usage }) => (stop_reason, model, Some(usage)),
         None => (None, None, None),
@@ -44,5 +25,20 @@ fn came(said: MessageChunk, node_id: String, place: Place) -> MessageChunkCame {
             model,
             usage: usage.map(Into::into),
         },
+    }
+}
+
+/// What a call used.
+pub(super) fn usage(used: ProviderUsage, node_id: String) -> ProviderWasUsed {
+    ProviderWasUsed {
+        node_id,
+        provider: used.provider,
+        model: used.model,
+        step: used.step,
+        input_tokens: used.input_tokens,
+        output_tokens: used.output_tokens,
+        cache_read_tokens: used.cached_tokens,
+        reasoning_tokens: used.reasoning_tokens,
+        cost_micros: used.cost_micros,
     }
 }
