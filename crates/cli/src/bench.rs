@@ -16,6 +16,7 @@ mod roundtrip;
 mod runs;
 mod server;
 mod steps;
+mod turns;
 mod wire;
 mod worker;
 
@@ -61,6 +62,10 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
             worker::bench(dir.path(), &size).await?
         }
         BenchVerb::Resume { runs } => resume::bench(dir.path(), runs.max(1)).await?,
+        BenchVerb::Turns { runs, outage } => {
+            let size = turns::Size { runs: runs.max(1), outage: Duration::from_secs(outage) };
+            turns::bench(dir.path(), &size).await?
+        }
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };
     report.print(args.json)

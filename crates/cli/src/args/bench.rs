@@ -99,6 +99,15 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 2_000)]
         runs: usize,
     },
+    /// Turns whose provider is away: what they cost while they wait, and how they come back
+    Turns {
+        /// Runs with one turn each
+        #[arg(long, default_value_t = 2_000)]
+        runs: usize,
+        /// How many seconds the provider stays away once all wait for it
+        #[arg(long, default_value_t = 30)]
+        outage: u64,
+    },
     /// Parked runs: memory, disk, waking one, and starting after a kill
     Parked {
         /// Runs to park

@@ -41,3 +41,18 @@ fn runs_that_a_killed_server_had_under_way_go_on_and_are_counted() {
     let most = report["after kill -9"]["requests in flight at once, at the most"].as_u64().unwrap();
     assert!((1..=30).contains(&most), "{report:#}");
 }
+
+#[test]
+fn turns_wait_out_an_outage_and_what_their_provider_saw_is_counted() {
+    let output = run(abide().args(["bench", "turns", "--runs", "60", "--outage", "2", "--json"]));
+    assert_eq!(code(&output), 0, "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let outage = &report["the outage, while all wait"];
+    assert_eq!(outage["requests in flight at once, at the most"], 1, "{report:#}");
+    let stopped = &report["stopped and started again in the outage"];
+    assert!(stopped["bytes on disk per run"].as_f64().unwrap() > 100.0, "{report:#}");
+    let back = &report["after the provider is back"];
+    assert_eq!(back["requests that the provider saw"], 60, "one for each run: {report:#}");
+    assert_eq!(back["turns that still wait"], 0);
+    assert_eq!(report["in all"]["runs completed"], 60);
+}
