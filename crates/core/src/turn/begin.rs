@@ -36,6 +36,8 @@ impl Run {
             Some(_) => "mock".to_owned(),
             None => self.provider(ix, work, around)?,
         };
+        // The turn keeps to this model, whatever the operator says later.
+        let usual = around.providers.get(&provider).and_then(|terms| terms.model.clone());
         let messages = self.first_messages(ix, work, inputs, option("promptOverrides"), hidden)?;
         let says_something = messages.iter().any(|message| matches!(message, Message::User { .. }));
         if !says_something && mock.is_none() {
@@ -49,7 +51,10 @@ impl Run {
             conversation_id: self.key.id.to_string(),
             turn_id: format!("{}:{id}:{execution}", self.key.id),
             provider,
-            model: option("model").and_then(|model| model.parse().ok()).or_else(|| work.model.clone()),
+            model: option("model")
+                .and_then(|model| model.parse().ok())
+                .or_else(|| work.model.clone())
+                .or(usual),
             messages,
             max_tokens: option("maxTokens").and_then(|most| most.parse().ok()).or(work.max_tokens),
             temperature: option("temperature")

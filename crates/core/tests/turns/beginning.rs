@@ -56,6 +56,13 @@ fn a_node_may_say_how_long_a_call_may_take() {
 }
 
 #[test]
+fn a_turn_keeps_to_the_model_that_its_provider_had_when_it_began() {
+    let story = calling();
+    assert_eq!(story.model_call("ask").model.as_deref(), Some("opus"));
+    assert_eq!(story.run().turns()[0].model.as_deref(), Some("opus"));
+}
+
+#[test]
 fn a_turn_goes_on_with_another_and_knows_how_that_ended() {
     let flow = workflow([
         turn("first"),

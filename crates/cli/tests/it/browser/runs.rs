@@ -231,7 +231,7 @@ async fn the_script_hears_everything_first_then_what_changes_and_then_the_end() 
         last.iter().filter(move |(known, _)| known == name).map(|(_, data)| data.as_str())
     };
     assert!(of("head").any(|html| html.contains("completed")), "{last:#?}");
-    assert!(of("notices").last().is_some_and(|html| html.trim().is_empty()), "{last:#?}");
+    assert!(of("notices").next_back().is_some_and(|html| html.trim().is_empty()), "{last:#?}");
     assert!(!of("lines").any(|html| html.contains("the run was started")), "what is known is not repeated");
     assert_eq!(last.last().unwrap().0, "end");
     let (name, _) = Heard::by(&person, &run).await.next().await.unwrap();
