@@ -212,8 +212,7 @@ impl Shell {
         call: impl Future<Output = Result<ModelAnswer, ModelError>>,
     ) -> Result<Result<ModelAnswer, ModelError>, Error> {
         let under_way = self.models.begin(row.key, &row.task);
-        // A run that was ending before that could not tell the call, and one that a dead server left behind has nobody who
-        // does. Whoever ends it from now on finds the call.
+        // Whoever ends the run from now on says so here. Whoever did before could not, perhaps to another server.
         if self.read(row.key, Run::is_ending).await? {
             return Ok(Err(aborted()));
         }
