@@ -401,9 +401,6 @@ table! {
     "invalid_messages" 0
         "The messages that go into a node are none that a model could be told."
         "Give each a `role` (system, user, assistant or tool) and a `content`.";
-    "turn_not_waiting" 409
-        "The turn does not wait for its provider, so there is nothing to try now or to give up. Nothing was changed."
-        "See what waits with `abide turn list`, and name its node.";
 }
 
 #[cfg(test)]

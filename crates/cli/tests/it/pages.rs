@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-use crate::support::{Server, Site, python_home};
+use crate::support::{PATIENCE, Server, Site, python_home};
 use crate::workers::sdk_home;
 use hands::{Hands, demand_starts};
 
@@ -358,6 +358,11 @@ fn set_up(page: &str, folder: &Path, port: &str) -> Option<Child> {
         if name.ends_with(".py") {
             let python = python_home().join("bin/python");
             other = Some(Command::new(python).args([name, port]).current_dir(folder).spawn().unwrap());
+            let began = std::time::Instant::now();
+            while std::net::TcpStream::connect(address(port)).is_err() {
+                assert!(began.elapsed() < PATIENCE, "{name} does not listen");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
         }
     }
     other

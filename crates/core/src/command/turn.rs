@@ -10,7 +10,8 @@ use crate::graph::Work;
 use crate::http::{Reached, TaskFailure};
 use crate::turn::{ErrorKind, ModelAnswer, ModelError, Price, ProviderTerms, Stage, TurnState, Verdict};
 use crate::{
-    Failure, InterruptionClass, Json, Message, NodeIx, NodePhase, Product, Rejection, Run, TaskId, limits,
+    Failure, InterruptionClass, Json, JsonMap, Message, NodeIx, NodePhase, Product, Rejection, Run, TaskId,
+    limits,
 };
 
 /// What may happen to a turn.
@@ -193,7 +194,8 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
         reasoning_tokens: usage.reasoning_tokens,
         cost_micros: price.map(|price| price.of(usage)),
     };
-    let calls = tool_calls.clone();
+    let tool_calls = turn.told_apart(tool_calls);
+    let calls_tools = !tool_calls.is_empty();
     let text = content.clone();
     let message = Message::Assistant { content, reasoning, tool_calls };
     let bytes = run.conversation_bytes(ix) + Json::of(&message).text().len();
@@ -202,7 +204,7 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
     run.emit_node(draft, ix, NodeEvent::ModelAnswered(Box::new(answered)), cause);
     let cause = draft.last_sequence();
     run.emit_node(draft, ix, NodeEvent::ProviderUsage(Box::new(used)), cause);
-    if calls.is_empty() {
+    if !calls_tools {
         return run.finish_turn(draft, ix, &text, stop_reason.as_deref(), sensitive);
     }
     if run.state.ending.is_some() {
@@ -220,7 +222,7 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
         );
         return run.give_up(draft, ix, Failure::new("turn_steps_exceeded", message));
     }
-    run.call_tools(draft, ix, &calls);
+    // The tools stand in line now, so that a run that is held does not call them.
 }
 
 fn price(terms: &ProviderTerms, answered: Option<&str>, asked: Option<&str>) -> Option<Price> {
@@ -366,13 +368,19 @@ impl Run {
         sensitive: bool,
     ) {
         let Some(turn) = self.node(ix).turn.as_deref() else { return };
-        let mut outputs = serde_json::json!({
-            "text": text, "stopReason": stop_reason, "model": turn.answered_by, "steps": turn.step,
-            "usage": turn.usage, "turnId": turn.began.turn_id, "messages": turn.began.messages,
-        });
-        if let Some(cost) = turn.cost_micros {
-            outputs["costMicros"] = cost.into();
-        }
+        // What was said is carried as it is: not all that is JSON can be looked into.
+        let mut outputs: JsonMap = [
+            ("text", Json::of(text)),
+            ("stopReason", Json::of(&stop_reason)),
+            ("model", Json::of(&turn.answered_by)),
+            ("steps", Json::of(&turn.step)),
+            ("usage", Json::of(&turn.usage)),
+            ("turnId", Json::of(&turn.began.turn_id)),
+            ("messages", Json::of(&turn.began.messages)),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into();
+        outputs.extend(turn.cost_micros.map(|cost| ("costMicros".to_owned(), Json::of(&cost))));
         let product = Product { sensitive, ..Product::of(Some(Json::of(&outputs))) };
         self.finish(draft, ix, product);
     }

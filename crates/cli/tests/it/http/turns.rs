@@ -260,6 +260,32 @@ async fn metrics_count_calls_of_models_retries_and_turns_that_wait() {
 }
 
 #[tokio::test]
+async fn a_provider_that_is_known_to_be_away_is_listed_and_counted_so() {
+    let (provider, _site, server, _run) = waiting().await;
+    for _ in 1..10 {
+        let run = server.start_run("ask", json!({})).await;
+        await_wait(&server, &run).await;
+    }
+    let late = server.start_run("ask", json!({})).await;
+    let turn = await_wait(&server, &late).await;
+    assert_eq!((&turn["wait"]["kind"], &turn["wait"]["attempt"]), (&json!("breaker"), &json!(0)), "{turn}");
+    assert_eq!(provider.count(), 10, "it was not asked for the last one");
+    let (_, list) = server.get("/v1/providers").await;
+    let (breaker, waiting) = (&list["providers"][0]["breaker"], &list["providers"][0]["waiting"]);
+    assert_eq!((&breaker["state"], &breaker["cooldownMs"]), (&json!("open"), &json!(30_000)), "{list}");
+    assert_eq!(millis(&breaker["openUntil"]) - millis(&breaker["openedAt"]), 30_000);
+    assert_eq!(waiting, &json!({ "retry": 10, "postponed": 1 }));
+    let metrics = text_of(&server, "/metrics").await;
+    for line in [
+        r#"abide_provider_breakers{provider="main",state="open"} 1"#,
+        r#"abide_turns_waiting{provider="main",kind="breaker"} 1"#,
+        "abide_provider_postponements_total 1",
+    ] {
+        assert!(metrics.contains(&format!("\n{line}")), "{line} in {metrics}");
+    }
+}
+
+#[tokio::test]
 async fn the_bundle_of_a_run_says_how_its_turns_stand() {
     let (_provider, _site, server, run) = waiting().await;
     let (status, bundle) = server.get(&format!("/v1/runs/{run}/debug-bundle")).await;

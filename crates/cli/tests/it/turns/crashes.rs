@@ -80,8 +80,8 @@ async fn whoever_listens_across_a_crash_can_tell_the_words_of_two_calls_apart() 
     let (run, mut stream) = overheard(&drill, Protocol::OpenAi).await;
     drill.provider.script([Step::Say(hello())]);
     drill.server.die();
-    let more = stream.try_next().await;
-    assert!(!matches!(more, Ok(Some(_))), "nothing more was said: {more:?}");
+    let heard = stream.try_next().await;
+    assert!(!matches!(heard, Ok(Some(_))), "nothing more was said: {heard:?}");
     drill.server = start(&drill.site);
     drill.later(MINUTE_MS).await;
     drill.demand_completed(&run, "Hello").await;
