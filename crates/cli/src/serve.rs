@@ -206,10 +206,7 @@ async fn prepare(
     sealer: &RunSealer,
     dev: DevOptions,
 ) -> anyhow::Result<Server> {
-    let test_clock = match dev.test_clock {
-        true => Some(Arc::new(TestClock::open(store.clone(), SystemClock.now()).await?)),
-        false => None,
-    };
+    let test_clock = open_test_clock(&store, &dev).await?;
     let clock: Arc<dyn Clock> = match &test_clock {
         Some(clock) => clock.clone(),
         None => Arc::new(SystemClock),
@@ -271,6 +268,14 @@ async fn prepare(
         providers: provider_facts(config),
     });
     Ok(Server { app, engine, listener, url, signals, otlp, tls })
+}
+
+/// The clock that tests move, if there is to be one.
+async fn open_test_clock(store: &Arc<dyn Store>, dev: &DevOptions) -> anyhow::Result<Option<Arc<TestClock>>> {
+    match dev.test_clock {
+        true => Ok(Some(Arc::new(TestClock::open(store.clone(), SystemClock.now()).await?))),
+        false => Ok(None),
+    }
 }
 
 /// What is told of the providers.

@@ -212,7 +212,7 @@ impl Run {
         if self.state.reading < READING_OF_INTERRUPTS && node.kind.form().is_some() {
             return Course::Done(Err(unknown_kind(&node.id, &node.type_id)));
         }
-        if self.state.reading < READING_OF_TURNS && matches!(node.work, Work::Turn(_)) {
+        if self.state.reading < READING_OF_TURNS && node.kind.is_turn() {
             return Course::Done(Err(unknown_kind(&node.id, &node.type_id)));
         }
         match &node.work {

@@ -255,10 +255,10 @@ impl Run {
         Ok(())
     }
 
-    /// Starts the next worker of a dispatch.
+    /// Starts the next worker of a dispatch, or the tools that a model calls.
     pub(crate) fn next_worker(&mut self, draft: &mut Draft, ix: NodeIx, cause: Option<u64>) {
         let graph = self.graph.clone();
-        let Work::Dispatch(work) = &graph.at(ix).work else { return };
+        let Work::Dispatch(work) = &graph.at(ix).work else { return self.call_tools(draft, ix, cause) };
         let at = self.node(ix).children as usize;
         let worker = self.workers(ix).ok().flatten().and_then(|workers| workers.get(at).cloned());
         // Nothing that a supervisor does comes between a worker's being due and its start. If it did, the dispatch
@@ -318,7 +318,8 @@ impl Run {
         (waits && waiting.child == Some(child)).then_some(ix)
     }
 
-    /// Whether a dispatch has heard of the end of its last worker, and has yet to start the next.
+    /// Whether a dispatch has heard of the end of its last worker, and has yet to start the next; or whether a turn has
+    /// yet to call the tools of its model's answer.
     pub(crate) fn is_worker_due(&self, ix: NodeIx) -> bool {
         self.state.workers.iter().any(|(due, _)| *due == ix)
     }

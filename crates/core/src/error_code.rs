@@ -41,6 +41,9 @@ table! {
     "unsupported_stream_mode" 400
         "The stream mode is unknown, or `values` is mixed with another."
         "Ask for one of `details.supported`, or for several of updates, messages and debug with commas between.";
+    "unsupported_mock_provider" 400
+        "The run asks for a mock provider that this server does not have."
+        "Ask for one of `details.supportedProviders`.";
     "webhook_url_rejected" 400
         "Events can't be sent to this URL: it is not https, or not an address of the public internet. Nothing was changed."
         "Read `message`: it says what is wrong with the URL. The operator can allow private addresses with --allow-net.";
@@ -61,7 +64,7 @@ table! {
         "Use a key that may, or ask whoever manages the keys for one.";
     "mock_provider_forbidden" 403
         "The run asks for a mock provider in `configurable.mockProvider`, which only tests may use."
-        "Leave `configurable.mockProvider` out.";
+        "Leave `configurable.mockProvider` out. A server that is itself being tested plays mocks if it is started with --conformance.";
     "not_found" 404
         "There is no such path."
         "Check the path against the guide. Every path starts with /v1.";
@@ -398,9 +401,6 @@ table! {
     "invalid_messages" 0
         "The messages that go into a node are none that a model could be told."
         "Give each a `role` (system, user, assistant or tool) and a `content`.";
-    "turn_not_waiting" 409
-        "The turn does not wait for its provider, so there is nothing to try now or to give up. Nothing was changed."
-        "See what waits with `abide turn list`, and name its node.";
 }
 
 #[cfg(test)]

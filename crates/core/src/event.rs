@@ -34,8 +34,8 @@ pub use run::{
 };
 pub(crate) use run::{READING, READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, READING_OF_TURNS};
 pub use turn::{
-    ChunkKind, MessageChunk, ModelAnswered, ModelCalled, ProviderPostponed, ProviderRetry, ProviderUsage,
-    ToolAnswered, TurnBegan, TurnEnd, TurnSealed,
+    ChunkEnd, ChunkKind, MessageChunk, ModelAnswered, ModelCalled, ProviderPostponed, ProviderRetry,
+    ProviderUsage, ToolAnswered, TurnBegan, TurnEnd, TurnSealed,
 };
 use types::*;
 pub use types::{EventType, event_types};

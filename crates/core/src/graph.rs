@@ -265,6 +265,11 @@ impl Kind {
         matches!(self, Self::Noop | Self::Identity | Self::Delay | Self::Fail)
     }
 
+    /// Whether it has a model do something.
+    pub(crate) fn is_turn(self) -> bool {
+        matches!(self, Self::Turn | Self::Chat | Self::Prompt)
+    }
+
     /// How it asks, if it is a gate.
     pub(crate) fn form(self) -> Option<Form> {
         match self {
@@ -344,6 +349,11 @@ impl Graph {
     pub fn with_mocks(mut self, mocks: bool) -> Self {
         self.mocks = mocks;
         self
+    }
+
+    /// Whether any of its nodes has a model do something.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.nodes.iter().any(|node| node.kind.is_turn())
     }
 
     /// Whether its nodes play the mocks of the public fixtures.

@@ -142,8 +142,8 @@ pub use surroundings::Surroundings;
 pub use template::{JsonTemplate, Piece, Template};
 pub use trace::Trace;
 pub use turn::{
-    ErrorKind, Message, ModelAnswer, ModelCall, ModelError, Price, ProviderTerms, Reasoning, Schedule,
-    ToolCall, ToolSpec, TurnStatus, TurnView, Usage, WaitView,
+    ErrorKind, MOCK_PROVIDERS, Message, Mock, MockError, ModelAnswer, ModelCall, ModelError, Price,
+    ProviderTerms, Reasoning, Schedule, ToolCall, ToolSpec, TurnStatus, TurnView, Usage, WaitView,
 };
 pub use why::{Reason, Why};
 pub use work::{

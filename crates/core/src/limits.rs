@@ -349,8 +349,14 @@ pub const TURN_STEPS_MAX: u32 = 1_000;
 /// Tools of one turn. Providers take some hundred at most.
 pub const TOOLS_MAX: usize = 128;
 
+/// Levels of lists and objects in what is said of a tool: a turn that is a tool of a turn takes three of them.
+pub const TOOL_DEPTH_MAX: usize = 64;
+
 /// Tools that a model may call in one answer. Each becomes a run.
 pub const TOOL_CALLS_MAX: usize = 64;
+
+/// Bytes of the id of a tool's call. Usual ones have some thirty; gateways put signatures of some thousand into theirs.
+pub const TOOL_CALL_ID_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes of what a tool says to a model. More than this fills its context and helps nobody.
 pub const TOOL_ANSWER_BYTES_MAX: usize = 256 * 1024;

@@ -37,10 +37,8 @@ impl Run {
             NodePhase::Running => node.dispatched,
             NodePhase::Waiting => {
                 let interrupted = self.state.resume.interrupted.contains_key(&ix);
-                let turn = node
-                    .turn
-                    .as_deref()
-                    .is_some_and(|turn| turn.awaits_provider() || turn.awaited().next().is_some());
+                let turn =
+                    node.turn.as_deref().is_some_and(|turn| turn.awaits_provider() || self.awaits_tools(ix));
                 let child = node.child.is_some() && node.turn.is_none();
                 node.until.is_some() || child || node.work.is_some() || turn || interrupted
             }

@@ -17,6 +17,7 @@
 mod begin;
 mod fold;
 mod message;
+mod mock;
 mod schedule;
 mod tools;
 mod verdict;
@@ -28,6 +29,7 @@ pub(crate) use begin::too_long;
 pub use message::{
     ErrorKind, Message, ModelAnswer, ModelCall, ModelError, Reasoning, ToolCall, ToolSpec, Usage,
 };
+pub use mock::{MOCK_PROVIDERS, Mock, MockError};
 pub use schedule::Schedule;
 pub(crate) use verdict::Verdict;
 pub use verdict::{Price, ProviderTerms};

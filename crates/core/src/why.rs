@@ -3,6 +3,7 @@
 use crate::effect::TimerId;
 use crate::graph::Work;
 use crate::node::{Node, NodePhase};
+use crate::turn::TurnState;
 use crate::{Hold, InterruptId, Lifecycle, Millis, Next, NodeIx, Run, RunId, Waiting};
 
 /// Why a run is not finished, or how it ended.
@@ -160,7 +161,7 @@ impl Run {
                 return Some(Reason { node, until, ..reason });
             }
             // It may wait for several, each of which is told.
-            (NodePhase::Waiting, None, Some(_)) if node.work.is_some() => return None,
+            (NodePhase::Waiting, None, Some(_)) if node.work.is_some() || node.turn.is_some() => return None,
             (NodePhase::Running, ..) => {
                 let attempt =
                     if node.attempt > 0 { format!(", attempt {}", node.attempt + 1) } else { String::new() };
@@ -193,12 +194,13 @@ impl Run {
         Some(Reason { node: Some(id.to_string()), since: node.started_at, until: node.until, ..reason })
     }
 
-    /// The children that workers' nodes wait for.
+    /// The children that workers' nodes and turns wait for.
     fn worked(&self) -> impl Iterator<Item = Reason> + '_ {
         let nodes = self.nodes().iter().enumerate();
         nodes.flat_map(|(ix, node)| {
             let (id, ..) = self.graph().describe(ix as NodeIx);
-            node.awaited_children().map(move |child| Reason {
+            let tools = node.turn.as_deref().into_iter().flat_map(TurnState::awaited);
+            node.awaited_children().chain(tools).map(move |child| Reason {
                 node: Some(id.to_string()),
                 since: node.started_at,
                 child: Some(child),

@@ -484,7 +484,7 @@ mod parts {
             @r"
         nodes['a'].outputSensitivity.token: true or false is expected
         nodes['a'].credentialsRef: only core.http.request takes credentials; remove it
-        nodes['a'].settings.abide.retry: only core.http.request and what workers do is ever tried again; remove it
+        nodes['a'].settings.abide.retry: only core.http.request and what workers and models do is ever tried again; remove it
         "
         );
     }

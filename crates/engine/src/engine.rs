@@ -237,6 +237,11 @@ impl Engine {
         abide_core::offers(capability, self.shell.graphs.plays_mocks())
     }
 
+    /// Whether runs may ask for the mocks of OpenWOP's public fixtures.
+    pub fn plays_mocks(&self) -> bool {
+        self.shell.graphs.plays_mocks()
+    }
+
     /// The definition that a new run of this workflow would follow.
     pub async fn workflow(&self, tenant: TenantId, id: &str) -> Result<Arc<Graph>, Error> {
         self.shell.graphs.named(&*self.shell.store, tenant, id).await

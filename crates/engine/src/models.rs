@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use abide_core::{
-    CallRef, ChunkKind, Command, ErrorKind, Key, ModelAnswer, ModelCall, ModelError, TaskId, TenantId,
-    TurnCommand,
+    CallRef, ChunkKind, Command, ErrorKind, Key, Mock, ModelAnswer, ModelCall, ModelError, Run, TaskId,
+    TenantId, TurnCommand,
 };
 use abide_model::{Chunk, Client, Clients, Providers, Sink, Stopped};
 use abide_store::{Lane, TaskRow};
@@ -144,8 +145,8 @@ impl Shell {
         };
         let outcome = if call.cut_off {
             Err(cut_off())
-        } else if let Some(tokens) = &call.mock {
-            play(tokens, &mut told).await
+        } else if let Some(mock) = &call.mock {
+            self.play_mock(row, mock, &mut told).await?
         } else {
             match self.way_to_model(row.key.tenant, &call.provider).await? {
                 // What was never sent says nothing of the provider.
@@ -188,8 +189,34 @@ impl Shell {
         way: &Way,
         told: &mut Told<'_>,
     ) -> Result<Result<ModelAnswer, ModelError>, Error> {
+        let said = told.said.clone();
+        self.while_wanted(row, said, way.client.call(way.key.as_deref(), call, told)).await
+    }
+
+    /// Lets a mock answer as a provider would.
+    async fn play_mock(
+        self: &Arc<Self>,
+        row: &TaskRow,
+        mock: &Mock,
+        told: &mut Told<'_>,
+    ) -> Result<Result<ModelAnswer, ModelError>, Error> {
+        let said = told.said.clone();
+        self.while_wanted(row, said, play(mock, told)).await
+    }
+
+    /// Waits for a call to end, as long as its run and this server want it.
+    async fn while_wanted(
+        &self,
+        row: &TaskRow,
+        said: Arc<AtomicBool>,
+        call: impl Future<Output = Result<ModelAnswer, ModelError>>,
+    ) -> Result<Result<ModelAnswer, ModelError>, Error> {
         let under_way = self.models.begin(row.key, &row.task);
-        let (mut stopping, said) = (self.models.stopping.subscribe(), told.said.clone());
+        // Whoever ends the run from now on says so here. Whoever did before could not, perhaps to another server.
+        if self.read(row.key, Run::is_ending).await? {
+            return Ok(Err(aborted()));
+        }
+        let mut stopping = self.models.stopping.subscribe();
         // What nobody has heard of can be asked for again; what somebody has heard is finished if there is time.
         let left = async {
             let stops = stopping.wait_for(|stopping| *stopping).await.is_ok();
@@ -200,22 +227,29 @@ impl Shell {
         tokio::select! {
             biased;
             () = under_way.abort.notified() => Ok(Err(aborted())),
-            outcome = way.client.call(way.key.as_deref(), call, told) => Ok(outcome),
+            outcome = call => Ok(outcome),
             () = left => Err(Error::Draining),
         }
     }
 }
 
 /// What a mock of the public fixtures says.
-async fn play(tokens: &[String], told: &mut Told<'_>) -> Result<ModelAnswer, ModelError> {
-    let (last, first) = tokens.split_last().map_or((None, &[][..]), |(last, first)| (Some(last), first));
-    for text in first {
-        let chunk = Chunk { kind: ChunkKind::Text, text: text.clone(), is_last: false };
+async fn play(mock: &Mock, told: &mut Told<'_>) -> Result<ModelAnswer, ModelError> {
+    for (at, text) in mock.tokens.iter().enumerate() {
+        if at > 0 && mock.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(mock.delay_ms)).await;
+        }
+        let is_last = at + 1 == mock.tokens.len();
+        let chunk = Chunk { kind: ChunkKind::Text, text: text.clone(), is_last };
         told.take(chunk).await.map_err(|Stopped| aborted())?;
     }
-    told.rest.extend(last.map(|text| (ChunkKind::Text, text.clone())));
-    let (content, stop_reason) = (tokens.concat(), Some("stop".to_owned()));
-    Ok(ModelAnswer { content, stop_reason, model: Some("mock".to_owned()), ..ModelAnswer::default() })
+    Ok(ModelAnswer {
+        content: mock.tokens.concat(),
+        stop_reason: Some(mock.finish_reason.clone()),
+        model: Some(mock.model.clone()),
+        usage: mock.usage,
+        ..ModelAnswer::default()
+    })
 }
 
 fn error(message: String, kind: ErrorKind, had_content: bool) -> ModelError {

@@ -116,7 +116,9 @@ impl Fold {
         let ToolPiece { index, id, name, arguments } = piece;
         let lengths = [&id, &name].map(|text| text.as_ref().map_or(0, String::len));
         self.count(arguments.len() + lengths.into_iter().sum::<usize>())?;
-        let found = self.calls.iter().position(|call| call.index == index);
+        // Not every gateway counts: a piece that names a tool and has another id begins another call.
+        let is_it = |call: &OpenCall| call.index == index && !call.is_apart_from(id.as_ref(), name.as_ref());
+        let found = self.calls.iter().rposition(is_it);
         let ix = found.map_or_else(|| self.open(index), Ok)?;
         let call = &mut self.calls[ix];
         call.id = call.id.take().or(id);
@@ -152,6 +154,12 @@ fn within(count: usize, most: usize, what: &str) -> Result<(), Thrown> {
 }
 
 impl OpenCall {
+    /// Whether a piece with this id and name belongs to another call.
+    fn is_apart_from(&self, id: Option<&String>, name: Option<&String>) -> bool {
+        let names_both = name.is_some() && !self.name.is_empty();
+        names_both && id.is_some() && self.id.is_some() && self.id.as_ref() != id
+    }
+
     fn close(self, ix: usize) -> ToolCall {
         let Self { id, name, arguments, .. } = self;
         // Some gateways give none; within one answer the place will do.
@@ -234,6 +242,23 @@ mod tests {
         };
         let answer = folded([call(&text[..text.len() / 2]), call(&text[text.len() / 2..])]).unwrap();
         answer.tool_calls[0].arguments.text().to_owned()
+    }
+
+    #[test]
+    fn calls_that_a_gateway_does_not_count_are_told_apart() {
+        let piece = |id: Option<&str>, name: Option<&str>, arguments: &str| {
+            let (id, name) = (id.map(str::to_owned), name.map(str::to_owned));
+            ProviderEvent::ToolCall(ToolPiece { index: 1, id, name, arguments: arguments.to_owned() })
+        };
+        let answer = folded([
+            piece(Some("a"), Some("look"), "{\"x\""),
+            piece(Some("other"), None, ":1}"),
+            piece(Some("b"), Some("look"), "{\"x\":"),
+            piece(None, None, "2}"),
+        ]);
+        let calls = answer.unwrap().tool_calls;
+        let told: Vec<_> = calls.iter().map(|call| (call.id.as_str(), call.arguments.text())).collect();
+        assert_eq!(told, [("a", "{\"x\":1}"), ("b", "{\"x\":2}")]);
     }
 
     #[test]

@@ -85,11 +85,11 @@ struct WaitingTurns {
 /// The providers of the server, and how they do for the caller's tenant.
 pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<ProviderList>> {
     let health = app.engine().provider_health(principal.tenant).await?;
-    Ok(Json(ProviderList { providers: views(app.providers(), health) }))
+    Ok(Json(ProviderList { providers: views(app.providers(), &health) }))
 }
 
 /// Those that are named, and those that something is known of.
-fn views(named: &[ProviderFacts], health: Vec<ProviderHealth>) -> Vec<ProviderView> {
+fn views(named: &[ProviderFacts], health: &[ProviderHealth]) -> Vec<ProviderView> {
     let facts = |name: &str| named.iter().find(|facts| facts.name == name);
     let unheard = named.iter().filter(|facts| health.iter().all(|one| one.provider != facts.name));
     let mut views: Vec<ProviderView> = unheard.map(|facts| view(Some(facts), unknown(&facts.name))).collect();
@@ -152,7 +152,7 @@ mod tests {
         let open = BreakerState::Open { opened_at: 0, until: 30_000, cooldown_ms: 30_000 };
         let busy =
             ProviderHealth { state: open, failures: 6, calls: 10, retry: 1, postponed: 9, ..unknown("busy") };
-        let views = views(&[named("busy"), named("quiet")], vec![busy, unknown("forgotten")]);
+        let views = views(&[named("busy"), named("quiet")], &[busy, unknown("forgotten")]);
         let closed = json!({ "state": "closed", "failures": 0, "calls": 0 });
         let none = json!({ "retry": 0, "postponed": 0 });
         assert_eq!(

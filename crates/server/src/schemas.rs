@@ -177,6 +177,8 @@ details! {
     node_id: String;
     /// The stream modes that there are, or the versions of the worker protocol.
     supported: Vec<String>;
+    /// The mock providers that there are.
+    supported_providers: Vec<String>;
     /// The family of operations that is not offered.
     capability: String;
     /// How the run stands that was to be changed.

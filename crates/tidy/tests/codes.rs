@@ -9,7 +9,8 @@ use abide_tidy::{demand_none, rust, tree::Tree};
 const TABLE: &str = "crates/core/src/error_code.rs";
 
 /// What stands before the literal of a code and nothing else.
-const BEFORE_CODES: [&str; 5] = ["Failure::new(", "ApiError::new(", "Self::new(", "lasting(", "passing("];
+const BEFORE_CODES: [&str; 7] =
+    ["Failure::new(", "ApiError::new(", "Self::new(", "lasting(", "passing(", "of_provider(", "withheld(ix,"];
 
 /// What stands before codes and other literals: there, a code is known by its underscore.
 const BEFORE_ANY: [&str; 4] = ["code:", "unwrap_or(", "=> (", ": &str ="];

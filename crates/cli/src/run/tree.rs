@@ -49,6 +49,8 @@ struct Row {
     state: String,
     duration: String,
     detail: String,
+    /// What has to be told in full, below the line.
+    told: String,
 }
 
 impl Page<'_> {
@@ -100,6 +102,10 @@ impl Page<'_> {
         for row in &rows {
             let line = self.line(row, widths, indent);
             self.push(&line);
+            let room = self.look.columns.saturating_sub(width(indent) + 4).max(20);
+            for told in wrapped(&row.told, room) {
+                self.push(&format!("{indent}    {told}"));
+            }
             self.children(children.get(&row.id).map_or(&[], Vec::as_slice), indent);
         }
     }
@@ -188,8 +194,15 @@ impl Row {
             },
             duration: took(state, "endedAt", now),
             detail: detail(state, node, now),
+            told: told(state, now),
         }
     }
+}
+
+/// What a turn waits for, with all that its provider said; nothing if it does not wait.
+fn told(state: &Value, now: Timestamp) -> String {
+    let wait = &state["providerWait"];
+    if wait.is_object() { waits_for(&wait["provider"], wait, now) } else { String::new() }
 }
 
 /// How long a run or a node took, or takes already; nothing if that is not known.
@@ -205,11 +218,6 @@ fn took(of: &Value, end: &str, now: Timestamp) -> String {
 
 /// What is worth knowing about a node: which attempt it is, what it waits for, what went wrong, what it gave.
 fn detail(state: &Value, node: &Value, now: Timestamp) -> String {
-    let wait = &state["providerWait"];
-    if wait.is_object() {
-        let parts = [Some(waits_for(&wait["provider"], wait, now)), execution(state)];
-        return parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    }
     let until = state["until"].as_str().map(|_| cell(&state["until"]));
     let until = until.map(|until| format!("until {}", when::told(&until, now).unwrap_or(until)));
     let error = state["error"].as_object().map(|_| failure(&state["error"]));
@@ -379,8 +387,8 @@ mod tests {
                     "since": "2026-01-01T12:00:00.000Z", "until": "2026-01-01T12:00:30.000Z",
                     "message": "HTTP 529: \u{1b}[2Joverloaded", "code": "529" } },
         });
-        let look = Look { columns: 400, colours: false };
-        let page = page(vec![member(run("run-1", "running", states), None)], look);
+        let page = page(vec![member(run("run-1", "running", states), None)], LOOK);
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let told = "waits for provider 'main', retry 3 at 2026-01-01T12:00:30.000Z (in 30.0 s): HTTP 529: \u{fffd}[2Joverloaded";
         assert!(page.contains(told), "{page}");
     }

@@ -8,6 +8,7 @@ mod person;
 mod runs;
 mod runs_live;
 mod sessions;
+mod turns;
 
 use serde_json::{Value, json};
 

@@ -14,5 +14,6 @@ mod receiver;
 mod resume;
 mod stream;
 mod support;
+mod turns;
 mod verify;
 mod workers;

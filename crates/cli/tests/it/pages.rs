@@ -6,6 +6,7 @@
 //! | `<!-- first: NAME -->` before a block | the same, before the server starts; a program in Python is started, on a port of its own |
 //! | `<!-- part -->` before a block | the block is part of a definition; with the rest filled in it has to be valid |
 //! | a block of `console` | each line behind `$ ` is run by bash; the lines below it are what it printed |
+//! | `<!-- restart -->` before a block | the server is killed and started again, as the block says |
 //! | `<!-- worker: MODULE:APP -->` before a block | `abide-worker` is started as the block says; `$WORKER` is its number |
 //! | `$ later MS` | the test clock is moved; the page says how a reader does that |
 //! | a picture `images/NAME.svg` | the commands made NAME.svg; it is kept beside the page |
@@ -24,7 +25,7 @@ use jiff::Timestamp;
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-use crate::support::{Server, Site, python_home};
+use crate::support::{PATIENCE, Server, Site, python_home};
 use crate::workers::sdk_home;
 use hands::{Hands, demand_starts};
 
@@ -70,6 +71,11 @@ async fn the_page_about_ladders_shows_what_its_commands_print() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_about_resuming_shows_what_its_commands_print() {
     demand("docs/resume.md", &["--test-clock", "--allow-net", "127.0.0.1:9099"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_models_shows_what_its_commands_print() {
+    demand("docs/models.md", &["--test-clock", "--config", "abide.toml"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,6 +157,8 @@ fn root() -> PathBuf {
 struct Reader {
     site: Site,
     server: Server,
+    /// What the server is started with.
+    flags: Vec<String>,
     /// Who is on the other side: told by a channel, or asked by a request.
     other: Option<Child>,
     /// Where the other side listens.
@@ -177,14 +185,14 @@ impl Reader {
             flag => flag.replace(OTHER, &port),
         });
         let flags: Vec<String> = flags.collect();
-        let server = site.start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+        let server = site.start(&words(&flags));
         // Commands for the machine of the server find its data where they look for it by themselves.
         for (there, here) in [("data", "abide-data"), ("data.keyring", "abide-data.keyring")] {
             std::os::unix::fs::symlink(site.path(there), site.path("folder").join(here)).unwrap();
         }
         let (_, clock) = server.get("/v1/dev/clock").await;
         let told = Told::since(clock["nowMs"].as_i64().unwrap());
-        Self { site, server, other, port, hands: Hands::default(), told }
+        Self { site, server, flags, other, port, hands: Hands::default(), told }
     }
 
     /// The page as it should read, and the pictures that it shows.
@@ -209,6 +217,15 @@ impl Reader {
                     followed += &format!("{head}\n{text}```\n");
                     continue;
                 }
+                if comment == "restart" {
+                    assert!(
+                        text.contains("-9") && text.contains("abide dev"),
+                        "this restarts nothing: {text}"
+                    );
+                    self.restart().await;
+                    followed += &format!("{head}\n{text}```\n");
+                    continue;
+                }
                 if let Some(app) = comment.strip_prefix("worker: ") {
                     demand_starts(app, &text);
                     self.hire(app).await;
@@ -225,6 +242,13 @@ impl Reader {
         }
         let pictures = self.pictures(page);
         (followed, pictures)
+    }
+
+    /// Kills the server, and starts another in its place.
+    async fn restart(&mut self) {
+        self.settle().await;
+        self.server.die();
+        self.server = self.site.start(&words(&self.flags));
     }
 
     fn folder(&self) -> PathBuf {
@@ -254,8 +278,10 @@ impl Reader {
         // What a command sets is there for the next one.
         let kept = self.site.path("variables");
         let script = format!(
-            "[ -e '{kept}' ] && . '{kept}'\nset -a\n{{ {command}\n}} 2>&1\nexport -p > '{kept}'",
-            kept = kept.display()
+            "[ -e '{kept}' ] && . '{kept}'\nexport ABIDE_URL='{url}' ABIDE_API_KEY='{key}'\nset -a\n{{ {command}\n}} 2>&1\nexport -p > '{kept}'",
+            kept = kept.display(),
+            url = self.server.url,
+            key = self.server.key,
         );
         let output = self.reader_runs("bash").args(["-c", &script]).output().unwrap();
         if command.contains("kill ") {
@@ -298,6 +324,10 @@ impl Drop for Reader {
     }
 }
 
+fn words(flags: &[String]) -> Vec<&str> {
+    flags.iter().map(String::as_str).collect()
+}
+
 /// Copies the files of a folder.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
@@ -328,6 +358,11 @@ fn set_up(page: &str, folder: &Path, port: &str) -> Option<Child> {
         if name.ends_with(".py") {
             let python = python_home().join("bin/python");
             other = Some(Command::new(python).args([name, port]).current_dir(folder).spawn().unwrap());
+            let began = std::time::Instant::now();
+            while std::net::TcpStream::connect(address(port)).is_err() {
+                assert!(began.elapsed() < PATIENCE, "{name} does not listen");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
         }
     }
     other

@@ -5,6 +5,7 @@ mod connections;
 mod crash;
 mod idle;
 mod json;
+mod mocks;
 mod modes;
 mod native;
 mod resume;
@@ -27,14 +28,14 @@ const VARIED_EVENTS: u64 = 16;
 
 /// One server-sent event.
 #[derive(Clone, Debug, PartialEq)]
-struct Frame {
-    id: Option<u64>,
-    event: String,
-    data: Value,
+pub(crate) struct Frame {
+    pub(crate) id: Option<u64>,
+    pub(crate) event: String,
+    pub(crate) data: Value,
 }
 
 /// A subscriber: what it is told, frame by frame.
-struct Stream {
+pub(crate) struct Stream {
     response: reqwest::Response,
     text: String,
     path: String,
@@ -43,7 +44,7 @@ struct Stream {
 
 impl Stream {
     /// Subscribes; the server has to agree.
-    async fn open(server: &Server, path: &str, last: Option<&str>) -> Self {
+    pub(crate) async fn open(server: &Server, path: &str, last: Option<&str>) -> Self {
         Self::try_open(server, path, last).await.unwrap()
     }
 
@@ -59,11 +60,11 @@ impl Stream {
     }
 
     /// The next frame; `None` when the server has closed the stream in an orderly way.
-    async fn next(&mut self) -> Option<Frame> {
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
         self.try_next().await.expect("the stream is not broken off")
     }
 
-    async fn try_next(&mut self) -> reqwest::Result<Option<Frame>> {
+    pub(crate) async fn try_next(&mut self) -> reqwest::Result<Option<Frame>> {
         loop {
             if let Some((frame, rest)) = self.text.split_once("\n\n") {
                 let (frame, rest) = (parse(frame), rest.to_owned());
@@ -86,7 +87,7 @@ impl Stream {
     }
 
     /// Everything up to the end.
-    async fn rest(mut self) -> Vec<Frame> {
+    pub(crate) async fn rest(mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         while let Some(frame) = self.next().await {
             frames.push(frame);

@@ -466,7 +466,9 @@ impl Server {
             let (_, shown) = self.get(&format!("/v1/runs/{run}")).await;
             let rests = |reason: &Value| match reason["kind"].as_str().unwrap() {
                 // The times are all written alike, so the later one is the greater text.
-                "delay" | "retry" | "timeout" | "ladder" => reason["until"].as_str() > clock["now"].as_str(),
+                "delay" | "retry" | "timeout" | "ladder" | "provider" => {
+                    reason["until"].as_str() > clock["now"].as_str()
+                }
                 // Nobody answers but the test, and what is interrupted without a time waits for somebody.
                 "approval" | "input" | "event" | "interrupted" => {
                     reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()

@@ -159,6 +159,10 @@ fn caps(start: &Start) -> Result<Caps, Rejection> {
             Rejection::invalid(field, message)
         })
     };
+    if start.graph.has_turns() {
+        check_model_options(&given)?;
+        whole("maxTokens", limits::TOKENS_MAX)?;
+    }
     let executions = whole("recursionLimit", limits::NODE_EXECUTIONS_MAX as i64)?;
     let asked = whole("runTimeoutMs", limits::RUN_TIMEOUT_MS_MAX)?;
     let loopbacks = whole("maxLoopIterations", i64::from(limits::LOOPBACKS_MAX))?;
@@ -168,4 +172,19 @@ fn caps(start: &Start) -> Result<Caps, Rejection> {
         duration_ms: asked.into_iter().chain(written).min(),
         loopbacks: loopbacks.and_then(|most| u32::try_from(most).ok()),
     })
+}
+
+/// What a run tells its models: a mistake would be passed over, or refused by the provider at every call.
+fn check_model_options(given: &JsonMap) -> Result<(), Rejection> {
+    let told = |key: &str| given.get(key).filter(|value| value.type_name() != "null");
+    if told("model").is_some_and(|model| model.type_name() != "string") {
+        let message = "'configurable.model' is the name of a model";
+        return Err(Rejection::invalid("configurable.model", message));
+    }
+    let is_fit = |number: &Json| number.parse::<f64>().is_ok_and(|number| (0.0..=2.0).contains(&number));
+    if told("temperature").is_some_and(|number| !is_fit(number)) {
+        let message = "'configurable.temperature' is a number from 0 to 2";
+        return Err(Rejection::invalid("configurable.temperature", message));
+    }
+    Ok(())
 }

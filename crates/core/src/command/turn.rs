@@ -2,7 +2,7 @@
 
 use crate::command::{Draft, check_reason, report};
 use crate::event::{
-    ChunkKind, MessageChunk, ModelAnswered, ModelCalled, NodeDue, NodeEvent, ProviderPostponed,
+    ChunkEnd, ChunkKind, MessageChunk, ModelAnswered, ModelCalled, NodeDue, NodeEvent, ProviderPostponed,
     ProviderRetry, ProviderUsage, TurnEnd, TurnSealed,
 };
 use crate::fold::FENCES_PER_EVENT_BITS;
@@ -10,7 +10,8 @@ use crate::graph::Work;
 use crate::http::{Reached, TaskFailure};
 use crate::turn::{ErrorKind, ModelAnswer, ModelError, Price, ProviderTerms, Stage, TurnState, Verdict};
 use crate::{
-    Failure, InterruptionClass, Json, Message, NodeIx, NodePhase, Product, Rejection, Run, TaskId, limits,
+    Failure, InterruptionClass, Json, JsonMap, Message, NodeIx, NodePhase, Product, Rejection, Run, TaskId,
+    limits,
 };
 
 /// What may happen to a turn.
@@ -156,12 +157,18 @@ fn ended(
     let told_nothing = rest.is_empty();
     let mut rest = rest.into_iter().peekable();
     while let Some((kind, text)) = rest.next() {
-        let last = if rest.peek().is_none() && outcome.is_ok() { Last::Yes } else { Last::No };
+        let last = match &outcome {
+            Ok(answer) if rest.peek().is_none() => Last::Yes(answer),
+            _ => Last::No,
+        };
         run.say(draft, ix, kind, text, last);
     }
     // Whoever follows what is said has to hear that it was all.
-    if told_nothing && outcome.is_ok() && run.has_said(ix) {
-        run.say(draft, ix, ChunkKind::Text, String::new(), Last::Yes);
+    if let Ok(answer) = &outcome
+        && told_nothing
+        && run.has_said(ix)
+    {
+        run.say(draft, ix, ChunkKind::Text, String::new(), Last::Yes(answer));
     }
     match outcome {
         Ok(answer) => answered(run, draft, ix, *answer),
@@ -187,7 +194,8 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
         reasoning_tokens: usage.reasoning_tokens,
         cost_micros: price.map(|price| price.of(usage)),
     };
-    let calls = tool_calls.clone();
+    let tool_calls = turn.told_apart(tool_calls);
+    let calls_tools = !tool_calls.is_empty();
     let text = content.clone();
     let message = Message::Assistant { content, reasoning, tool_calls };
     let bytes = run.conversation_bytes(ix) + Json::of(&message).text().len();
@@ -196,7 +204,7 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
     run.emit_node(draft, ix, NodeEvent::ModelAnswered(Box::new(answered)), cause);
     let cause = draft.last_sequence();
     run.emit_node(draft, ix, NodeEvent::ProviderUsage(Box::new(used)), cause);
-    if calls.is_empty() {
+    if !calls_tools {
         return run.finish_turn(draft, ix, &text, stop_reason.as_deref(), sensitive);
     }
     if run.state.ending.is_some() {
@@ -214,7 +222,7 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
         );
         return run.give_up(draft, ix, Failure::new("turn_steps_exceeded", message));
     }
-    run.call_tools(draft, ix, &calls);
+    // The tools stand in line now, so that a run that is held does not call them.
 }
 
 fn price(terms: &ProviderTerms, answered: Option<&str>, asked: Option<&str>) -> Option<Price> {
@@ -304,17 +312,26 @@ fn of_provider(code: &str, error: &ModelError, turn: &TurnState) -> Failure {
 }
 
 /// Whether a stretch of an answer is its last.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+#[derive(Clone, Copy)]
+enum Last<'a> {
     No,
-    Yes,
+    /// And this is all of the answer.
+    Yes(&'a ModelAnswer),
     /// And nothing of it counts.
     Broken,
 }
 
+impl Last<'_> {
+    fn end(self) -> Option<Box<ChunkEnd>> {
+        let Self::Yes(answer) = self else { return None };
+        let (stop_reason, model) = (answer.stop_reason.clone(), answer.model.clone());
+        Some(Box::new(ChunkEnd { stop_reason, model, usage: answer.usage }))
+    }
+}
+
 impl Run {
     /// Records a stretch of an answer. What is never shown is not recorded, but that something was said is.
-    fn say(&mut self, draft: &mut Draft, ix: NodeIx, kind: ChunkKind, text: String, last: Last) {
+    fn say(&mut self, draft: &mut Draft, ix: NodeIx, kind: ChunkKind, text: String, last: Last<'_>) {
         let Some(turn) = self.node(ix).turn.as_deref() else { return };
         let hidden = self.node(ix).sensitive || self.graph.at(ix).hides_answers();
         let chunk = MessageChunk {
@@ -322,8 +339,9 @@ impl Run {
             call: turn.calls,
             kind,
             chunk: if hidden { String::new() } else { text },
-            is_last: last != Last::No,
-            broken_off: last == Last::Broken,
+            is_last: !matches!(last, Last::No),
+            broken_off: matches!(last, Last::Broken),
+            end: last.end(),
         };
         self.emit_node(draft, ix, NodeEvent::MessageChunk(chunk), None);
     }
@@ -350,13 +368,19 @@ impl Run {
         sensitive: bool,
     ) {
         let Some(turn) = self.node(ix).turn.as_deref() else { return };
-        let mut outputs = serde_json::json!({
-            "text": text, "stopReason": stop_reason, "model": turn.answered_by, "steps": turn.step,
-            "usage": turn.usage, "turnId": turn.began.turn_id, "messages": turn.began.messages,
-        });
-        if let Some(cost) = turn.cost_micros {
-            outputs["costMicros"] = cost.into();
-        }
+        // What was said is carried as it is: not all that is JSON can be looked into.
+        let mut outputs: JsonMap = [
+            ("text", Json::of(text)),
+            ("stopReason", Json::of(&stop_reason)),
+            ("model", Json::of(&turn.answered_by)),
+            ("steps", Json::of(&turn.step)),
+            ("usage", Json::of(&turn.usage)),
+            ("turnId", Json::of(&turn.began.turn_id)),
+            ("messages", Json::of(&turn.began.messages)),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into();
+        outputs.extend(turn.cost_micros.map(|cost| ("costMicros".to_owned(), Json::of(&cost))));
         let product = Product { sensitive, ..Product::of(Some(Json::of(&outputs))) };
         self.finish(draft, ix, product);
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Json, JsonMap, Message, Millis, Usage};
+use crate::{Failure, Json, JsonMap, Message, Millis, Mock, Usage};
 
 /// A turn began: everything that fixes what the model is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct TurnBegan {
     pub params: JsonMap,
     /// What a mock of the public fixtures says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mock: Option<Vec<String>>,
+    pub mock: Option<Mock>,
     /// Something that is never shown went in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,
@@ -76,6 +76,23 @@ pub struct MessageChunk {
     /// The call broke off: what it said is not the model's answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub broken_off: bool,
+    /// How the call ended, with the last stretch of an answer that is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<Box<ChunkEnd>>,
+}
+
+/// How a call ended whose answer is whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChunkEnd {
+    /// Why the model stopped, in the provider's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// The model, as the provider calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What the call used.
+    pub usage: Usage,
 }
 
 /// The model has answered.

@@ -234,11 +234,12 @@ impl Builder<'_> {
             self.findings.objection(format!("{place}.credentialsRef"), message);
         }
         if node.abide.retry.is_some() && !may_retry(kind) {
-            let message = "only core.http.request and what workers do is ever tried again; remove it";
+            let message =
+                "only core.http.request and what workers and models do is ever tried again; remove it";
             self.findings.objection(format!("{place}.settings.abide.retry"), message);
         }
-        if node.abide.timeout_ms.is_some() && kind != Kind::Unknown {
-            let message = "only what workers do has a timeout of its own; remove it";
+        if node.abide.timeout_ms.is_some() && !may_time_out(kind) {
+            let message = "only what workers and models do has a timeout of its own; remove it";
             self.findings.objection(format!("{place}.settings.abide.timeoutMs"), message);
         }
         let successor = node.abide.retry.as_ref().and_then(|retry| retry.fallback_agent.as_ref());
@@ -558,6 +559,11 @@ fn is_node_id(id: &str) -> bool {
 fn is_type_id(id: &str) -> bool {
     let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     id.len() <= 256 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
+}
+
+/// Whether one attempt of such a node may be told how long it may take.
+fn may_time_out(kind: Kind) -> bool {
+    matches!(kind, Kind::Turn | Kind::Chat | Kind::Prompt | Kind::Unknown)
 }
 
 /// Whether failed attempts of such a node may be made again.

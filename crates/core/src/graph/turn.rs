@@ -175,6 +175,13 @@ fn read_tools(fields: &mut Fields<'_>) -> Vec<Tool> {
     let mut tools: Vec<Tool> = Vec::new();
     for (at, json) in list.iter().take(limits::TOOLS_MAX).enumerate() {
         let place = format!("{place}[{at}]");
+        // A tool may be a turn that has tools, and so on.
+        if json.depth() > limits::TOOL_DEPTH_MAX {
+            let message =
+                format!("it is nested deeper than {} levels: make it flatter", limits::TOOL_DEPTH_MAX);
+            fields.findings().objection(place, message);
+            continue;
+        }
         let Some(tool) = Tool::read(json, &place, fields) else { continue };
         if tools.iter().any(|other| other.spec.name == tool.spec.name) {
             let message = format!("there are two tools '{}'; rename one", tool.spec.name);
@@ -198,6 +205,18 @@ impl Tool {
         let approval = fields.optional("approval");
         let result = fields.optional_text("result");
         let place = place.to_owned();
+        let idle = [
+            ("config", workflow.is_some() && !config.is_empty()),
+            ("settings", workflow.is_some() && settings.is_some()),
+            ("approval", workflow.is_some() && approval.is_some()),
+            ("result", kind.is_some() && result.is_some()),
+        ];
+        for (key, _) in idle.into_iter().filter(|(_, idle)| *idle) {
+            // Whoever wants a tool approved must not find out later that it was not.
+            let other = if key == "result" { "workflow" } else { "kind" };
+            let message = format!("only a tool that has a '{other}' has this; remove it");
+            fields.findings().objection(format!("{place}.{key}"), message);
+        }
         let is_name = |name: &String| {
             (1..=64).contains(&name.len())
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
@@ -243,6 +262,23 @@ fn workflow_id(tool: &str) -> String {
     format!("tool-{}", tool.to_ascii_lowercase())
 }
 
+/// A node of a tool's workflow. What its config holds is carried as it is.
+fn node(id: &str, kind: &str, y: u32, config: Json, inputs: Json) -> JsonMap {
+    let entries = [
+        ("id", Json::of(id)),
+        ("typeId", Json::of(kind)),
+        ("name", Json::of(id)),
+        ("position", Json::of(&json!({ "x": 0, "y": y }))),
+        ("config", config),
+        ("inputs", inputs),
+    ];
+    entries.map(|(key, value)| (key.to_owned(), value)).into()
+}
+
+fn nothing() -> Json {
+    Json::of(&JsonMap::new())
+}
+
 /// A tool that is a kind of node, on its way to a workflow of its own.
 struct Made<'a> {
     name: &'a str,
@@ -256,31 +292,31 @@ impl Made<'_> {
     /// The workflow: somebody approves if that is wanted, the node does its work, and what it said is kept.
     fn definition(&self, parameters: &Json, place: &str, fields: &mut Fields<'_>) -> Option<Json> {
         let kinds = self.parameters(parameters, place, fields)?;
-        let ports = kinds.iter().map(|(name, _)| {
-            (name.clone(), json!({ "type": "variable", "variableName": name, "optional": true }))
-        });
-        let ports: serde_json::Map<String, Value> = ports.collect();
-        let node = |id: &str, kind: &str, y: u32, config: Value, inputs: Value| json!({ "id": id, "typeId": kind, "name": id, "position": { "x": 0, "y": y }, "config": config, "inputs": inputs });
-        let mut tool = node("tool", self.kind, 100, json!(self.config), Value::Object(ports.clone()));
-        if let Some(settings) = &self.settings {
-            tool["settings"] = json!(settings);
-        }
+        let port = |name: &str| json!({ "type": "variable", "variableName": name, "optional": true });
+        let ports: serde_json::Map<String, Value> =
+            kinds.iter().map(|(name, _)| (name.clone(), port(name))).collect();
+        let ports = Json::of(&ports);
+        let mut tool = node("tool", self.kind, 100, Json::of(&self.config), ports.clone());
+        tool.extend(self.settings.as_ref().map(|settings| ("settings".to_owned(), Json::of(settings))));
         let keep = json!({ "assign": { (TOOL_RESULT): "{\"outputs\": nodes.tool.outputs}" } });
-        let mut nodes = vec![tool, node("keep", "core.transform", 200, keep, json!({}))];
+        let mut nodes = vec![tool, node("keep", "core.transform", 200, Json::of(&keep), nothing())];
         let mut edges = vec![json!({ "id": "done", "sourceNodeId": "tool", "targetNodeId": "keep" })];
         if let Some(config) = self.approval(place, fields) {
-            nodes.insert(0, node("approve", "core.approvalGate", 0, config, Value::Object(ports)));
+            nodes.insert(0, node("approve", "core.approvalGate", 0, config, ports));
             edges.push(json!({ "id": "approved", "sourceNodeId": "approve", "targetNodeId": "tool" }));
         }
         let mut variables: Vec<Value> =
             kinds.iter().map(|(name, kind)| json!({ "name": name, "type": kind })).collect();
         variables.push(json!({ "name": TOOL_RESULT, "type": "object" }));
-        let definition = Json::of(&json!({
+        let whole = json!({
             "id": workflow_id(self.name), "name": format!("Tool {}", self.name), "version": "1",
-            "nodes": nodes, "edges": edges, "triggers": [], "variables": variables, "metadata": {},
+            "edges": edges, "triggers": [], "variables": variables, "metadata": {},
             // The turn hears of a failure, and the model decides what to do about it.
             "settings": { "abide": { "resume": { "onRefusal": "fail" } } },
-        }));
+        });
+        let mut definition: JsonMap = Json::of(&whole).parse().ok()?;
+        definition.insert("nodes".to_owned(), Json::of(&nodes));
+        let definition = Json::of(&definition);
         for problem in Graph::admit(definition.text().as_bytes()).err().unwrap_or_default() {
             fields.findings().objection(place, format!("as a node: {}: {}", problem.place, problem.message));
         }
@@ -323,15 +359,15 @@ impl Made<'_> {
     }
 
     /// What is asked before the tool is used, if anything.
-    fn approval(&self, place: &str, fields: &mut Fields<'_>) -> Option<Value> {
+    fn approval(&self, place: &str, fields: &mut Fields<'_>) -> Option<Json> {
         let given = self.approval.as_ref()?;
-        let usual = format!("May the model use {}?", self.name);
-        match given.parse::<Value>().ok()? {
-            Value::Bool(false) => None,
-            Value::Bool(true) => Some(json!({ "title": usual })),
-            Value::Object(mut config) => {
-                config.entry("title").or_insert(usual.into());
-                Some(Value::Object(config))
+        let usual = Json::of(&format!("May the model use {}?", self.name));
+        match (given.text(), given.parse::<JsonMap>()) {
+            ("false", _) => None,
+            ("true", _) => Some(Json::of(&JsonMap::from([("title".to_owned(), usual)]))),
+            (_, Ok(mut config)) => {
+                config.entry("title".to_owned()).or_insert(usual);
+                Some(Json::of(&config))
             }
             _ => {
                 let message = "write true, or an object with what core.approvalGate takes";

@@ -9,7 +9,9 @@ use crate::ports::Inputs;
 use crate::scope::RunScope;
 use crate::template::{Piece, Template};
 use crate::turn::{ModelCall, Stage};
-use crate::{Json, JsonMap, Message, NodeIx, Run, Surroundings, ToolSpec, TurnEnd, invocation_id, limits};
+use crate::{
+    Json, JsonMap, Message, Mock, NodeIx, Run, Surroundings, ToolSpec, TurnEnd, invocation_id, limits,
+};
 
 impl Run {
     /// Everything that fixes what the model is asked in this execution.
@@ -26,13 +28,21 @@ impl Run {
         let option = |key: &str| options.as_ref().and_then(|options| options.get(key));
         let scope = RunScope::node(self, &inputs.values);
         let reads = work.expressions();
-        let hidden = reads.iter().any(|(_, reads)| scope.hides(reads, inputs.sensitive));
+        let hidden = inputs.sensitive
+            || reads.iter().any(|(_, reads)| scope.hides(reads, inputs.sensitive))
+            || self.hides_conversation(work);
         let mock = self.mock(option("mockProvider"));
         let provider = match &mock {
             Some(_) => "mock".to_owned(),
             None => self.provider(ix, work, around)?,
         };
-        let messages = self.first_messages(ix, work, inputs, option("promptOverrides"), mock.is_some())?;
+        // The turn keeps to this model, whatever the operator says later.
+        let usual = around.providers.get(&provider).and_then(|terms| terms.model.clone());
+        let messages = self.first_messages(ix, work, inputs, option("promptOverrides"), hidden)?;
+        let says_something = messages.iter().any(|message| matches!(message, Message::User { .. }));
+        if !says_something && mock.is_none() {
+            return Err(speechless(id));
+        }
         let bytes: usize = messages.iter().map(|message| Json::of(message).text().len()).sum();
         if bytes > limits::TURN_BYTES_MAX {
             return Err(too_long(id, bytes));
@@ -41,13 +51,19 @@ impl Run {
             conversation_id: self.key.id.to_string(),
             turn_id: format!("{}:{id}:{execution}", self.key.id),
             provider,
-            model: option("model").and_then(|model| model.parse().ok()).or_else(|| work.model.clone()),
+            model: option("model")
+                .and_then(|model| model.parse().ok())
+                .or_else(|| work.model.clone())
+                .or(usual),
             messages,
             max_tokens: option("maxTokens").and_then(|most| most.parse().ok()).or(work.max_tokens),
-            temperature: option("temperature").cloned().or_else(|| work.temperature.clone()),
+            temperature: option("temperature")
+                .filter(|given| given.type_name() != "null")
+                .cloned()
+                .or_else(|| work.temperature.clone()),
             params: work.params.clone(),
             mock,
-            sensitive: inputs.sensitive || hidden,
+            sensitive: hidden,
         })
     }
 
@@ -76,14 +92,8 @@ impl Run {
     }
 
     /// What a mock of the public fixtures says, if the run may ask for one.
-    fn mock(&self, asked: Option<&Json>) -> Option<Vec<String>> {
-        let asked: Value = asked.filter(|_| self.graph.plays_mocks())?.parse().ok()?;
-        let tokens = ["tokens", "chunks"]
-            .iter()
-            .find_map(|key| asked[key].as_array().or_else(|| asked["config"][key].as_array()));
-        let texts =
-            tokens.map(|list| list.iter().filter_map(|token| Some(token.as_str()?.to_owned())).collect());
-        Some(texts.unwrap_or_else(|| vec!["mock".to_owned()]))
+    fn mock(&self, asked: Option<&Json>) -> Option<Mock> {
+        Mock::asked(asked.filter(|_| self.graph.plays_mocks())?).ok()
     }
 
     fn first_messages(
@@ -92,11 +102,11 @@ impl Run {
         work: &TurnWork,
         inputs: &Inputs,
         overrides: Option<&Json>,
-        mocked: bool,
+        hidden: bool,
     ) -> Result<Vec<Message>, Failure> {
         let id = &self.graph.at(ix).id;
         let text = |key: &str, template: Option<&Template>| -> Result<Option<String>, Failure> {
-            match (inputs.values.get(key), template) {
+            match (given(inputs, key), template) {
                 (Some(given), _) => Ok(Some(plain(given))),
                 (None, Some(template)) => {
                     let scope = RunScope::node(self, &inputs.values);
@@ -116,7 +126,7 @@ impl Run {
         let mut messages = Vec::new();
         messages.extend(text("system", work.system.as_ref())?.map(|content| Message::System { content }));
         messages.extend(self.gone_on_with(ix, work)?);
-        messages.extend(self.given_messages(ix, work, inputs)?);
+        messages.extend(self.given_messages(ix, work, inputs, hidden)?);
         let named = work.prompt_id.as_ref().zip(overrides.and_then(|all| all.parse::<JsonMap>().ok()));
         let replaced = named.and_then(|(id, all)| all.get(id).map(plain));
         let prompt = match replaced {
@@ -124,14 +134,16 @@ impl Run {
             None => text("prompt", work.prompt.as_ref())?,
         };
         messages.extend(prompt.map(|content| Message::User { content: Json::of(&content) }));
-        let says_something = messages.iter().any(|message| matches!(message, Message::User { .. }));
-        if !says_something && !mocked {
-            let message = format!(
-                "node '{id}' has nothing to say to its model; give it a 'prompt' or 'messages', in its config or as an input"
-            );
-            return Err(Failure::new("input_missing", message));
-        }
         Ok(messages)
+    }
+
+    /// Whether something that is never shown was said in the turn that is gone on with.
+    fn hides_conversation(&self, work: &TurnWork) -> bool {
+        let before = work.continues.as_ref().and_then(|before| self.graph.node(before));
+        before.is_some_and(|ix| {
+            let node = self.node(ix);
+            node.turn.is_some() && (node.sensitive || self.graph.at(ix).hides_answers())
+        })
     }
 
     /// The conversation of the turn that is gone on with. If that failed, the model is told so.
@@ -146,6 +158,7 @@ impl Run {
         let system = |message: &Message| work.system.is_some() && matches!(message, Message::System { .. });
         let mut messages: Vec<Message> =
             turn.began.messages.iter().filter(|message| !system(message)).cloned().collect();
+        messages.extend(unanswered(&messages));
         if let Stage::Sealed { end: TurnEnd::Failed, error: Some(error) } = &turn.stage {
             let content = format!("[The previous turn failed: {}]", error.message);
             messages.push(Message::User { content: Json::of(&content) });
@@ -153,9 +166,15 @@ impl Run {
         Ok(messages)
     }
 
-    fn given_messages(&self, ix: NodeIx, work: &TurnWork, inputs: &Inputs) -> Result<Vec<Message>, Failure> {
+    fn given_messages(
+        &self,
+        ix: NodeIx,
+        work: &TurnWork,
+        inputs: &Inputs,
+        hidden: bool,
+    ) -> Result<Vec<Message>, Failure> {
         let id = &self.graph.at(ix).id;
-        let given = match (inputs.values.get("messages"), &work.messages) {
+        let given = match (given(inputs, "messages"), &work.messages) {
             (Some(given), _) => given.clone(),
             (None, Some(template)) => {
                 let scope = RunScope::node(self, &inputs.values);
@@ -166,7 +185,7 @@ impl Run {
             (None, None) => return Ok(Vec::new()),
         };
         given.parse::<Vec<Message>>().map_err(|error| {
-            let reason = if inputs.sensitive { "they are sensitive".to_owned() } else { error.to_string() };
+            let reason = if hidden { "they are sensitive".to_owned() } else { error.to_string() };
             let message = format!(
                 "the messages of node '{id}' can't be read: {reason}; each has a role (system, user, assistant or tool) and a content"
             );
@@ -207,6 +226,40 @@ impl Run {
             idempotency_key,
         })
     }
+}
+
+/// What stands for the answers of tools that a turn called last and never heard of: no provider takes a call without
+/// an answer.
+fn unanswered(messages: &[Message]) -> Vec<Message> {
+    let calls = messages.iter().rposition(|message| matches!(message, Message::Assistant { .. }));
+    let Some((Message::Assistant { tool_calls, .. }, answers)) =
+        calls.and_then(|at| messages[at..].split_first())
+    else {
+        return Vec::new();
+    };
+    let is_answered = |id: &str| {
+        answers.iter().any(|said| matches!(said, Message::Tool { tool_call_id, .. } if tool_call_id == id))
+    };
+    let open = tool_calls.iter().filter(|call| !is_answered(&call.id));
+    open.map(|call| Message::Tool {
+        tool_call_id: call.id.clone(),
+        name: call.name.clone(),
+        content: "the turn ended before the tool answered".to_owned(),
+        is_error: true,
+    })
+    .collect()
+}
+
+fn speechless(node: &str) -> Failure {
+    let message = format!(
+        "node '{node}' has nothing to say to its model; give it a 'prompt' or 'messages', in its config or as an input"
+    );
+    Failure::new("input_missing", message)
+}
+
+/// An input; `null` is as good as none.
+fn given<'a>(inputs: &'a Inputs, key: &str) -> Option<&'a Json> {
+    inputs.values.get(key).filter(|value| value.type_name() != "null")
 }
 
 /// A text as it is, anything else as JSON.

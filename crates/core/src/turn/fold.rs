@@ -33,7 +33,10 @@ impl Run {
             NodeEvent::ProviderUsage(used) => self.fold_usage(ix, used)?,
             NodeEvent::ProviderRetry(retry) => self.fold_provider_retry(ix, retry, folding)?,
             NodeEvent::ProviderPostponed(postponed) => self.fold_postponed(ix, postponed.since, folding)?,
-            NodeEvent::ToolAnswered(answered) => self.fold_tool_answered(ix, answered)?,
+            NodeEvent::ToolAnswered(answered) => {
+                self.disarm(&TimerId::Stretch, folding);
+                self.fold_tool_answered(ix, answered)?;
+            }
             NodeEvent::TurnSealed(sealed) => self.fold_sealed(ix, sealed, folding)?,
             _ => {}
         }
@@ -85,6 +88,10 @@ impl Run {
         answered: &ModelAnswered,
         folding: &mut Folding<'_>,
     ) -> Result<(), String> {
+        if answered.calls_tools() {
+            // Whether they are called at once is decided, not folded: the run may be held.
+            self.state.workers.push_back((ix, folding.sequence));
+        }
         let turn = self.turn_mut(ix)?;
         turn.began.messages.push(answered.message.clone());
         turn.step += 1;
@@ -164,6 +171,7 @@ impl Run {
         let Some(turn) = self.state.nodes[ix as usize].turn.as_deref_mut() else { return };
         if turn.awaits_provider() {
             turn.stage = Stage::Due;
+            self.state.nodes[ix as usize].until = None;
             let timer = TimerId::Provider { node: task.node.clone(), execution: task.execution };
             self.disarm(&timer, folding);
             folding.effects.push(Effect::LeaveProvider(task));
@@ -206,6 +214,7 @@ impl Run {
             is_error: answered.is_error,
         });
         self.state.nodes[ix as usize].sensitive |= answered.sensitive;
+        self.state.workers.retain(|(due, _)| *due != ix);
         Ok(())
     }
 

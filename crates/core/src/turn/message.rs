@@ -193,7 +193,7 @@ pub struct ModelCall {
     /// Somebody has seen a part of what this call said, and then the server stopped.
     pub cut_off: bool,
     /// The node is played by a mock of the public fixtures: what it says.
-    pub mock: Option<Vec<String>>,
+    pub mock: Option<super::Mock>,
     /// What a provider may know the call by, so that it is not charged twice.
     pub idempotency_key: String,
 }

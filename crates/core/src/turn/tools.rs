@@ -1,29 +1,78 @@
 //! The runs that a model's calls become, and what the model is told of them.
 
+use std::collections::BTreeSet;
+
 use crate::children::ChildEnd;
 use crate::command::Draft;
 use crate::event::{NodeDue, NodeEvent, NodeSpawned, ToolAnswered};
 use crate::graph::{TOOL_RESULT, Work};
-use crate::turn::Stage;
-use crate::{JsonMap, Lifecycle, Node, NodeIx, NodePhase, Run, RunId, ToolCall, limits};
+use crate::turn::{Stage, TurnState};
+use crate::{JsonMap, Lifecycle, Message, Node, NodeIx, NodePhase, Run, RunId, ToolCall, limits};
+
+impl TurnState {
+    /// The calls of an answer, each with an id that no other call of the conversation has: what a tool says is known by
+    /// it, and not every provider keeps to that.
+    pub(crate) fn told_apart(&self, mut calls: Vec<ToolCall>) -> Vec<ToolCall> {
+        let before = self.began.messages.iter().flat_map(|message| match message {
+            Message::Assistant { tool_calls, .. } => tool_calls.as_slice(),
+            _ => &[],
+        });
+        let mut taken: BTreeSet<String> = before.map(|call| call.id.clone()).collect();
+        for (at, call) in calls.iter_mut().enumerate() {
+            if call.id.is_empty()
+                || call.id.len() > limits::TOOL_CALL_ID_BYTES_MAX
+                || taken.contains(&call.id)
+            {
+                let mut id = format!("call_{}_{at}", self.step);
+                while taken.contains(&id) {
+                    id.push('_');
+                }
+                call.id = id;
+            }
+            taken.insert(call.id.clone());
+        }
+        calls
+    }
+}
 
 impl Run {
     /// Calls every tool that the model asked for. What can't be called is answered at once.
-    pub(crate) fn call_tools(&mut self, draft: &mut Draft, ix: NodeIx, calls: &[ToolCall]) {
-        for (at, call) in calls.iter().enumerate() {
+    pub(crate) fn call_tools(&mut self, draft: &mut Draft, ix: NodeIx, cause: Option<u64>) {
+        for (at, call) in self.uncalled(ix).into_iter().enumerate() {
             let refused = match at < limits::TOOL_CALLS_MAX {
-                true => self.call_tool(draft, ix, call).err(),
+                true => self.call_tool(draft, ix, &call, cause).err(),
                 false => Some(format!("no more than {} tools are called at once", limits::TOOL_CALLS_MAX)),
             };
             if let Some(message) = refused {
-                self.answer_tool(draft, ix, call, message, true, false);
+                self.answer_tool(draft, ix, &call, message, true, false);
             }
         }
         self.go_on_after_tools(draft, ix);
     }
 
+    /// The calls of a model that nothing has become of yet.
+    fn uncalled(&self, ix: NodeIx) -> Vec<ToolCall> {
+        let stage = self.node(ix).turn.as_deref().map(|turn| &turn.stage);
+        let Some(Stage::Tools(pending)) = stage else { return Vec::new() };
+        let open = pending.iter().filter(|pending| pending.child.is_none() && !pending.answered);
+        open.map(|pending| pending.call.clone()).collect()
+    }
+
+    /// Whether something becomes of every call that a turn waits for.
+    pub(crate) fn awaits_tools(&self, ix: NodeIx) -> bool {
+        let turn = self.node(ix).turn.as_deref();
+        let called = self.uncalled(ix).is_empty() && turn.is_some_and(|turn| turn.awaited().next().is_some());
+        called || self.is_worker_due(ix)
+    }
+
     /// Starts the run of a tool, or says why that can't be in words for the model.
-    fn call_tool(&mut self, draft: &mut Draft, ix: NodeIx, call: &ToolCall) -> Result<(), String> {
+    fn call_tool(
+        &mut self,
+        draft: &mut Draft,
+        ix: NodeIx,
+        call: &ToolCall,
+        cause: Option<u64>,
+    ) -> Result<(), String> {
         let graph = self.graph.clone();
         let Work::Turn(work) = &graph.at(ix).work else { return Err("there are no tools".to_owned()) };
         let Some(tool) = work.tool(&call.name) else {
@@ -37,7 +86,7 @@ impl Run {
             return Err(format!("the arguments don't fit: {}", told.join("; ")));
         }
         self.check_depth(ix).map_err(|failure| failure.message)?;
-        let hidden = self.node(ix).sensitive;
+        let hidden = self.node(ix).sensitive || self.graph.at(ix).hides_answers();
         let sensitive = if hidden { inputs.keys().cloned().collect() } else { Vec::new() };
         let spawned = NodeSpawned {
             child: self.child_id(draft.now),
@@ -49,7 +98,7 @@ impl Run {
             cascade: true,
             key: Some(call.id.clone()),
         };
-        let cause = draft.last_sequence();
+        let cause = draft.last_sequence().or(cause);
         self.emit_node(draft, ix, NodeEvent::Spawned(spawned), cause);
         Ok(())
     }
@@ -68,7 +117,7 @@ impl Run {
             name: call.name.clone(),
             content: cut(content),
             is_error,
-            sensitive: sensitive || self.node(ix).sensitive,
+            sensitive: sensitive || self.node(ix).sensitive || self.graph.at(ix).hides_answers(),
         };
         let cause = draft.last_sequence();
         self.emit_node(draft, ix, NodeEvent::ToolAnswered(answered), cause);

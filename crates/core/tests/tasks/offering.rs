@@ -55,7 +55,10 @@ fn settings_for_workers_are_refused_where_no_worker_comes() {
         workflow::http("b", "GET").setting("retry", json!({ "fallbackAgent": "clerk" })),
     ])
     .problems();
-    assert!(problems.contains("only what workers do has a timeout of its own; remove it"), "{problems}");
+    assert!(
+        problems.contains("only what workers and models do has a timeout of its own; remove it"),
+        "{problems}"
+    );
     assert!(problems.contains("only what workers do can be taken over by another agent"), "{problems}");
 }
 

@@ -1,9 +1,11 @@
 //! What a model is told first, and what a definition may say of a turn.
 
-use abide_core::{Message, Status};
+use abide_core::{Message, Start, Status};
+
 use serde_json::json;
 
 use super::*;
+use crate::workflow::{fixed, variable};
 
 fn messages(story: &Story) -> Value {
     serde_json::to_value(story.model_call("ask").messages).expect("messages are JSON")
@@ -44,6 +46,20 @@ fn the_run_may_choose_model_and_parameters() {
     let call = of(&workflow([asks])).configurable(&options).start().model_call("ask");
     assert_eq!((call.model.as_deref(), call.max_tokens), (Some("haiku"), Some(99)));
     assert_eq!(call.temperature.as_ref().map(Json::text), Some("0.5"));
+}
+
+#[test]
+fn a_node_may_say_how_long_a_call_may_take() {
+    let story = of(&workflow([turn("ask").setting("timeoutMs", json!(60_000))])).start();
+    assert_eq!(story.model_call("ask").timeout_ms, Some(60_000));
+    assert_eq!(calling().model_call("ask").timeout_ms, None);
+}
+
+#[test]
+fn a_turn_keeps_to_the_model_that_its_provider_had_when_it_began() {
+    let story = calling();
+    assert_eq!(story.model_call("ask").model.as_deref(), Some("opus"));
+    assert_eq!(story.run().turns()[0].model.as_deref(), Some("opus"));
 }
 
 #[test]
@@ -111,8 +127,82 @@ fn openwops_own_kind_has_prompts_that_runs_replace() {
 
 #[test]
 fn a_run_of_an_older_release_knows_no_turns() {
-    let mut start = abide_core::Start::of(story::key(), story::SALT, workflow([turn("ask")]).graph());
+    let mut start = Start::of(story::key(), story::SALT, workflow([turn("ask")]).graph());
     start.defaults = Arc::new(around());
     let (run, _) = abide_core::Run::start(start, story::BEGIN).expect("it starts");
     assert_eq!(run.status(), Status::Running, "a new one does");
+}
+
+#[test]
+fn a_turn_that_goes_on_with_what_is_never_shown_shows_nothing_either() {
+    let flow = workflow([
+        turn("first").config("prompt", json!("Greet {{ variables.name }}.")),
+        turn("ask").config("continues", json!("first")).config("prompt", json!("And now?")),
+    ]);
+    let flow = flow.flow("first > ask").required("name", "string").sensitive();
+    let story = of(&flow).input("name", &json!("Ada")).start();
+    let call = story.call_ref("first");
+    let story = story.turn(TurnCommand::Ended { call, outcome: Ok(Box::new(saying("Hi"))), rest: vec![] });
+    assert_eq!(story.payloads("turn.began")[1]["sensitive"], true);
+    assert!(story.model_call("ask").sensitive);
+}
+
+#[test]
+fn a_turn_that_goes_on_with_one_that_was_stopped_answers_its_calls() {
+    let tools = json!([{ "name": "look", "kind": "core.noop" }]);
+    let flow = workflow([
+        turn("first").config("tools", tools).config("maxSteps", json!(1)),
+        turn("ask").config("continues", json!("first")).config("prompt", json!("And now?")),
+    ]);
+    let story = of(&flow.under("any_failed", "first > ask")).start();
+    let call = story.call_ref("first");
+    let answer = using(&[("c1", "look", json!({}))]);
+    let story = story.turn(TurnCommand::Ended { call, outcome: Ok(Box::new(answer)), rest: vec![] });
+    let told = messages(&story);
+    assert_eq!((&told[1]["toolCalls"][0]["id"], &told[2]["toolCallId"]), (&json!("c1"), &json!("c1")));
+    assert_eq!((&told[2]["role"], &told[2]["isError"]), (&json!("tool"), &json!(true)));
+}
+
+#[test]
+fn options_that_no_model_takes_are_refused_at_the_start() {
+    for (key, wrong) in [
+        ("model", json!(5)),
+        ("maxTokens", json!(-1)),
+        ("maxTokens", json!("many")),
+        ("temperature", json!("hot")),
+        ("temperature", json!(9)),
+    ] {
+        let refused = of(&workflow([turn("ask")])).configurable(&json!({ key: wrong })).refused();
+        assert!(refused.to_string().contains(&format!("configurable.{key}")), "{refused}");
+    }
+    let none = json!({ "model": null, "maxTokens": null, "temperature": null });
+    let call = of(&workflow([turn("ask")])).configurable(&none).start().model_call("ask");
+    assert_eq!((call.model, call.max_tokens, call.temperature), (None, None, None));
+    of(&workflow([of_kind("a", "core.noop")])).configurable(&json!({ "model": 5 })).start();
+}
+
+#[test]
+fn what_cannot_be_looked_into_is_said_all_the_same() {
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    let said = Json::of(
+        &serde_json::value::RawValue::from_string(format!(r#"[{{"role":"user","content":[1e999,{deep}]}}]"#))
+            .unwrap(),
+    );
+    let asks = turn("ask").input("messages", variable("said"));
+    let mut start = Start::of(story::key(), story::SALT, workflow([asks]).required("said", "array").graph());
+    start.inputs.insert("said".to_owned(), said);
+    start.defaults = Arc::new(around());
+    let (mut run, step) = abide_core::Run::start(start, story::BEGIN).expect("it starts");
+    let fence = step.records.last().expect("the model is called").sequence << 16;
+    let call = CallRef { task: TaskId { node: "ask".into(), execution: 1 }, fence };
+    let ended = TurnCommand::Ended { call, outcome: Ok(Box::new(saying("Hm."))), rest: vec![] };
+    run.decide(Command::Turn(Box::new(ended)), story::BEGIN).expect("it is taken in");
+    assert_eq!(run.status(), Status::Completed);
+}
+
+#[test]
+fn an_input_that_is_null_is_not_said() {
+    let asks = turn("ask").input("prompt", fixed(&Value::Null)).input("messages", fixed(&Value::Null));
+    let told = messages(&of(&workflow([asks])).start());
+    assert_eq!(told, json!([{ "role": "user", "content": "Say hello." }]));
 }

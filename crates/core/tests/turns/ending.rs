@@ -57,6 +57,21 @@ fn aborting_a_wait_ends_it_at_once_and_seals_the_turn() {
 }
 
 #[test]
+fn a_wait_is_an_effect_of_its_exact_length_that_an_abort_takes_back() {
+    let asks = ModelError { retry_after_ms: Some(61_234), ..overloaded() };
+    let story = calling().after(7).fails(asks);
+    let armed = story.step().effects.iter().find_map(|effect| match effect {
+        Effect::ArmTimer { timer, due } => Some((timer.clone(), *due)),
+        _ => None,
+    });
+    let (timer, due) = armed.expect("the shell is asked to wait");
+    assert_eq!((timer.to_string().as_str(), due), ("provider/1/ask", story::BEGIN + 7 + 61_234));
+    let story = story.cancel();
+    let taken_back = Effect::DropTimer { timer, due };
+    assert!(story.step().effects.contains(&taken_back), "{:?}", story.step().effects);
+}
+
+#[test]
 fn an_abort_tells_no_error_of_the_provider_and_no_further_retry() {
     let story = calling().fails(overloaded()).waits_out().cancel().expect(["run.cancelling"]);
     assert!(

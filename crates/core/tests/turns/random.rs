@@ -19,6 +19,7 @@ enum Move {
     WaitOut,
     RetryNow,
     Pause,
+    Drain,
     Resume,
     ResumeDue,
     Cancel,
@@ -39,6 +40,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         8 => Just(Move::WaitOut),
         1 => Just(Move::RetryNow),
         1 => Just(Move::Pause),
+        1 => Just(Move::Drain),
         1 => Just(Move::Resume),
         1 => Just(Move::ResumeDue),
         1 => Just(Move::Cancel),
@@ -55,9 +57,11 @@ fn play(story: Story, chosen: &Move, number: usize) -> Story {
             story.fails(ModelError { kind, had_content: *content, ..overloaded() })
         }
         Move::Answer => story.answers(saying("done")),
-        Move::UseTool => story.answers(using(&[("c", "t", json!({}))])),
+        Move::UseTool => {
+            story.answers(using(&[("c", "t", json!({})), ("c", "t", json!({})), ("c", "nothing", json!({}))]))
+        }
         Move::ToolEnds(well) => {
-            let Some(child) = story.node("ask").child else { return story };
+            let Some(child) = under_way(&story).pop() else { return story };
             let lifecycle = if *well { Lifecycle::Completed } else { Lifecycle::Failed };
             let notice = abide_core::Notice { node: "ask".to_owned(), ..story::notice(child, 5, lifecycle) };
             story.hear(notice, None)
@@ -68,10 +72,19 @@ fn play(story: Story, chosen: &Move, number: usize) -> Story {
         Move::WaitOut => story.fire_timer("provider/1/ask"),
         Move::RetryNow => story.turn(TurnCommand::RetryNow { node: None, by }),
         Move::Pause => story.pause(),
+        Move::Drain => story.drain(),
         Move::Resume => story.resume(),
         Move::ResumeDue => story.fire_timer("resume"),
         Move::Cancel => story.cancel(),
     }
+}
+
+/// The runs of tools that have not ended.
+fn under_way(story: &Story) -> Vec<abide_core::RunId> {
+    let of = |name: &str| story.payloads(name).into_iter().map(|payload| payload["child"].clone());
+    let ended: Vec<Value> = of("child.reported").collect();
+    let open = of("node.spawned").filter(|child| !ended.contains(child));
+    open.map(|child| serde_json::from_value(child).expect("a run's id")).collect()
 }
 
 /// Nobody sees the words of two calls as one: what a call said is over, or broken off, before the next one speaks.
@@ -115,6 +128,8 @@ proptest! {
             story = play(story.after(1), chosen, number);
             let ended = story.run().lifecycle().is_terminal();
             prop_assert!(ended || story.run().is_at_rest(), "it hangs after {chosen:?}: {:?}", story.history());
+            let waits = story.view().status.name() == "tools" && story.run().hold() == abide_core::Hold::None;
+            prop_assert!(!waits || !under_way(&story).is_empty(), "no tool is under way: {:?}", story.history());
         }
         check_chunks(&story);
         check_retries(&story);

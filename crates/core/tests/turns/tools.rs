@@ -201,3 +201,123 @@ fn a_run_does_not_age_while_a_tool_waits_for_people() {
     let story = story.tool_ends(Lifecycle::Completed, &json!({}));
     assert!(ages(&story));
 }
+
+/// The runs that the last command started.
+fn children(story: &Story) -> Vec<abide_core::RunId> {
+    let spawned = story.step().effects.iter().filter_map(|effect| match effect {
+        Effect::Spawn(spawn) => Some(spawn.child),
+        _ => None,
+    });
+    spawned.collect()
+}
+
+#[test]
+fn calls_are_told_apart_whatever_ids_a_provider_gives() {
+    let fits = json!({ "id": "7" });
+    let long = "x".repeat(1 << 20);
+    let calls = [
+        ("c", "look_up", fits.clone()),
+        ("c", "nothing", json!({})),
+        ("", "look_up", fits.clone()),
+        (&long, "look_up", fits),
+    ];
+    let mut story = with_tools(&json!([look_up()])).answers(using(&calls));
+    let started = children(&story);
+    assert_eq!(started.len(), 3);
+    for child in started.into_iter().rev() {
+        assert!(!story.calls_again());
+        story = story.tool_run_ends(child, Lifecycle::Completed, &json!({}), None);
+    }
+    assert!(story.calls_again(), "nothing hangs");
+    let messages = serde_json::to_value(&story.model_call("ask").messages).unwrap();
+    let asked: Vec<_> =
+        messages[1]["toolCalls"].as_array().unwrap().iter().map(|call| call["id"].clone()).collect();
+    assert_eq!(asked, ["c", "call_0_1", "call_0_2", "call_0_3"]);
+    let story = story.answers(using(&[("c", "look_up", json!({ "id": "8" }))]));
+    let again = story.payloads("model.answered")[1]["message"]["toolCalls"][0]["id"].clone();
+    assert_eq!(again, "call_1_0", "an id of an earlier step is taken");
+}
+
+#[test]
+fn a_run_that_is_held_calls_no_tools() {
+    let answer = using(&[("c1", "look_up", json!({ "id": "7" })), ("c2", "nothing", json!({}))]);
+    let held = [with_tools(&json!([look_up()])).pause(), with_tools(&json!([look_up()])).drain()];
+    for story in held {
+        let story = story.answers(answer.clone()).stands(Status::Paused);
+        assert!(children(&story).is_empty() && story.is_parked(), "{:?}", story.history());
+        let resumed = story.clone().resume();
+        assert_eq!((children(&resumed).len(), resumed.count("tool.answered")), (1, 1));
+        let resumed = resumed.tool_ends(Lifecycle::Completed, &json!({}));
+        assert!(resumed.calls_again());
+        let story = story.cancel().stands(Status::Cancelled);
+        assert_eq!(story.count("node.spawned"), 0);
+    }
+}
+
+#[test]
+fn a_journal_that_lost_its_end_among_the_tools_does_not_rest_there() {
+    let calls = [("c1", "look_up", json!({ "id": "7" })), ("c2", "look_up", json!({ "id": "8" }))];
+    let story = with_tools(&json!([look_up()])).answers(using(&calls));
+    let whole = story.journal();
+    let rests = |records: &[abide_core::Record]| {
+        let mut run = Run::empty(story::key(), story::SALT, story.run().graph().clone());
+        records.iter().for_each(|record| drop(run.apply(record).unwrap()));
+        run.is_at_rest()
+    };
+    assert!(rests(whole));
+    for lost in 1..=3 {
+        assert!(!rests(&whole[..whole.len() - lost]), "{lost} events short, nobody would go on");
+    }
+    let given_up = with_tools(&json!([look_up()])).fails(overloaded());
+    let given_up = given_up.turn(TurnCommand::GiveUp { node: None, by: "ops".to_owned(), reason: None });
+    let until_sealed = given_up.journal().iter().position(|record| story::type_name(record) == "turn.sealed");
+    assert!(!rests(&given_up.journal()[..=until_sealed.unwrap()]));
+}
+
+#[test]
+fn what_a_tool_does_not_heed_is_no_part_of_it() {
+    let tools = json!([
+        { "name": "refund", "workflow": "refunds", "approval": true, "config": { "a": 1 }, "settings": {} },
+        { "name": "look", "kind": "core.noop", "result": "found" },
+    ]);
+    let problems = workflow([turn("ask").config("tools", tools)]).problems();
+    for key in ["tools[0].approval", "tools[0].config", "tools[0].settings", "tools[1].result"] {
+        assert!(problems.contains(&format!("{key}: only a tool that has a")), "{key}: {problems}");
+    }
+}
+
+#[test]
+fn what_a_model_says_that_is_never_shown_is_not_shown_by_its_tools() {
+    let hides =
+        turn("ask").config("tools", json!([look_up()])).with("outputSensitivity", json!({ "text": true }));
+    let calls = [("c1", "look_up", json!({ "id": "7" })), ("c2", "look_up", json!({ "id": 7 }))];
+    let story = of(&workflow([hides])).start().answers(using(&calls));
+    assert_eq!(story.spawn().sensitive, ["id"]);
+    assert_eq!(story.payloads("tool.answered")[0]["sensitive"], true);
+}
+
+#[test]
+fn tools_are_read_whatever_stands_in_them_and_no_deeper_than_they_may_be() {
+    let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let definition = |config: &str, approval: &str| {
+        let tool =
+            format!(r#"{{"name":"t","kind":"shop.orders","config":{{"x":{config}}},"approval":{approval}}}"#);
+        let text = workflow([turn("ask").config("tools", json!("TOOLS"))]).text();
+        text.replace("\"TOOLS\"", &format!("[{tool}]"))
+    };
+    let problems = |text: String| match Graph::admit(text.as_bytes()) {
+        Ok(_) => String::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    };
+    assert_eq!(problems(definition("1e999", "true")), "");
+    assert_eq!(problems(definition(&deep(60), "true")), "");
+    assert!(problems(definition(&deep(100_000), "true")).contains("nested deeper than 64 levels"));
+    let unread = problems(definition("1", r#"{"artifactData": 1e999, "title": 7}"#));
+    assert!(unread.contains("tools[0]"), "{unread}");
+    let mut nested = json!({ "name": "t", "kind": "core.noop" });
+    for _ in 0..20 {
+        nested =
+            json!({ "name": "t", "kind": "core.llm.turn", "config": { "prompt": "?", "tools": [nested] } });
+    }
+    workflow([turn("ask").config("tools", json!([nested]))]).graph();
+}

@@ -79,7 +79,7 @@ async fn find_left_behind(breakers: &Breakers) {
             }
             Err(abide_store::Error::Closed) => return,
             Err(error) => {
-                tracing::error!(%error, "turns that wait for a provider can't be read; trying again")
+                tracing::error!(%error, "turns that wait for a provider can't be read; trying again");
             }
         }
         rest().await;

@@ -12,6 +12,7 @@ mod external;
 mod http;
 mod large;
 mod messages;
+mod models;
 mod notices;
 mod peer;
 mod receipts;

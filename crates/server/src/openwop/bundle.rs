@@ -206,15 +206,15 @@ fn assemble(gathered: Gathered, most: usize) -> Result<DebugBundle> {
         bundle_version: "1",
         generated_at: gathered.at,
         host: Host { name: "abide", version: env!("CARGO_PKG_VERSION"), vendor: "abide" },
-        run: raw(run)?,
+        run: raw(&run)?,
         metrics: BundleMetrics { node_count: events.nodes.len(), event_count: events.total },
-        events: raws(events.canonical)?,
+        events: raws(&events.canonical)?,
         spans: [],
         redaction_applied: true,
         redaction_mode: "mask",
         truncated: truncated_reason.is_some(),
         truncated_reason,
-        log: raws(events.log)?,
+        log: raws(&events.log)?,
         journal: events.extract,
         definition,
         why,
@@ -246,7 +246,7 @@ impl Maker {
             self.found.note(path, Reason::Size);
             return Ok(None);
         }
-        raw(text).map(Some)
+        raw(&text).map(Some)
     }
 
     fn small(&mut self, path: &str, text: Option<String>) -> Result<Option<RawJson>> {
@@ -287,10 +287,10 @@ fn why_truncated(events: &Events, found: &Found) -> Option<&'static str> {
     }
 }
 
-fn raw(text: String) -> Result<RawJson> {
-    serde_json::from_str(&text).map_err(|error| ApiError::internal(&error))
+fn raw(text: &str) -> Result<RawJson> {
+    serde_json::from_str(text).map_err(|error| ApiError::internal(&error))
 }
 
-fn raws(texts: Vec<String>) -> Result<Vec<RawJson>> {
-    texts.into_iter().map(raw).collect()
+fn raws(texts: &[String]) -> Result<Vec<RawJson>> {
+    texts.iter().map(|text| raw(text)).collect()
 }

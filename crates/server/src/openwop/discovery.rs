@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::limits as core_limits;
-use abide_core::{hex, sha256};
+use abide_core::{MOCK_PROVIDERS, hex, sha256};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -67,6 +67,9 @@ pub(crate) struct Capabilities {
     /// Whether conversations can be part of a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     conversation_primitive: Option<bool>,
+    /// What only a server that is itself being tested does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    testing: Option<Testing>,
     extensions: Extensions,
 }
 
@@ -191,6 +194,14 @@ struct Supported {
     supported: bool,
 }
 
+/// What tests of a server may ask for.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Testing {
+    /// Mocks that answer in the place of a model, by id.
+    mock_providers: [&'static str; 1],
+}
+
 /// The document as it is sent, and its entity tag. It is the same as long as the server runs.
 pub(crate) struct Document {
     text: Vec<u8>,
@@ -248,6 +259,7 @@ fn capabilities(app: &App) -> Capabilities {
         orchestrator: supported("orchestrator.supported"),
         dispatch: supported("dispatch.supported"),
         conversation_primitive: offers("conversationPrimitive").then_some(true),
+        testing: app.engine().plays_mocks().then_some(Testing { mock_providers: MOCK_PROVIDERS }),
         extensions: Extensions { interrupts: interrupts(app) },
     }
 }

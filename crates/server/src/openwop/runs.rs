@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide_core::limits::{REASON_CHARS_MAX, TAG_CHARS_MAX, TAGS_MAX};
-use abide_core::{Json as RawJson, JsonMap, Key, Run, RunId, Status, Why};
+use abide_core::{Json as RawJson, JsonMap, Key, MOCK_PROVIDERS, Mock, MockError, Run, RunId, Status, Why};
 use abide_engine::{Error as EngineError, NewRun, Reply};
 use abide_store::{ListQuery, Listed};
 use axum::Json;
@@ -86,7 +86,7 @@ pub(crate) async fn create(
         let checked = app.engine().check_webhook_url(url).await;
         checked.map_err(|reason| ApiError::invalid("callbackUrl", format!("'callbackUrl': {reason}")))?;
     }
-    refuse_mocks(body.configurable.as_ref())?;
+    check_mock(&app, body.configurable.as_ref())?;
     let new = NewRun {
         tenant: principal.tenant,
         workflow_id: body.workflow_id,
@@ -122,14 +122,23 @@ fn created(run: &Run) -> Created {
 }
 
 /// A mock answers in the place of a model, which a run that counts must never mistake for one.
-fn refuse_mocks(configurable: Option<&RawJson>) -> Result<()> {
+/// Only a server that is itself being tested plays one.
+fn check_mock(app: &App, configurable: Option<&RawJson>) -> Result<()> {
+    const FIELD: &str = "configurable.mockProvider";
     let options = configurable.and_then(|given| given.parse::<JsonMap>().ok()).unwrap_or_default();
-    match options.contains_key("mockProvider") {
-        false => Ok(()),
-        true => {
-            let message = "'configurable.mockProvider' is for tests of a server alone; leave it out";
-            Err(ApiError::new("mock_provider_forbidden", message).with("field", "configurable.mockProvider"))
+    let Some(asked) = options.get("mockProvider") else { return Ok(()) };
+    if !app.engine().plays_mocks() {
+        let message = "'configurable.mockProvider' is for tests of a server alone; leave it out";
+        return Err(ApiError::new("mock_provider_forbidden", message).with("field", FIELD));
+    }
+    match Mock::asked(asked) {
+        Ok(_) => Ok(()),
+        Err(error @ MockError::Unknown(_)) => {
+            Err(ApiError::new("unsupported_mock_provider", error.to_string())
+                .with("field", FIELD)
+                .with("supportedProviders", MOCK_PROVIDERS))
         }
+        Err(error) => Err(ApiError::invalid(FIELD, error.to_string())),
     }
 }
 

@@ -517,6 +517,7 @@ const TYPES: &[&str] = &[
     "channel.written",
     "artifact.created",
     "output.chunk",
+    "ai.message.chunk",
     "variable.changed",
     "log.appended",
     "version.pinned",

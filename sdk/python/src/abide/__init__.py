@@ -56,6 +56,7 @@ from .policy import EscalationStep, HumanRetryPolicy, RetryPolicy
 from .session import Worker
 from .suspension import Approval, Choice, Intent, Suspension
 from .sync_context import SyncContext
+from .turns import Chunk, Provider, Turn, Turns, TurnWait, Usage
 
 __all__ = [
     "AbideError",
@@ -68,6 +69,7 @@ __all__ = [
     "ChildCancelledError",
     "ChildFailedError",
     "Choice",
+    "Chunk",
     "Client",
     "CodeChangedError",
     "Context",
@@ -89,6 +91,7 @@ __all__ = [
     "NodeState",
     "NotAwaitedError",
     "OpenInterrupt",
+    "Provider",
     "RetryPolicy",
     "RetryableError",
     "Run",
@@ -98,7 +101,11 @@ __all__ = [
     "StepError",
     "Suspension",
     "SyncContext",
+    "Turn",
+    "TurnWait",
+    "Turns",
     "UnreachableError",
+    "Usage",
     "Worker",
     "__version__",
     "current_context",

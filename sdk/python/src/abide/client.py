@@ -13,11 +13,12 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from . import requests
+from . import requests, turns
 from .connection import Connection, is_passing, refusal
 from .errors import AbideError, ApiError, UnreachableError
 from .models import Event, InboxItem, Run, RunSummary
 from .requests import Page, Request
+from .turns import Chunk, Provider, Turn, Turns
 from .values import encode
 
 T = TypeVar("T")
@@ -95,6 +96,10 @@ class Client:
                     raise _unreachable(self.connection.url, error) from error
             time.sleep(pause)
 
+    def providers(self) -> list[Provider]:
+        """The providers of models that the server knows, and how they do."""
+        return self.send(turns.providers())
+
     def pages(self, make: Callable[[int, str | None], Request[Page[T]]], limit: int | None) -> list[T]:
         """All of a list, or as much of it as is wanted, one page after the other."""
         found: list[T] = []
@@ -153,6 +158,20 @@ class Runs:
     def result(self, run_id: str, timeout: float | None = None) -> Any:
         """Waits for a run and gives what its agent returned; `RunFailedError` if it did not complete."""
         return self.wait(run_id, timeout).result
+
+    def turns(self, run_id: str) -> Turns:
+        """The turns of a run, and how they do."""
+        return self._client.send(turns.turns(run_id))
+
+    def retry_turn(self, run_id: str, node: str | None = None) -> Turn:
+        """Has a turn that waits for its provider try at once: that of a node, or the only one that waits."""
+        named = node or self.turns(run_id).waiting()
+        return self._client.send(turns.retry(run_id, named))
+
+    def give_up_turn(self, run_id: str, node: str | None = None, reason: str | None = None) -> Turn:
+        """Gives a turn up that waits for its provider: that of a node, or the only one that waits."""
+        named = node or self.turns(run_id).waiting()
+        return self._client.send(turns.give_up(run_id, named, reason))
 
 
 class Inbox:
@@ -259,6 +278,12 @@ class Events:
             if complete and not events:
                 return
 
+    def messages(self, run_id: str, *, after: int | None = None, timeout: float | None = None) -> Iterator[Chunk]:
+        """What the models of a run say, as they say it, until the run ends."""
+        for event in self.follow(run_id, after=after, timeout=timeout):
+            if event.type == turns.CHUNK:
+                yield Chunk.read(event)
+
     def journal(self, run_id: str) -> list[Event]:
         """What there is of a run's journal, in Abide's own words."""
         return self._client.send(requests.journal(run_id))
@@ -328,6 +353,10 @@ class AsyncClient:
                     raise _unreachable(self.connection.url, error) from error
             await asyncio.sleep(pause)
 
+    async def providers(self) -> list[Provider]:
+        """The providers of models that the server knows, and how they do."""
+        return await self.send(turns.providers())
+
     async def pages(self, make: Callable[[int, str | None], Request[Page[T]]], limit: int | None) -> list[T]:
         """All of a list, or as much of it as is wanted, one page after the other."""
         found: list[T] = []
@@ -386,6 +415,20 @@ class AsyncRuns:
     async def result(self, run_id: str, timeout: float | None = None) -> Any:
         """Waits for a run and gives what its agent returned; `RunFailedError` if it did not complete."""
         return (await self.wait(run_id, timeout)).result
+
+    async def turns(self, run_id: str) -> Turns:
+        """The turns of a run, and how they do."""
+        return await self._client.send(turns.turns(run_id))
+
+    async def retry_turn(self, run_id: str, node: str | None = None) -> Turn:
+        """Has a turn that waits for its provider try at once: that of a node, or the only one that waits."""
+        named = node or (await self.turns(run_id)).waiting()
+        return await self._client.send(turns.retry(run_id, named))
+
+    async def give_up_turn(self, run_id: str, node: str | None = None, reason: str | None = None) -> Turn:
+        """Gives a turn up that waits for its provider: that of a node, or the only one that waits."""
+        named = node or (await self.turns(run_id)).waiting()
+        return await self._client.send(turns.give_up(run_id, named, reason))
 
 
 class AsyncInbox:
@@ -489,6 +532,14 @@ class AsyncEvents:
                 yield event
             if complete and not events:
                 return
+
+    async def messages(
+        self, run_id: str, *, after: int | None = None, timeout: float | None = None
+    ) -> AsyncIterator[Chunk]:
+        """What the models of a run say, as they say it, until the run ends."""
+        async for event in self.follow(run_id, after=after, timeout=timeout):
+            if event.type == turns.CHUNK:
+                yield Chunk.read(event)
 
     async def journal(self, run_id: str) -> list[Event]:
         """What there is of a run's journal, in Abide's own words."""

@@ -40,11 +40,13 @@ class Request(Generic[T]):
         return self.method != "POST" or self.idempotency_key is not None
 
 
-def _path(*parts: str) -> str:
+def path(*parts: str) -> str:
+    """A path of the API."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are said."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -58,7 +60,7 @@ def start(
     idempotency_key: str | None,
 ) -> Request[Run]:
     """Starts a run."""
-    body = _given(
+    body = given(
         {
             "workflowId": workflow,
             "inputs": dict(inputs or {}),
@@ -74,7 +76,7 @@ def start(
 
 def get(run_id: str) -> Request[Run]:
     """A run as it stands."""
-    return Request("GET", _path("runs", run_id), Run.read)
+    return Request("GET", path("runs", run_id), Run.read)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def page_size(limit: int | None, have: int) -> int:
 
 def runs(status: str | None, workflow: str | None, limit: int, cursor: str | None) -> Request[Page[RunSummary]]:
     """The latest runs."""
-    query = _given({"status": status, "workflowId": workflow, "limit": limit, "cursor": cursor})
+    query = given({"status": status, "workflowId": workflow, "limit": limit, "cursor": cursor})
 
     def read(told: Any) -> Page[RunSummary]:
         return Page([RunSummary.read(one) for one in told["runs"]], told.get("nextCursor"))
@@ -102,24 +104,24 @@ def runs(status: str | None, workflow: str | None, limit: int, cursor: str | Non
 
 def cancel(run_id: str, reason: str | None) -> Request[str]:
     """Cancels a run, and gives its status."""
-    body = _given({"reason": reason})
+    body = given({"reason": reason})
     key = str(uuid.uuid4())
-    return Request("POST", _path("runs", run_id, "cancel"), lambda told: str(told["status"]), body, idempotency_key=key)
+    return Request("POST", path("runs", run_id, "cancel"), lambda told: str(told["status"]), body, idempotency_key=key)
 
 
 def poll(run_id: str, after: int | None, seconds: int = POLL_SECONDS) -> Request[tuple[list[Event], bool]]:
     """Events after one, and whether there are no more to come."""
-    query = _given({"lastSequence": after, "timeout": seconds})
+    query = given({"lastSequence": after, "timeout": seconds})
 
     def read(told: Any) -> tuple[list[Event], bool]:
         return [Event.read(one) for one in told["events"]], bool(told["isComplete"])
 
-    return Request("GET", _path("runs", run_id, "events") + "/poll", read, query=query, seconds=seconds + 30)
+    return Request("GET", path("runs", run_id, "events") + "/poll", read, query=query, seconds=seconds + 30)
 
 
 def journal(run_id: str) -> Request[list[Event]]:
     """The journal of a run, in Abide's own words."""
-    return Request("GET", _path("runs", run_id, "journal"), lambda told: [Event.read(one) for one in told["events"]])
+    return Request("GET", path("runs", run_id, "journal"), lambda told: [Event.read(one) for one in told["events"]])
 
 
 def inbox(
@@ -127,7 +129,7 @@ def inbox(
 ) -> Request[Page[InboxItem]]:
     """What waits for an answer, oldest first."""
     wanted = {"run": run, "workflowId": workflow, "kind": kind, "approver": approver}
-    query = _given({**wanted, "limit": limit, "cursor": cursor})
+    query = given({**wanted, "limit": limit, "cursor": cursor})
 
     def read(told: Any) -> Page[InboxItem]:
         return Page([InboxItem.read(one) for one in told["interrupts"]], told.get("nextCursor"))
@@ -139,10 +141,10 @@ def resolve(run_id: str, node_id: str, interrupt_id: str | None, value: Any, key
     """Answers, and gives the status of the run."""
     return Request(
         "POST",
-        _path("runs", run_id, "interrupts", node_id),
+        path("runs", run_id, "interrupts", node_id),
         lambda told: str(told["status"]),
         {"resumeValue": value},
-        query=_given({"interruptId": interrupt_id}),
+        query=given({"interruptId": interrupt_id}),
         idempotency_key=key or str(uuid.uuid4()),
     )
 
@@ -157,12 +159,12 @@ def external_event(event_type: str, payload: Any, event_id: str | None) -> Reque
 
 def push(definition: Mapping[str, Any]) -> Request[int]:
     """Pushes a workflow, and gives its version."""
-    return Request("PUT", _path("workflows", str(definition["id"])), lambda told: int(told["version"]), definition)
+    return Request("PUT", path("workflows", str(definition["id"])), lambda told: int(told["version"]), definition)
 
 
 def workflow(workflow_id: str, version: int | None) -> Request[Mapping[str, Any]]:
     """A workflow's definition."""
-    return Request("GET", _path("workflows", workflow_id), lambda told: dict(told), query=_given({"version": version}))
+    return Request("GET", path("workflows", workflow_id), lambda told: dict(told), query=given({"version": version}))
 
 
 def workflows() -> Request[list[str]]:

@@ -62,7 +62,8 @@ class TestServer:
     """`abide dev --test-clock` in a folder of its own.
 
     A run that is interrupted is resumed without cool-downs, and fails where a person would be asked. With
-    `attended=True` it cools down and asks, as on any server.
+    `attended=True` it cools down and asks, as on any server. `config` is more of what stands in an abide.toml, such as
+    the providers of models.
     """
 
     __test__ = False
@@ -75,6 +76,7 @@ class TestServer:
         arguments: tuple[str, ...] = (),
         test_clock: bool = True,
         attended: bool = False,
+        config: str | None = None,
     ) -> None:
         self._binary = binary or find_binary()
         self._folder = Path(tempfile.mkdtemp(prefix="abide-test-"))
@@ -82,6 +84,7 @@ class TestServer:
         self._arguments = arguments
         self._test_clock = test_clock
         self._attended = attended
+        self._config = config
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self.url = ""
@@ -124,9 +127,10 @@ class TestServer:
             command.append("--test-clock")
         if self._workflows is not None:
             command += ["--workflows", str(self._workflows)]
-        if not self._attended and "--config" not in self._arguments:
+        settings = "\n".join(text for text in ("" if self._attended else NOBODY_THERE, self._config) if text)
+        if settings and "--config" not in self._arguments:
             config = self._folder / "abide.toml"
-            config.write_text(NOBODY_THERE)
+            config.write_text(settings)
             command += ["--config", str(config)]
         said = self._folder / "said"
         with said.open("wb") as out:

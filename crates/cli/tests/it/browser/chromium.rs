@@ -169,6 +169,16 @@ impl Chromium {
         }
     }
 
+    /// What a property of something on the page comes to.
+    pub(super) fn style_of(&mut self, selector: &str, property: &str) -> String {
+        self.ask("CSS.enable", &json!({}));
+        let node = self.node(selector);
+        let styles = self.ask("CSS.getComputedStyleForNode", &json!({ "nodeId": node }));
+        let all = styles["computedStyle"].as_array().unwrap();
+        let found = all.iter().find(|style| style["name"] == property);
+        found.unwrap_or_else(|| panic!("{selector} has no {property}"))["value"].as_str().unwrap().to_owned()
+    }
+
     /// Has a script run in every page from now on, before those of the page.
     pub(super) fn inject(&mut self, script: &str) {
         self.ask("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": script }));

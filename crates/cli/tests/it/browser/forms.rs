@@ -22,7 +22,7 @@ async fn the_inbox_lists_what_waits_and_leads_to_it() {
         "3 h ago",
         "due <time",
         "in 21 h",
-        "approval · ask · run-",
+        &format!("approval · ask · <a class=\"run\" href=\"/runs/{run}\">{run}</a>"),
         "stripe.checkout.completed",
         &event,
     ] {

@@ -254,3 +254,26 @@ async fn what_looks_like_a_credential_in_an_input_is_not_in_a_bundle() {
     let named = json!({ "path": "/run/inputs/userField", "reason": "credential" });
     assert!(bundle["redactions"].as_array().unwrap().contains(&named), "{bundle}");
 }
+
+#[tokio::test]
+async fn a_run_that_can_not_be_read_has_a_bundle_that_says_so() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("parked", json!({})).await;
+    server.settle().await;
+    let count = events_so_far(&server, &run).await.len();
+    assert!(server.stop().success());
+    let id = uuid::Uuid::parse_str(run.trim_start_matches("run-")).unwrap();
+    let damage = "UPDATE events SET payload = substr(payload, 2) WHERE id = ?1 AND seq = (SELECT max(seq) FROM events WHERE id = ?1)";
+    assert_eq!(site.database().execute(damage, [id.as_bytes().as_slice()]).unwrap(), 1);
+    let server = site.start(&["--test-clock"]);
+    let (bundle, text) = bundle(&server, &run, "").await;
+    assert_eq!((&bundle["run"]["runId"], &bundle["run"]["workflowId"]), (&json!(run), &json!("parked")));
+    assert_eq!(bundle["events"].as_array().unwrap().len(), count - 1, "{text}");
+    assert!(
+        bundle["problems"].as_array().unwrap().iter().any(|one| one.as_str().unwrap().contains("can't be")),
+        "{text}"
+    );
+    assert_eq!(bundle["resume"]["artifacts"]["history"], false);
+    assert_eq!(bundle["definition"]["id"], "parked");
+}

@@ -83,7 +83,7 @@ async fn a_turn_that_waits_for_its_provider_says_until_when_which_retry_and_why(
     let (_provider, _site, server, run) = waiting().await;
     let turn = await_wait(&server, &run).await;
     assert_eq!((&turn["nodeId"], &turn["status"]), (&json!("turn"), &json!("waiting")));
-    assert_eq!((&turn["provider"], &turn["model"]), (&json!("main"), &json!("small")));
+    assert_eq!((&turn["provider"], &turn["retries"]), (&json!("main"), &json!(1)));
     assert_eq!(turn["conversationId"], run.as_str());
     assert_eq!(turn["turnId"], format!("{run}:turn:1"));
     let wait = &turn["wait"];
@@ -196,6 +196,7 @@ async fn what_a_turn_used_and_cost_is_told_for_it_and_for_its_run() {
         (turn["usage"]["inputTokens"].as_u64().unwrap(), turn["usage"]["outputTokens"].as_u64().unwrap());
     assert!(input > 0 && output > 0, "{turns}");
     assert_eq!(turn["costMicros"], 2 * input + 4 * output);
+    assert_eq!(turn["model"], "small");
     assert_eq!((&turns["usage"], &turns["costMicros"]), (&turn["usage"], &turn["costMicros"]));
     let used = events.iter().find(|event| event["type"] == "provider.usage").unwrap();
     assert_eq!(
@@ -253,6 +254,32 @@ async fn metrics_count_calls_of_models_retries_and_turns_that_wait() {
     for line in [
         r#"abide_turns_waiting{provider="main",kind="retry"} 0"#,
         r#"abide_provider_calls_total{outcome="answered"} 1"#,
+    ] {
+        assert!(metrics.contains(&format!("\n{line}")), "{line} in {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_known_to_be_away_is_listed_and_counted_so() {
+    let (provider, _site, server, _run) = waiting().await;
+    for _ in 1..10 {
+        let run = server.start_run("ask", json!({})).await;
+        await_wait(&server, &run).await;
+    }
+    let late = server.start_run("ask", json!({})).await;
+    let turn = await_wait(&server, &late).await;
+    assert_eq!((&turn["wait"]["kind"], &turn["wait"]["attempt"]), (&json!("breaker"), &json!(0)), "{turn}");
+    assert_eq!(provider.count(), 10, "it was not asked for the last one");
+    let (_, list) = server.get("/v1/providers").await;
+    let (breaker, waiting) = (&list["providers"][0]["breaker"], &list["providers"][0]["waiting"]);
+    assert_eq!((&breaker["state"], &breaker["cooldownMs"]), (&json!("open"), &json!(30_000)), "{list}");
+    assert_eq!(millis(&breaker["openUntil"]) - millis(&breaker["openedAt"]), 30_000);
+    assert_eq!(waiting, &json!({ "retry": 10, "postponed": 1 }));
+    let metrics = text_of(&server, "/metrics").await;
+    for line in [
+        r#"abide_provider_breakers{provider="main",state="open"} 1"#,
+        r#"abide_turns_waiting{provider="main",kind="breaker"} 1"#,
+        "abide_provider_postponements_total 1",
     ] {
         assert!(metrics.contains(&format!("\n{line}")), "{line} in {metrics}");
     }

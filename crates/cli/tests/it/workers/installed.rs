@@ -77,6 +77,11 @@ fn the_tests_of_the_triage_agent_pass() {
     pytest("examples/engagement");
 }
 
+#[test]
+fn the_tests_of_the_support_desk_pass() {
+    pytest("examples/outage");
+}
+
 /// Runs the tests in a folder with the package installed and this binary.
 fn pytest(folder: &str) {
     let mut pytest = python(sdk_home());

@@ -524,10 +524,9 @@ fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {
             Payload::ArtifactWasCreated(ArtifactWasCreated { node_id, artifact_id, artifact_type })
         }
         NodeEvent::Due(_) | NodeEvent::Spawned(_) => return None,
-        other => match turns::of(other, node_id, place) {
-            Ok(said) => said,
-            Err((asked, node_id)) => return interrupts::of(asked, node_id, place),
-        },
+        NodeEvent::MessageChunk(said) => Payload::MessageChunkCame(turns::chunk(said, node_id, place)),
+        NodeEvent::ProviderUsage(used) => Payload::ProviderWasUsed(turns::usage(*used, node_id)),
+        asked => return interrupts::of(asked, node_id, place),
     })
 }
 

@@ -86,7 +86,7 @@ fn notice(turn: TurnView) -> Option<Notice> {
 pub(super) async fn retry(app: &App, key: Key, node: &str, by: &str) -> Result<()> {
     let command = TurnCommand::RetryNow { node: Some(node.to_owned()), by: by.to_owned() };
     match tell(app, key, command).await {
-        Err(EngineError::Rejected(Rejection::TurnNotWaiting { .. })) => Ok(()),
+        Err(error) if is_late(&error) => Ok(()),
         told => told.map_err(ApiError::from),
     }
 }
@@ -99,10 +99,19 @@ pub(super) async fn give_up(
     (by, reason): (&str, Option<String>),
 ) -> Result<()> {
     let command = TurnCommand::GiveUp { node: Some(node.to_owned()), by: by.to_owned(), reason };
-    tell(app, key, command).await.map_err(ApiError::from)
+    tell(app, key, command).await.map_err(|error| match is_late(&error) {
+        true => ApiError::new("turn_not_waiting", "Nothing was given up: this turn does not wait any more."),
+        false => error.into(),
+    })
 }
 
 async fn tell(app: &App, key: Key, command: TurnCommand) -> std::result::Result<(), EngineError> {
     let reply = Reply::new(None, |_| Vec::new());
     app.engine().ask_for(key, &Command::Turn(Box::new(command)), reply).await.map(|_| ())
+}
+
+/// Whether somebody, or the turn itself, was quicker.
+fn is_late(error: &EngineError) -> bool {
+    let EngineError::Rejected(rejection) = error else { return false };
+    matches!(rejection, Rejection::TurnNotWaiting { .. } | Rejection::Ended(_) | Rejection::Cancelling)
 }

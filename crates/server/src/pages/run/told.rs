@@ -36,32 +36,60 @@ impl Tone {
     }
 }
 
+/// What nobody who looks at a run needs to hear of.
+const HIDDEN: [&str; 7] = [
+    "run.yielded",
+    "step.begun",
+    "step.recorded",
+    "sleep.ended",
+    "version.recorded",
+    "node.suspended",
+    "clarification.requested",
+];
+
 /// Whether all is said with the event's name, so that its payload need not be read: these may be large.
 pub(super) fn is_plain(kind: &str) -> bool {
-    ["node.started", "node.completed", "node.cancelled", "run.yielded", "step.recorded"].contains(&kind)
+    ["node.started", "node.completed", "node.cancelled"].contains(&kind) || HIDDEN.contains(&kind)
 }
 
 /// An event in words that follow its node's name; nothing if nobody needs to hear of it.
 pub(super) fn words(kind: &str, payload: &Value) -> Option<Told> {
-    let text = |name: &str| payload[name].as_str().unwrap_or_default();
-    let (tone, text) = match kind {
-        "run.yielded"
-        | "step.begun"
-        | "step.recorded"
-        | "sleep.ended"
-        | "version.recorded"
-        | "node.suspended"
-        | "clarification.requested" => return None,
-        "node.due" => (Tone::Plain, format!("{} has it tried again now", payload["by"].as_str()?)),
+    if HIDDEN.contains(&kind) {
+        return None;
+    }
+    let name = || Some(Told { text: kind.replace(['.', '_', '-'], " "), tone: Tone::Plain });
+    let told = run(kind, payload).or_else(|| asked(kind, payload));
+    // What was erased has no payload, only a name.
+    if payload.is_null() {
+        return told.or_else(name);
+    }
+    match kind {
+        "node.due" | "model.called" | "node.noted" => quiet(kind, payload),
+        _ => told.or_else(|| turn(kind, payload)).or_else(|| node(kind, payload)).or_else(name),
+    }
+}
+
+/// What only tells something at times.
+fn quiet(kind: &str, payload: &Value) -> Option<Told> {
+    let text = match kind {
+        "node.due" => format!("{} has it tried again now", payload["by"].as_str()?),
         "model.called" => {
             let retry = payload["attempt"].as_u64().filter(|attempt| *attempt > 0)?;
-            (Tone::Plain, format!("calls the model again, retry {retry}"))
+            format!("calls the model again, retry {retry}")
         }
+        _ => return noted(payload),
+    };
+    Some(Told { text, tone: Tone::Plain })
+}
+
+/// What happens to nodes on their way.
+fn node(kind: &str, payload: &Value) -> Option<Told> {
+    let text = |name: &str| payload[name].as_str().unwrap_or_default();
+    let (tone, text) = match kind {
         "node.skipped" => (Tone::Plain, "skipped".to_owned()),
         "node.spawned" => (Tone::Plain, format!("starts the workflow {} as a child", text("workflowId"))),
         "node.parked" => (Tone::Plain, "waits".to_owned()),
         "node.resumed" => (Tone::Plain, "goes on".to_owned()),
-        "node.noted" => return noted(payload),
         "child.reported" => (Tone::Plain, format!("the child of {} is {}", text("node"), text("lifecycle"))),
         "variable.changed" => (Tone::Plain, format!("the variable {} has a new value", text("name"))),
         "channel.written" => (Tone::Plain, format!("wrote to the channel {}", text("channel"))),
@@ -80,12 +108,7 @@ pub(super) fn words(kind: &str, payload: &Value) -> Option<Told> {
         "child.refused" => {
             (Tone::Bad, with_error(&format!("the child of {} could not be started", text("node")), payload))
         }
-        _ => {
-            return run(kind, payload)
-                .or_else(|| asked(kind, payload))
-                .or_else(|| turn(kind, payload))
-                .or_else(|| Some(Told { text: kind.replace(['.', '_'], " "), tone: Tone::Plain }));
-        }
+        _ => return None,
     };
     Some(Told { text, tone })
 }
@@ -133,8 +156,12 @@ fn asked(kind: &str, payload: &Value) -> Option<Told> {
         "notice.refused" => (Tone::Warn, "somebody may not be told of the question".to_owned()),
         "approval.received" => {
             let (action, by) = (payload["action"].as_str(), payload["decidedBy"].as_str());
-            let action = action.unwrap_or("decide");
-            (Tone::Plain, format!("{}: {action}", by.unwrap_or("somebody")))
+            let did = match action {
+                Some("accept") => "accepted",
+                Some("reject") => "rejected",
+                _ => "decided",
+            };
+            (Tone::Plain, format!("{} {did}", by.unwrap_or("somebody")))
         }
         "clarification.resolved" => (Tone::Plain, "its questions are answered".to_owned()),
         "interrupt.resolved" => {
@@ -216,9 +243,10 @@ mod tests {
     fn every_event_has_words_or_is_left_out_whatever_it_says() {
         for kind in event_types() {
             for payload in [json!(null), json!({}), json!({ "error": 7, "until": "x", "lines": {} })] {
-                if let Some(told) = words(kind.name, &payload) {
-                    assert!(!told.text.is_empty() && !told.text.contains("  "), "{}: {told:?}", kind.name);
-                }
+                let told = words(kind.name, &payload).map(|told| told.text);
+                let is_whole =
+                    |text: &String| !payload.is_null() || !text.contains("  ") && !text.ends_with(' ');
+                assert!(told.is_none_or(|text| !text.is_empty() && is_whole(&text)), "{}", kind.name);
             }
         }
         assert_eq!(told("something.new_here", &json!({})), "something new here");

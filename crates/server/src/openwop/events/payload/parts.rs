@@ -70,6 +70,50 @@ pub(crate) struct ChunkMeta {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub(super) broken_off: bool,
+    /// Why the model stopped, with the last stretch: `stop`, `length`, `tool_calls`, `content_filter`, or as the
+    /// provider says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) finish_reason: Option<String>,
+    /// The model, as the provider calls it, with the last stretch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<String>,
+    /// What the call used, with the last stretch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<ChunkUsage>,
+}
+
+/// What a call used, in OpenWOP's words.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ChunkUsage {
+    /// Tokens that went in.
+    prompt_tokens: u64,
+    /// Tokens that came out.
+    completion_tokens: u64,
+    /// Both together.
+    total_tokens: u64,
+}
+
+impl From<Usage> for ChunkUsage {
+    fn from(usage: Usage) -> Self {
+        Self {
+            prompt_tokens: usage.input_tokens,
+            completion_tokens: usage.output_tokens,
+            total_tokens: usage.input_tokens.saturating_add(usage.output_tokens),
+        }
+    }
+}
+
+/// Why a model stopped, in OpenWOP's words where it has one.
+pub(super) fn finish_reason(said: String) -> String {
+    let known = match said.as_str() {
+        "end_turn" | "stop_sequence" => "stop",
+        "max_tokens" | "model_context_window_exceeded" => "length",
+        "tool_use" | "function_call" => "tool_calls",
+        "refusal" => "content_filter",
+        _ => return said,
+    };
+    known.to_owned()
 }
 
 /// What a call of a model used.
