@@ -11,7 +11,7 @@ use crate::support::{Server, Site, node, workflow};
 /// The provider, by the name that its runs know it by.
 const PROVIDER: &str = "frozen";
 
-/// A configuration that names the provider. Its breaker opens at the first call that fails.
+/// A configuration that names the provider. Its breaker opens as soon as most calls fail.
 pub(super) fn configure(provider: &ScriptedProvider) -> String {
     let url = provider.base_url(Protocol::OpenAi);
     format!(
@@ -37,7 +37,7 @@ pub(super) fn definitions() -> Vec<Value> {
     ]
 }
 
-/// One turn that waits for a tool, one for its next try, and one for the breaker.
+/// One turn that waits for a tool, two for their next tries, and one for the breaker.
 pub(super) async fn freeze(server: &Server, provider: &ScriptedProvider) {
     let arguments = Json::of(&json!({ "sum": 3 }));
     let call = ToolCall { id: "call_1".to_owned(), name: "pay".to_owned(), arguments };
@@ -45,9 +45,12 @@ pub(super) async fn freeze(server: &Server, provider: &ScriptedProvider) {
     let paying = server.start_run("frozen-turn", json!({})).await;
     super::until(server, &paying, |run| run["status"] == "waiting-approval").await;
     provider.usually(Step::overloaded(529));
-    let retrying = server.start_run("frozen-chat", json!({})).await;
-    server.settle().await;
-    assert_eq!(wait_of(server, &retrying).await["kind"], "retry");
+    // Half of the calls is not enough for the breaker, two of three are.
+    for _ in 0..2 {
+        let retrying = server.start_run("frozen-chat", json!({})).await;
+        server.settle().await;
+        assert_eq!(wait_of(server, &retrying).await["kind"], "retry");
+    }
     let postponed = server.start_run("frozen-chat", json!({})).await;
     server.settle().await;
     assert_eq!(wait_of(server, &postponed).await["kind"], "breaker");
