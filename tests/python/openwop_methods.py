@@ -315,6 +315,14 @@ def _():
     assert client.list_annotations(NO_RUN) is None
 
 
+@method("runs_debug_bundle", "/v1/runs/{runId}/debug-bundle")
+def _():
+    run = started()
+    bundle = client.runs_debug_bundle(run)
+    assert bundle.bundleVersion == "1" and bundle.run["runId"] == run, bundle
+    assert client.runs_debug_bundle(NO_RUN) is None
+
+
 # What is not offered: each method with the status that it fails with, or with what the client makes of the refusal.
 
 NOT_FOUND, NOT_PROVIDED = (404, "not_found"), (501, "capability_not_provided")
@@ -326,7 +334,6 @@ REFUSED = {
     "create_annotation": NOT_FOUND,
     "list_annotations": None,
     "runs_fork": NOT_FOUND,
-    "runs_debug_bundle": None,
     "runs_ancestry": None,
     "runs_diff": None,
     "runs_eval_summary": None,

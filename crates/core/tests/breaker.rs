@@ -322,7 +322,8 @@ fn what_is_kept_is_all_that_a_start_needs() {
 
 #[test]
 fn every_event_in_every_state() {
-    let states: [(&str, fn() -> (Scene, Option<Ticket>)); 6] = [
+    type Beginning = fn() -> (Scene, Option<Ticket>);
+    let states: [(&str, Beginning); 6] = [
         ("closed", || with_call(Scene::new())),
         ("closed, about to open", || {
             let mut scene = Scene::new();

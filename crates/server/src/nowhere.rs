@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -24,18 +25,31 @@ pub(crate) async fn no_such_path(State(app): State<Arc<App>>, request: Request) 
             format!("this server does not offer '{family}'; /.well-known/openwop tells what it offers");
         return ApiError::new("capability_not_provided", message).with("capability", *family);
     }
-    let root = path.split(['/', ':']).nth(1).unwrap_or_default();
-    if !root.is_empty() && app.openapi().has_root(root) {
-        let message = format!("the path has no version; ask for /v1{path}");
-        return ApiError::new("validation_error", message);
+    if names_root(&app, &path) {
+        return unversioned(&path);
     }
     ApiError::new("not_found", format!("there is nothing at {path}"))
 }
 
+/// A path of the API without its version.
+pub(crate) fn unversioned(path: &str) -> ApiError {
+    ApiError::new("validation_error", format!("the path has no version; ask for /v1{path}"))
+}
+
 /// The path is there, but not with this method.
-pub(crate) async fn no_such_method(request: Request) -> ApiError {
+pub(crate) async fn no_such_method(State(app): State<Arc<App>>, request: Request) -> ApiError {
     let path = crate::verbs::as_sent(request.uri().path());
+    // A page may have the place of a path that lacks its version; whoever shows a key meant the API.
+    if request.headers().contains_key(AUTHORIZATION) && names_root(&app, &path) {
+        return unversioned(&path);
+    }
     ApiError::new("method_not_allowed", format!("{path} does not take {}", request.method()))
+}
+
+/// Whether a path begins as one of the API does, but for its version.
+fn names_root(app: &App, path: &str) -> bool {
+    let root = path.split(['/', ':']).nth(1).unwrap_or_default();
+    !root.is_empty() && app.openapi().has_root(root)
 }
 
 fn is_below(path: &str, root: &str) -> bool {

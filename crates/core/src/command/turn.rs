@@ -220,7 +220,7 @@ fn answered(run: &mut Run, draft: &mut Draft, ix: NodeIx, answer: ModelAnswer) {
         let message = format!(
             "the model of node '{node}' still calls tools in its answer {most}, and there may be no more; raise 'maxSteps'"
         );
-        return run.give_up(draft, ix, Failure::new("turn_steps_exceeded", message));
+        run.give_up(draft, ix, Failure::new("turn_steps_exceeded", message));
     }
     // The tools stand in line now, so that a run that is held does not call them.
 }

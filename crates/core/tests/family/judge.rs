@@ -51,6 +51,8 @@ pub(crate) struct Judge<'d> {
     outputs: HashMap<usize, Value>,
     begun: u64,
     in_flight: BTreeSet<usize>,
+    /// The attempts of nodes before they were resumed.
+    counted_from: BTreeMap<usize, u32>,
     waiting: BTreeSet<usize>,
     /// Nodes whose next attempt may start.
     due: BTreeSet<usize>,
@@ -97,6 +99,7 @@ impl<'d> Judge<'d> {
             outputs: HashMap::new(),
             begun: 0,
             in_flight: BTreeSet::new(),
+            counted_from: BTreeMap::new(),
             waiting: BTreeSet::new(),
             due: BTreeSet::new(),
             held: false,
@@ -157,6 +160,9 @@ impl<'d> Judge<'d> {
     }
 
     fn hear_start(&mut self, ix: usize, started: &NodeStarted) {
+        if started.attempt == 0 {
+            self.counted_from.remove(&ix);
+        }
         assert!(!self.held && !self.closing, "n{ix} starts although the run is held or ends");
         self.waiting.remove(&ix);
         if started.attempt == 0 {
@@ -230,7 +236,8 @@ impl<'d> Judge<'d> {
                 self.in_flight.remove(&ix);
                 self.waiting.insert(ix);
             }
-            NodeEvent::Interrupted(_) => {
+            NodeEvent::Interrupted(interrupted) => {
+                self.counted_from.insert(ix, interrupted.attempt);
                 assert!(self.in_flight.remove(&ix), "n{ix} is interrupted, but not under way");
                 self.waiting.insert(ix);
             }
@@ -261,7 +268,9 @@ impl<'d> Judge<'d> {
             policy if policy["strategy"] == "none" => panic!("n{ix} is tried again, which it forbids"),
             policy => &policy["maxRetries"],
         };
-        assert!(most.as_u64().is_some_and(|most| u64::from(attempt) <= most), "n{ix} is tried too often");
+        // Whoever was resumed begins to count anew.
+        let counted = u64::from(attempt - self.counted_from.get(&ix).copied().unwrap_or(0));
+        assert!(most.as_u64().is_some_and(|most| counted <= most), "n{ix} is tried too often");
         let harmless = own["idempotent"].as_bool().unwrap_or(node["config"]["method"] != "POST");
         assert!(harmless || !why.contains(REACHED), "n{ix} is repeated, which may do harm");
     }

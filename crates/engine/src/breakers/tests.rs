@@ -192,7 +192,7 @@ impl Site {
     async fn call(&self, run: Key, task: TaskId) {
         match self.breakers.admit(run, &task, PROVIDER).await.unwrap() {
             Admitted::Call(call) => call.report(self.provider.answer().await).await,
-            Admitted::Refused { .. } => {
+            Admitted::Refused => {
                 let wait = wait(START);
                 self.moves_on(run, Effect::AwaitProvider(wait.clone())).await;
                 self.breakers.note_postponed(run, &wait);
@@ -232,7 +232,7 @@ impl Site {
     }
 
     async fn is_refused(&self) -> bool {
-        matches!(self.admit().await, Admitted::Refused { .. })
+        matches!(self.admit().await, Admitted::Refused)
     }
 
     /// Ten calls fail.
@@ -349,7 +349,7 @@ async fn of_two_engines_on_one_store_one_gets_the_permit() {
             .into_iter()
             .filter_map(|admitted| match admitted {
                 Admitted::Call(call) => Some(call),
-                Admitted::Refused { .. } => None,
+                Admitted::Refused => None,
             })
             .collect();
         assert!(calls.len() <= 1, "both probe");

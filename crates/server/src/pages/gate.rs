@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -16,9 +16,9 @@ use crate::admission::{Held, Place};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
-use crate::outgoing;
 use crate::scope::Scope;
 use crate::trace::{self, Visit};
+use crate::{nowhere, outgoing};
 
 /// Whom a page lets in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,11 @@ pub(super) async fn pass(State(door): State<Door>, mut request: Request, next: N
     let visit = trace::visit(&request);
     visit.came_to(door.route);
     let mut response = match door.admit(request.headers(), &visit) {
-        Ok((None, _)) if matches!(door.lets, Lets::SignedIn(_)) => to_sign_in(request.uri()),
+        // Whoever shows a key speaks for a program, and meant the API.
+        Ok((None, _)) if is_shut(&door) && request.headers().contains_key(header::AUTHORIZATION) => {
+            nowhere::unversioned(request.uri().path()).into_response()
+        }
+        Ok((None, _)) if is_shut(&door) => to_sign_in(request.uri()),
         Ok((visitor, place)) => {
             let tenant = visitor.as_ref().map(|visitor| visitor.principal.tenant);
             if let Some(visitor) = &visitor {
@@ -142,6 +146,10 @@ pub(super) fn check_scope(principal: &Principal, scope: Scope) -> Result<()> {
     }
     let message = format!("This key does not have the scope '{scope}'. Sign in with one that has.");
     Err(ApiError::new("forbidden", message).with("scopeRequired", scope.name()))
+}
+
+fn is_shut(door: &Door) -> bool {
+    matches!(door.lets, Lets::SignedIn(_))
 }
 
 /// Signing in leads back to the page that was asked for.

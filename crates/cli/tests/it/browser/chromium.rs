@@ -131,10 +131,18 @@ impl Chromium {
 
     /// Clicks on something.
     pub(super) fn click(&mut self, selector: &str) {
-        let node = self.node(selector);
-        self.ask("DOM.scrollIntoViewIfNeeded", &json!({ "nodeId": node }));
-        // What is broken into lines has a shape for each; the first is as good as any.
-        let shapes = self.ask("DOM.getContentQuads", &json!({ "nodeId": node }));
+        let began = std::time::Instant::now();
+        // A page that follows its run may put something else in its place at any time.
+        let shapes = loop {
+            let node = self.node(selector);
+            let shown = self.try_ask("DOM.scrollIntoViewIfNeeded", &json!({ "nodeId": node }));
+            // What is broken into lines has a shape for each; the first is as good as any.
+            let shapes = shown.and_then(|_| self.try_ask("DOM.getContentQuads", &json!({ "nodeId": node })));
+            match shapes {
+                Ok(shapes) => break shapes,
+                Err(gone) => assert!(began.elapsed() < PATIENCE, "{selector}: {gone}"),
+            }
+        };
         let corner = |ix: usize| shapes["quads"][0][ix].as_f64().unwrap();
         let (x, y) = ((corner(0) + corner(4)) / 2.0, (corner(1) + corner(5)) / 2.0);
         for kind in ["mousePressed", "mouseReleased"] {
@@ -236,6 +244,10 @@ impl Chromium {
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.try_ask(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn try_ask(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -245,8 +257,7 @@ impl Chromium {
         loop {
             let answer = self.next();
             if answer["id"] == self.last {
-                assert!(answer["error"].is_null(), "{method}: {answer}");
-                return answer["result"].clone();
+                return if answer["error"].is_null() { Ok(answer["result"].clone()) } else { Err(answer) };
             }
         }
     }

@@ -30,6 +30,7 @@ const OFFERED: &[&str] = &[
     "runs_bulk_cancel",
     "runs_cancel",
     "runs_create",
+    "runs_debug_bundle",
     "runs_events",
     "runs_get",
     "runs_get_artifact",
