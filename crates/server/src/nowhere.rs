@@ -31,6 +31,11 @@ pub(crate) async fn no_such_path(State(app): State<Arc<App>>, request: Request) 
     ApiError::new("not_found", format!("there is nothing at {path}"))
 }
 
+/// Whether a program asks for a page that has the place of a path of the API. It shows a key, which people don't.
+pub(crate) fn lacks_version(app: &App, request: &Request) -> bool {
+    request.headers().contains_key(AUTHORIZATION) && names_root(app, request.uri().path())
+}
+
 /// A path of the API without its version.
 pub(crate) fn unversioned(path: &str) -> ApiError {
     ApiError::new("validation_error", format!("the path has no version; ask for /v1{path}"))
@@ -39,8 +44,7 @@ pub(crate) fn unversioned(path: &str) -> ApiError {
 /// The path is there, but not with this method.
 pub(crate) async fn no_such_method(State(app): State<Arc<App>>, request: Request) -> ApiError {
     let path = crate::verbs::as_sent(request.uri().path());
-    // A page may have the place of a path that lacks its version; whoever shows a key meant the API.
-    if request.headers().contains_key(AUTHORIZATION) && names_root(&app, &path) {
+    if lacks_version(&app, &request) {
         return unversioned(&path);
     }
     ApiError::new("method_not_allowed", format!("{path} does not take {}", request.method()))

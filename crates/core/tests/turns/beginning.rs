@@ -177,7 +177,7 @@ fn options_that_no_model_takes_are_refused_at_the_start() {
     }
     let none = json!({ "model": null, "maxTokens": null, "temperature": null });
     let call = of(&workflow([turn("ask")])).configurable(&none).start().model_call("ask");
-    assert_eq!((call.model, call.max_tokens, call.temperature), (None, None, None));
+    assert_eq!((call.model.as_deref(), call.max_tokens, call.temperature), (Some("opus"), None, None));
     of(&workflow([of_kind("a", "core.noop")])).configurable(&json!({ "model": 5 })).start();
 }
 

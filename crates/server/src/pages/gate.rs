@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -99,8 +99,7 @@ pub(super) async fn pass(State(door): State<Door>, mut request: Request, next: N
     let visit = trace::visit(&request);
     visit.came_to(door.route);
     let mut response = match door.admit(request.headers(), &visit) {
-        // Whoever shows a key speaks for a program, and meant the API.
-        Ok((None, _)) if is_shut(&door) && request.headers().contains_key(header::AUTHORIZATION) => {
+        Ok((None, _)) if is_shut(&door) && nowhere::lacks_version(&door.app, &request) => {
             nowhere::unversioned(request.uri().path()).into_response()
         }
         Ok((None, _)) if is_shut(&door) => to_sign_in(request.uri()),
