@@ -135,3 +135,17 @@ fn expected_schema(version: usize) -> rusqlite::Result<Vec<(String, String)>> {
     }
     schema(&connection)
 }
+
+/// How the engine goes about a query on the newest schema, in its own words.
+#[cfg(test)]
+pub(super) fn plan(sql: &str, values: usize) -> String {
+    let connection = Connection::open_in_memory().unwrap();
+    for sql in MIGRATIONS {
+        connection.execute_batch(sql).unwrap();
+    }
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let nothing = vec![rusqlite::types::Null; values];
+    let lines =
+        statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();
+    lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+}

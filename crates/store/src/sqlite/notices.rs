@@ -415,19 +415,8 @@ pub(super) fn forget(transaction: &Transaction<'_>, run: Key) -> rusqlite::Resul
 mod tests {
     use abide_core::{InterruptId, RunId};
 
+    use super::super::migrate::plan;
     use super::*;
-
-    /// How the engine goes about a query, in its own words.
-    fn plan(sql: &str, values: usize) -> String {
-        let connection = Connection::open_in_memory().unwrap();
-        for sql in super::super::migrate::MIGRATIONS {
-            connection.execute_batch(sql).unwrap();
-        }
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-        let nothing = vec![rusqlite::types::Null; values];
-        let lines = statement.query_map(params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();
-        lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
-    }
 
     #[test]
     fn no_page_of_messages_reads_more_than_it_looks_at() {

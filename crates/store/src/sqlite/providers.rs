@@ -128,20 +128,8 @@ pub(super) fn of_run(connection: &Connection, run: Key) -> rusqlite::Result<Vec<
 
 #[cfg(test)]
 mod tests {
+    use super::super::migrate::plan;
     use super::*;
-
-    /// How the engine goes about a query, in its own words.
-    fn plan(sql: &str, values: usize) -> String {
-        let connection = Connection::open_in_memory().unwrap();
-        for sql in super::super::migrate::MIGRATIONS {
-            connection.execute_batch(sql).unwrap();
-        }
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-        let nothing = vec![rusqlite::types::Null; values];
-        let lines =
-            statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();
-        lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
-    }
 
     #[test]
     fn those_that_wait_for_a_breaker_are_read_in_their_order_and_nothing_else_is() {
