@@ -98,7 +98,9 @@ pub(crate) fn waits_for(provider: &Value, wait: &Value, now: Timestamp) -> Strin
     if wait["kind"] == "breaker" {
         return format!("waits until provider '{provider}' is back, until {until} at most{said}");
     }
-    format!("waits for provider '{provider}', retry {} at {until}{said}", cell(&wait["attempt"]))
+    // The event counts from 0, and people from 1.
+    let retry = wait["attempt"].as_u64().map_or(1, |attempt| attempt + 1);
+    format!("waits for provider '{provider}', retry {retry} at {until}{said}")
 }
 
 /// What is to be done to a turn.
@@ -215,7 +217,7 @@ mod tests {
         let provider = json!("main");
         assert_eq!(
             waits_for(&provider, &wait, now()),
-            "waits for provider 'main', retry 2 at 2026-01-01T00:00:30.000Z (in 30.0 s): HTTP 429: \
+            "waits for provider 'main', retry 3 at 2026-01-01T00:00:30.000Z (in 30.0 s): HTTP 429: \
              {\"error\":\"slow \u{fffd}[31mdown\"}"
         );
         wait["kind"] = "breaker".into();

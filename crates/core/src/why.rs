@@ -130,7 +130,7 @@ impl Run {
         } else {
             let what = format!(
                 "the turn of node '{id}' waits for provider '{provider}', retry {}{said}",
-                wait.attempt
+                wait.attempt + 1
             );
             (what, "the provider is asked again")
         };

@@ -389,7 +389,7 @@ mod tests {
         });
         let page = page(vec![member(run("run-1", "running", states), None)], LOOK);
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        let told = "waits for provider 'main', retry 3 at 2026-01-01T12:00:30.000Z (in 30.0 s): HTTP 529: \u{fffd}[2Joverloaded";
+        let told = "waits for provider 'main', retry 4 at 2026-01-01T12:00:30.000Z (in 30.0 s): HTTP 529: \u{fffd}[2Joverloaded";
         assert!(page.contains(told), "{page}");
     }
 

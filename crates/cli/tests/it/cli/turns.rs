@@ -23,12 +23,12 @@ async fn a_waiting_turn_is_told_wherever_its_run_is_shown() {
         let output = server.cli(args);
         assert_eq!(code(&output), 0, "{output:?}");
         let told = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains("waits for provider 'main', retry 0 at "), "{told}");
+        assert!(told.contains("waits for provider 'main', retry 1 at "), "{told}");
         assert!(told.contains("(in 5.0 s): HTTP 529: over\u{fffd}[2Jloaded"), "{told}");
     }
     let why = server.cli(&["run", "why", &run]);
     assert!(
-        stdout(&why).contains("waits for provider 'main', retry 0: HTTP 529: over\u{fffd}[2Jloaded"),
+        stdout(&why).contains("waits for provider 'main', retry 1: HTTP 529: over\u{fffd}[2Jloaded"),
         "{why:?}"
     );
     assert!(stdout(&why).contains("next   the provider is asked again, at "), "{why:?}");

@@ -33,10 +33,10 @@ pub(super) fn told(event: &Event) -> (Level, String) {
             (Level::Debug, format!("the next attempt at node '{node}' is due"))
         }
         Event::Node { node, event: NodeEvent::ProviderRetry(retry) } => {
-            let (attempt, seconds) = (retry.attempt, retry.delay_ms as f64 / 1000.0);
+            let (number, seconds) = (retry.attempt + 1, retry.delay_ms as f64 / 1000.0);
             (
                 Level::Info,
-                format!("the provider of node '{node}' can't answer; retry {attempt} comes in {seconds} s"),
+                format!("the provider of node '{node}' can't answer; retry {number} comes in {seconds} s"),
             )
         }
         Event::Node { node, event: NodeEvent::ProviderPostponed(postponed) } => {
