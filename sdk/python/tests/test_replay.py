@@ -11,7 +11,7 @@ import pytest
 from fake import Fake
 from test_faults import app_of, ops, ops_count, play, until, working
 
-from abide import App, Context, StepError, SyncContext
+from abide import App, Context, StepError, SyncContext, quiet
 from abide.history import Branch, History
 from abide.testing import TestServer, eventually
 
@@ -215,6 +215,23 @@ def test_a_timeout_of_asyncio_around_a_question_comes_to_an_end() -> None:
             await until(lambda: fake.ended or fake.parks)
         assert fake.ended is not None
         assert fake.ended["outputs"] == {"told": "nobody answered"}
+
+    play(test)
+
+
+def test_a_timeout_of_asyncio_runs_until_it_has_been_told() -> None:
+    async def test() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        runs = [False, True]
+        try:
+            async with asyncio.timeout(0):
+                # Its time has come, and nobody has been told.
+                runs[0] = quiet.has_timeout(asyncio.get_running_loop(), [task])
+                await asyncio.sleep(60)
+        except TimeoutError:
+            runs[1] = quiet.has_timeout(asyncio.get_running_loop(), [task])
+        assert runs == [True, False]
 
     play(test)
 

@@ -81,7 +81,8 @@ def _anyio_group() -> CodeType | None:
 
 def has_timeout(loop: asyncio.AbstractEventLoop, tasks: Collection[asyncio.Task[Any]]) -> bool:
     """Whether a timeout of asyncio runs over one of these tasks. It would never come to an end if they were left."""
-    for handle in getattr(loop, "_scheduled", ()):
+    # One whose time has come lies among what is ready until it is its turn.
+    for handle in (*getattr(loop, "_scheduled", ()), *getattr(loop, "_ready", ())):
         timeout = getattr(getattr(handle, "_callback", None), "__self__", None)
         if isinstance(timeout, asyncio.Timeout) and not handle.cancelled():
             task = getattr(timeout, "_task", None)
