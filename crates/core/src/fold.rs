@@ -332,20 +332,26 @@ impl Run {
         Ok(())
     }
 
+    /// The node that is next in line goes on.
+    pub(crate) fn leave_line(&mut self, ix: NodeIx, folding: &mut Folding<'_>) -> Result<(), String> {
+        match self.state.ready.pop_front() {
+            Some((next, _)) if next == ix => {}
+            _ => return Err("the node was not next in line".to_owned()),
+        }
+        self.disarm(&TimerId::Stretch, folding);
+        self.state.nodes[ix as usize].queued = false;
+        Ok(())
+    }
+
     fn start_node(
         &mut self,
         ix: NodeIx,
         started: &NodeStarted,
         folding: &mut Folding<'_>,
     ) -> Result<(), String> {
-        match self.state.ready.pop_front() {
-            Some((next, _)) if next == ix => {}
-            _ => return Err("the node was not next in line".to_owned()),
-        }
-        self.disarm(&TimerId::Stretch, folding);
+        self.leave_line(ix, folding)?;
         let id = self.graph.at(ix).id.clone();
         let node = &mut self.state.nodes[ix as usize];
-        node.queued = false;
         node.dispatched = started.dispatched;
         node.until = started.until;
         if started.attempt == 0 {

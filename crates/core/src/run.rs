@@ -65,7 +65,7 @@ pub(crate) struct State {
     /// Nodes that will never start, oldest first, with the event that settled it.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) doomed: VecDeque<(NodeIx, u64)>,
-    /// Dispatches whose next worker may start, with the event that let it.
+    /// Dispatches whose next worker may start, and turns whose tools may be called, with the event that let them.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) workers: VecDeque<(NodeIx, u64)>,
     /// Interrupts that wait for an answer.

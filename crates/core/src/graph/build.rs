@@ -563,10 +563,10 @@ fn is_type_id(id: &str) -> bool {
 
 /// Whether one attempt of such a node may be told how long it may take.
 fn may_time_out(kind: Kind) -> bool {
-    matches!(kind, Kind::Turn | Kind::Chat | Kind::Prompt | Kind::Unknown)
+    kind.is_turn() || kind == Kind::Unknown
 }
 
 /// Whether failed attempts of such a node may be made again.
 fn may_retry(kind: Kind) -> bool {
-    matches!(kind, Kind::Http | Kind::Turn | Kind::Chat | Kind::Prompt | Kind::Unknown)
+    kind.is_turn() || matches!(kind, Kind::Http | Kind::Unknown)
 }

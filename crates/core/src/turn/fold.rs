@@ -63,12 +63,7 @@ impl Run {
 
     fn fold_called(&mut self, ix: NodeIx, was: NodePhase, folding: &mut Folding<'_>) -> Result<(), String> {
         if was == NodePhase::Pending {
-            match self.state.ready.pop_front() {
-                Some((next, _)) if next == ix => {}
-                _ => return Err("the node was not next in line".to_owned()),
-            }
-            self.disarm(&TimerId::Stretch, folding);
-            self.state.nodes[ix as usize].queued = false;
+            self.leave_line(ix, folding)?;
         }
         let turn = self.turn_mut(ix)?;
         turn.calls += 1;
@@ -110,14 +105,10 @@ impl Run {
         let turn = self.turn_mut(ix)?;
         turn.usage = turn.usage.plus(used.usage());
         turn.answered_by.clone_from(&used.model);
-        if let Some(cost) = used.cost_micros {
-            turn.cost_micros = Some(turn.cost_micros.unwrap_or(0).saturating_add(cost));
-        }
+        add_cost(&mut turn.cost_micros, used.cost_micros);
         let state = &mut self.state.usage;
         state.usage = state.usage.plus(used.usage());
-        if let Some(cost) = used.cost_micros {
-            state.cost_micros = Some(state.cost_micros.unwrap_or(0).saturating_add(cost));
-        }
+        add_cost(&mut state.cost_micros, used.cost_micros);
         Ok(())
     }
 
@@ -255,5 +246,12 @@ impl Run {
 
     pub(crate) fn task_of(&self, ix: NodeIx) -> TaskId {
         TaskId { node: self.graph.at(ix).id.clone(), execution: self.node(ix).execution }
+    }
+}
+
+/// What is known of a cost stays known, though nothing is known of what is added.
+fn add_cost(sum: &mut Option<u64>, more: Option<u64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0).saturating_add(more));
     }
 }

@@ -190,35 +190,6 @@ impl<'d> Judge<'d> {
                 self.closing |= done.fault.is_some();
                 self.settle(ix, Stand::Done, Way::Good, &done.untaken);
             }
-            NodeEvent::InterruptRequested(_)
-            | NodeEvent::ClarificationRequested(_)
-            | NodeEvent::Suspended(_)
-            | NodeEvent::ApprovalReceived(_)
-            | NodeEvent::ClarificationResolved(_)
-            | NodeEvent::InterruptResolved(_)
-            | NodeEvent::InterruptRenotified(_)
-            | NodeEvent::InterruptEscalated(_)
-            | NodeEvent::InterruptExpired(_)
-            | NodeEvent::NoticeRefused(_)
-            | NodeEvent::Resumed(_)
-            | NodeEvent::StepBegun(_)
-            | NodeEvent::StepRecorded(_)
-            | NodeEvent::SleepStarted(_)
-            | NodeEvent::SleepEnded(_)
-            | NodeEvent::VersionRecorded(_)
-            | NodeEvent::Parked(_)
-            | NodeEvent::TaskLost(_)
-            | NodeEvent::Noted(_)
-            | NodeEvent::EngagementDecided(_)
-            | NodeEvent::TurnBegan(_)
-            | NodeEvent::ModelCalled(_)
-            | NodeEvent::MessageChunk(_)
-            | NodeEvent::ModelAnswered(_)
-            | NodeEvent::ProviderUsage(_)
-            | NodeEvent::ProviderRetry(_)
-            | NodeEvent::ProviderPostponed(_)
-            | NodeEvent::ToolAnswered(_)
-            | NodeEvent::TurnSealed(_) => panic!("no node of these graphs asks or is for workers"),
             NodeEvent::Failed(failed) => self.settle(ix, Stand::Broken, Way::Bad, &failed.untaken),
             NodeEvent::Skipped(skipped) => {
                 assert!(!self.held && !self.closing, "n{ix} is skipped although the run is held or ends");
@@ -256,6 +227,7 @@ impl<'d> Judge<'d> {
             NodeEvent::Spawned(_) | NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_) => {
                 assert_eq!(self.stands[ix], Stand::Begun, "n{ix} acts before it starts or after it ended");
             }
+            other => panic!("no node of these graphs asks, is for workers or asks a model: {other:?}"),
         }
     }
 
