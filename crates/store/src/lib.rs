@@ -6,11 +6,14 @@
 
 mod access;
 mod audit_log;
+mod cluster;
 mod commit;
+mod db;
 mod error;
 mod external;
 mod inbox;
 mod notices;
+mod postgres;
 mod providers;
 mod retention;
 mod rows;
@@ -18,12 +21,14 @@ mod sealing;
 mod sql;
 mod sqlite;
 mod store;
+mod tables;
 mod truncation;
 mod webhooks;
 mod work;
 
 pub use access::{ApiKey, Person};
 pub use audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
+pub use cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
 pub use commit::{Commit, Done, Lane, MessageRef};
 pub use error::Error;
 pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};

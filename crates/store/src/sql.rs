@@ -13,6 +13,8 @@ use abide_core::{
 };
 use serde::Serialize;
 
+pub use crate::db::Value;
+use crate::db::{self, Connection};
 use crate::notices::FollowUp;
 use crate::sealing::{Place, Sealing};
 use crate::{Commit, Error, Message, Receipt};
@@ -22,19 +24,6 @@ pub(crate) const INLINE_PAYLOAD_BYTES_MAX: usize = 4096;
 
 /// Every status in which a run has ended: as many as the cascade's statement names.
 pub(crate) const ENDED: [Status; 3] = [Status::Completed, Status::Failed, Status::Cancelled];
-
-/// One parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value<'a> {
-    /// SQL's null.
-    Null,
-    /// A whole number.
-    Int(i64),
-    /// Text.
-    Text(Cow<'a, str>),
-    /// Bytes.
-    Blob(Cow<'a, [u8]>),
-}
 
 /// One statement of a plan.
 #[derive(Clone, Debug)]
@@ -166,6 +155,11 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
         plan.push(put_blob(commit, hash, Cow::Borrowed(&**bytes)));
     }
     Ok(plan)
+}
+
+/// Executes a statement and counts the rows that it wrote.
+pub(crate) fn execute(connection: Connection<'_>, statement: &Statement<'_>) -> db::Result<usize> {
+    connection.prepare_cached(statement.sql)?.execute(&statement.values)
 }
 
 /// The statements of a commit's effects alone.

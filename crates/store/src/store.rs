@@ -4,9 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use abide_core::{Hash, Key, Millis, Record, RunId, Status, TenantId};
+use abide_core::{Hash, Head, Key, Millis, Record, RunId, Status, TenantId};
 
 use crate::audit_log::AuditLog;
+use crate::cluster::Cluster;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
@@ -40,6 +41,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads an aggregate's columns alone.
     fn head(&self, key: Key) -> Answer<'_, Option<Listed>>;
+
+    /// Reads where an aggregate's journal ends.
+    fn tip(&self, key: Key) -> Answer<'_, Option<Head>>;
 
     /// Reads events from sequence `from` on, at most `limit`.
     fn journal(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Record>>;
@@ -104,6 +108,9 @@ pub trait Store: Send + Sync + 'static {
         id: String,
         version: Option<u32>,
     ) -> Answer<'_, Option<(WorkflowVersion, Arc<[u8]>)>>;
+
+    /// The latest version of a workflow, without its bytes.
+    fn latest_workflow(&self, tenant: TenantId, id: String) -> Answer<'_, Option<WorkflowVersion>>;
 
     /// The latest version of each workflow of a tenant, by id.
     fn workflows(&self, tenant: TenantId) -> Answer<'_, Vec<WorkflowVersion>>;
@@ -173,6 +180,9 @@ pub trait Store: Send + Sync + 'static {
     /// Durably sets the test clock. It only moves forward; the answer is the time it shows then.
     fn set_test_clock(&self, to: Millis) -> Answer<'_, Millis>;
 
+    /// Durably moves the test clock forward, if this store runs on one. The answer is the time it shows then.
+    fn advance_test_clock(&self, by: Millis) -> Answer<'_, Option<Millis>>;
+
     /// The tenant with this name, made durably if there is none and `create` is set.
     fn tenant(&self, name: String, create: bool) -> Answer<'_, Option<TenantId>>;
 
@@ -235,6 +245,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The number of this start. It is higher at each opening, so a lease names the process that holds it.
     fn boot(&self) -> u64;
+
+    /// The servers that share this store; none if it is one server's own.
+    fn cluster(&self) -> Option<&dyn Cluster>;
 
     /// What has been written since the store was opened.
     fn counts(&self) -> Counts;

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use abide_core::{Health, Key, Millis, RunId, TenantId};
 use tokio::sync::Notify;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Receipt;
 use crate::store::Answer;
 
@@ -20,7 +22,7 @@ pub const DEAD_LETTERS_MAX: usize = 1000;
 pub const LAST_ERROR_BYTES_MAX: usize = 500;
 
 /// A webhook's place in the store.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct WebhookKey {
     /// Whose.
     pub tenant: TenantId,

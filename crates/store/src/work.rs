@@ -11,6 +11,8 @@ use std::sync::Arc;
 use abide_core::event::HookKind;
 use abide_core::{InterruptId, Key, Millis, TaskId, TenantId, hex};
 
+use serde::{Deserialize, Serialize};
+
 use crate::store::Answer;
 
 /// Where workers' tasks, kinds and hooks are found.
@@ -52,7 +54,7 @@ pub trait Work: Send + Sync {
 }
 
 /// A worker's process, as it calls itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionId([u8; 16]);
 
 impl SessionId {

@@ -92,6 +92,22 @@ impl Tapped {
 }
 
 impl Store for Tapped {
+    fn tip(&self, key: Key) -> Answer<'_, Option<abide_core::Head>> {
+        self.inner.tip(key)
+    }
+
+    fn latest_workflow(&self, tenant: TenantId, id: String) -> Answer<'_, Option<WorkflowVersion>> {
+        self.inner.latest_workflow(tenant, id)
+    }
+
+    fn advance_test_clock(&self, by: Millis) -> Answer<'_, Option<Millis>> {
+        self.inner.advance_test_clock(by)
+    }
+
+    fn cluster(&self) -> Option<&dyn abide_store::Cluster> {
+        self.inner.cluster()
+    }
+
     fn submit(&self, commit: Commit, lane: Lane, done: Done) -> Result<(), Done> {
         self.submitted.fetch_add(1, Ordering::SeqCst);
         let fate = self.fates.lock().unwrap().pop_front().unwrap_or(Fate::Pass);

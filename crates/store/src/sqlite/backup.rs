@@ -60,7 +60,7 @@ impl Sqlite {
         }
         check_file(&from)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let source = Connection::open_with_flags(&from, flags).map_err(|error| explain(&from, &error))?;
+        let source = Connection::open_with_flags(&from, flags).map_err(|error| explain(&from, error))?;
         let pin = || {
             // Nothing is changed where it is copied from, not even by whoever leaves last.
             fold_at_close(&source, false)?;
@@ -69,16 +69,16 @@ impl Sqlite {
             // From here on the copy sees one moment, however long it takes.
             source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")
         };
-        pin().map_err(|error| explain(&from, &error))?;
+        pin().map_err(|error| explain(&from, error))?;
         if migrate::check_before(&source, &from)? < migrate::MIGRATIONS.len() {
             return Err(Error::Refused(format!(
                 "{} was written by an older abide; back it up with that one, or start this version's server on it once",
                 from.display()
             )));
         }
-        let mut copy = Connection::open_with_flags(to, flags).map_err(|error| explain(to, &error))?;
-        copy_pages(&source, &mut copy, progress).map_err(|error| explain(&from, &error))?;
-        finish(&copy, made).map_err(|error| explain(to, &error))
+        let mut copy = Connection::open_with_flags(to, flags).map_err(|error| explain(to, error))?;
+        copy_pages(&source, &mut copy, progress).map_err(|error| explain(&from, error))?;
+        finish(&copy, made).map_err(|error| explain(to, error))
     }
 
     /// Opens a backup to look at it.
@@ -94,7 +94,7 @@ impl Sqlite {
         match checked {
             Ok(found) if found == "ok" => Ok(()),
             Ok(found) => Err(damaged(file, &found)),
-            Err(error) => Err(explain(file, &error)),
+            Err(error) => Err(explain(file, error)),
         }
     }
 
@@ -119,17 +119,17 @@ impl Sqlite {
         let uri = format!("file:{}?immutable=1", escaped(file));
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        let copy = Connection::open_with_flags(uri, flags).map_err(|error| explain(file, &error))?;
+        let copy = Connection::open_with_flags(uri, flags).map_err(|error| explain(file, error))?;
         let version = migrate::check_before(&copy, file)?;
         if version == 0 {
             let message = format!("{} is empty; a backup is made with `abide backup`", file.display());
             return Err(Error::Refused(message));
         }
-        let has_facts = copy.table_exists(None, "backups").map_err(|error| explain(file, &error))?;
+        let has_facts = copy.table_exists(None, "backups").map_err(|error| explain(file, error))?;
         if !has_facts {
             return Ok(None);
         }
-        facts(&copy).map_err(|error| explain(file, &error))
+        facts(&copy).map_err(|error| explain(file, error))
     }
 
     /// Keeps everybody else from using a data directory, which is made if it does not exist.

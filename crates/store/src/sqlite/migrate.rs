@@ -24,11 +24,12 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0009_resume.sql"),
     include_str!("../../migrations/sqlite/0010_retention.sql"),
     include_str!("../../migrations/sqlite/0011_providers.sql"),
+    include_str!("../../migrations/sqlite/0012_sessions.sql"),
 ];
 
 /// Brings a database up to this version, or refuses it.
 pub(super) fn run(connection: &mut Connection, file: &Path) -> Result<(), Error> {
-    let explained = |error: rusqlite::Error| explain(file, &error);
+    let explained = |error: rusqlite::Error| explain(file, error);
     let found = version(connection, file)?;
     for (ix, sql) in MIGRATIONS.iter().enumerate().skip(found) {
         apply(connection, ix + 1, sql).map_err(explained)?;
@@ -57,8 +58,8 @@ pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), Error> {
 
 /// Refuses a database that is not exactly what a version made.
 fn check_schema(connection: &Connection, file: &Path, version: usize) -> Result<(), Error> {
-    let schema = schema(connection).map_err(|error| explain(file, &error))?;
-    let expected = expected_schema(version).map_err(|error| explain(file, &error))?;
+    let schema = schema(connection).map_err(|error| explain(file, error))?;
+    let expected = expected_schema(version).map_err(|error| explain(file, error))?;
     match expected.iter().find(|entry| !schema.contains(entry)) {
         None => Ok(()),
         Some((name, _)) => {
@@ -71,10 +72,10 @@ fn version(connection: &Connection, file: &Path) -> Result<usize, Error> {
     let read = |pragma| {
         connection
             .pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
-            .map_err(|error| explain(file, &error))
+            .map_err(|error| explain(file, error))
     };
     let (application, version) = (read("application_id")?, read("user_version")?);
-    let tables = schema(connection).map_err(|error| explain(file, &error))?.len();
+    let tables = schema(connection).map_err(|error| explain(file, error))?.len();
     if application == 0 && version == 0 && tables == 0 {
         return Ok(0);
     }
@@ -138,7 +139,7 @@ fn expected_schema(version: usize) -> rusqlite::Result<Vec<(String, String)>> {
 
 /// How the engine goes about a query on the newest schema, in its own words.
 #[cfg(test)]
-pub(super) fn plan(sql: &str, values: usize) -> String {
+pub(crate) fn plan(sql: &str, values: usize) -> String {
     let connection = Connection::open_in_memory().unwrap();
     for sql in MIGRATIONS {
         connection.execute_batch(sql).unwrap();

@@ -11,9 +11,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::queue::Queue;
-use super::reader::Readers;
-use super::{Sqlite, admin, deliveries, external, migrate, webhooks, writer};
-use crate::sealing::Unopened;
+use super::readers::Readers;
+use super::{Sqlite, migrate, writer};
+use crate::db::{self, Fault};
+use crate::tables::deliveries::Wanted;
+use crate::tables::external::KeptTypes;
+use crate::tables::{admin, webhooks};
 use crate::{Error, Sealing};
 
 /// The database's name within a data directory.
@@ -84,9 +87,9 @@ impl SqliteOptions {
             Some(vfs) => Connection::open_with_flags_and_vfs(file, flags, vfs.as_str()),
             None => Connection::open_with_flags(file, flags),
         };
-        let connection = opened.map_err(|error| explain(file, &error))?;
+        let connection = opened.map_err(|error| explain(file, error))?;
         // Closing would fold a log into the file, which must wait until the data is known to be ours.
-        fold_at_close(&connection, log_bytes(file) == 0).map_err(|error| explain(file, &error))?;
+        fold_at_close(&connection, log_bytes(file) == 0).map_err(|error| explain(file, error))?;
         Ok(connection)
     }
 }
@@ -103,12 +106,18 @@ impl Sqlite {
         let file = options.dir.join(FILE_NAME);
         check_file(&file)?;
         let mut connection = connect_writer(options, &file)?;
-        let boot = admin::begin_boot(&mut connection).map_err(|error| explain(&file, &error))?;
-        let wanted = webhooks::begin(&mut connection).map_err(|error| explain(&file, &error))?;
-        let kept = external::KeptTypes::read(&connection);
+        let begin = |transaction: db::Connection<'_>| {
+            webhooks::begin(transaction)?;
+            admin::begin_boot(transaction)
+        };
+        let boot = writer::in_transaction(&mut connection, begin).map_err(|error| explain(&file, error))?;
+        let shared = db::Connection::Sqlite(&connection);
+        let wanted = Wanted::default();
+        wanted.read_all(shared).map_err(|error| explain(&file, error))?;
+        let kept = KeptTypes::read(shared);
         let readers = connect_readers(options, &file)?;
         for connection in readers.iter().chain([&connection]) {
-            fold_at_close(connection, true).map_err(|error| explain(&file, &error))?;
+            fold_at_close(connection, true).map_err(|error| explain(&file, error))?;
         }
         let readers = Readers::new(readers, file.clone());
         Ok(Self::start(connection, (Arc::new(wanted), kept), boot, readers, lock, options))
@@ -144,7 +153,7 @@ impl Sqlite {
         for connection in &connections {
             migrate::check(connection, &file)?;
             let pinned = connection.execute_batch("BEGIN; SELECT count(*) FROM settings");
-            pinned.map_err(|error| explain(&file, &error))?;
+            pinned.map_err(|error| explain(&file, error))?;
         }
         let queue = Arc::new(Queue::default());
         queue.close();
@@ -159,7 +168,7 @@ impl Sqlite {
             threads,
             uncut: Arc::default(),
             wanted: Arc::default(),
-            kept: external::KeptTypes::default(),
+            kept: KeptTypes::default(),
             sealing,
             _lock: None,
         })
@@ -167,7 +176,7 @@ impl Sqlite {
 
     fn start(
         connection: Connection,
-        (wanted, kept): (Arc<deliveries::Wanted>, external::KeptTypes),
+        (wanted, kept): (Arc<Wanted>, KeptTypes),
         boot: u64,
         readers: Arc<Readers>,
         lock: File,
@@ -298,7 +307,7 @@ fn connect_writer(options: &SqliteOptions, file: &Path) -> Result<Connection, Er
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = options.connect(file, flags)?;
     migrate::check_before(&connection, file)?;
-    prepare_writer(&mut connection, options).map_err(|error| explain(file, &error))?;
+    prepare_writer(&mut connection, options).map_err(|error| explain(file, error))?;
     migrate::run(&mut connection, file)?;
     Ok(connection)
 }
@@ -332,7 +341,7 @@ fn connect_readers(options: &SqliteOptions, file: &Path) -> Result<Vec<Connectio
                 connection.pragma_update(None, "cache_size", -4_096)?;
                 connection.busy_timeout(BUSY_PATIENCE)
             };
-            prepare().map_err(|error| explain(file, &error))?;
+            prepare().map_err(|error| explain(file, error))?;
             Ok(connection)
         })
         .collect()
@@ -357,29 +366,23 @@ pub(super) fn damaged(file: &Path, reason: &str) -> Error {
 ///
 /// All statements are ours, so one that makes no sense to SQLite means that the schema is not what it was;
 /// and we never wrote a value that does not fit its column.
-pub(super) fn explain(file: &Path, error: &rusqlite::Error) -> Error {
-    use rusqlite::Error::{
-        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, SqlInputError,
-        ToSqlConversionFailure, Utf8Error,
-    };
+pub(super) fn explain(file: &Path, error: impl Into<Fault>) -> Error {
+    use rusqlite::Error::SqlInputError;
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
-    match (error.sqlite_error_code(), error) {
-        (_, FromSqlConversionFailure(_, _, cause)) if cause.is::<Unopened>() => {
-            Error::Sealed(cause.to_string())
+    let error = match error.into() {
+        Fault::Sqlite(error) => error,
+        Fault::Sealed(reason) => return Error::Sealed(reason),
+        unreadable @ (Fault::Unreadable { .. } | Fault::NoRow) => {
+            return damaged(file, &unreadable.to_string());
         }
-        (_, ToSqlConversionFailure(cause)) => Error::Sealed(cause.to_string()),
+        Fault::Postgres(error) => return Error::Failed(error.to_string()),
+    };
+    match (error.sqlite_error_code(), &error) {
         _ if error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_IOERR_SHORT_READ) => {
             damaged(file, "it was cut short")
         }
         (_, SqlInputError { msg, .. }) => damaged(file, msg),
-        (Some(DatabaseCorrupt | NotADatabase | Unknown), _)
-        | (
-            _,
-            FromSqlConversionFailure(..)
-            | IntegralValueOutOfRange(..)
-            | InvalidColumnType(..)
-            | Utf8Error(..),
-        ) => damaged(file, &error.to_string()),
+        (Some(DatabaseCorrupt | NotADatabase | Unknown), _) => damaged(file, &error.to_string()),
         _ => Error::Failed(format!("{}: {error}", file.display())),
     }
 }

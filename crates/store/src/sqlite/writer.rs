@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior, params_from_iter};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::deliveries::{self, Wanted};
 use super::open::{BUSY_PATIENCE, Stage, StageHook, explain};
 use super::queue::{Job, Queue};
+use crate::db::{self, Fault};
 use crate::sealing::Sealing;
-use crate::sql::{Otherwise, Statement, Value, plan};
+use crate::sql::{Otherwise, execute, plan};
 use crate::store::Counts;
+use crate::tables::deliveries::{self, Wanted};
 use crate::{Commit, Done, Error, WebhookKey};
 
 /// How long the writer waits for readers that hold up the end of the log.
@@ -120,7 +120,7 @@ impl Writer {
     /// One transaction. A stale commit writes nothing and drops out; anything else that goes wrong undoes all.
     fn transact(&mut self, commits: &[Box<Commit>]) -> Result<Vec<Result<(), Error>>, Undo> {
         let file = &self.file;
-        let fail = |error: rusqlite::Error| Undo::Fail(explain(file, &error));
+        let fail = |error: rusqlite::Error| Undo::Fail(explain(file, error));
         let transaction =
             Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate).map_err(fail)?;
         let (mut rows, mut matched) = (0, 0);
@@ -132,8 +132,8 @@ impl Writer {
                 written => {
                     rows += written;
                     if self.wanted.wants(commit) {
-                        let found = deliveries::enqueue(&transaction, commit);
-                        let found = found.map_err(|error| undo(file, &error))?;
+                        let found = deliveries::enqueue(db::Connection::Sqlite(&transaction), commit);
+                        let found = found.map_err(|error| undo(file, error))?;
                         (rows, matched) = (rows + found.len() as u64, matched + 1);
                         made.extend(found);
                     }
@@ -170,7 +170,8 @@ fn write_one(
 ) -> Result<u64, Undo> {
     let mut rows = 0;
     for statement in plan(commit, sealing).map_err(Undo::Isolate)? {
-        let written = execute(transaction, &statement).map_err(|error| undo(file, &error))?;
+        let written =
+            execute(db::Connection::Sqlite(transaction), &statement).map_err(|error| undo(file, error))?;
         match (written, statement.otherwise) {
             (0, Otherwise::Stale) => return Ok(0),
             (0, Otherwise::Fenced) => return Err(Undo::Isolate(Error::Fenced)),
@@ -185,10 +186,11 @@ fn write_one(
 
 /// What is one commit's fault alone: a broken constraint, a value that is too big, a page of its run that can't be
 /// read. Anything else (a full disk, a failed sync) is everybody's.
-fn undo(file: &std::path::Path, error: &rusqlite::Error) -> Undo {
+fn undo(file: &std::path::Path, error: Fault) -> Undo {
     use rusqlite::ErrorCode::{ConstraintViolation, DatabaseCorrupt, TooBig};
+    let code = if let Fault::Sqlite(error) = &error { error.sqlite_error_code() } else { None };
     let explained = explain(file, error);
-    let own = matches!(error.sqlite_error_code(), Some(ConstraintViolation | DatabaseCorrupt | TooBig));
+    let own = matches!(code, Some(ConstraintViolation | DatabaseCorrupt | TooBig));
     if own || matches!(explained, Error::Damaged { .. }) {
         Undo::Isolate(explained)
     } else {
@@ -196,17 +198,13 @@ fn undo(file: &std::path::Path, error: &rusqlite::Error) -> Undo {
     }
 }
 
-pub(super) fn execute(connection: &Connection, statement: &Statement<'_>) -> rusqlite::Result<usize> {
-    connection.prepare_cached(statement.sql)?.execute(params_from_iter(&statement.values))
-}
-
 /// Runs `job` in a transaction of its own and commits it.
 pub(super) fn in_transaction<T>(
     connection: &mut Connection,
-    job: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
+    job: impl FnOnce(db::Connection<'_>) -> db::Result<T>,
+) -> db::Result<T> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let result = job(&transaction)?;
+    let result = job(db::Connection::Sqlite(&transaction))?;
     transaction.commit()?;
     Ok(result)
 }
@@ -236,16 +234,5 @@ pub(super) fn answer(answers: &mpsc::Receiver<Answers>) {
         for (done, result) in batch {
             done(result);
         }
-    }
-}
-
-impl ToSql for Value<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Value::Null => ValueRef::Null,
-            Value::Int(number) => ValueRef::Integer(*number),
-            Value::Text(text) => ValueRef::Text(text.as_bytes()),
-            Value::Blob(bytes) => ValueRef::Blob(bytes),
-        }))
     }
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::db::{self, Connection, Optional, Row};
 use abide_core::{EventType, Health, RunId, TenantId, event_types};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
-use super::Sqlite;
-use super::deliveries::{self, Wanted};
-use super::reader::{checked, one_moment, run_id};
+use super::Database;
+use super::deliveries;
+use super::reader::{checked, run_id};
 use super::receipts;
-use super::writer::in_transaction;
 use crate::Receipt;
 use crate::store::Answer;
 use crate::webhooks::{
@@ -20,10 +19,10 @@ use crate::webhooks::{
 /// Rows that are deleted in one transaction, so that those who wait for the writer get their turn.
 const DELETE_PAGE: usize = 2000;
 
-impl Webhooks for Sqlite {
+impl<E: Database> Webhooks for E {
     fn put(&self, webhook: WebhookRow, most: usize, receipt: Option<Receipt>) -> Answer<'_, Added> {
         let key = webhook.key.clone();
-        self.changing(key, move |transaction| put(transaction, &webhook, most, receipt.as_ref()))
+        changing(self, key, move |transaction| put(transaction, &webhook, most, receipt.as_ref()))
     }
 
     fn get(&self, key: WebhookKey) -> Answer<'_, Option<Shown>> {
@@ -37,13 +36,13 @@ impl Webhooks for Sqlite {
     fn delete(&self, key: WebhookKey) -> Answer<'_, bool> {
         Box::pin(async move {
             let shut = key.clone();
-            if !self.changing(key.clone(), move |transaction| shut_out(transaction, &shut)).await? {
+            if !changing(self, key.clone(), move |transaction| shut_out(transaction, &shut)).await? {
                 return Ok(false);
             }
             loop {
                 let page = key.clone();
-                let job = move |transaction: &Transaction<'_>| delete_page(transaction, &page);
-                if self.changing(key.clone(), job).await? {
+                let job = move |transaction: Connection<'_>| delete_page(transaction, &page);
+                if changing(self, key.clone(), job).await? {
                     return Ok(true);
                 }
             }
@@ -51,11 +50,11 @@ impl Webhooks for Sqlite {
     }
 
     fn enable(&self, key: WebhookKey, now: i64) -> Answer<'_, bool> {
-        self.changing(key.clone(), move |transaction| enable(transaction, &key, now))
+        changing(self, key.clone(), move |transaction| enable(transaction, &key, now))
     }
 
     fn reseal(&self, key: WebhookKey, sealed: Arc<[u8]>) -> Answer<'_, bool> {
-        self.changing(key.clone(), move |transaction| {
+        changing(self, key.clone(), move |transaction| {
             let sql = "UPDATE webhooks SET sealed = $1 WHERE tenant = $2 AND id = $3";
             Ok(transaction.execute(sql, (&sealed[..], key.tenant.0, &*key.id))? > 0)
         })
@@ -66,7 +65,7 @@ impl Webhooks for Sqlite {
     }
 
     fn resend(&self, key: WebhookKey, which: Option<Vec<(RunId, u64)>>, now: i64) -> Answer<'_, u64> {
-        self.changing(key.clone(), move |transaction| {
+        changing(self, key.clone(), move |transaction| {
             deliveries::resend(transaction, &key, which.as_deref(), now)
         })
     }
@@ -80,43 +79,34 @@ impl Webhooks for Sqlite {
     }
 
     fn settle(&self, attempts: Vec<Attempted>) -> Answer<'_, Vec<Option<Waiting>>> {
-        let wanted = self.wanted.clone();
-        self.on_writer(move |connection| {
-            let (settled, failed) =
-                in_transaction(connection, |transaction| deliveries::settle_all(transaction, &attempts))?;
-            failed.into_iter().for_each(|tenant| wanted.refresh(connection, tenant));
-            Ok(settled)
-        })
+        self.write_wanted(move |transaction| deliveries::settle_all(transaction, &attempts))
     }
 
     fn news(&self) -> Arc<WebhookNews> {
-        self.wanted.news.clone()
+        self.wanted().news.clone()
     }
 }
 
-impl Sqlite {
-    /// Changes a webhook. Once that is on disk, the writer knows what is wanted, and whoever sends has heard.
-    fn changing<T: Send + 'static>(
-        &self,
-        key: WebhookKey,
-        job: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Answer<'_, T> {
-        let wanted = self.wanted.clone();
-        self.on_writer(move |connection| {
-            let changed = in_transaction(connection, job)?;
-            wanted.refresh(connection, key.tenant);
-            wanted.news.tell([key]);
-            Ok(changed)
-        })
-    }
+/// Changes a webhook. Once that is on disk, whoever writes knows what is wanted, and whoever sends has heard.
+fn changing<T: Send + 'static>(
+    database: &impl Database,
+    key: WebhookKey,
+    mut job: impl FnMut(Connection<'_>) -> db::Result<T> + Send + 'static,
+) -> Answer<'_, T> {
+    Box::pin(async move {
+        let tenant = key.tenant;
+        let changed = database.write_wanted(move |transaction| Ok((job(transaction)?, vec![tenant]))).await?;
+        database.wanted().news.tell([key]);
+        Ok(changed)
+    })
 }
 
 fn put(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     row: &WebhookRow,
     most: usize,
     receipt: Option<&Receipt>,
-) -> rusqlite::Result<Added> {
+) -> db::Result<Added> {
     let count: usize = transaction.query_row(
         "SELECT count(*) FROM webhooks WHERE tenant = $1",
         [row.key.tenant.0],
@@ -155,7 +145,7 @@ fn as_json(texts: &[String]) -> String {
 }
 
 /// Has the writer make deliveries to a webhook.
-fn listen(transaction: &Transaction<'_>, key: &WebhookKey, types: &[String]) -> rusqlite::Result<()> {
+fn listen(transaction: Connection<'_>, key: &WebhookKey, types: &[String]) -> db::Result<()> {
     let mut listen = transaction.prepare_cached(
         "INSERT INTO webhook_types (tenant, type, webhook) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
     )?;
@@ -167,7 +157,7 @@ fn listen(transaction: &Transaction<'_>, key: &WebhookKey, types: &[String]) -> 
 
 /// The event types that are meant. A name that OpenWOP knows and this version never writes has none. What OpenWOP has no
 /// name for is an entry of the log there, and sent only to those who ask for the log.
-pub(super) fn codes(types: &[String]) -> Vec<u16> {
+pub(crate) fn codes(types: &[String]) -> Vec<u16> {
     let has = |name: &str| types.iter().any(|known| known == name);
     let (all, log) = (has("*"), has("log.appended"));
     let meant = |kind: &&EventType| match kind.openwop_name() {
@@ -179,44 +169,36 @@ pub(super) fn codes(types: &[String]) -> Vec<u16> {
 
 /// At a start, webhooks hear of the event types that this version knows and the one before did not. What is left of
 /// webhooks that are gone goes, too.
-pub(super) fn begin(connection: &mut Connection) -> rusqlite::Result<Wanted> {
-    let wanted = Wanted::default();
-    in_transaction(connection, |transaction| {
-        let mut statement = transaction.prepare("SELECT tenant, id, types FROM webhooks WHERE failed = 0")?;
-        let rows = statement.query_map([], |row| Ok((key(row, 0)?, texts(row, 2))))?;
-        for (key, types) in rows.collect::<rusqlite::Result<Vec<_>>>()? {
-            match types {
-                Ok(types) => listen(transaction, &key, &types)?,
-                // It is no reason to keep everything else from running.
-                Err(error) => {
-                    tracing::error!(webhook = %key.id, %error, "a webhook can't be read; remove it");
-                }
+pub(crate) fn begin(transaction: Connection<'_>) -> db::Result<()> {
+    let mut statement =
+        transaction.prepare_cached("SELECT tenant, id, types FROM webhooks WHERE failed = 0")?;
+    let rows = statement.query_map((), |row| Ok((key(row, 0)?, texts(row, 2))))?;
+    for (key, types) in rows.collect::<db::Result<Vec<_>>>()? {
+        match types {
+            Ok(types) => listen(transaction, &key, &types)?,
+            // It is no reason to keep everything else from running.
+            Err(error) => {
+                tracing::error!(webhook = %key.id, %error, "a webhook can't be read; remove it");
             }
         }
-        forget_orphans(transaction)
-    })?;
-    let mut statement = connection.prepare("SELECT DISTINCT tenant FROM webhook_types")?;
-    for tenant in statement.query_map([], |row| row.get(0).map(TenantId))? {
-        wanted.refresh(connection, tenant?);
     }
-    drop(statement);
-    Ok(wanted)
+    forget_orphans(transaction)
 }
 
 /// Deletes what was on its way to webhooks that are gone. It goes from one webhook to the next, and reads no more of what
 /// is on its way.
-fn forget_orphans(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+fn forget_orphans(transaction: Connection<'_>) -> db::Result<()> {
     const ORPHANS: &str =
         "NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.tenant = o.tenant AND w.id = o.webhook)";
-    transaction.execute(&format!("DELETE FROM webhook_types AS o WHERE {ORPHANS}"), [])?;
+    transaction.execute(&format!("DELETE FROM webhook_types AS o WHERE {ORPHANS}"), ())?;
     for table in ["deliveries", "dead_letters"] {
-        let mut next = transaction.prepare(&format!(
+        let mut next = transaction.prepare_cached(&format!(
             "SELECT tenant, webhook, {ORPHANS} FROM {table} o WHERE (tenant, webhook) > ($1, $2) \
              ORDER BY tenant, webhook LIMIT 1"
         ))?;
         let mut delete =
-            transaction.prepare(&format!("DELETE FROM {table} WHERE tenant = $1 AND webhook = $2"))?;
-        let mut last = (-1, String::new());
+            transaction.prepare_cached(&format!("DELETE FROM {table} WHERE tenant = $1 AND webhook = $2"))?;
+        let mut last = (-1_i64, String::new());
         while let Some((tenant, webhook, orphaned)) =
             next.query_row((last.0, &last.1), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?
         {
@@ -230,7 +212,7 @@ fn forget_orphans(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 }
 
 /// Keeps a webhook from hearing anything more.
-fn shut_out(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result<bool> {
+fn shut_out(transaction: Connection<'_>, key: &WebhookKey) -> db::Result<bool> {
     let named = (key.tenant.0, &*key.id);
     deliveries::stop_listening(transaction, key)?;
     Ok(transaction.execute("UPDATE webhooks SET failed = 1 WHERE tenant = $1 AND id = $2", named)? > 0)
@@ -238,7 +220,7 @@ fn shut_out(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result
 
 /// Deletes some of what is on its way to a webhook, and with the last of it the webhook. It may have been enabled since
 /// it was shut out: then it hears nothing more from here on.
-fn delete_page(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result<bool> {
+fn delete_page(transaction: Connection<'_>, key: &WebhookKey) -> db::Result<bool> {
     let named = (key.tenant.0, &*key.id, DELETE_PAGE as i64);
     let deleted = transaction.execute(
         "DELETE FROM deliveries WHERE tenant = $1 AND webhook = $2 AND run IN \
@@ -255,7 +237,7 @@ fn delete_page(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Res
     Ok(true)
 }
 
-fn enable(transaction: &Transaction<'_>, key: &WebhookKey, now: i64) -> rusqlite::Result<bool> {
+fn enable(transaction: Connection<'_>, key: &WebhookKey, now: i64) -> db::Result<bool> {
     let Some(webhook) = row_of(transaction, key)? else { return Ok(false) };
     deliveries::put_health(transaction, key, Health::default())?;
     listen(transaction, key, &webhook.types)?;
@@ -271,64 +253,64 @@ const COLUMNS: &str = "tenant, id, url, types, tags, sealed, fingerprint, create
     failed, failures, failing_since, openings, open_until, delivered, dropped";
 
 /// The webhook alone.
-pub(super) fn row_of(connection: &Connection, key: &WebhookKey) -> rusqlite::Result<Option<WebhookRow>> {
+pub(crate) fn row_of(connection: Connection<'_>, key: &WebhookKey) -> db::Result<Option<WebhookRow>> {
     let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 AND id = $2");
     connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), webhook).optional()
 }
 
-fn get(connection: &Connection, key: &WebhookKey) -> rusqlite::Result<Option<Shown>> {
-    let _moment = one_moment(connection)?;
+fn get(connection: Connection<'_>, key: &WebhookKey) -> db::Result<Option<Shown>> {
+    let _moment = connection.one_moment()?;
     let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 AND id = $2");
     let found = connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), counted).optional()?;
     found.map(|shown| with_counts(connection, shown)).transpose()
 }
 
-fn list(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Vec<Shown>> {
-    let _moment = one_moment(connection)?;
+fn list(connection: Connection<'_>, tenant: TenantId) -> db::Result<Vec<Shown>> {
+    let _moment = connection.one_moment()?;
     let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 ORDER BY id");
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map([tenant.0], counted)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let rows = statement.query_map([tenant.0], counted)?.collect::<db::Result<Vec<_>>>()?;
     rows.into_iter().map(|shown| with_counts(connection, shown)).collect()
 }
 
-fn with_counts(connection: &Connection, shown: Shown) -> rusqlite::Result<Shown> {
+fn with_counts(connection: Connection<'_>, shown: Shown) -> db::Result<Shown> {
     let key = &shown.webhook.key;
     let count = |rows: &str| {
         let sql = format!("SELECT count(*) FROM {rows} tenant = $1 AND webhook = $2");
-        connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), |row| row.get::<_, u64>(0))
+        connection.prepare_cached(&sql)?.query_row((key.tenant.0, &*key.id), |row| row.get::<u64>(0))
     };
     let pending = count("deliveries WHERE")? + count("dead_letters WHERE due IS NOT NULL AND")?;
     let dead = count("dead_letters WHERE due IS NULL AND")?;
     Ok(Shown { pending, dead, ..shown })
 }
 
-pub(super) fn tenant_name(connection: &Connection, tenant: TenantId) -> rusqlite::Result<String> {
+pub(crate) fn tenant_name(connection: Connection<'_>, tenant: TenantId) -> db::Result<String> {
     let mut statement = connection.prepare_cached("SELECT name FROM tenants WHERE id = $1")?;
     Ok(statement.query_row([tenant.0], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-fn busy(connection: &Connection) -> rusqlite::Result<Vec<WebhookKey>> {
+fn busy(connection: Connection<'_>) -> db::Result<Vec<WebhookKey>> {
     let mut statement = connection.prepare_cached(
         "SELECT tenant, id FROM webhooks w WHERE failed = 0 AND \
          (EXISTS (SELECT 1 FROM deliveries d WHERE d.tenant = w.tenant AND d.webhook = w.id) OR \
          EXISTS (SELECT 1 FROM dead_letters d WHERE d.tenant = w.tenant AND d.webhook = w.id \
          AND d.due IS NOT NULL))",
     )?;
-    statement.query_map([], |row| key(row, 0))?.collect()
+    statement.query_map((), |row| key(row, 0))?.collect()
 }
 
-fn counted(row: &Row<'_>) -> rusqlite::Result<Shown> {
+fn counted(row: &Row<'_>) -> db::Result<Shown> {
     let webhook = webhook(row)?;
     Ok(Shown { webhook, delivered: row.get(14)?, pending: 0, dead: 0, dropped: row.get(15)? })
 }
 
-fn webhook(row: &Row<'_>) -> rusqlite::Result<WebhookRow> {
+fn webhook(row: &Row<'_>) -> db::Result<WebhookRow> {
     Ok(WebhookRow {
         key: key(row, 0)?,
         url: row.get(2)?,
         types: texts(row, 3)?,
         tags: texts(row, 4)?,
-        sealed: Arc::from(row.get::<_, Vec<u8>>(5)?),
+        sealed: Arc::from(row.get::<Vec<u8>>(5)?),
         fingerprint: row.get(6)?,
         created_at: row.get(7)?,
         created_by: row.get(8)?,
@@ -343,18 +325,18 @@ fn webhook(row: &Row<'_>) -> rusqlite::Result<WebhookRow> {
 }
 
 /// The columns tenant and id, from `at` on.
-fn key(row: &Row<'_>, at: usize) -> rusqlite::Result<WebhookKey> {
+fn key(row: &Row<'_>, at: usize) -> db::Result<WebhookKey> {
     let id: String = row.get(at + 1)?;
     Ok(WebhookKey { tenant: TenantId(row.get(at)?), id: id.into() })
 }
 
-fn texts(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<String>> {
+fn texts(row: &Row<'_>, at: usize) -> db::Result<Vec<String>> {
     let json: String = row.get(at)?;
     checked(at, serde_json::from_str(&json).map_err(|error| error.to_string()))
 }
 
 /// The columns run and seq, from `at` on.
-pub(super) fn place(row: &Row<'_>, at: usize) -> rusqlite::Result<(RunId, u64)> {
+pub(crate) fn place(row: &Row<'_>, at: usize) -> db::Result<(RunId, u64)> {
     Ok((run_id(row, at)?, row.get(at + 1)?))
 }
 

@@ -1,15 +1,14 @@
 //! Cutting a damaged journal behind the last event that is good, and making everything beside it anew.
 
+use crate::db::{self, Connection, Fault, Optional, Row};
 use abide_core::{Effect, Head, Json, Key, RunId, Status, hex, sha256};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use serde_json::{Value as JsonValue, json};
 
 use super::reader::{checked, heard, run_id, summary};
-use super::writer::execute;
 use super::{audit_log, receipts};
 use crate::rows::hash;
 use crate::sealing::Place;
-use crate::sql::{ADOPT, CLAIM, DISPATCH, ENDED, HEAR, SEND, carry_out_all};
+use crate::sql::{ADOPT, CLAIM, DISPATCH, ENDED, HEAR, SEND, carry_out_all, execute};
 use crate::truncation::{Outline, Truncated, Truncation};
 use crate::{Commit, Message, MessageRow, NewAudit, Sealing, SessionId};
 
@@ -20,18 +19,18 @@ const NAMED_MAX: usize = 100;
 const NO_BOOT: i64 = -1;
 
 /// Reads an aggregate's parts, each for itself.
-pub(super) fn outline(
-    connection: &Connection,
+pub(crate) fn outline(
+    connection: Connection<'_>,
     sealing: &Sealing,
     key: Key,
-) -> rusqlite::Result<Option<Outline>> {
+) -> db::Result<Option<Outline>> {
     let named = (key.tenant.0, key.id.as_bytes());
     let mut statement = connection.prepare_cached(
         "SELECT next, chain, at, status, workflow, definition, started_at, snapshot_at, snapshot \
          FROM aggregates WHERE tenant = $1 AND id = $2",
     )?;
     let read = statement.query_row(named, |row| {
-        let snapshot = || Ok(row.get::<_, Option<u64>>(7)?.zip(row.get::<_, Option<Vec<u8>>>(8)?));
+        let snapshot = || Ok(row.get::<Option<u64>>(7)?.zip(row.get::<Option<Vec<u8>>>(8)?));
         Ok((told(read_head(row)), told(summary(row, 3)), told(snapshot()).transpose()))
     });
     let Some((head, summary, snapshot)) = read.optional()? else { return Ok(None) };
@@ -49,21 +48,21 @@ pub(super) fn outline(
 }
 
 /// The columns next, chain and at.
-fn read_head(row: &Row<'_>) -> rusqlite::Result<Head> {
-    let chain = checked(1, hash(&row.get::<_, Vec<u8>>(1)?))?;
+fn read_head(row: &Row<'_>) -> db::Result<Head> {
+    let chain = checked(1, hash(&row.get::<Vec<u8>>(1)?))?;
     Ok(Head { next: row.get(0)?, chain, at: row.get(2)? })
 }
 
-fn told<T>(read: rusqlite::Result<T>) -> Result<T, String> {
-    read.map_err(|error: rusqlite::Error| error.to_string())
+fn told<T>(read: db::Result<T>) -> Result<T, String> {
+    read.map_err(|error: Fault| error.to_string())
 }
 
 /// Cuts a journal. A refusal comes before anything is written.
-pub(super) fn truncate(
-    transaction: &Transaction<'_>,
+pub(crate) fn truncate(
+    transaction: Connection<'_>,
     sealing: &Sealing,
     asked: &Truncation,
-) -> rusqlite::Result<Truncated> {
+) -> db::Result<Truncated> {
     if let Some(refused) = refusal(transaction, asked)? {
         return Ok(refused);
     }
@@ -81,7 +80,7 @@ pub(super) fn truncate(
     Ok(Truncated::Done { dropped: dropped.len() as u64 })
 }
 
-fn refusal(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<Option<Truncated>> {
+fn refusal(transaction: Connection<'_>, asked: &Truncation) -> db::Result<Option<Truncated>> {
     let (tenant, id) = (asked.key.tenant.0, asked.key.id.as_bytes());
     let is_same = transaction
         .prepare_cached(
@@ -100,7 +99,7 @@ fn refusal(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Resul
 }
 
 /// A run that has recorded something which this one said behind the cut.
-fn who_acted(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<Option<RunId>> {
+fn who_acted(transaction: Connection<'_>, asked: &Truncation) -> db::Result<Option<RunId>> {
     let key = asked.key;
     let mut children = transaction.prepare_cached(
         "SELECT c.child, a.id IS NOT NULL FROM children c \
@@ -108,7 +107,7 @@ fn who_acted(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Res
     )?;
     let children: Vec<(RunId, bool)> = children
         .query_map((key.tenant.0, key.id.as_bytes()), |row| Ok((run_id(row, 0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<db::Result<_>>()?;
     let is_kept = |child: &RunId| asked.beside.children.iter().any(|(kept, ..)| kept == child);
     if let Some((child, _)) = children.iter().find(|(child, started)| *started && !is_kept(child)) {
         return Ok(Some(*child));
@@ -122,12 +121,12 @@ fn who_acted(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Res
     Ok(None)
 }
 
-fn cut_columns(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<()> {
+fn cut_columns(transaction: Connection<'_>, asked: &Truncation) -> db::Result<()> {
     let (key, kept, summary) = (asked.key, asked.kept, &asked.summary);
     transaction.execute(
         "UPDATE aggregates SET next = $1, chain = $2, at = $3, status = $4, workflow = $5, definition = $6, \
          started_at = $7, snapshot_at = NULL, snapshot = NULL WHERE tenant = $8 AND id = $9",
-        rusqlite::params![
+        (
             kept.next,
             kept.chain,
             kept.at,
@@ -137,13 +136,13 @@ fn cut_columns(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::R
             summary.started_at,
             key.tenant.0,
             key.id.as_bytes(),
-        ],
+        ),
     )?;
     Ok(())
 }
 
 /// It may have given back behind the cut what it had to itself.
-fn rebuild_claim(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<()> {
+fn rebuild_claim(transaction: Connection<'_>, asked: &Truncation) -> db::Result<()> {
     let (tenant, id) = (asked.key.tenant.0, asked.key.id.as_bytes());
     transaction.execute("DELETE FROM claims WHERE tenant = $1 AND run = $2", (tenant, id))?;
     let Some(claim) = &asked.beside.claim else { return Ok(()) };
@@ -153,7 +152,7 @@ fn rebuild_claim(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite:
 }
 
 /// Drops the events behind the cut, and what webhooks had still to be told of them. Gives their hashes.
-fn drop_events(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<Vec<(u64, Vec<u8>)>> {
+fn drop_events(transaction: Connection<'_>, asked: &Truncation) -> db::Result<Vec<(u64, Vec<u8>)>> {
     let place = (asked.key.tenant.0, asked.key.id.as_bytes(), asked.kept.next);
     let mut dropped: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut statement = transaction.prepare_cached(
@@ -176,7 +175,7 @@ fn drop_events(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::R
 }
 
 /// Its tasks are taken for ones that a dead process had begun. Their fences lie above all that were given out.
-fn rebuild_tasks(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<()> {
+fn rebuild_tasks(transaction: Connection<'_>, asked: &Truncation) -> db::Result<()> {
     let (tenant, id) = (asked.key.tenant.0, asked.key.id.as_bytes());
     let mut find = transaction.prepare_cached(
         "SELECT max(fence) FROM tasks WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4",
@@ -197,7 +196,7 @@ fn rebuild_tasks(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite:
 }
 
 /// Whom it has heard, which children it has, and what it says to others.
-fn rebuild_relations(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<()> {
+fn rebuild_relations(transaction: Connection<'_>, asked: &Truncation) -> db::Result<()> {
     let (tenant, id) = (asked.key.tenant.0, asked.key.id.as_bytes());
     transaction.execute("DELETE FROM heard WHERE tenant = $1 AND receiver = $2", (tenant, id))?;
     for (sender, sequence) in &asked.beside.heard {
@@ -218,11 +217,7 @@ fn rebuild_relations(transaction: &Transaction<'_>, asked: &Truncation) -> rusql
 }
 
 /// What it waits for: timers, answers, workers, providers. All of it is made anew, as if it were decided now.
-fn rebuild_waits(
-    transaction: &Transaction<'_>,
-    sealing: &Sealing,
-    asked: &Truncation,
-) -> rusqlite::Result<()> {
+fn rebuild_waits(transaction: Connection<'_>, sealing: &Sealing, asked: &Truncation) -> db::Result<()> {
     let named = (asked.key.tenant.0, asked.key.id.as_bytes());
     transaction.execute("DELETE FROM timers WHERE tenant = $1 AND id = $2", named)?;
     transaction.execute("DELETE FROM work WHERE tenant = $1 AND id = $2", named)?;
@@ -268,7 +263,7 @@ fn waits(asked: &Truncation) -> Commit {
 }
 
 /// Nobody is told any more of questions that were never asked.
-fn withdraw(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Result<()> {
+fn withdraw(transaction: Connection<'_>, asked: &Truncation) -> db::Result<()> {
     let named = (asked.key.tenant.0, asked.key.id.as_bytes());
     for (table, interrupt) in [("callbacks", "id"), ("notices", "interrupt"), ("hooks", "interrupt")] {
         let sql = format!(
@@ -287,7 +282,7 @@ fn withdraw(transaction: &Transaction<'_>, asked: &Truncation) -> rusqlite::Resu
 }
 
 /// Files a message once more, unless it is still to be delivered.
-fn send_again(transaction: &Transaction<'_>, sealing: &Sealing, row: &MessageRow) -> rusqlite::Result<()> {
+fn send_again(transaction: Connection<'_>, sealing: &Sealing, row: &MessageRow) -> db::Result<()> {
     let (kind, bytes, hides) = match &row.message {
         Message::Notice(notice) => (Message::NOTICE, serde_json::to_vec(notice), notice.hides()),
         Message::Cascade(cascade) => (Message::CASCADE, serde_json::to_vec(cascade), false),

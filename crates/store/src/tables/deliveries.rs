@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, RwLock};
 
+use crate::db::{self, Connection, Optional};
 use abide_core::{Health, Millis, RunId, TenantId, retry_after};
-use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::webhooks::{codes, place, row_of, tenant_name};
 use crate::Commit;
@@ -17,9 +17,9 @@ use crate::webhooks::{
 /// Which event types anybody wants to hear of. The writer asks it at every commit, so that events of which nobody wants
 /// to hear cost no statement.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     types: RwLock<HashMap<TenantId, Types>>,
-    pub(super) news: Arc<WebhookNews>,
+    pub(crate) news: Arc<WebhookNews>,
 }
 
 /// The event types that a tenant's webhooks want.
@@ -32,7 +32,7 @@ enum Types {
 impl Wanted {
     /// Reads anew what a tenant's webhooks want, after that was changed. The change is on disk whether or not it can be
     /// read.
-    pub(super) fn refresh(&self, connection: &Connection, tenant: TenantId) {
+    pub(crate) fn refresh(&self, connection: Connection<'_>, tenant: TenantId) {
         if let Err(error) = self.read(connection, tenant) {
             tracing::error!(tenant = tenant.0, %error, "what webhooks want can't be read; every commit will ask");
             self.types.write().expect("no thread panics holding this").insert(tenant, Types::Unknown);
@@ -40,11 +40,11 @@ impl Wanted {
     }
 
     /// Reads anew what a tenant's webhooks want.
-    pub(super) fn read(&self, connection: &Connection, tenant: TenantId) -> rusqlite::Result<()> {
+    pub(crate) fn read(&self, connection: Connection<'_>, tenant: TenantId) -> db::Result<()> {
         let mut statement =
             connection.prepare_cached("SELECT DISTINCT type FROM webhook_types WHERE tenant = $1")?;
         let types: HashSet<u16> =
-            statement.query_map([tenant.0], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            statement.query_map([tenant.0], |row| row.get(0))?.collect::<db::Result<_>>()?;
         let mut known = self.types.write().expect("no thread panics holding this");
         match types.is_empty() {
             true => known.remove(&tenant),
@@ -53,8 +53,18 @@ impl Wanted {
         Ok(())
     }
 
+    /// Reads anew what the webhooks of all tenants want.
+    pub(crate) fn read_all(&self, connection: Connection<'_>) -> db::Result<()> {
+        let mut statement = connection.prepare_cached("SELECT DISTINCT tenant FROM webhook_types")?;
+        let tenants =
+            statement.query_map((), |row| row.get(0).map(TenantId))?.collect::<db::Result<Vec<_>>>()?;
+        self.types.write().expect("no thread panics holding this").clear();
+        tenants.into_iter().for_each(|tenant| self.refresh(connection, tenant));
+        Ok(())
+    }
+
     /// Whether anybody wants to hear of this.
-    pub(super) fn wants(&self, commit: &Commit) -> bool {
+    pub(crate) fn wants(&self, commit: &Commit) -> bool {
         let known = self.types.read().expect("no thread panics holding this");
         match known.get(&commit.key.tenant) {
             None => false,
@@ -68,20 +78,20 @@ impl Wanted {
 
 /// Makes the deliveries of a commit that is being written. The answer is whom there was nothing on its way to from this
 /// run before.
-pub(super) fn enqueue(transaction: &Transaction<'_>, commit: &Commit) -> rusqlite::Result<Vec<WebhookKey>> {
+pub(crate) fn enqueue(transaction: Connection<'_>, commit: &Commit) -> db::Result<Vec<WebhookKey>> {
     let tenant = commit.key.tenant;
     let mut statement = transaction.prepare_cached(ENQUEUE)?;
     let from = commit.base.next as i64;
     let rows = statement.query_map((tenant.0, commit.key.id.as_bytes(), from), |row| row.get(0))?;
-    rows.map(|id: rusqlite::Result<String>| Ok(WebhookKey { tenant, id: id?.into() })).collect()
+    rows.map(|id: db::Result<String>| Ok(WebhookKey { tenant, id: id?.into() })).collect()
 }
 
-pub(super) fn due(
-    connection: &Connection,
+pub(crate) fn due(
+    connection: Connection<'_>,
     key: &WebhookKey,
     now: Millis,
     limit: usize,
-) -> rusqlite::Result<Option<Due>> {
+) -> db::Result<Option<Due>> {
     let Some(webhook) = row_of(connection, key)? else { return Ok(None) };
     let tenant = tenant_name(connection, key.tenant)?;
     let mut waiting = Vec::new();
@@ -93,7 +103,7 @@ pub(super) fn due(
         );
         let mut statement = connection.prepare_cached(&sql)?;
         let named = (key.tenant.0, &*key.id, now, limit as i64);
-        for row in statement.query_map(named, |row| Ok((place(row, 0)?, row.get::<_, Millis>(2)?)))? {
+        for row in statement.query_map(named, |row| Ok((place(row, 0)?, row.get::<Millis>(2)?)))? {
             let ((run, sequence), due) = row?;
             waiting.push((due, Waiting { run, sequence, again }));
         }
@@ -110,10 +120,10 @@ pub(super) fn due(
 }
 
 /// Records how attempts ended. The answer is what follows each, and the tenants of webhooks that have failed.
-pub(super) fn settle_all(
-    transaction: &Transaction<'_>,
+pub(crate) fn settle_all(
+    transaction: Connection<'_>,
     attempts: &[Attempted],
-) -> rusqlite::Result<(Vec<Option<Waiting>>, HashSet<TenantId>)> {
+) -> db::Result<(Vec<Option<Waiting>>, Vec<TenantId>)> {
     let mut failed = HashSet::new();
     let mut settled = Vec::with_capacity(attempts.len());
     for attempt in attempts {
@@ -129,14 +139,14 @@ pub(super) fn settle_all(
             failed.insert(attempt.webhook.tenant);
         }
     }
-    Ok((settled, failed))
+    Ok((settled, failed.into_iter().collect()))
 }
 
 fn settle(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     attempt: &Attempted,
     webhook: &mut WebhookRow,
-) -> rusqlite::Result<Option<Waiting>> {
+) -> db::Result<Option<Waiting>> {
     let health = &mut webhook.health;
     match &attempt.outcome {
         Outcome::Arrived => {
@@ -165,12 +175,12 @@ fn settle(
 
 /// Has a delivery wait for its next attempt, or gives it up.
 fn retry(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     attempt: &Attempted,
     webhook: &WebhookRow,
     status: Option<u16>,
     error: &str,
-) -> rusqlite::Result<Option<Waiting>> {
+) -> db::Result<Option<Waiting>> {
     let Some(attempts) = attempts_of(transaction, attempt)? else { return Ok(None) };
     let Some(wait) = retry_after(attempts + 1, &attempt.delivery.seed(&attempt.webhook)) else {
         bury(transaction, attempt, status, error)?;
@@ -199,7 +209,7 @@ fn table(delivery: &Waiting) -> &'static str {
     if delivery.again { "dead_letters" } else { "deliveries" }
 }
 
-fn attempts_of(transaction: &Transaction<'_>, attempt: &Attempted) -> rusqlite::Result<Option<u32>> {
+fn attempts_of(transaction: Connection<'_>, attempt: &Attempted) -> db::Result<Option<u32>> {
     let (key, delivery) = (&attempt.webhook, &attempt.delivery);
     let sql = format!(
         "SELECT attempts FROM {} WHERE tenant = $1 AND webhook = $2 AND run = $3 AND seq = $4",
@@ -213,11 +223,11 @@ fn attempts_of(transaction: &Transaction<'_>, attempt: &Attempted) -> rusqlite::
 
 /// Makes a delivery a dead letter; one that was sent once more is one again.
 fn bury(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     attempt: &Attempted,
     status: Option<u16>,
     error: &str,
-) -> rusqlite::Result<()> {
+) -> db::Result<()> {
     let Some(attempts) = attempts_of(transaction, attempt)? else { return Ok(()) };
     let (key, delivery) = (&attempt.webhook, &attempt.delivery);
     transaction
@@ -241,7 +251,7 @@ fn bury(
         .prepare_cached(
             "DELETE FROM dead_letters WHERE tenant = $1 AND webhook = $2 AND (run, seq) IN \
              (SELECT run, seq FROM dead_letters WHERE tenant = $1 AND webhook = $2 \
-             ORDER BY last_at DESC, run DESC, seq DESC LIMIT -1 OFFSET $3)",
+             ORDER BY last_at DESC, run DESC, seq DESC LIMIT 9223372036854775807 OFFSET $3)",
         )?
         .execute((key.tenant.0, &*key.id, DEAD_LETTERS_MAX as i64))?;
     count(transaction, key, "dropped", dropped)
@@ -249,20 +259,20 @@ fn bury(
 
 /// What a dead letter leaves behind: its run's other events go on, unless it was apart from them.
 fn leave_dead(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     attempt: &Attempted,
     webhook: &WebhookRow,
-) -> rusqlite::Result<Option<Waiting>> {
+) -> db::Result<Option<Waiting>> {
     if attempt.delivery.again { Ok(None) } else { leave(transaction, attempt, webhook) }
 }
 
 /// Ends a delivery. The answer is the run's next event that the webhook wants, which takes its place. It is due from now
 /// on and not since it happened: so other runs, which waited longer, come before it.
 fn leave(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     attempt: &Attempted,
     webhook: &WebhookRow,
-) -> rusqlite::Result<Option<Waiting>> {
+) -> db::Result<Option<Waiting>> {
     let (key, delivery) = (&attempt.webhook, &attempt.delivery);
     if delivery.again || attempts_of(transaction, attempt)?.is_none() {
         forget(transaction, attempt)?;
@@ -282,25 +292,25 @@ fn leave(
 }
 
 fn next_wanted(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     key: &WebhookKey,
     delivery: &Waiting,
     types: &[u16],
-) -> rusqlite::Result<Option<u64>> {
+) -> db::Result<Option<u64>> {
     let mut statement = transaction.prepare_cached(
         "SELECT seq, type FROM events WHERE tenant = $1 AND id = $2 AND seq > $3 ORDER BY seq",
     )?;
     let named = (key.tenant.0, delivery.run.as_bytes(), delivery.sequence);
-    let mut rows = statement.query(named)?;
-    while let Some(row) = rows.next()? {
-        if types.contains(&row.get(1)?) {
-            return row.get(0).map(Some);
+    for row in statement.query_map(named, |row| Ok((row.get(0)?, row.get::<u16>(1)?)))? {
+        let (sequence, kind) = row?;
+        if types.contains(&kind) {
+            return Ok(Some(sequence));
         }
     }
     Ok(None)
 }
 
-fn forget(transaction: &Transaction<'_>, attempt: &Attempted) -> rusqlite::Result<()> {
+fn forget(transaction: Connection<'_>, attempt: &Attempted) -> db::Result<()> {
     let (key, delivery) = (&attempt.webhook, &attempt.delivery);
     let sql = format!(
         "DELETE FROM {} WHERE tenant = $1 AND webhook = $2 AND run = $3 AND seq = $4",
@@ -311,7 +321,7 @@ fn forget(transaction: &Transaction<'_>, attempt: &Attempted) -> rusqlite::Resul
 }
 
 /// Raises one of a webhook's counters.
-fn count(transaction: &Transaction<'_>, key: &WebhookKey, counter: &str, by: usize) -> rusqlite::Result<()> {
+fn count(transaction: Connection<'_>, key: &WebhookKey, counter: &str, by: usize) -> db::Result<()> {
     if by == 0 {
         return Ok(());
     }
@@ -319,11 +329,7 @@ fn count(transaction: &Transaction<'_>, key: &WebhookKey, counter: &str, by: usi
     transaction.prepare_cached(&sql)?.execute((by as i64, key.tenant.0, &*key.id)).map(drop)
 }
 
-pub(super) fn put_health(
-    transaction: &Transaction<'_>,
-    key: &WebhookKey,
-    health: Health,
-) -> rusqlite::Result<()> {
+pub(crate) fn put_health(transaction: Connection<'_>, key: &WebhookKey, health: Health) -> db::Result<()> {
     transaction
         .prepare_cached(
             "UPDATE webhooks SET failed = $1, failures = $2, failing_since = $3, openings = $4, open_until = $5 \
@@ -342,18 +348,18 @@ pub(super) fn put_health(
 }
 
 /// Has the writer make no more deliveries to a webhook.
-pub(super) fn stop_listening(transaction: &Transaction<'_>, key: &WebhookKey) -> rusqlite::Result<()> {
+pub(crate) fn stop_listening(transaction: Connection<'_>, key: &WebhookKey) -> db::Result<()> {
     transaction
         .execute("DELETE FROM webhook_types WHERE tenant = $1 AND webhook = $2", (key.tenant.0, &*key.id))
         .map(drop)
 }
 
-pub(super) fn resend(
-    transaction: &Transaction<'_>,
+pub(crate) fn resend(
+    transaction: Connection<'_>,
     key: &WebhookKey,
     which: Option<&[(RunId, u64)]>,
     now: Millis,
-) -> rusqlite::Result<u64> {
+) -> db::Result<u64> {
     const DUE: &str = "UPDATE dead_letters SET due = $1, attempts = 0 \
         WHERE tenant = $2 AND webhook = $3 AND due IS NULL";
     let Some(which) = which else {
@@ -367,7 +373,7 @@ pub(super) fn resend(
     Ok(resent)
 }
 
-pub(super) fn list(connection: &Connection, query: &DeliveryQuery) -> rusqlite::Result<Vec<DeliveryRow>> {
+pub(crate) fn list(connection: Connection<'_>, query: &DeliveryQuery) -> db::Result<Vec<DeliveryRow>> {
     const COLUMNS: &str = "tenant, run, seq, due, attempts, last_at, last_status, last_error";
     const OF: &str = "WHERE tenant = $1 AND webhook = $2";
     let rows = match query.dead {

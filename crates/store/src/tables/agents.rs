@@ -1,16 +1,15 @@
 //! What agents ask for by default.
 
+use crate::db::{self, Optional, Row};
 use abide_core::TenantId;
-use rusqlite::{OptionalExtension, Row};
 
-use super::Sqlite;
-use super::reader::readable;
+use super::Database;
 use crate::notices::{AgentRow, Agents};
 use crate::store::Answer;
 
 const AGENT: &str = "SELECT tenant, name, policy, updated_at FROM agents";
 
-impl Agents for Sqlite {
+impl<E: Database> Agents for E {
     fn put(&self, agent: AgentRow) -> Answer<'_, ()> {
         self.write(move |transaction| {
             let set = "INSERT INTO agents (tenant, name, policy, updated_at) VALUES ($1, $2, $3, $4) \
@@ -23,27 +22,26 @@ impl Agents for Sqlite {
     fn get(&self, tenant: TenantId, name: String) -> Answer<'_, Option<AgentRow>> {
         self.read(move |connection| {
             let sql = format!("{AGENT} WHERE tenant = $1 AND name = $2");
-            connection.prepare_cached(&sql)?.query_row((tenant.0, name), agent).optional()
+            connection.prepare_cached(&sql)?.query_row((tenant.0, &name), agent).optional()
         })
     }
 
     fn list(&self, tenant: TenantId, after: String, limit: usize) -> Answer<'_, Vec<AgentRow>> {
         self.read(move |connection| {
             let sql = format!("{AGENT} WHERE tenant = $1 AND name > $2 ORDER BY name");
-            let mut statement = connection.prepare_cached(&sql)?;
-            readable(statement.query_map((tenant.0, after), agent)?, limit)
+            connection.readable(&sql, (tenant.0, &after), limit, agent)
         })
     }
 
     fn delete(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
         self.write(move |transaction| {
             let sql = "DELETE FROM agents WHERE tenant = $1 AND name = $2";
-            Ok(transaction.execute(sql, (tenant.0, name))? > 0)
+            Ok(transaction.execute(sql, (tenant.0, &name))? > 0)
         })
     }
 }
 
-fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
+fn agent(row: &Row<'_>) -> db::Result<AgentRow> {
     Ok(AgentRow {
         tenant: TenantId(row.get(0)?),
         name: row.get(1)?,

@@ -3,8 +3,8 @@
 //! The envelopes stay, and of each payload the salted hash that the chain runs over. With the salt gone, that hash
 //! tells nothing.
 
+use crate::db::{self, Connection, Optional, Row};
 use abide_core::{Key, Payload, Record, Salt, Status};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use serde_json::json;
 
 use super::external::forget_callbacks;
@@ -18,7 +18,7 @@ use crate::{Erased, Erasure, Note, Sealing};
 const PAGE_EVENTS: usize = 1000;
 
 /// How far an erasure has come.
-pub(super) enum Progress {
+pub(crate) enum Progress {
     /// What was said from this event on is still there.
     Next(u64),
     Ended(Erased),
@@ -26,13 +26,13 @@ pub(super) enum Progress {
 
 /// Erases a page of a journal from an event on. The first page takes the salt along: from then on the journal counts as
 /// erased, and the salt lies in the note until the last page is done.
-pub(super) fn erase_page(
-    transaction: &Transaction<'_>,
+pub(crate) fn erase_page(
+    transaction: Connection<'_>,
     sealing: &Sealing,
     key: Key,
     erasure: &Erasure,
     from: u64,
-) -> rusqlite::Result<Progress> {
+) -> db::Result<Progress> {
     match status(transaction, key)? {
         None => return Ok(Progress::Ended(Erased::NotFound)),
         Some(status) if !status.is_terminal() => return Ok(Progress::Ended(Erased::NotEnded)),
@@ -57,7 +57,7 @@ pub(super) fn erase_page(
     Ok(Progress::Ended(Erased::Done { events: next }))
 }
 
-fn begin(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt) -> rusqlite::Result<()> {
+fn begin(transaction: Connection<'_>, key: Key, erasure: &Erasure, salt: Salt) -> db::Result<()> {
     let named = (key.tenant.0, key.id.as_bytes());
     transaction.execute("UPDATE events SET salt = NULL WHERE tenant = $1 AND id = $2 AND seq = 0", named)?;
     transaction.execute(
@@ -74,14 +74,14 @@ fn begin(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt)
 }
 
 /// The salt of a journal whose erasure is under way.
-fn kept_salt(connection: &Connection, key: Key) -> rusqlite::Result<Option<Salt>> {
+fn kept_salt(connection: Connection<'_>, key: Key) -> db::Result<Option<Salt>> {
     connection
         .prepare_cached("SELECT salt FROM notes WHERE tenant = $1 AND id = $2 AND kind = $3")?
         .query_row((key.tenant.0, key.id.as_bytes(), Note::ERASING), |row| row.get(0))
         .optional()
 }
 
-fn status(connection: &Connection, key: Key) -> rusqlite::Result<Option<Status>> {
+fn status(connection: Connection<'_>, key: Key) -> db::Result<Option<Status>> {
     let code: Option<u8> = connection
         .prepare_cached("SELECT status FROM aggregates WHERE tenant = $1 AND id = $2")?
         .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
@@ -89,7 +89,7 @@ fn status(connection: &Connection, key: Key) -> rusqlite::Result<Option<Status>>
     code.map(|code| reader::status(0, code)).transpose()
 }
 
-pub(super) fn salt(connection: &Connection, key: Key) -> rusqlite::Result<Option<Salt>> {
+pub(crate) fn salt(connection: Connection<'_>, key: Key) -> db::Result<Option<Salt>> {
     let salt = connection
         .prepare_cached("SELECT salt FROM events WHERE tenant = $1 AND id = $2 AND seq = 0")?
         .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
@@ -98,12 +98,7 @@ pub(super) fn salt(connection: &Connection, key: Key) -> rusqlite::Result<Option
 }
 
 /// Leaves of a payload its salted hash.
-fn erase_payload(
-    transaction: &Transaction<'_>,
-    key: Key,
-    salt: &Salt,
-    record: &Record,
-) -> rusqlite::Result<()> {
+fn erase_payload(transaction: Connection<'_>, key: Key, salt: &Salt, record: &Record) -> db::Result<()> {
     if let Payload::Erased(_) = record.payload {
         return Ok(());
     }
@@ -122,7 +117,7 @@ fn erase_payload(
 
 /// Messages to the aggregate go with it, and so do those of its own that nobody can hear any more. The others
 /// belong to whoever will hear them.
-fn erase_messages(transaction: &Transaction<'_>, key: Key) -> rusqlite::Result<()> {
+fn erase_messages(transaction: Connection<'_>, key: Key) -> db::Result<()> {
     let (tenant, id) = (key.tenant.0, key.id.as_bytes());
     transaction.execute("DELETE FROM outbox WHERE tenant = $1 AND receiver = $2", (tenant, id))?;
     let [completed, failed, cancelled] = ENDED.map(Status::code);
@@ -134,7 +129,7 @@ fn erase_messages(transaction: &Transaction<'_>, key: Key) -> rusqlite::Result<(
     Ok(())
 }
 
-fn note(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt) -> rusqlite::Result<()> {
+fn note(transaction: Connection<'_>, key: Key, erasure: &Erasure, salt: Salt) -> db::Result<()> {
     let (tenant, id) = (key.tenant.0, key.id.as_bytes());
     let events: u64 = transaction.query_row(
         "SELECT max(seq) + 1 FROM events WHERE tenant = $1 AND id = $2",
@@ -153,7 +148,7 @@ fn note(transaction: &Transaction<'_>, key: Key, erasure: &Erasure, salt: Salt) 
     Ok(())
 }
 
-pub(super) fn notes(connection: &Connection, key: Key) -> rusqlite::Result<Vec<Note>> {
+pub(crate) fn notes(connection: Connection<'_>, key: Key) -> db::Result<Vec<Note>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, at, kind, by, body FROM notes WHERE tenant = $1 AND id = $2 ORDER BY seq",
     )?;
@@ -161,7 +156,7 @@ pub(super) fn notes(connection: &Connection, key: Key) -> rusqlite::Result<Vec<N
 }
 
 /// The columns seq, at, kind, by, body.
-pub(super) fn read_note(row: &Row<'_>) -> rusqlite::Result<Note> {
+pub(crate) fn read_note(row: &Row<'_>) -> db::Result<Note> {
     let body: Vec<u8> = row.get(4)?;
     let body = checked(4, serde_json::from_slice(&body).map_err(|error| error.to_string()))?;
     Ok(Note { sequence: row.get(0)?, at: row.get(1)?, kind: row.get(2)?, by: row.get(3)?, body })

@@ -3,13 +3,13 @@
 //! A run whose removal has begun has no row among the aggregates any more, but one in `purging`. If the server dies in
 //! between, the next start goes on from there.
 
+use crate::db::{self, Connection, Optional, Row};
 use abide_core::{Json, Key, RunId, TenantId};
-use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde_json::json;
 
 use super::external::forget_callbacks;
 use super::reader::{key, run_id};
-use super::{Sqlite, audit_log, notices, work};
+use super::{Database, audit_log, notices, work};
 use crate::retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 use crate::store::Answer;
 use crate::{Lane, NewAnnotation, NewAudit};
@@ -26,13 +26,13 @@ const PAGE_CHILDREN: usize = 100;
 /// The statuses in which a run has ended, as the index has them: a query with other words would not find it.
 const ROOT_ENDED: &str = "child = 0 AND status IN (4, 5, 6)";
 
-impl Retention for Sqlite {
+impl<E: Database> Retention for E {
     fn ended_workflows(
         &self,
         after: Option<(TenantId, String)>,
         limit: usize,
     ) -> Answer<'_, Vec<(TenantId, String)>> {
-        self.read(move |connection| ended_workflows(connection, after, limit))
+        self.read(move |connection| ended_workflows(connection, after.clone(), limit))
     }
 
     fn ended(&self, query: EndedQuery) -> Answer<'_, Vec<EndedRun>> {
@@ -62,10 +62,10 @@ impl Retention for Sqlite {
 
 /// Each step is a jump in the index to the next name, however many runs there are of one.
 fn ended_workflows(
-    connection: &Connection,
+    connection: Connection<'_>,
     after: Option<(TenantId, String)>,
     limit: usize,
-) -> rusqlite::Result<Vec<(TenantId, String)>> {
+) -> db::Result<Vec<(TenantId, String)>> {
     let mut next = connection.prepare_cached(&format!(
         "SELECT tenant, workflow FROM aggregates INDEXED BY aggregates_by_end \
          WHERE {ROOT_ENDED} AND (tenant, workflow) > ($1, $2) ORDER BY tenant, workflow LIMIT 1"
@@ -81,7 +81,7 @@ fn ended_workflows(
     Ok(found)
 }
 
-fn ended(connection: &Connection, query: &EndedQuery) -> rusqlite::Result<Vec<EndedRun>> {
+fn ended(connection: Connection<'_>, query: &EndedQuery) -> db::Result<Vec<EndedRun>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT tenant, id, at FROM aggregates INDEXED BY aggregates_by_end \
          WHERE {ROOT_ENDED} AND tenant = $1 AND workflow = $2 AND status = $3 AND (at, id) > ($4, $5) AND at < $6 \
@@ -95,7 +95,7 @@ fn ended(connection: &Connection, query: &EndedQuery) -> rusqlite::Result<Vec<En
 
 /// A child that was asked for and never came about has no row of its own, and once nothing is on its way to it, it never
 /// will.
-fn family(connection: &Connection, root: Key, before: i64) -> rusqlite::Result<Option<FamilySize>> {
+fn family(connection: Connection<'_>, root: Key, before: i64) -> db::Result<Option<FamilySize>> {
     let mut statement = connection.prepare_cached(
         "WITH RECURSIVE family (id) AS (SELECT $1 UNION \
            SELECT c.child FROM family f JOIN children c ON c.tenant = $2 AND c.parent = f.id) \
@@ -114,11 +114,11 @@ fn family(connection: &Connection, root: Key, before: i64) -> rusqlite::Result<O
 }
 
 fn begin(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     tenant: TenantId,
     roots: &[RunId],
     purge: &Purge,
-) -> rusqlite::Result<Option<u64>> {
+) -> db::Result<Option<u64>> {
     let number = match purge.number {
         Some(number) => number,
         None => enter(transaction, tenant, purge)?,
@@ -149,7 +149,7 @@ fn begin(
 }
 
 /// Begins a record.
-fn enter(transaction: &Transaction<'_>, tenant: TenantId, purge: &Purge) -> rusqlite::Result<u64> {
+fn enter(transaction: Connection<'_>, tenant: TenantId, purge: &Purge) -> db::Result<u64> {
     transaction
         .prepare_cached(
             "INSERT INTO purges (tenant, n, at, by, filter, runs, events) \
@@ -159,7 +159,7 @@ fn enter(transaction: &Transaction<'_>, tenant: TenantId, purge: &Purge) -> rusq
 }
 
 /// Takes a run that has ended out of all lists, and counts it.
-fn take(transaction: &Transaction<'_>, tenant: TenantId, run: RunId, number: u64) -> rusqlite::Result<bool> {
+fn take(transaction: Connection<'_>, tenant: TenantId, run: RunId, number: u64) -> db::Result<bool> {
     let events: Option<u64> = transaction
         .prepare_cached(
             "DELETE FROM aggregates WHERE tenant = $1 AND id = $2 AND status IN (4, 5, 6) RETURNING next",
@@ -181,7 +181,7 @@ fn take(transaction: &Transaction<'_>, tenant: TenantId, run: RunId, number: u64
 }
 
 /// A page of what is being removed, run by run: its children are taken along, then its events go, then the rest.
-fn page(transaction: &Transaction<'_>) -> rusqlite::Result<PurgedPage> {
+fn page(transaction: Connection<'_>) -> db::Result<PurgedPage> {
     let mut room = Room { events: PAGE_EVENTS, bytes: PAGE_BYTES_MAX };
     let mut gone = Vec::new();
     while let Some((run, number)) = first(transaction)? {
@@ -205,21 +205,21 @@ struct Room {
 }
 
 /// The first run that is being removed, and the purge that it belongs to.
-fn first(transaction: &Transaction<'_>) -> rusqlite::Result<Option<(Key, u64)>> {
+fn first(transaction: Connection<'_>) -> db::Result<Option<(Key, u64)>> {
     transaction
         .prepare_cached("SELECT tenant, id, n FROM purging ORDER BY tenant, id LIMIT 1")?
-        .query_row([], |row| Ok((key(row, 0)?, row.get(2)?)))
+        .query_row((), |row| Ok((key(row, 0)?, row.get(2)?)))
         .optional()
 }
 
-fn take_children(transaction: &Transaction<'_>, run: Key, number: u64) -> rusqlite::Result<usize> {
+fn take_children(transaction: Connection<'_>, run: Key, number: u64) -> db::Result<usize> {
     let named = (run.tenant.0, run.id.as_bytes(), PAGE_CHILDREN as i64);
     let children: Vec<RunId> = transaction
         .prepare_cached(
             "SELECT child FROM children WHERE tenant = $1 AND parent = $2 ORDER BY child LIMIT $3",
         )?
         .query_map(named, |row| run_id(row, 0))?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<db::Result<_>>()?;
     let mut forget = transaction
         .prepare_cached("DELETE FROM children WHERE tenant = $1 AND parent = $2 AND child = $3")?;
     for child in &children {
@@ -231,7 +231,7 @@ fn take_children(transaction: &Transaction<'_>, run: Key, number: u64) -> rusqli
 
 /// Removes the first events that are left, and the bytes that were filed under them, which no other event can have. Tells
 /// whether none is left.
-fn remove_events(transaction: &Transaction<'_>, run: Key, room: &mut Room) -> rusqlite::Result<bool> {
+fn remove_events(transaction: Connection<'_>, run: Key, room: &mut Room) -> db::Result<bool> {
     let (tenant, id) = (run.tenant.0, run.id.as_bytes());
     let mut events = transaction.prepare_cached(
         "SELECT e.seq, e.chain, b.hash IS NOT NULL, coalesce(length(e.payload), length(b.bytes), 0) \
@@ -241,15 +241,17 @@ fn remove_events(transaction: &Transaction<'_>, run: Key, room: &mut Room) -> ru
     let mut forget = transaction.prepare_cached("DELETE FROM blobs WHERE tenant = $1 AND hash = $2")?;
     let asked = room.events;
     let mut last: Option<i64> = None;
-    let mut rows = events.query((tenant, id, asked as i64))?;
-    while room.bytes > 0
-        && let Some(row) = rows.next()?
-    {
-        last = Some(row.get(0)?);
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<Vec<u8>>(1)?, row.get(2)?, row.get::<u64>(3)?));
+    for row in events.query_map((tenant, id, asked as i64), read)? {
+        let (sequence, chain, filed, bytes) = row?;
+        last = Some(sequence);
         room.events -= 1;
-        room.bytes = room.bytes.saturating_sub(row.get(3)?);
-        if row.get(2)? {
-            forget.execute((tenant, row.get::<_, Vec<u8>>(1)?))?;
+        room.bytes = room.bytes.saturating_sub(bytes);
+        if filed {
+            forget.execute((tenant, chain))?;
+        }
+        if room.bytes == 0 {
+            break;
         }
     }
     transaction
@@ -258,7 +260,7 @@ fn remove_events(transaction: &Transaction<'_>, run: Key, room: &mut Room) -> ru
     Ok(room.events > 0 && room.bytes > 0)
 }
 
-fn remove_rest(transaction: &Transaction<'_>, run: Key) -> rusqlite::Result<()> {
+fn remove_rest(transaction: Connection<'_>, run: Key) -> db::Result<()> {
     let named = (run.tenant.0, run.id.as_bytes());
     forget_callbacks(transaction, run)?;
     notices::forget(transaction, run)?;
@@ -283,11 +285,11 @@ fn remove_rest(transaction: &Transaction<'_>, run: Key) -> rusqlite::Result<()> 
 }
 
 fn purges(
-    connection: &Connection,
+    connection: Connection<'_>,
     tenant: TenantId,
     before: Option<u64>,
     limit: usize,
-) -> rusqlite::Result<Vec<PurgeRow>> {
+) -> db::Result<Vec<PurgeRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT n, at, by, filter, runs, events FROM purges WHERE tenant = $1 AND n < $2 ORDER BY n DESC LIMIT $3",
     )?;
@@ -305,12 +307,12 @@ fn purges(
     rows.collect()
 }
 
-fn retentions(connection: &Connection) -> rusqlite::Result<Vec<(TenantId, String, String)>> {
+fn retentions(connection: Connection<'_>) -> db::Result<Vec<(TenantId, String, String)>> {
     let mut statement = connection.prepare_cached(
         "SELECT tenant, id, retention FROM workflows w WHERE retention IS NOT NULL AND version = \
          (SELECT max(version) FROM workflows v WHERE v.tenant = w.tenant AND v.id = w.id) ORDER BY tenant, id",
     )?;
-    statement.query_map([], |row| Ok((TenantId(row.get(0)?), row.get(1)?, row.get(2)?)))?.collect()
+    statement.query_map((), |row| Ok((TenantId(row.get(0)?), row.get(1)?, row.get(2)?)))?.collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads for `abide verify`: everything there is, next to what should be there.
 
+use crate::db::{self, Connection, Row};
 use abide_core::{Key, Status, TaskId};
-use rusqlite::{Connection, Row};
 
 use super::reader::{LISTED, key, listed, message, run_id};
 use super::{inbox, providers, work};
@@ -9,11 +9,11 @@ use crate::sealing::SEALED;
 use crate::sql::ENDED;
 use crate::{Beside, Expected, Listed, MessageRef, Sealing, Totals};
 
-pub(super) fn scan(
-    connection: &Connection,
+pub(crate) fn scan(
+    connection: Connection<'_>,
     after: Option<Key>,
     limit: usize,
-) -> rusqlite::Result<Vec<(Key, Result<Listed, String>)>> {
+) -> db::Result<Vec<(Key, Result<Listed, String>)>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {LISTED}, tenant, id FROM aggregates \
          WHERE kind = 1 AND (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
@@ -23,12 +23,12 @@ pub(super) fn scan(
     statement.query_map((tenant, id, limit as i64), row)?.collect()
 }
 
-pub(super) fn beside(
-    connection: &Connection,
+pub(crate) fn beside(
+    connection: Connection<'_>,
     sealing: &Sealing,
     key: Key,
     expected: Expected,
-) -> rusqlite::Result<Beside> {
+) -> db::Result<Beside> {
     let named = (key.tenant.0, key.id.as_bytes());
     let mut timer = connection
         .prepare_cached("SELECT 1 FROM timers WHERE due = $1 AND tenant = $2 AND id = $3 AND timer = $4")?;
@@ -77,13 +77,13 @@ pub(super) fn beside(
 }
 
 /// The columns node and execution, from `at` on.
-fn task(row: &Row<'_>, at: usize) -> rusqlite::Result<TaskId> {
+fn task(row: &Row<'_>, at: usize) -> db::Result<TaskId> {
     let node: String = row.get(at)?;
     Ok(TaskId { node: node.into(), execution: row.get(at + 1)? })
 }
 
 /// What is sealed stands behind a byte that says so.
-pub(super) fn sealed_kids(connection: &Connection) -> rusqlite::Result<Vec<u32>> {
+pub(crate) fn sealed_kids(connection: Connection<'_>) -> db::Result<Vec<u32>> {
     let sealed = |column: &str, from: &str| {
         format!(
             "SELECT substr({column}, 2, 4) AS kid FROM {from} WHERE substr({column}, 1, 1) = x'{SEALED:02x}'"
@@ -100,21 +100,21 @@ pub(super) fn sealed_kids(connection: &Connection) -> rusqlite::Result<Vec<u32>>
         sealed("message", "outbox"),
         sealed("payload", "external_events"),
     ];
-    let mut statement = connection.prepare(&format!("{} ORDER BY kid", sql.join(" UNION ")))?;
+    let mut statement = connection.prepare_cached(&format!("{} ORDER BY kid", sql.join(" UNION ")))?;
     let kid = |row: &Row<'_>| Ok(u32::from_be_bytes(row.get(0)?));
-    statement.query_map([], kid)?.collect()
+    statement.query_map((), kid)?.collect()
 }
 
-pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
+pub(crate) fn totals(connection: Connection<'_>) -> db::Result<Totals> {
     let count = |table: &str| {
-        connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, u64>(0))
+        connection.query_row(&format!("SELECT count(*) FROM {table}"), (), |row| row.get::<u64>(0))
     };
     // What is being removed belongs to no run any more, and is no damage.
-    let owned = |table: &str, run: &str| -> rusqlite::Result<u64> {
+    let owned = |table: &str, run: &str| -> db::Result<u64> {
         let sql = format!(
             "SELECT count(*) FROM purging p JOIN {table} t ON t.tenant = p.tenant AND t.{run} = p.id"
         );
-        let leaving: u64 = connection.query_row(&sql, [], |row| row.get(0))?;
+        let leaving: u64 = connection.query_row(&sql, (), |row| row.get(0))?;
         Ok(count(table)? - leaving)
     };
     Ok(Totals {
@@ -133,16 +133,16 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
 }
 
 /// How many kinds of interrupts of a tenant are not as many as is said.
-fn miscounted(connection: &Connection) -> rusqlite::Result<u64> {
+fn miscounted(connection: Connection<'_>) -> db::Result<u64> {
     const SAID: &str = "SELECT tenant, kind, open FROM interrupt_counts WHERE open <> 0";
     const THERE: &str = "SELECT tenant, kind, count(*) FROM interrupts GROUP BY tenant, kind";
     let sql = format!(
         "SELECT (SELECT count(*) FROM ({SAID} EXCEPT {THERE})) + (SELECT count(*) FROM ({THERE} EXCEPT {SAID}))"
     );
-    connection.query_row(&sql, [], |row| row.get(0))
+    connection.query_row(&sql, (), |row| row.get(0))
 }
 
-fn claims(connection: &Connection) -> rusqlite::Result<u64> {
+fn claims(connection: Connection<'_>) -> db::Result<u64> {
     let sql = "SELECT count(*) FROM claims c WHERE NOT EXISTS (SELECT 1 FROM aggregates a \
          WHERE a.tenant = c.tenant AND a.id = c.run AND a.status IN ($1, $2, $3))";
     connection.query_row(sql, ENDED.map(Status::code), |row| row.get(0))

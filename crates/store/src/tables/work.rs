@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use crate::db::{self, Connection, Row};
 use abide_core::event::HookKind;
 use abide_core::{Key, Millis, TaskId, TenantId};
-use rusqlite::{Connection, Row, Transaction};
 
-use super::Sqlite;
+use super::Database;
 use super::inbox::interrupt_id;
-use super::reader::{checked, key, readable, run_id};
+use super::reader::{checked, key, run_id};
 use crate::store::Answer;
 use crate::work::{HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow, hook_by_code, hook_code};
 
-impl Work for Sqlite {
+impl<E: Database> Work for E {
     fn claim(&self, claim: WorkClaim) -> Answer<'_, Vec<WorkRow>> {
         self.write(move |transaction| claimed(transaction, &claim))
     }
@@ -42,8 +42,8 @@ impl Work for Sqlite {
     fn left_behind(&self) -> Answer<'_, Vec<WorkRow>> {
         self.read(|connection| {
             let sql = format!("{WORK} WHERE session IS NOT NULL OR called_off = 1");
-            let mut statement = connection.prepare(&sql)?;
-            readable(statement.query_map([], work)?, usize::MAX)
+            let mut statement = connection.prepare_cached(&sql)?;
+            db::readable(statement.query_map((), work)?, usize::MAX)
         })
     }
 
@@ -52,7 +52,7 @@ impl Work for Sqlite {
             let sql = "SELECT tenant, kind, count(*) FROM work WHERE session IS NULL GROUP BY tenant, kind";
             let mut statement = connection.prepare_cached(sql)?;
             let row = |row: &Row<'_>| Ok((TenantId(row.get(0)?), row.get(1)?, row.get(2)?));
-            readable(statement.query_map([], row)?, usize::MAX)
+            db::readable(statement.query_map((), row)?, usize::MAX)
         })
     }
 
@@ -67,7 +67,7 @@ impl Work for Sqlite {
     fn forget_kind(&self, tenant: TenantId, kind: String) -> Answer<'_, bool> {
         self.write(move |transaction| {
             let sql = "DELETE FROM kinds WHERE tenant = $1 AND kind = $2";
-            Ok(transaction.execute(sql, (tenant.0, kind))? > 0)
+            Ok(transaction.execute(sql, (tenant.0, &kind))? > 0)
         })
     }
 
@@ -96,12 +96,11 @@ const WAITING: &str = "SELECT tenant, id, node, execution, kind, agent, fence, a
     AND (agent IS NULL OR agent = $3) AND called_off = 0 ORDER BY queued_at, id, node, execution";
 
 /// The oldest of all its kinds, each of which comes in its order out of the index.
-fn claimed(transaction: &Transaction<'_>, claim: &WorkClaim) -> rusqlite::Result<Vec<WorkRow>> {
+fn claimed(transaction: Connection<'_>, claim: &WorkClaim) -> db::Result<Vec<WorkRow>> {
     let mut found = Vec::new();
-    let mut statement = transaction.prepare_cached(WAITING)?;
     for kind in &claim.kinds {
-        let rows = statement.query_map((claim.tenant.0, &**kind, &claim.agent), work)?;
-        found.extend(readable(rows, claim.limit)?);
+        let values = (claim.tenant.0, &**kind, &claim.agent);
+        found.extend(transaction.readable(WAITING, values, claim.limit, work)?);
     }
     found.sort_by(|one, other| {
         let place = |row: &WorkRow| (row.queued_at, row.key.id, row.task.node.clone(), row.task.execution);
@@ -120,7 +119,7 @@ fn claimed(transaction: &Transaction<'_>, claim: &WorkClaim) -> rusqlite::Result
     Ok(found)
 }
 
-fn work(row: &Row<'_>) -> rusqlite::Result<WorkRow> {
+fn work(row: &Row<'_>) -> db::Result<WorkRow> {
     let (node, kind): (String, String) = (row.get(2)?, row.get(4)?);
     let session: Option<[u8; 16]> = row.get(10)?;
     let claimed_at: Option<Millis> = row.get(11)?;
@@ -156,7 +155,7 @@ fn reversible_by_code(code: u8) -> Result<Option<bool>, String> {
     }
 }
 
-fn put_kind(transaction: &Transaction<'_>, kind: &KindRow) -> rusqlite::Result<()> {
+fn put_kind(transaction: Connection<'_>, kind: &KindRow) -> db::Result<()> {
     let sql = "INSERT INTO kinds (tenant, kind, agent, idempotent, reversible, timeout_ms, code_version, registered_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, kind) DO UPDATE SET agent = excluded.agent, \
         idempotent = excluded.idempotent, reversible = excluded.reversible, timeout_ms = excluded.timeout_ms, \
@@ -175,16 +174,14 @@ fn put_kind(transaction: &Transaction<'_>, kind: &KindRow) -> rusqlite::Result<(
 }
 
 fn kinds(
-    connection: &Connection,
+    connection: Connection<'_>,
     tenant: TenantId,
     after: &str,
     limit: usize,
-) -> rusqlite::Result<Vec<KindRow>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT kind, agent, idempotent, reversible, timeout_ms, code_version, registered_at FROM kinds \
-         WHERE tenant = $1 AND kind > $2 ORDER BY kind",
-    )?;
-    let rows = statement.query_map((tenant.0, after), |row| {
+) -> db::Result<Vec<KindRow>> {
+    let sql = "SELECT kind, agent, idempotent, reversible, timeout_ms, code_version, registered_at FROM kinds \
+         WHERE tenant = $1 AND kind > $2 ORDER BY kind";
+    connection.readable(sql, (tenant.0, after), limit, |row| {
         Ok(KindRow {
             tenant,
             kind: row.get(0)?,
@@ -195,23 +192,20 @@ fn kinds(
             code_version: row.get(5)?,
             registered_at: row.get(6)?,
         })
-    })?;
-    readable(rows, limit)
+    })
 }
 
 fn hooks(
-    connection: &Connection,
+    connection: Connection<'_>,
     tenant: TenantId,
     agent: &str,
     on: &[HookKind],
     limit: usize,
-) -> rusqlite::Result<Vec<HookRow>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT run, interrupt, hook, attempt, queued_at, due, tries FROM hooks \
-         WHERE tenant = $1 AND agent = $2 AND hook IN ($3, $4, $5) ORDER BY due, run, interrupt, hook, attempt",
-    )?;
+) -> db::Result<Vec<HookRow>> {
+    let sql = "SELECT run, interrupt, hook, attempt, queued_at, due, tries FROM hooks \
+         WHERE tenant = $1 AND agent = $2 AND hook IN ($3, $4, $5) ORDER BY due, run, interrupt, hook, attempt";
     let [one, two, three] = HookKind::ALL.map(|kind| on.contains(&kind).then(|| hook_code(kind)));
-    let rows = statement.query_map((tenant.0, agent, one, two, three), |row| {
+    connection.readable(sql, (tenant.0, agent, one, two, three), limit, |row| {
         let id = HookId {
             run: run_id(row, 0)?,
             interrupt: interrupt_id(row, 1)?,
@@ -220,16 +214,15 @@ fn hooks(
         };
         let (queued_at, due, tries) = (row.get(4)?, row.get(5)?, row.get(6)?);
         Ok(HookRow { tenant, id, agent: agent.to_owned(), queued_at, due, tries })
-    })?;
-    readable(rows, limit)
+    })
 }
 
 fn settle_hook(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     tenant: TenantId,
     hook: &HookId,
     again: Option<Millis>,
-) -> rusqlite::Result<bool> {
+) -> db::Result<bool> {
     const AT: &str = "tenant = ?1 AND run = ?2 AND interrupt = ?3 AND hook = ?4 AND attempt = ?5";
     let (run, interrupt) = (hook.run.as_bytes(), hook.interrupt.as_bytes());
     let (code, attempt) = (hook_code(hook.hook), hook.attempt);
@@ -245,13 +238,13 @@ fn settle_hook(
 }
 
 /// Calls nobody any more about this run.
-pub(super) fn forget_hooks(transaction: &Transaction<'_>, run: Key) -> rusqlite::Result<()> {
+pub(crate) fn forget_hooks(transaction: Connection<'_>, run: Key) -> db::Result<()> {
     let named = (run.tenant.0, run.id.as_bytes());
     transaction.execute("DELETE FROM hooks WHERE tenant = $1 AND run = $2", named).map(drop)
 }
 
 /// The tasks of a run that workers have or get.
-pub(super) fn of_run(connection: &Connection, run: Key) -> rusqlite::Result<Vec<(TaskId, u64)>> {
+pub(crate) fn of_run(connection: Connection<'_>, run: Key) -> db::Result<Vec<(TaskId, u64)>> {
     let mut statement = connection.prepare_cached(
         "SELECT node, execution, fence FROM work WHERE tenant = $1 AND id = $2 ORDER BY node, execution",
     )?;
@@ -265,8 +258,8 @@ pub(super) fn of_run(connection: &Connection, run: Key) -> rusqlite::Result<Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::super::migrate::plan;
     use super::*;
+    use crate::sqlite::migrate::plan;
 
     #[test]
     fn a_claim_reads_what_waits_in_its_order_and_nothing_else() {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::db::{self, Connection, Optional, Row};
 use abide_core::TenantId;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use crate::SecretRow;
 
 /// Sets a secret. One that was there keeps the time at which it was made.
-pub(super) fn put(transaction: &Transaction<'_>, secret: &SecretRow) -> rusqlite::Result<()> {
+pub(crate) fn put(transaction: Connection<'_>, secret: &SecretRow) -> db::Result<()> {
     transaction.execute(
         "INSERT INTO secrets (tenant, name, sealed, created_at, updated_at, updated_by) \
          VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, name) DO UPDATE \
@@ -25,11 +25,7 @@ pub(super) fn put(transaction: &Transaction<'_>, secret: &SecretRow) -> rusqlite
     Ok(())
 }
 
-pub(super) fn get(
-    connection: &Connection,
-    tenant: TenantId,
-    name: &str,
-) -> rusqlite::Result<Option<SecretRow>> {
+pub(crate) fn get(connection: Connection<'_>, tenant: TenantId, name: &str) -> db::Result<Option<SecretRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT tenant, name, sealed, created_at, updated_at, updated_by FROM secrets \
          WHERE tenant = $1 AND name = $2",
@@ -38,7 +34,7 @@ pub(super) fn get(
 }
 
 /// Every secret of a tenant, without its value.
-pub(super) fn list(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Vec<SecretRow>> {
+pub(crate) fn list(connection: Connection<'_>, tenant: TenantId) -> db::Result<Vec<SecretRow>> {
     let mut statement = connection.prepare_cached(
         "SELECT tenant, name, x'', created_at, updated_at, updated_by FROM secrets \
          WHERE tenant = $1 ORDER BY name",
@@ -46,16 +42,16 @@ pub(super) fn list(connection: &Connection, tenant: TenantId) -> rusqlite::Resul
     statement.query_map([tenant.0], secret)?.collect()
 }
 
-pub(super) fn delete(transaction: &Transaction<'_>, tenant: TenantId, name: &str) -> rusqlite::Result<bool> {
+pub(crate) fn delete(transaction: Connection<'_>, tenant: TenantId, name: &str) -> db::Result<bool> {
     let sql = "DELETE FROM secrets WHERE tenant = $1 AND name = $2";
     Ok(transaction.execute(sql, (tenant.0, name))? > 0)
 }
 
-fn secret(row: &Row<'_>) -> rusqlite::Result<SecretRow> {
+fn secret(row: &Row<'_>) -> db::Result<SecretRow> {
     Ok(SecretRow {
         tenant: TenantId(row.get(0)?),
         name: row.get(1)?,
-        sealed: Arc::from(row.get::<_, Vec<u8>>(2)?),
+        sealed: Arc::from(row.get::<Vec<u8>>(2)?),
         created_at: row.get(3)?,
         updated_at: row.get(4)?,
         updated_by: row.get(5)?,

@@ -1,16 +1,16 @@
 //! Open interrupts, read by age, by kind, by run, and by the event that they wait for.
 
+use crate::db::{self, Connection, Optional, Row, Value};
 use abide_core::{InterruptId, InterruptKind, Json, Key, Millis, OpenInterrupt, Sought, TenantId};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
 
-use super::Sqlite;
-use super::reader::{checked, is_conversion, readable, run_id};
+use super::Database;
+use super::reader::{checked, run_id};
 use crate::inbox::{
     EVENT_KEYS_MAX, INBOX_LOOK_MAX, Inbox, InboxPage, InboxQuery, InterruptRow, Standing, Waiter,
 };
 use crate::store::Answer;
 
-impl Inbox for Sqlite {
+impl<E: Database> Inbox for E {
     fn list(&self, query: InboxQuery) -> Answer<'_, InboxPage> {
         self.read(move |connection| list(connection, &query))
     }
@@ -47,18 +47,18 @@ const FROM: &str =
 
 /// The text of a query and its values. Rows come in their order out of an index, so that no more of them are read than
 /// are looked at.
-fn listing(query: &InboxQuery) -> (String, Vec<Box<dyn ToSql>>) {
-    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(query.tenant.0)];
+fn listing(query: &InboxQuery) -> (String, Vec<Value<'static>>) {
+    let mut values: Vec<Value<'static>> = vec![Value::owned(&query.tenant.0)];
     let mut wheres = "i.tenant = ?1".to_owned();
-    let mut and = |condition: &str, value: Box<dyn ToSql>| {
+    let mut and = |condition: &str, value: Value<'static>| {
         values.push(value);
         wheres += &format!(" AND {}", condition.replace('$', &format!("?{}", values.len())));
     };
     if let Some(run) = query.run {
         // Within a run, the id tells which is older.
-        and("i.run = $", Box::new(*run.as_bytes()));
+        and("i.run = $", Value::owned(&*run.as_bytes()));
         if let Some(after) = query.after {
-            and("i.id > $", Box::new(*after.id.as_bytes()));
+            and("i.id > $", Value::owned(&*after.id.as_bytes()));
         }
         return (format!("SELECT {OPEN}, {FROM} WHERE {wheres} ORDER BY i.id"), values);
     }
@@ -66,28 +66,28 @@ fn listing(query: &InboxQuery) -> (String, Vec<Box<dyn ToSql>>) {
     let index = if query.kind.is_some() { "interrupts_by_kind" } else { "interrupts_by_age" };
     let from = FROM.replacen("interrupts i", &format!("interrupts i INDEXED BY {index}"), 1);
     if let Some(kind) = query.kind {
-        and("i.kind = $", Box::new(kind.name()));
+        and("i.kind = $", Value::owned(&kind.name()));
     }
     if let Some(until) = query.until {
-        and("i.requested_at <= $", Box::new(until));
+        and("i.requested_at <= $", Value::owned(&until));
     }
     if let Some(after) = query.after {
         let first = values.len() + 1;
-        values.push(Box::new(after.at));
-        values.push(Box::new(*after.run.as_bytes()));
-        values.push(Box::new(*after.id.as_bytes()));
+        values.push(Value::owned(&after.at));
+        values.push(Value::owned(&*after.run.as_bytes()));
+        values.push(Value::owned(&*after.id.as_bytes()));
         let places = format!("?{first}, ?{}, ?{}", first + 1, first + 2);
         wheres += &format!(" AND (i.requested_at, i.run, i.id) > ({places})");
     }
     (format!("SELECT {OPEN}, {from} WHERE {wheres} ORDER BY i.requested_at, i.run, i.id"), values)
 }
 
-fn list(connection: &Connection, query: &InboxQuery) -> rusqlite::Result<InboxPage> {
+fn list(connection: Connection<'_>, query: &InboxQuery) -> db::Result<InboxPage> {
     let (sql, values) = listing(query);
     let mut statement = connection.prepare_cached(&sql)?;
     let mut page = InboxPage { rows: Vec::new(), next: None };
     let (mut looked, mut last) = (0, query.after);
-    for row in statement.query_map(params_from_iter(values), interrupt)? {
+    for row in statement.query_map(values, interrupt)? {
         if page.rows.len() == query.limit || looked == INBOX_LOOK_MAX {
             page.next = last;
             break;
@@ -100,7 +100,7 @@ fn list(connection: &Connection, query: &InboxQuery) -> rusqlite::Result<InboxPa
                     page.rows.push(row);
                 }
             }
-            Err(error) if is_conversion(&error) => {
+            Err(error) if error.is_conversion() => {
                 tracing::error!(%error, "an interrupt can't be read and is left out; run `abide verify`");
             }
             Err(error) => return Err(error),
@@ -109,47 +109,47 @@ fn list(connection: &Connection, query: &InboxQuery) -> rusqlite::Result<InboxPa
     Ok(page)
 }
 
-fn get(connection: &Connection, run: Key, id: InterruptId) -> rusqlite::Result<Option<InterruptRow>> {
+fn get(connection: Connection<'_>, run: Key, id: InterruptId) -> db::Result<Option<InterruptRow>> {
     let sql = format!("SELECT {OPEN}, {FROM} WHERE i.tenant = $1 AND i.run = $2 AND i.id = $3");
     let mut statement = connection.prepare_cached(&sql)?;
     statement.query_row((run.tenant.0, run.id.as_bytes(), id.as_bytes()), interrupt).optional()
 }
 
 /// A run's open interrupts, oldest first.
-pub(super) fn of_run(connection: &Connection, run: Key) -> rusqlite::Result<Vec<OpenInterrupt>> {
+pub(crate) fn of_run(connection: Connection<'_>, run: Key) -> db::Result<Vec<OpenInterrupt>> {
     let sql = format!("SELECT {OPEN} FROM interrupts i WHERE i.tenant = $1 AND i.run = $2 ORDER BY i.id");
     let mut statement = connection.prepare_cached(&sql)?;
     statement.query_map((run.tenant.0, run.id.as_bytes()), open)?.collect()
 }
 
-fn counts(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Vec<(InterruptKind, u64)>> {
+fn counts(connection: Connection<'_>, tenant: TenantId) -> db::Result<Vec<(InterruptKind, u64)>> {
     let mut statement = connection.prepare_cached(
         "SELECT kind, open FROM interrupt_counts WHERE tenant = $1 AND open > 0 ORDER BY kind",
     )?;
     let rows = statement.query_map([tenant.0], |row| Ok((kind(row, 0)?, row.get(1)?)))?;
-    readable(rows, usize::MAX)
+    db::readable(rows, usize::MAX)
 }
 
-fn standing(connection: &Connection) -> rusqlite::Result<Vec<Standing>> {
+fn standing(connection: Connection<'_>) -> db::Result<Vec<Standing>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.tenant, c.kind, c.open, (SELECT i.requested_at FROM interrupts i \
          WHERE i.tenant = c.tenant AND i.kind = c.kind ORDER BY i.requested_at LIMIT 1) \
          FROM interrupt_counts c WHERE c.open > 0",
     )?;
-    let rows = statement.query_map([], |row| {
+    let rows = statement.query_map((), |row| {
         let (tenant, kind) = (TenantId(row.get(0)?), kind(row, 1)?);
         Ok(Standing { tenant, kind, open: row.get(2)?, oldest: row.get(3)? })
     })?;
-    readable(rows, usize::MAX)
+    db::readable(rows, usize::MAX)
 }
 
 fn waiters(
-    connection: &Connection,
+    connection: Connection<'_>,
     tenant: TenantId,
     event_type: &str,
     payload: &Json,
     limit: usize,
-) -> rusqlite::Result<Vec<Waiter>> {
+) -> db::Result<Vec<Waiter>> {
     let mut next_keys = connection.prepare_cached(
         "SELECT keys FROM interrupts WHERE tenant = $1 AND event_type = $2 AND keys > $3 ORDER BY keys LIMIT 1",
     )?;
@@ -169,14 +169,14 @@ fn waiters(
         let rows = find.query_map(named, |row| {
             Ok(Waiter { run: run_id(row, 0)?, node: row.get(1)?, id: interrupt_id(row, 2)? })
         })?;
-        found.extend(readable(rows, usize::MAX)?);
+        found.extend(db::readable(rows, usize::MAX)?);
     }
     tracing::warn!(event_type, "those who wait for it name more sets of keys than are looked up");
     Ok(found)
 }
 
 /// The columns of [`OPEN`] and [`FROM`].
-fn interrupt(row: &Row<'_>) -> rusqlite::Result<InterruptRow> {
+fn interrupt(row: &Row<'_>) -> db::Result<InterruptRow> {
     let workflow: Option<String> = row.get(12)?;
     Ok(InterruptRow {
         run: run_id(row, 11)?,
@@ -186,7 +186,7 @@ fn interrupt(row: &Row<'_>) -> rusqlite::Result<InterruptRow> {
 }
 
 /// The columns of [`OPEN`].
-fn open(row: &Row<'_>) -> rusqlite::Result<OpenInterrupt> {
+fn open(row: &Row<'_>) -> db::Result<OpenInterrupt> {
     let node: String = row.get(1)?;
     let keys: Option<String> = row.get(5)?;
     let sought = keys.zip(row.get(6)?).map(|(keys, digest)| Sought { keys, digest });
@@ -201,16 +201,16 @@ fn open(row: &Row<'_>) -> rusqlite::Result<OpenInterrupt> {
         custom_kind: row.get(7)?,
         approvers: checked(8, serde_json::from_str(&approvers).map_err(|error| error.to_string()))?,
         requested_at: row.get(9)?,
-        deadline: row.get::<_, Option<Millis>>(10)?,
+        deadline: row.get::<Option<Millis>>(10)?,
         callback_url: None,
     })
 }
 
-pub(super) fn interrupt_id(row: &Row<'_>, at: usize) -> rusqlite::Result<InterruptId> {
+pub(crate) fn interrupt_id(row: &Row<'_>, at: usize) -> db::Result<InterruptId> {
     Ok(InterruptId::from_bytes(row.get(at)?))
 }
 
-fn kind(row: &Row<'_>, at: usize) -> rusqlite::Result<InterruptKind> {
+fn kind(row: &Row<'_>, at: usize) -> db::Result<InterruptKind> {
     let name: String = row.get(at)?;
     checked(at, InterruptKind::by_name(&name).ok_or_else(|| format!("'{name}' is no kind of interrupt")))
 }
@@ -221,23 +221,7 @@ mod tests {
 
     use super::*;
     use crate::inbox::InboxCursor;
-
-    fn schema() -> Connection {
-        let connection = Connection::open_in_memory().unwrap();
-        for sql in super::super::migrate::MIGRATIONS {
-            connection.execute_batch(sql).unwrap();
-        }
-        connection
-    }
-
-    /// How the engine goes about a query, in its own words.
-    fn plan(sql: &str, values: usize) -> String {
-        let connection = schema();
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-        let nothing = vec![rusqlite::types::Null; values];
-        let lines = statement.query_map(params_from_iter(nothing), |row| row.get::<_, String>(3)).unwrap();
-        lines.map(Result::unwrap).collect::<Vec<_>>().join("; ")
-    }
+    use crate::sqlite::migrate::plan;
 
     #[test]
     fn no_page_of_the_inbox_reads_more_than_it_looks_at() {

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::RwLock;
 
+use crate::db::{self, Connection, Fault, Optional, Row};
 use abide_core::{InterruptId, Key, Millis, TenantId};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
-use super::Sqlite;
+use super::Database;
 use super::inbox::interrupt_id;
-use super::reader::{checked, key, opened, readable};
+use super::reader::{checked, key};
 use crate::external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 use crate::rows::hash;
 use crate::sealing::{Place, Sealing, owner_of_outside};
@@ -16,19 +16,19 @@ use crate::store::Answer;
 
 /// Types of events that may be kept. An interrupt that waits for another need not look.
 #[derive(Default)]
-pub(super) struct KeptTypes(RwLock<Option<HashSet<(TenantId, String)>>>);
+pub(crate) struct KeptTypes(RwLock<Option<HashSet<(TenantId, String)>>>);
 
 /// Types that are known by name. Beyond them, every interrupt looks.
 const KEPT_TYPES_MAX: usize = 10_000;
 
 impl KeptTypes {
     /// What is on disk. If there is too much of it, or it can't be read, everybody has to look.
-    pub(super) fn read(connection: &Connection) -> Self {
+    pub(crate) fn read(connection: Connection<'_>) -> Self {
         let types = || {
-            let mut statement =
-                connection.prepare("SELECT DISTINCT tenant, type FROM external_events WHERE state <> 2")?;
-            let types = statement.query_map([], |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?;
-            types.collect::<rusqlite::Result<HashSet<_>>>()
+            let mut statement = connection
+                .prepare_cached("SELECT DISTINCT tenant, type FROM external_events WHERE state <> 2")?;
+            let types = statement.query_map((), |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?;
+            types.collect::<db::Result<HashSet<_>>>()
         };
         let types = types().inspect_err(|error| tracing::error!(%error, "kept events can't be read"));
         Self(RwLock::new(types.ok().filter(|types| types.len() < KEPT_TYPES_MAX)))
@@ -55,20 +55,20 @@ const KEPT: u8 = 0;
 const BEING_GIVEN: u8 = 1;
 const GIVEN: u8 = 2;
 
-impl ExternalEvents for Sqlite {
+impl<E: Database> ExternalEvents for E {
     fn put(&self, event: NewEvent, most: usize) -> Answer<'_, Put> {
-        self.kept.add(event.tenant, &event.event_type);
-        let sealing = self.sealing.clone();
+        self.kept().add(event.tenant, &event.event_type);
+        let sealing = self.sealing().clone();
         self.write(move |transaction| put(transaction, &sealing, &event, most))
     }
 
     fn get(&self, tenant: TenantId, id: String) -> Answer<'_, Option<EventRow>> {
-        let sealing = self.sealing.clone();
+        let sealing = self.sealing().clone();
         self.read(move |connection| get(connection, &sealing, tenant, &id))
     }
 
     fn may_keep(&self, tenant: TenantId, event_type: &str) -> bool {
-        self.kept.has(tenant, event_type)
+        self.kept().has(tenant, event_type)
     }
 
     fn kept(
@@ -79,15 +79,17 @@ impl ExternalEvents for Sqlite {
         after: Option<(Millis, String)>,
         limit: usize,
     ) -> Answer<'_, Vec<EventRow>> {
-        let sealing = self.sealing.clone();
-        self.read(move |connection| kept(connection, &sealing, (tenant, &event_type), now, after, limit))
+        let sealing = self.sealing().clone();
+        self.read(move |connection| {
+            kept(connection, &sealing, (tenant, &event_type), now, after.clone(), limit)
+        })
     }
 
     fn give(&self, tenant: TenantId, id: String, to: Vec<Target>) -> Answer<'_, bool> {
         self.write(move |transaction| {
             let sql = "UPDATE external_events SET state = $1, targets = $2 \
                 WHERE tenant = $3 AND id = $4 AND state = $5";
-            Ok(transaction.execute(sql, (BEING_GIVEN, texts(&to), tenant.0, id, KEPT))? > 0)
+            Ok(transaction.execute(sql, (BEING_GIVEN, texts(&to), tenant.0, &id, KEPT))? > 0)
         })
     }
 
@@ -96,11 +98,10 @@ impl ExternalEvents for Sqlite {
     }
 
     fn being_given(&self, limit: usize) -> Answer<'_, Vec<EventRow>> {
-        let sealing = self.sealing.clone();
+        let sealing = self.sealing().clone();
         self.read(move |connection| {
             let sql = format!("{EVENT} WHERE state = 1 ORDER BY tenant, id");
-            let mut statement = connection.prepare_cached(&sql)?;
-            readable(statement.query_map([], |row| event(row, &sealing))?, limit)
+            connection.readable(&sql, (), limit, |row| event(row, &sealing))
         })
     }
 
@@ -117,12 +118,7 @@ impl ExternalEvents for Sqlite {
 const EVENT: &str =
     "SELECT tenant, id, type, digest, payload, sender, received_at, state, targets FROM external_events";
 
-fn put(
-    transaction: &Transaction<'_>,
-    sealing: &Sealing,
-    new: &NewEvent,
-    most: usize,
-) -> rusqlite::Result<Put> {
+fn put(transaction: Connection<'_>, sealing: &Sealing, new: &NewEvent, most: usize) -> db::Result<Put> {
     // One whose time is over is as good as forgotten.
     transaction
         .prepare_cached(
@@ -140,7 +136,7 @@ fn put(
     }
     let owner = owner_of_outside(new.tenant, &new.id);
     let payload = sealing.seal(owner, &Place::Outside, new.payload.text().as_bytes());
-    let payload = payload.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let payload = payload.map_err(|error| Fault::Sealed(error.to_string()))?;
     transaction
         .prepare_cached(
             "INSERT INTO external_events \
@@ -162,33 +158,32 @@ fn put(
 }
 
 fn get(
-    connection: &Connection,
+    connection: Connection<'_>,
     sealing: &Sealing,
     tenant: TenantId,
     id: &str,
-) -> rusqlite::Result<Option<EventRow>> {
+) -> db::Result<Option<EventRow>> {
     let sql = format!("{EVENT} WHERE tenant = $1 AND id = $2");
     connection.prepare_cached(&sql)?.query_row((tenant.0, id), |row| event(row, sealing)).optional()
 }
 
 fn kept(
-    connection: &Connection,
+    connection: Connection<'_>,
     sealing: &Sealing,
     (tenant, event_type): (TenantId, &str),
     now: Millis,
     after: Option<(Millis, String)>,
     limit: usize,
-) -> rusqlite::Result<Vec<EventRow>> {
+) -> db::Result<Vec<EventRow>> {
     let sql = format!(
         "{EVENT} WHERE state = 0 AND tenant = $1 AND type = $2 AND (received_at, id) > ($3, $4) \
          AND expires_at > $5 ORDER BY received_at, id"
     );
     let (at, id) = after.unwrap_or((Millis::MIN, String::new()));
-    let mut statement = connection.prepare_cached(&sql)?;
-    readable(statement.query_map((tenant.0, event_type, at, id, now), |row| event(row, sealing))?, limit)
+    connection.readable(&sql, (tenant.0, event_type, at, id, now), limit, |row| event(row, sealing))
 }
 
-fn given(transaction: &Transaction<'_>, tenant: TenantId, id: &str, to: &[Target]) -> rusqlite::Result<()> {
+fn given(transaction: Connection<'_>, tenant: TenantId, id: &str, to: &[Target]) -> db::Result<()> {
     let sql = if to.is_empty() {
         "UPDATE external_events SET state = $1, targets = $2 WHERE tenant = $3 AND id = $4 AND state = $5"
     } else {
@@ -199,15 +194,15 @@ fn given(transaction: &Transaction<'_>, tenant: TenantId, id: &str, to: &[Target
     transaction.execute(sql, (state, texts(to), tenant.0, id, BEING_GIVEN)).map(drop)
 }
 
-fn awaited(connection: &Connection) -> rusqlite::Result<Vec<(TenantId, String)>> {
+fn awaited(connection: Connection<'_>) -> db::Result<Vec<(TenantId, String)>> {
     let mut statement = connection.prepare_cached(
         "SELECT DISTINCT e.tenant, e.type FROM external_events e WHERE e.state = 0 AND EXISTS \
          (SELECT 1 FROM interrupts i WHERE i.tenant = e.tenant AND i.event_type = e.type)",
     )?;
-    statement.query_map([], |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?.collect()
+    statement.query_map((), |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?.collect()
 }
 
-fn purge(transaction: &Transaction<'_>, now: Millis, limit: usize) -> rusqlite::Result<usize> {
+fn purge(transaction: Connection<'_>, now: Millis, limit: usize) -> db::Result<usize> {
     // One that is being given is over as soon as that is.
     transaction.execute(
         "DELETE FROM external_events WHERE (tenant, id) IN \
@@ -216,22 +211,22 @@ fn purge(transaction: &Transaction<'_>, now: Millis, limit: usize) -> rusqlite::
     )
 }
 
-fn event(row: &Row<'_>, sealing: &Sealing) -> rusqlite::Result<EventRow> {
+fn event(row: &Row<'_>, sealing: &Sealing) -> db::Result<EventRow> {
     let (tenant, id): (_, String) = (TenantId(row.get(0)?), row.get(1)?);
     let parse = |bytes: Vec<u8>| {
-        let bytes = opened(4, sealing.open(owner_of_outside(tenant, &id), &Place::Outside, bytes))?;
+        let bytes = sealing.open(owner_of_outside(tenant, &id), &Place::Outside, bytes)?;
         checked(4, serde_json::from_slice(&bytes).map_err(|error| error.to_string()))
     };
     let targets: String = row.get(8)?;
     Ok(EventRow {
-        payload: row.get::<_, Option<Vec<u8>>>(4)?.map(parse).transpose()?,
+        payload: row.get::<Option<Vec<u8>>>(4)?.map(parse).transpose()?,
         tenant,
         id,
         event_type: row.get(2)?,
-        digest: checked(3, hash(&row.get::<_, Vec<u8>>(3)?))?,
+        digest: checked(3, hash(&row.get::<Vec<u8>>(3)?))?,
         sender: row.get(5)?,
         at: row.get(6)?,
-        is_kept: row.get::<_, u8>(7)? == KEPT,
+        is_kept: row.get::<u8>(7)? == KEPT,
         targets: checked(8, serde_json::from_str(&targets).map_err(|error| error.to_string()))?,
     })
 }
@@ -240,7 +235,7 @@ fn texts(targets: &[Target]) -> String {
     serde_json::to_string(targets).expect("ids and names serialise")
 }
 
-impl Callbacks for Sqlite {
+impl<E: Database> Callbacks for E {
     fn due(&self, now: Millis, limit: usize) -> Answer<'_, (Vec<CallbackRow>, Option<Millis>)> {
         self.read(move |connection| due(connection, now, limit))
     }
@@ -265,14 +260,13 @@ impl Callbacks for Sqlite {
 }
 
 fn due(
-    connection: &Connection,
+    connection: Connection<'_>,
     now: Millis,
     limit: usize,
-) -> rusqlite::Result<(Vec<CallbackRow>, Option<Millis>)> {
-    let mut statement = connection.prepare_cached(
-        "SELECT tenant, run, id, url, attempts FROM callbacks WHERE due <= $1 ORDER BY due, tenant, run, id",
-    )?;
-    let rows = statement.query_map([now], |row| {
+) -> db::Result<(Vec<CallbackRow>, Option<Millis>)> {
+    let sql =
+        "SELECT tenant, run, id, url, attempts FROM callbacks WHERE due <= $1 ORDER BY due, tenant, run, id";
+    let found = connection.readable(sql, [now], limit, |row| {
         Ok(CallbackRow {
             key: key(row, 0)?,
             id: interrupt_id(row, 2)?,
@@ -280,7 +274,6 @@ fn due(
             attempts: row.get(4)?,
         })
     })?;
-    let found = readable(rows, limit)?;
     let next = connection
         .prepare_cached("SELECT min(due) FROM callbacks WHERE due > $1")?
         .query_row([now], |row| row.get(0))?;
@@ -288,7 +281,7 @@ fn due(
 }
 
 /// Tells nobody any more that something of this run waits.
-pub(super) fn forget_callbacks(transaction: &Transaction<'_>, run: Key) -> rusqlite::Result<()> {
+pub(crate) fn forget_callbacks(transaction: Connection<'_>, run: Key) -> db::Result<()> {
     let named = (run.tenant.0, run.id.as_bytes());
     transaction.execute("DELETE FROM callbacks WHERE tenant = $1 AND run = $2", named).map(drop)
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::db::{self, Connection, Optional, Row};
 use abide_core::TenantId;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use super::reader::checked;
 use crate::rows::hash;
@@ -11,7 +11,7 @@ use crate::sql::PUT_BLOB;
 use crate::{NewWorkflow, WorkflowVersion};
 
 /// Makes a new version, unless the latest one has the same bytes.
-pub(super) fn put(transaction: &Transaction<'_>, new: NewWorkflow) -> rusqlite::Result<WorkflowVersion> {
+pub(crate) fn put(transaction: Connection<'_>, new: NewWorkflow) -> db::Result<WorkflowVersion> {
     let latest = versions(transaction, new.tenant, &new.id, 1)?.pop();
     let next = match latest {
         Some(latest) if latest.hash == new.hash => return Ok(latest),
@@ -29,12 +29,12 @@ pub(super) fn put(transaction: &Transaction<'_>, new: NewWorkflow) -> rusqlite::
 }
 
 /// One version with its bytes: the latest, if none is named.
-pub(super) fn get(
-    connection: &Connection,
+pub(crate) fn get(
+    connection: Connection<'_>,
     tenant: TenantId,
     id: &str,
     version: Option<u32>,
-) -> rusqlite::Result<Option<(WorkflowVersion, Arc<[u8]>)>> {
+) -> db::Result<Option<(WorkflowVersion, Arc<[u8]>)>> {
     let mut statement = connection.prepare_cached(
         "SELECT w.id, w.version, w.hash, w.name, w.created_at, w.created_by, b.bytes \
          FROM workflows w LEFT JOIN blobs b ON b.tenant = w.tenant AND b.hash = w.hash \
@@ -50,7 +50,7 @@ pub(super) fn get(
 }
 
 /// The latest version of each workflow, by id.
-pub(super) fn latest(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Vec<WorkflowVersion>> {
+pub(crate) fn latest(connection: Connection<'_>, tenant: TenantId) -> db::Result<Vec<WorkflowVersion>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, version, hash, name, created_at, created_by FROM workflows w \
          WHERE tenant = $1 AND version = \
@@ -60,12 +60,12 @@ pub(super) fn latest(connection: &Connection, tenant: TenantId) -> rusqlite::Res
 }
 
 /// The versions of one workflow, newest first.
-pub(super) fn versions(
-    connection: &Connection,
+pub(crate) fn versions(
+    connection: Connection<'_>,
     tenant: TenantId,
     id: &str,
     limit: i64,
-) -> rusqlite::Result<Vec<WorkflowVersion>> {
+) -> db::Result<Vec<WorkflowVersion>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, version, hash, name, created_at, created_by FROM workflows \
          WHERE tenant = $1 AND id = $2 ORDER BY version DESC LIMIT $3",
@@ -73,11 +73,11 @@ pub(super) fn versions(
     statement.query_map((tenant.0, id, limit), workflow)?.collect()
 }
 
-fn workflow(row: &Row<'_>) -> rusqlite::Result<WorkflowVersion> {
+fn workflow(row: &Row<'_>) -> db::Result<WorkflowVersion> {
     Ok(WorkflowVersion {
         id: row.get(0)?,
         version: row.get(1)?,
-        hash: checked(2, hash(&row.get::<_, Vec<u8>>(2)?))?,
+        hash: checked(2, hash(&row.get::<Vec<u8>>(2)?))?,
         name: row.get(3)?,
         created_at: row.get(4)?,
         created_by: row.get(5)?,

@@ -1,14 +1,14 @@
 //! Breakers, and turns that wait for their provider.
 
+use crate::db::{self, Connection, Optional, Row};
 use abide_core::{KeptBreaker, Key, ProviderWait, TaskId, TenantId};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
-use super::Sqlite;
-use super::reader::{checked, is_conversion, key, readable};
+use super::Database;
+use super::reader::{checked, key};
 use crate::providers::{BreakerRow, Providers, WaitCounts, WaitRow};
 use crate::store::Answer;
 
-impl Providers for Sqlite {
+impl<E: Database> Providers for E {
     fn breaker(&self, tenant: TenantId, downstream: String) -> Answer<'_, Option<BreakerRow>> {
         self.read(move |connection| find(connection, tenant, &downstream))
     }
@@ -18,10 +18,7 @@ impl Providers for Sqlite {
     }
 
     fn postponed(&self, tenant: TenantId, provider: String, limit: usize) -> Answer<'_, Vec<WaitRow>> {
-        self.read(move |connection| {
-            let mut statement = connection.prepare_cached(POSTPONED)?;
-            readable(statement.query_map((tenant.0, &provider), wait)?, limit)
-        })
+        self.read(move |connection| connection.readable(POSTPONED, (tenant.0, &provider), limit, wait))
     }
 
     fn postponed_for(&self) -> Answer<'_, Vec<(TenantId, String)>> {
@@ -31,13 +28,13 @@ impl Providers for Sqlite {
     fn waiting_turns(&self, tenant: TenantId) -> Answer<'_, Vec<WaitCounts>> {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT provider, sum(postponed = 0), sum(postponed = 1) FROM provider_waits \
+                "SELECT provider, count(*) FILTER (WHERE postponed = 0), count(*) FILTER (WHERE postponed = 1) FROM provider_waits \
                  WHERE tenant = $1 GROUP BY provider ORDER BY provider",
             )?;
             let row = |row: &Row<'_>| {
                 Ok(WaitCounts { provider: row.get(0)?, retry: row.get(1)?, postponed: row.get(2)? })
             };
-            readable(statement.query_map([tenant.0], row)?, usize::MAX)
+            db::readable(statement.query_map([tenant.0], row)?, usize::MAX)
         })
     }
 }
@@ -54,18 +51,18 @@ const POSTPONED: &str = "SELECT tenant, id, node, execution, provider, postponed
 const NEXT_POSTPONED: &str = "SELECT tenant, provider FROM provider_waits \
     WHERE postponed = 1 AND (tenant, provider) > ($1, $2) ORDER BY tenant, provider LIMIT 1";
 
-fn breaker(row: &Row<'_>) -> rusqlite::Result<BreakerRow> {
+fn breaker(row: &Row<'_>) -> db::Result<BreakerRow> {
     let state: String = row.get(3)?;
     let state = checked(3, serde_json::from_str(&state).map_err(|error| error.to_string()))?;
     let kept = KeptBreaker { version: row.get(2)?, state };
     Ok(BreakerRow { tenant: TenantId(row.get(0)?), downstream: row.get(1)?, kept })
 }
 
-fn find(connection: &Connection, tenant: TenantId, downstream: &str) -> rusqlite::Result<Option<BreakerRow>> {
+fn find(connection: Connection<'_>, tenant: TenantId, downstream: &str) -> db::Result<Option<BreakerRow>> {
     let mut statement = connection.prepare_cached(BREAKER)?;
     let found = statement.query_row((tenant.0, downstream), breaker).optional();
     match found {
-        Err(error) if is_conversion(&error) => {
+        Err(error) if error.is_conversion() => {
             tracing::error!(tenant = tenant.0, downstream, %error, "a breaker can't be read; it counts as closed");
             Ok(None)
         }
@@ -73,7 +70,7 @@ fn find(connection: &Connection, tenant: TenantId, downstream: &str) -> rusqlite
     }
 }
 
-fn put(transaction: &Transaction<'_>, row: &BreakerRow) -> rusqlite::Result<bool> {
+fn put(transaction: Connection<'_>, row: &BreakerRow) -> db::Result<bool> {
     let state = serde_json::to_string(&row.kept.state).expect("numbers serialise");
     let (tenant, downstream, version) = (row.tenant.0, &row.downstream, row.kept.version);
     let there = find(transaction, row.tenant, &row.downstream)?.map_or(0, |there| there.kept.version);
@@ -86,12 +83,12 @@ fn put(transaction: &Transaction<'_>, row: &BreakerRow) -> rusqlite::Result<bool
     Ok(true)
 }
 
-fn wait(row: &Row<'_>) -> rusqlite::Result<WaitRow> {
+fn wait(row: &Row<'_>) -> db::Result<WaitRow> {
     Ok(WaitRow { key: key(row, 0)?, wait: waited(row, 2)? })
 }
 
 /// The columns node, execution, provider, postponed, since and until, from `at` on.
-fn waited(row: &Row<'_>, at: usize) -> rusqlite::Result<ProviderWait> {
+fn waited(row: &Row<'_>, at: usize) -> db::Result<ProviderWait> {
     let node: String = row.get(at)?;
     Ok(ProviderWait {
         task: TaskId { node: node.into(), execution: row.get(at + 1)? },
@@ -103,7 +100,7 @@ fn waited(row: &Row<'_>, at: usize) -> rusqlite::Result<ProviderWait> {
 }
 
 /// Each step is a jump in the index to the next name, however many turns wait for one.
-fn postponed_for(connection: &Connection) -> rusqlite::Result<Vec<(TenantId, String)>> {
+fn postponed_for(connection: Connection<'_>) -> db::Result<Vec<(TenantId, String)>> {
     let mut next = connection.prepare_cached(NEXT_POSTPONED)?;
     let mut found: Vec<(TenantId, String)> = Vec::new();
     loop {
@@ -117,7 +114,7 @@ fn postponed_for(connection: &Connection) -> rusqlite::Result<Vec<(TenantId, Str
 }
 
 /// The waits of a run by node and execution.
-pub(super) fn of_run(connection: &Connection, run: Key) -> rusqlite::Result<Vec<ProviderWait>> {
+pub(crate) fn of_run(connection: Connection<'_>, run: Key) -> db::Result<Vec<ProviderWait>> {
     let mut statement = connection.prepare_cached(
         "SELECT node, execution, provider, postponed, since, until FROM provider_waits \
          WHERE tenant = $1 AND id = $2 ORDER BY node, execution",
@@ -128,8 +125,8 @@ pub(super) fn of_run(connection: &Connection, run: Key) -> rusqlite::Result<Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::super::migrate::plan;
     use super::*;
+    use crate::sqlite::migrate::plan;
 
     #[test]
     fn those_that_wait_for_a_breaker_are_read_in_their_order_and_nothing_else_is() {

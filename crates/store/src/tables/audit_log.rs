@@ -1,15 +1,15 @@
 //! The log of what was decided and done about runs, apart from their journals.
 
+use crate::db::{self, Connection, Optional, Row};
 use abide_core::{Key, TenantId};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
-use super::Sqlite;
-use super::reader::{checked, is_conversion, readable, run_id};
+use super::Database;
+use super::reader::{checked, run_id};
 use crate::audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
 use crate::rows::hash;
 use crate::store::Answer;
 
-impl AuditLog for Sqlite {
+impl<E: Database> AuditLog for E {
     fn append(&self, new: NewAudit) -> Answer<'_, u64> {
         self.write(move |transaction| append(transaction, &new))
     }
@@ -17,8 +17,7 @@ impl AuditLog for Sqlite {
     fn about(&self, key: Key, limit: usize) -> Answer<'_, Vec<AuditRecord>> {
         self.read(move |connection| {
             let sql = format!("{RECORD} WHERE tenant = $1 AND run = $2 ORDER BY seq DESC");
-            let mut statement = connection.prepare_cached(&sql)?;
-            readable(statement.query_map((key.tenant.0, key.id.as_bytes()), record)?, limit)
+            connection.readable(&sql, (key.tenant.0, key.id.as_bytes()), limit, record)
         })
     }
 
@@ -35,7 +34,7 @@ impl AuditLog for Sqlite {
 const RECORD: &str = "SELECT seq, at, run, kind, body, chain FROM audit_log";
 
 /// Adds a record as part of a transaction, so that what it tells of and the record are durable together.
-pub(super) fn append(transaction: &Transaction<'_>, new: &NewAudit) -> rusqlite::Result<u64> {
+pub(crate) fn append(transaction: Connection<'_>, new: &NewAudit) -> db::Result<u64> {
     let tenant = new.key.tenant;
     let mut head = head(transaction, tenant)?.unwrap_or(AuditHead::new(tenant));
     let record = head.seal(new);
@@ -62,37 +61,32 @@ pub(super) fn append(transaction: &Transaction<'_>, new: &NewAudit) -> rusqlite:
     Ok(record.sequence)
 }
 
-fn head(connection: &Connection, tenant: TenantId) -> rusqlite::Result<Option<AuditHead>> {
+fn head(connection: Connection<'_>, tenant: TenantId) -> db::Result<Option<AuditHead>> {
     connection
         .prepare_cached("SELECT tenant, next, chain FROM audit_heads WHERE tenant = $1")?
         .query_row([tenant.0], read_head)
         .optional()
 }
 
-fn heads(connection: &Connection) -> rusqlite::Result<Vec<AuditHead>> {
+fn heads(connection: Connection<'_>) -> db::Result<Vec<AuditHead>> {
     let mut kept =
         connection.prepare_cached("SELECT tenant, next, chain FROM audit_heads ORDER BY tenant")?;
-    let mut heads: Vec<AuditHead> = kept.query_map([], read_head)?.collect::<rusqlite::Result<_>>()?;
+    let mut heads: Vec<AuditHead> = kept.query_map((), read_head)?.collect::<db::Result<_>>()?;
     let mut lost = connection.prepare_cached(
         "SELECT DISTINCT tenant FROM audit_log WHERE tenant NOT IN (SELECT tenant FROM audit_heads)",
     )?;
-    for tenant in lost.query_map([], |row| row.get(0))? {
+    for tenant in lost.query_map((), |row| row.get(0))? {
         heads.push(AuditHead::new(TenantId(tenant?)));
     }
     Ok(heads)
 }
 
-fn read_head(row: &Row<'_>) -> rusqlite::Result<AuditHead> {
-    let chain = checked(2, hash(&row.get::<_, Vec<u8>>(2)?))?;
+fn read_head(row: &Row<'_>) -> db::Result<AuditHead> {
+    let chain = checked(2, hash(&row.get::<Vec<u8>>(2)?))?;
     Ok(AuditHead { tenant: TenantId(row.get(0)?), next: row.get(1)?, chain })
 }
 
-fn page(
-    connection: &Connection,
-    tenant: TenantId,
-    from: u64,
-    limit: usize,
-) -> rusqlite::Result<Vec<AuditRow>> {
+fn page(connection: Connection<'_>, tenant: TenantId, from: u64, limit: usize) -> db::Result<Vec<AuditRow>> {
     let sql = format!("{RECORD} WHERE tenant = $1 AND seq >= $2 ORDER BY seq LIMIT $3");
     let mut statement = connection.prepare_cached(&sql)?;
     // No place on disk is beyond what SQLite counts with, so nothing lies behind one that is.
@@ -100,19 +94,19 @@ fn page(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = statement.query_map((tenant.0, from, limit), |row| match record(row) {
         Ok(record) => Ok(Ok(record)),
-        Err(error) if is_conversion(&error) => Ok(Err((row.get(0)?, error.to_string()))),
+        Err(error) if error.is_conversion() => Ok(Err((row.get(0)?, error.to_string()))),
         Err(error) => Err(error),
     })?;
     rows.collect()
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
+fn record(row: &Row<'_>) -> db::Result<AuditRecord> {
     Ok(AuditRecord {
         sequence: row.get(0)?,
         at: row.get(1)?,
         run: run_id(row, 2)?,
         kind: row.get(3)?,
         body: row.get(4)?,
-        chain: checked(5, hash(&row.get::<_, Vec<u8>>(5)?))?,
+        chain: checked(5, hash(&row.get::<Vec<u8>>(5)?))?,
     })
 }

@@ -1,7 +1,7 @@
 //! Annotations: notes that people make about an aggregate, during its life and after.
 
+use crate::db::{self, Connection};
 use abide_core::Key;
-use rusqlite::{Connection, Transaction};
 
 use super::erase::{read_note, salt};
 use super::{reader, receipts};
@@ -10,7 +10,7 @@ use crate::{Annotated, Annotations, NewAnnotation, Note};
 /// What is left of a body once it was erased: JSON's null.
 const NOTHING: &[u8] = b"null";
 
-pub(super) fn add(transaction: &Transaction<'_>, new: &NewAnnotation) -> rusqlite::Result<Annotated> {
+pub(crate) fn add(transaction: Connection<'_>, new: &NewAnnotation) -> db::Result<Annotated> {
     let (tenant, id) = (new.key.tenant.0, new.key.id.as_bytes());
     if reader::head(transaction, new.key)?.is_none() {
         return Ok(Annotated::NotFound);
@@ -37,12 +37,12 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewAnnotation) -> rusqlit
     Ok(Annotated::Done { sequence })
 }
 
-pub(super) fn page(
-    connection: &Connection,
+pub(crate) fn page(
+    connection: Connection<'_>,
     key: Key,
     after: Option<u64>,
     limit: usize,
-) -> rusqlite::Result<Annotations> {
+) -> db::Result<Annotations> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, at, kind, by, body FROM notes \
          WHERE tenant = $1 AND id = $2 AND seq >= $3 AND kind = $4 AND body <> $5 ORDER BY seq LIMIT $6",
@@ -53,11 +53,11 @@ pub(super) fn page(
     let (tenant, id) = (key.tenant.0, key.id.as_bytes());
     let page = statement
         .query_map((tenant, id, from, Note::ANNOTATION, NOTHING, limit), read_note)?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<db::Result<_>>()?;
     Ok(Annotations { page, total: count(connection, key)? })
 }
 
-fn count(connection: &Connection, key: Key) -> rusqlite::Result<u64> {
+fn count(connection: Connection<'_>, key: Key) -> db::Result<u64> {
     connection
         .prepare_cached(
             "SELECT count(*) FROM notes WHERE tenant = $1 AND id = $2 AND kind = $3 AND body <> $4",
@@ -66,7 +66,7 @@ fn count(connection: &Connection, key: Key) -> rusqlite::Result<u64> {
 }
 
 /// Takes away what annotations say, and the receipts that repeat it. That somebody made them stays.
-pub(super) fn erase(transaction: &Transaction<'_>, key: Key) -> rusqlite::Result<()> {
+pub(crate) fn erase(transaction: Connection<'_>, key: Key) -> db::Result<()> {
     transaction.execute(
         "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND kind = $4",
         (NOTHING, key.tenant.0, key.id.as_bytes(), Note::ANNOTATION),

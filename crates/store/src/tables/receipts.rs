@@ -1,18 +1,18 @@
 //! What was answered to requests that may be repeated, and which runs keep others from starting.
 
+use crate::db::{self, Connection, Optional};
 use abide_core::{Millis, RunId, TenantId};
-use rusqlite::{Connection, OptionalExtension, Transaction};
 
-use super::{reader, writer};
+use super::reader;
 use crate::Receipt;
 use crate::sql::{self, ENDED};
 
-pub(super) fn get(
-    connection: &Connection,
+pub(crate) fn get(
+    connection: Connection<'_>,
     tenant: TenantId,
     endpoint: &str,
     key: &[u8; 32],
-) -> rusqlite::Result<Option<Receipt>> {
+) -> db::Result<Option<Receipt>> {
     let mut statement = connection.prepare_cached(
         "SELECT digest, status, body, at FROM receipts WHERE tenant = $1 AND endpoint = $2 AND key = $3",
     )?;
@@ -31,16 +31,16 @@ pub(super) fn get(
         .optional()
 }
 
-pub(super) fn put(transaction: &Transaction<'_>, receipt: &Receipt) -> rusqlite::Result<bool> {
-    Ok(writer::execute(transaction, &sql::receipt(receipt))? > 0)
+pub(crate) fn put(transaction: Connection<'_>, receipt: &Receipt) -> db::Result<bool> {
+    Ok(sql::execute(transaction, &sql::receipt(receipt))? > 0)
 }
 
-pub(super) fn purge(transaction: &Transaction<'_>, before: Millis, limit: usize) -> rusqlite::Result<usize> {
+pub(crate) fn purge(transaction: Connection<'_>, before: Millis, limit: usize) -> db::Result<usize> {
     let mut oldest = transaction
         .prepare_cached("SELECT tenant, endpoint, key FROM receipts WHERE at < $1 ORDER BY at LIMIT $2")?;
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let read = |row: &db::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let oldest = oldest.query_map((before, limit as i64), read)?;
-    let oldest: Vec<(i64, String, Vec<u8>)> = oldest.collect::<rusqlite::Result<_>>()?;
+    let oldest: Vec<(i64, String, Vec<u8>)> = oldest.collect::<db::Result<_>>()?;
     let mut forget = transaction
         .prepare_cached("DELETE FROM receipts WHERE tenant = $1 AND endpoint = $2 AND key = $3")?;
     for row in &oldest {
@@ -49,12 +49,12 @@ pub(super) fn purge(transaction: &Transaction<'_>, before: Millis, limit: usize)
     Ok(oldest.len())
 }
 
-pub(super) fn claimant(
-    connection: &Connection,
+pub(crate) fn claimant(
+    connection: Connection<'_>,
     tenant: TenantId,
     workflow: &str,
     scope: &str,
-) -> rusqlite::Result<Option<RunId>> {
+) -> db::Result<Option<RunId>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.run FROM claims c JOIN aggregates a ON a.tenant = c.tenant AND a.id = c.run \
          WHERE c.tenant = $1 AND c.workflow = $2 AND c.scope = $3 AND a.status NOT IN ($4, $5, $6)",

@@ -1,30 +1,27 @@
 //! The rare reads and writes: leases, test time, tenants.
 
+use crate::db::{self, Connection, Optional};
 use abide_core::{TaskId, TenantId};
-use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::reader;
-use super::writer::in_transaction;
 use crate::sql::CONSUME;
 use crate::{MessageRef, TaskRow};
 
-pub(super) const TEST_CLOCK: &str = "test_clock_ms";
+pub(crate) const TEST_CLOCK: &str = "test_clock_ms";
 const BOOT: &str = "boot";
 
 /// Counts the starts of a server on this data.
-pub(super) fn begin_boot(connection: &mut Connection) -> rusqlite::Result<u64> {
-    in_transaction(connection, |transaction| {
-        let boot = setting(transaction, BOOT)?.unwrap_or(0) + 1;
-        raise_setting(transaction, BOOT, boot)?;
-        Ok(boot as u64)
-    })
+pub(crate) fn begin_boot(transaction: Connection<'_>) -> db::Result<u64> {
+    let boot = setting(transaction, BOOT)?.unwrap_or(0) + 1;
+    raise_setting(transaction, BOOT, boot)?;
+    Ok(boot as u64)
 }
 
-pub(super) fn setting(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+pub(crate) fn setting(connection: Connection<'_>, name: &str) -> db::Result<Option<i64>> {
     connection.query_row("SELECT value FROM settings WHERE name = $1", [name], |row| row.get(0)).optional()
 }
 
-pub(super) fn raise_setting(transaction: &Transaction<'_>, name: &str, to: i64) -> rusqlite::Result<i64> {
+pub(crate) fn raise_setting(transaction: Connection<'_>, name: &str, to: i64) -> db::Result<i64> {
     transaction.query_row(
         "INSERT INTO settings (name, value) VALUES ($1, $2) \
          ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value) RETURNING value",
@@ -33,11 +30,12 @@ pub(super) fn raise_setting(transaction: &Transaction<'_>, name: &str, to: i64) 
     )
 }
 
-pub(super) fn claim_tasks(
-    transaction: &Transaction<'_>,
-    boot: u64,
-    limit: usize,
-) -> rusqlite::Result<Vec<TaskRow>> {
+pub(crate) fn add_to_setting(transaction: Connection<'_>, name: &str, by: i64) -> db::Result<Option<i64>> {
+    let sql = "UPDATE settings SET value = value + $1 WHERE name = $2 RETURNING value";
+    transaction.query_row(sql, (by, name), |row| row.get(0)).optional()
+}
+
+pub(crate) fn claim_tasks(transaction: Connection<'_>, boot: u64, limit: usize) -> db::Result<Vec<TaskRow>> {
     // Nothing comes between the two, so the second takes what the first has read.
     let mut find = transaction.prepare_cached(
         "SELECT tenant, id, node, execution, fence + 1, boot <> 0 FROM tasks WHERE boot <> $1 \
@@ -58,7 +56,7 @@ pub(super) fn claim_tasks(
             let task = TaskId { node: node.into(), execution: row.get(3)? };
             Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)?, retaken: row.get(5)? })
         })?;
-        claimed.extend(reader::readable(rows, usize::MAX)?);
+        claimed.extend(db::readable(rows, usize::MAX)?);
         if claim.execute((boot, room))? == 0 {
             break;
         }
@@ -66,7 +64,7 @@ pub(super) fn claim_tasks(
     Ok(claimed)
 }
 
-pub(super) fn discard(transaction: &Transaction<'_>, messages: &[MessageRef]) -> rusqlite::Result<()> {
+pub(crate) fn discard(transaction: Connection<'_>, messages: &[MessageRef]) -> db::Result<()> {
     let mut statement = transaction.prepare_cached(CONSUME)?;
     for message in messages {
         let (sender, receiver) = (message.sender, message.receiver);
@@ -75,20 +73,20 @@ pub(super) fn discard(transaction: &Transaction<'_>, messages: &[MessageRef]) ->
     Ok(())
 }
 
-pub(super) fn tenant(connection: &Connection, name: &str) -> rusqlite::Result<Option<TenantId>> {
+pub(crate) fn tenant(connection: Connection<'_>, name: &str) -> db::Result<Option<TenantId>> {
     let id = connection
         .query_row("SELECT id FROM tenants WHERE name = $1", [name], |row| row.get(0))
         .optional()?;
     Ok(id.map(TenantId))
 }
 
-pub(super) fn make_tenant(transaction: &Transaction<'_>, name: &str) -> rusqlite::Result<Option<TenantId>> {
+pub(crate) fn make_tenant(transaction: Connection<'_>, name: &str) -> db::Result<Option<TenantId>> {
     transaction.execute("INSERT INTO tenants (name) VALUES ($1) ON CONFLICT DO NOTHING", [name])?;
     tenant(transaction, name)
 }
 
 /// Every tenant and its name.
-pub(super) fn tenants(connection: &Connection) -> rusqlite::Result<Vec<(TenantId, String)>> {
+pub(crate) fn tenants(connection: Connection<'_>) -> db::Result<Vec<(TenantId, String)>> {
     let mut statement = connection.prepare_cached("SELECT id, name FROM tenants ORDER BY id")?;
-    statement.query_map([], |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?.collect()
+    statement.query_map((), |row| Ok((TenantId(row.get(0)?), row.get(1)?)))?.collect()
 }

@@ -1,18 +1,18 @@
 //! Who is told that an interrupt waits: attempts are turned into messages, and messages are tried until that ends.
 
+use crate::db::{self, Connection, Optional, Row, ToValue, Value};
 use abide_core::{Key, Millis, TenantId};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, Transaction, params_from_iter};
 
-use super::Sqlite;
+use super::Database;
 use super::inbox::interrupt_id;
-use super::reader::{checked, is_conversion, key, readable, run_id};
+use super::reader::{checked, key, run_id};
 use crate::notices::{
     Expanded, HowEnded, NOTICES_LOOK_MAX, NewMessage, NoticeDelivery, NoticeEnd, NoticeId, NoticeLine,
     NoticeRow, NoticeState, Notices, NoticesPage, NoticesQuery,
 };
 use crate::store::Answer;
 
-impl Notices for Sqlite {
+impl<E: Database> Notices for E {
     fn untold(&self, after: Option<TenantId>, of_tenant: usize, limit: usize) -> Answer<'_, Vec<NoticeRow>> {
         self.read(move |connection| untold(connection, after, of_tenant, limit))
     }
@@ -51,7 +51,7 @@ impl Notices for Sqlite {
         self.read(move |connection| {
             let sql = "SELECT coalesce(sum(sent), 0), min(at) FROM notice_counts \
                 WHERE tenant = $1 AND channel = $2 AND recipient = $3 AND at > $4";
-            let values = (line.tenant.0, line.channel, recipient, since);
+            let values = (line.tenant.0, &line.channel, &recipient, since);
             connection.prepare_cached(sql)?.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))
         })
     }
@@ -68,7 +68,7 @@ impl Notices for Sqlite {
         self.read(move |connection| {
             let sql = format!("SELECT {MESSAGE} FROM notice_deliveries d WHERE {AT}");
             let mut statement = connection.prepare_cached(&sql)?;
-            statement.query_row(params_from_iter(place(tenant, &id)), message).optional()
+            statement.query_row(place(tenant, &id), message).optional()
         })
     }
 
@@ -92,17 +92,15 @@ const MESSAGE: &str = "d.tenant, d.run, d.interrupt, d.attempt, d.n, d.channel, 
 const AT: &str = "d.tenant = ?1 AND d.run = ?2 AND d.interrupt = ?3 AND d.attempt = ?4 AND d.n = ?5";
 
 fn untold(
-    connection: &Connection,
+    connection: Connection<'_>,
     after: Option<TenantId>,
     of_tenant: usize,
     limit: usize,
-) -> rusqlite::Result<Vec<NoticeRow>> {
+) -> db::Result<Vec<NoticeRow>> {
     let mut next =
         connection.prepare_cached("SELECT tenant FROM notices WHERE tenant > $1 ORDER BY tenant LIMIT 1")?;
-    let mut find = connection.prepare_cached(
-        "SELECT tenant, run, interrupt, attempt, at FROM notices WHERE tenant = $1 \
-         ORDER BY run, interrupt, attempt",
-    )?;
+    let find = "SELECT tenant, run, interrupt, attempt, at FROM notices WHERE tenant = $1 \
+         ORDER BY run, interrupt, attempt";
     let begin = after.map_or(-1, |tenant| i64::from(tenant.0));
     let mut found = Vec::new();
     // Those behind the place, and then those up to it.
@@ -113,13 +111,13 @@ fn untold(
             let Some(tenant) = tenant.filter(|tenant| *tenant <= until) else { break };
             at = tenant;
             let room = of_tenant.min(limit - found.len());
-            found.extend(readable(find.query_map([tenant], notice)?, room)?);
+            found.extend(connection.readable(find, [tenant], room, notice)?);
         }
     }
     Ok(found)
 }
 
-fn notice(row: &Row<'_>) -> rusqlite::Result<NoticeRow> {
+fn notice(row: &Row<'_>) -> db::Result<NoticeRow> {
     Ok(NoticeRow {
         key: key(row, 0)?,
         interrupt: interrupt_id(row, 2)?,
@@ -128,11 +126,7 @@ fn notice(row: &Row<'_>) -> rusqlite::Result<NoticeRow> {
     })
 }
 
-fn expand(
-    transaction: &Transaction<'_>,
-    expanded: &Expanded,
-    lines: &mut Vec<NoticeLine>,
-) -> rusqlite::Result<()> {
+fn expand(transaction: Connection<'_>, expanded: &Expanded, lines: &mut Vec<NoticeLine>) -> db::Result<()> {
     let notice = &expanded.notice;
     let (tenant, run) = (notice.key.tenant, notice.key.id);
     let named = (tenant.0, run.as_bytes(), notice.interrupt.as_bytes(), notice.attempt);
@@ -163,21 +157,21 @@ fn expand(
 }
 
 fn insert(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     tenant: TenantId,
     id: &NoticeId,
     message: &NewMessage,
-) -> rusqlite::Result<()> {
+) -> db::Result<()> {
     let due = (message.state == NoticeState::Waiting).then_some(message.due);
     let mut values = place(tenant, id);
     values.extend([
-        Box::new(message.channel.clone()) as Box<dyn ToSql>,
-        Box::new(message.recipient.clone()),
-        Box::new(message.person.clone()),
-        Box::new(message.hint.clone()),
-        Box::new(message.state.code()),
-        Box::new(due),
-        Box::new(message.reason.clone()),
+        Value::owned(&message.channel.clone()) as Value<'static>,
+        Value::owned(&message.recipient.clone()),
+        Value::owned(&message.person.clone()),
+        Value::owned(&message.hint.clone()),
+        Value::owned(&message.state.code()),
+        Value::owned(&due),
+        Value::owned(&message.reason.clone()),
     ]);
     transaction
         .prepare_cached(
@@ -185,12 +179,12 @@ fn insert(
              (tenant, run, interrupt, attempt, n, channel, recipient, person, hint, state, tries, due, reason) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12)",
         )?
-        .execute(params_from_iter(values))
+        .execute(values)
         .map(drop)
 }
 
 /// It takes one step for each line, however much is on it.
-fn lines(connection: &Connection, tenant: Option<TenantId>) -> rusqlite::Result<Vec<NoticeLine>> {
+fn lines(connection: Connection<'_>, tenant: Option<TenantId>) -> db::Result<Vec<NoticeLine>> {
     let mut statement = connection.prepare_cached(
         "SELECT tenant, channel FROM notice_deliveries INDEXED BY notice_deliveries_by_due \
          WHERE due IS NOT NULL AND (tenant, channel) > ($1, $2) ORDER BY tenant, channel LIMIT 1",
@@ -213,18 +207,17 @@ fn lines(connection: &Connection, tenant: Option<TenantId>) -> rusqlite::Result<
 }
 
 fn due(
-    connection: &Connection,
+    connection: Connection<'_>,
     line: &NoticeLine,
     now: Millis,
     limit: usize,
-) -> rusqlite::Result<(Vec<NoticeDelivery>, Option<Millis>)> {
+) -> db::Result<(Vec<NoticeDelivery>, Option<Millis>)> {
     let sql = format!(
         "SELECT {MESSAGE} FROM notice_deliveries d INDEXED BY notice_deliveries_by_due \
          WHERE d.tenant = $1 AND d.channel = $2 AND d.due <= $3 ORDER BY d.due"
     );
-    let mut statement = connection.prepare_cached(&sql)?;
     let values = (line.tenant.0, &line.channel, now);
-    let found = readable(statement.query_map(values, message)?, limit)?;
+    let found = connection.readable(&sql, values, limit, message)?;
     let next = connection
         .prepare_cached(
             "SELECT min(due) FROM notice_deliveries INDEXED BY notice_deliveries_by_due \
@@ -235,11 +228,11 @@ fn due(
 }
 
 fn settle(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     NoticeEnd { tenant, id, how }: &NoticeEnd,
     counted: Option<Millis>,
-) -> rusqlite::Result<()> {
-    let set = |sets: &str, only: &str, values: &[&dyn ToSql]| {
+) -> db::Result<()> {
+    let set = |sets: &str, only: &str, values: &[&dyn ToValue]| {
         let sql = format!("UPDATE notice_deliveries AS d SET {sets} WHERE {AT} AND {only}");
         update(transaction, &sql, *tenant, id, values)
     };
@@ -277,12 +270,12 @@ fn settle(
 
 /// Counts a message towards its recipient's limit, and forgets those that are too old to count.
 fn count(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     tenant: TenantId,
     id: &NoticeId,
     at: Millis,
     counted: Millis,
-) -> rusqlite::Result<()> {
+) -> db::Result<()> {
     let old = format!(
         "DELETE FROM notice_counts WHERE (tenant, channel, recipient) = \
          (SELECT d.tenant, d.channel, d.recipient FROM notice_deliveries d WHERE {AT}) AND at <= ?6"
@@ -297,34 +290,33 @@ fn count(
 }
 
 fn update(
-    transaction: &Transaction<'_>,
+    transaction: Connection<'_>,
     sql: &str,
     tenant: TenantId,
     id: &NoticeId,
-    values: &[&dyn ToSql],
-) -> rusqlite::Result<usize> {
-    let place = place(tenant, id);
-    let values = place.iter().map(|value| &**value).chain(values.iter().copied());
-    transaction.prepare_cached(sql)?.execute(params_from_iter(values))
+    values: &[&dyn ToValue],
+) -> db::Result<usize> {
+    let values = values.iter().map(|value| value.to_value());
+    transaction.prepare_cached(sql)?.execute(place(tenant, id).into_iter().chain(values).collect::<Vec<_>>())
 }
 
 /// The values of [`AT`].
-fn place(tenant: TenantId, id: &NoticeId) -> Vec<Box<dyn ToSql>> {
+fn place(tenant: TenantId, id: &NoticeId) -> Vec<Value<'static>> {
     vec![
-        Box::new(tenant.0),
-        Box::new(*id.run.as_bytes()),
-        Box::new(*id.interrupt.as_bytes()),
-        Box::new(id.attempt),
-        Box::new(id.n),
+        Value::owned(&tenant.0),
+        Value::owned(&*id.run.as_bytes()),
+        Value::owned(&*id.interrupt.as_bytes()),
+        Value::owned(&id.attempt),
+        Value::owned(&id.n),
     ]
 }
 
 /// The text of a query and its values. Rows come in their order out of an index, so that no more of them are read than
 /// are looked at.
-fn listing(query: &NoticesQuery) -> (String, Vec<Box<dyn ToSql>>) {
-    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(query.tenant.0)];
+fn listing(query: &NoticesQuery) -> (String, Vec<Value<'static>>) {
+    let mut values: Vec<Value<'static>> = vec![Value::owned(&query.tenant.0)];
     let mut wheres = "d.tenant = ?1".to_owned();
-    let mut and = |condition: &str, value: Box<dyn ToSql>| {
+    let mut and = |condition: &str, value: Value<'static>| {
         values.push(value);
         wheres += &format!(" AND {}", condition.replace('$', &format!("?{}", values.len())));
     };
@@ -335,11 +327,11 @@ fn listing(query: &NoticesQuery) -> (String, Vec<Box<dyn ToSql>>) {
     };
     if let Some(state) = indexed {
         // The index is known to have them all by its own words.
-        and("d.state IN (2, 4, 6) AND d.state = $", Box::new(state.code()));
+        and("d.state IN (2, 4, 6) AND d.state = $", Value::owned(&state.code()));
     } else if let Some(run) = query.run {
-        and("d.run = $", Box::new(*run.as_bytes()));
+        and("d.run = $", Value::owned(&*run.as_bytes()));
         if let Some(interrupt) = query.interrupt {
-            and("d.interrupt = $", Box::new(*interrupt.as_bytes()));
+            and("d.interrupt = $", Value::owned(&*interrupt.as_bytes()));
         }
     }
     if let Some(after) = query.after {
@@ -352,12 +344,12 @@ fn listing(query: &NoticesQuery) -> (String, Vec<Box<dyn ToSql>>) {
     (format!("SELECT {MESSAGE} FROM {from} WHERE {wheres} {order}"), values)
 }
 
-fn list(connection: &Connection, query: &NoticesQuery) -> rusqlite::Result<NoticesPage> {
+fn list(connection: Connection<'_>, query: &NoticesQuery) -> db::Result<NoticesPage> {
     let (sql, values) = listing(query);
     let mut statement = connection.prepare_cached(&sql)?;
     let mut page = NoticesPage { rows: Vec::new(), next: None };
     let (mut looked, mut last) = (0, query.after);
-    for row in statement.query_map(params_from_iter(values), message)? {
+    for row in statement.query_map(values, message)? {
         if page.rows.len() == query.limit || looked == NOTICES_LOOK_MAX {
             page.next = last;
             break;
@@ -370,7 +362,7 @@ fn list(connection: &Connection, query: &NoticesQuery) -> rusqlite::Result<Notic
                     page.rows.push(row);
                 }
             }
-            Err(error) if is_conversion(&error) => {
+            Err(error) if error.is_conversion() => {
                 tracing::error!(%error, "a message can't be read and is left out");
             }
             Err(error) => return Err(error),
@@ -380,7 +372,7 @@ fn list(connection: &Connection, query: &NoticesQuery) -> rusqlite::Result<Notic
 }
 
 /// The columns of [`MESSAGE`].
-fn message(row: &Row<'_>) -> rusqlite::Result<NoticeDelivery> {
+fn message(row: &Row<'_>) -> db::Result<NoticeDelivery> {
     let follow: Option<String> = row.get(14)?;
     let follow = follow.map(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
     Ok(NoticeDelivery {
@@ -405,7 +397,7 @@ fn message(row: &Row<'_>) -> rusqlite::Result<NoticeDelivery> {
 }
 
 /// Tells nobody anything of this run any more, and forgets who was told.
-pub(super) fn forget(transaction: &Transaction<'_>, run: Key) -> rusqlite::Result<()> {
+pub(crate) fn forget(transaction: Connection<'_>, run: Key) -> db::Result<()> {
     let named = (run.tenant.0, run.id.as_bytes());
     transaction.execute("DELETE FROM notices WHERE tenant = $1 AND run = $2", named)?;
     transaction.execute("DELETE FROM notice_deliveries WHERE tenant = $1 AND run = $2", named).map(drop)
@@ -415,8 +407,8 @@ pub(super) fn forget(transaction: &Transaction<'_>, run: Key) -> rusqlite::Resul
 mod tests {
     use abide_core::{InterruptId, RunId};
 
-    use super::super::migrate::plan;
     use super::*;
+    use crate::sqlite::migrate::plan;
 
     #[test]
     fn no_page_of_messages_reads_more_than_it_looks_at() {

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::db::{self, Connection, Fault, Optional, Row};
 use abide_core::{Millis, TenantId};
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{ApiKey, Person};
 
-pub(super) fn put_api_keys(transaction: &Transaction<'_>, keys: &[ApiKey]) -> rusqlite::Result<()> {
+pub(crate) fn put_api_keys(transaction: Connection<'_>, keys: &[ApiKey]) -> db::Result<()> {
     let mut statement = transaction.prepare_cached(
         "INSERT OR REPLACE INTO api_keys (id, tenant, principal, mac, created_at, revoked_at, label, scopes, roles, \
          act_as, expires_at, whole) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
@@ -34,22 +33,22 @@ pub(super) fn put_api_keys(transaction: &Transaction<'_>, keys: &[ApiKey]) -> ru
     Ok(())
 }
 
-pub(super) fn api_keys(connection: &Connection) -> rusqlite::Result<Vec<ApiKey>> {
+pub(crate) fn api_keys(connection: Connection<'_>) -> db::Result<Vec<ApiKey>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, tenant, principal, mac, created_at, revoked_at, label, scopes, roles, act_as, expires_at, whole \
          FROM api_keys ORDER BY created_at, id",
     )?;
     statement
-        .query_map([], |row| {
+        .query_map((), |row| {
             Ok(ApiKey {
                 id: row.get(0)?,
                 tenant: TenantId(row.get(1)?),
                 principal: row.get(2)?,
-                mac: Arc::from(row.get::<_, Vec<u8>>(3)?),
+                mac: Arc::from(row.get::<Vec<u8>>(3)?),
                 created_at: row.get(4)?,
                 revoked_at: row.get(5)?,
                 label: row.get(6)?,
-                scopes: row.get::<_, Option<String>>(7)?.map(|text| read(7, &text)).transpose()?,
+                scopes: row.get::<Option<String>>(7)?.map(|text| read(7, &text)).transpose()?,
                 roles: column(row, 8)?,
                 act_as: row.get(9)?,
                 expires_at: row.get(10)?,
@@ -59,18 +58,18 @@ pub(super) fn api_keys(connection: &Connection) -> rusqlite::Result<Vec<ApiKey>>
         .collect()
 }
 
-pub(super) fn revoke_api_key(transaction: &Transaction<'_>, id: &str, at: Millis) -> rusqlite::Result<bool> {
+pub(crate) fn revoke_api_key(transaction: Connection<'_>, id: &str, at: Millis) -> db::Result<bool> {
     let sql = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2";
     Ok(transaction.execute(sql, (at, id))? > 0)
 }
 
-pub(super) fn forget_api_keys(transaction: &Transaction<'_>, ids: &[String]) -> rusqlite::Result<()> {
+pub(crate) fn forget_api_keys(transaction: Connection<'_>, ids: &[String]) -> db::Result<()> {
     let mut statement = transaction.prepare_cached("DELETE FROM api_keys WHERE id = $1")?;
     ids.iter().try_for_each(|id| statement.execute([id]).map(drop))
 }
 
 /// Sets a person's entry. One that was there keeps the time at which it was made.
-pub(super) fn put_person(transaction: &Transaction<'_>, person: &Person) -> rusqlite::Result<()> {
+pub(crate) fn put_person(transaction: Connection<'_>, person: &Person) -> db::Result<()> {
     transaction.execute(
         "INSERT INTO people (tenant, principal, display_name, roles, groups, addresses, created_at, updated_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, principal) DO UPDATE \
@@ -93,36 +92,36 @@ pub(super) fn put_person(transaction: &Transaction<'_>, person: &Person) -> rusq
 const PERSON: &str =
     "SELECT tenant, principal, display_name, roles, groups, addresses, created_at, updated_at FROM people ";
 
-pub(super) fn get_person(
-    connection: &Connection,
+pub(crate) fn get_person(
+    connection: Connection<'_>,
     tenant: TenantId,
     principal: &str,
-) -> rusqlite::Result<Option<Person>> {
+) -> db::Result<Option<Person>> {
     let sql = format!("{PERSON} WHERE tenant = $1 AND principal = $2");
     connection.prepare_cached(&sql)?.query_row((tenant.0, principal), person).optional()
 }
 
-pub(super) fn list_people(
-    connection: &Connection,
+pub(crate) fn list_people(
+    connection: Connection<'_>,
     tenant: TenantId,
     after: &str,
     limit: usize,
-) -> rusqlite::Result<Vec<Person>> {
+) -> db::Result<Vec<Person>> {
     let sql = format!("{PERSON} WHERE tenant = $1 AND principal > $2 ORDER BY principal LIMIT $3");
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     connection.prepare_cached(&sql)?.query_map((tenant.0, after, limit), person)?.collect()
 }
 
-pub(super) fn delete_person(
-    transaction: &Transaction<'_>,
+pub(crate) fn delete_person(
+    transaction: Connection<'_>,
     tenant: TenantId,
     principal: &str,
-) -> rusqlite::Result<bool> {
+) -> db::Result<bool> {
     let sql = "DELETE FROM people WHERE tenant = $1 AND principal = $2";
     Ok(transaction.execute(sql, (tenant.0, principal))? > 0)
 }
 
-fn person(row: &Row<'_>) -> rusqlite::Result<Person> {
+fn person(row: &Row<'_>) -> db::Result<Person> {
     Ok(Person {
         tenant: TenantId(row.get(0)?),
         principal: row.get(1)?,
@@ -139,13 +138,12 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("lists and maps of text serialise")
 }
 
-fn column<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
-    read(at, &row.get::<_, String>(at)?)
+fn column<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> db::Result<T> {
+    read(at, &row.get::<String>(at)?)
 }
 
-fn read<T: DeserializeOwned>(at: usize, text: &str) -> rusqlite::Result<T> {
+fn read<T: DeserializeOwned>(at: usize, text: &str) -> db::Result<T> {
     // The reader's own words may repeat what stands there.
-    let unreadable =
-        |_| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, "it is not the JSON it was".into());
+    let unreadable = |_| Fault::Unreadable { column: at, reason: "it is not the JSON it was".to_owned() };
     serde_json::from_str(text).map_err(unreadable)
 }
