@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("abide-vfs", &[]),
+    ("abide-pgtest", &[]),
     ("abide-tidy", &[]),
 ];
 

@@ -1,0 +1,3 @@
+//! Everything that the crate offers, against real clusters.
+
+mod databases;
