@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use abide_core::Key;
 use abide_engine::{Engine, TestClock};
+use abide_store::Cluster;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
@@ -86,7 +87,7 @@ impl App {
     pub fn new(options: AppOptions) -> Arc<Self> {
         let metrics = Metrics::of(&options);
         let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
-        Arc::new(Self {
+        let app = Arc::new(Self {
             options,
             feeds: Arc::default(),
             limiter,
@@ -99,7 +100,27 @@ impl App {
             metrics,
             discovery: OnceLock::new(),
             openapi: OnceLock::new(),
-        })
+        });
+        app.follow_others();
+        app
+    }
+
+    /// Hears of what other servers change, for as long as this one is there. One that is alone has nothing to hear.
+    fn follow_others(self: &Arc<Self>) {
+        if self.cluster().is_some() {
+            let app = self.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = app.keys().follow() => {}
+                    () = app.stopped() => {}
+                }
+            });
+        }
+    }
+
+    /// The servers that share the store, unless this one is alone.
+    pub(crate) fn cluster(&self) -> Option<&dyn Cluster> {
+        self.engine().store().cluster()
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -26,7 +26,7 @@ mod truncation;
 mod webhooks;
 mod work;
 
-pub use access::{ApiKey, Person};
+pub use access::{Access, ApiKey, KeyChange, Person, Roll};
 pub use audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
 pub use cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
 pub use commit::{Commit, Done, Lane, MessageRef};
