@@ -155,6 +155,9 @@ pub const KEYS_MAX: usize = 10_000;
 /// How long a key that was revoked or has expired is remembered: whoever still uses it hears for so long that it is over,
 /// and nobody else may choose its text.
 pub const KEYS_KEPT_MS: i64 = 90 * 24 * 3_600_000;
+/// How long the store may take to answer before a server counts as not ready. It answers in milliseconds.
+pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How often a change of keys is decided again because another server came first. Each time at least one was made.
 pub(crate) const KEYS_CHANGE_ATTEMPTS_MAX: usize = 16;
 

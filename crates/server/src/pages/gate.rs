@@ -130,7 +130,7 @@ impl Door {
         let visitor = Visitor::of(&self.app, headers).await?;
         if let Some(Visitor { principal, .. }) = &visitor {
             visit.is_of(principal);
-            self.app.limiter().take(principal, self.app.engine().clock().now())?;
+            self.app.count(principal)?;
             check_scope(principal, scope)?;
             place.belong_to(principal.tenant)?;
         }

@@ -45,7 +45,7 @@ pub(super) async fn enter(State(app): State<Arc<App>>, Form(fields): Form) -> Re
         Ok(principal) => principal,
         Err(refused) => return Ok(refusal(refused, next)),
     };
-    app.limiter().take(&principal, now)?;
+    app.count(&principal)?;
     let session = Session::begin(&principal, app.keys().keyring(), now);
     Ok(([(header::SET_COOKIE, session.set(app.is_secure()))], Redirect::to(next)).into_response())
 }
