@@ -41,7 +41,7 @@ pub use notices::{
     AgentRow, Agents, Expanded, FollowUp, HowEnded, NOTICES_LOOK_MAX, NewMessage, NoticeDelivery, NoticeEnd,
     NoticeId, NoticeLine, NoticeRow, NoticeState, Notices, NoticesPage, NoticesQuery,
 };
-pub use postgres::{Postgres, PostgresOptions};
+pub use postgres::{ImportedTable, Postgres, PostgresOptions};
 pub use providers::{BreakerRow, Providers, WaitCounts, WaitRow};
 pub use retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 pub use rows::{

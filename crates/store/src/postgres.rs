@@ -4,6 +4,7 @@
 //! lost, how commits are written in batches while other servers write theirs, and how servers know of each other.
 
 mod connect;
+mod import;
 mod migrate;
 mod peers;
 mod pool;
@@ -26,6 +27,7 @@ use crate::tables::external::KeptTypes;
 use crate::tables::{Database, admin, webhooks};
 use crate::{Commit, Done, Erasure, Error, Lane, Sealing, StageHook};
 use connect::Target;
+pub use import::ImportedTable;
 use peers::Peers;
 use pool::Pool;
 use session::Session;

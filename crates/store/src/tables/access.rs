@@ -14,7 +14,7 @@ use crate::store::Answer;
 use crate::{ApiKey, KeyChange, Person, Roll};
 
 const VERSION: &str = "keys_version";
-const KEYRING: &str = "keyring_mark";
+pub(crate) const KEYRING: &str = "keyring_mark";
 
 impl<E: Database> Access for E {
     fn version(&self) -> Answer<'_, u64> {
