@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Transaction};
 
 use super::connect::Target;
 use super::pool::Pool;
-use super::session::{Fault, words};
+use super::session::words;
 use super::{Postgres, migrate, runtime};
 use crate::db::Value;
 use crate::{Error, Sqlite};
