@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use abide_core::Millis;
 use abide_engine::{Clock, SystemClock};
-use abide_store::Store;
+use abide_store::{Cluster, Store};
 
 /// The longest that is slept at once: the store's time is sampled anew meanwhile.
 const SLEEP_MS_MAX: Millis = 1_000;
@@ -29,7 +29,7 @@ impl StoreClock {
 
 impl Clock for StoreClock {
     fn now(&self) -> Millis {
-        self.store.cluster().map_or_else(|| SystemClock.now(), |cluster| cluster.now())
+        self.store.cluster().map_or_else(|| SystemClock.now(), Cluster::now)
     }
 
     fn wait_until(&self, due: Millis) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

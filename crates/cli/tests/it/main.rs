@@ -8,6 +8,7 @@ mod crash;
 mod examples;
 mod golden;
 mod http;
+mod left_out;
 mod outage;
 mod pages;
 mod receiver;
