@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, limits as core_limits};
+use abide_core::{
+    Command, Effect, Key, Record, Rejection, Run, Salt, Start, Status, Step, limits as core_limits,
+};
 use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -393,8 +395,10 @@ impl Shell {
                 (Run::empty(key, salt, graph), 0, journal)
             }
         };
+        let newer = |record: &Record| Error::Newer { run: key.id, sequence: record.sequence };
         for record in &tail {
-            run.apply(record).map_err(damaged)?;
+            run.apply(record)
+                .map_err(|corrupt| if record.is_newer() { newer(record) } else { damaged(corrupt) })?;
         }
         if run.head() != loaded.head {
             return Err(damaged(cut_short(run.head().next, loaded.head.next)));
