@@ -37,8 +37,8 @@ use crate::webhooks::Webhooks;
 use crate::workers::Workers;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
-    Subscription, breakers, callbacks, executor, external, limits, notices, outbox, reply, retention, timers,
-    webhooks, workers,
+    Subscription, breakers, callbacks, executor, external, limits, notices, outbox, peers, reply, retention,
+    timers, webhooks, workers,
 };
 
 /// Runs of many tenants on one store.
@@ -223,6 +223,7 @@ impl Engine {
             tokio::spawn(workers::run_leases(shell.clone())),
             tokio::spawn(workers::run_calls(shell.clone())),
             tokio::spawn(breakers::run(shell.clone())),
+            tokio::spawn(peers::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }

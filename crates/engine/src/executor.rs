@@ -40,6 +40,11 @@ impl Executor {
         self.places.available_permits()
     }
 
+    /// How many tasks are being executed.
+    pub(crate) fn busy_places(&self) -> usize {
+        limits::TASKS_IN_FLIGHT_MAX - self.free_places()
+    }
+
     /// Places for all tasks that these effects begin, or none.
     pub(crate) fn reserve(&self, effects: &[Effect]) -> Option<OwnedSemaphorePermit> {
         let tasks = effects.iter().filter(|effect| matches!(effect, Effect::Dispatch { .. })).count();

@@ -7,6 +7,7 @@
 //! | `Shell` | `shell.rs` | decide, submit, and what follows once a commit is durable |
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
+//! | peers | `peers.rs` | what other servers on the same store tell, and what is looked at in case that they did not |
 //! | past | `past.rs` | a run as it stood before some event |
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
@@ -47,6 +48,7 @@ mod models;
 mod notices;
 mod outbox;
 mod past;
+mod peers;
 mod reply;
 mod resume;
 mod retention;

@@ -291,3 +291,7 @@ pub const PURGE_PAGE_MAX: usize = 100;
 
 /// Runs that one request to remove runs looks at, so that it is answered within seconds; the answer says where to go on.
 pub const PURGE_LOOK_MAX: usize = 1000;
+
+/// How often it is looked at what other servers may have done without a hint of it. What a lost hint would have told of
+/// waits so long at the most; one look is a few statements, however many runs there are.
+pub const PEERS_LOOK_MS: u64 = 1000;

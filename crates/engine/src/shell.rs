@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, limits as core_limits};
-use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
+use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
@@ -281,6 +281,8 @@ impl Shell {
                     }
                 }
                 self.watchers.tell(cell.key, pending.next, pending.ended.is_some());
+                let ended = pending.ended.is_some();
+                self.tell_peers(Hint::Run { key: cell.key, next: pending.next, ended });
                 self.tell_workers(cell.key, &pending.effects, &pending.handed);
                 let (effects, places) = (std::mem::take(&mut pending.effects), pending.places.take());
                 self.carry_out(cell.key, effects, places, pending.trace.as_ref());

@@ -13,6 +13,7 @@
 //! | `Post` | `line.rs` | a worker listens |
 //! | `Message` | `message.rs` | a letter with everything it tells |
 //! | `Did` | `ops.rs` | what workers do with their tasks |
+//! | – | `peers.rs` | what other servers tell of workers |
 //! | chores | `chores.rs` | what has to be written and decided because of workers, and the loops |
 
 mod chores;
@@ -21,6 +22,7 @@ mod desk;
 mod line;
 mod message;
 mod ops;
+mod peers;
 mod session;
 
 use std::collections::{BTreeMap, HashMap};
