@@ -45,7 +45,8 @@ impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(said) = error.as_db_error() else {
             return match error.is_closed()
-                || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>())
+                || std::error::Error::source(&error)
+                    .is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
             {
                 true => Self::Lost(words(&error)),
                 false => Self::Failed(words(&error)),
@@ -151,6 +152,11 @@ impl Session {
         self.wait(self.client.batch_execute(sql))
     }
 
+    /// Notes that a transaction is being opened.
+    pub(super) fn open(&self) {
+        self.open.set(true);
+    }
+
     pub(super) fn begin(&self) -> Result<(), Fault> {
         self.open.set(true);
         self.batch(BEGIN)
@@ -192,6 +198,7 @@ impl Drop for Moment<'_> {
 /// The few words of the one SQL text that PostgreSQL has others for.
 fn dialect(sql: &str) -> String {
     let mut text = sql.replace('?', "$").replace(" NOT INDEXED", "").replace("x''", "''::bytea");
+    text = text.replace("/*", "").replace("*/", "");
     while let Some(at) = text.find(" INDEXED BY ") {
         let name = at + " INDEXED BY ".len();
         let end =
