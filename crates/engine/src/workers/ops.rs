@@ -235,7 +235,7 @@ impl Shell {
             if tries > 1 {
                 give_way(&*self.store, tries).await;
             }
-            let cell = match self.cell(key).await {
+            let cell = match self.cell_with_surroundings(key).await {
                 Ok(cell) => cell,
                 Err(error) => {
                     done.push(Err(error));

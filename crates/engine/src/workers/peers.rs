@@ -26,6 +26,9 @@ impl Shell {
     /// Hints were missed: anything of the above may have happened.
     pub(crate) fn heard_of_everything(self: &Arc<Self>) {}
 
+    /// The lease of this server was over for a while: others may have taken what its workers had.
+    pub(crate) fn lease_has_lapsed(self: &Arc<Self>) {}
+
     /// Looks at what may have happened without a hint, about once a second. A look that takes longer delays the next.
     pub(crate) async fn look_at_sessions(self: &Arc<Self>) {}
 
