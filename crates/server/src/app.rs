@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use abide_core::Key;
 use abide_engine::{Engine, TestClock};
+use abide_store::{Cluster, Hint};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
@@ -15,7 +16,8 @@ use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use crate::admission::{Admission, Capacity};
-use crate::error::ApiError;
+use crate::auth::Principal;
+use crate::error::{ApiError, Result};
 use crate::gate::{self, Gate};
 use crate::idempotency::Slots;
 use crate::keys::Keys;
@@ -86,7 +88,7 @@ impl App {
     pub fn new(options: AppOptions) -> Arc<Self> {
         let metrics = Metrics::of(&options);
         let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
-        Arc::new(Self {
+        let app = Arc::new(Self {
             options,
             feeds: Arc::default(),
             limiter,
@@ -99,7 +101,27 @@ impl App {
             metrics,
             discovery: OnceLock::new(),
             openapi: OnceLock::new(),
-        })
+        });
+        app.follow_others();
+        app
+    }
+
+    /// Hears of what other servers change, for as long as this one is there. One that is alone has nothing to hear.
+    fn follow_others(self: &Arc<Self>) {
+        if self.cluster().is_some() {
+            let app = self.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = app.keys().follow() => {}
+                    () = app.stopped() => {}
+                }
+            });
+        }
+    }
+
+    /// The servers that share the store, unless this one is alone.
+    pub(crate) fn cluster(&self) -> Option<&dyn Cluster> {
+        self.engine().store().cluster()
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -114,8 +136,22 @@ impl App {
         self.options.oidc.as_ref()
     }
 
-    pub(crate) fn limiter(&self) -> &Limiter {
-        &self.limiter
+    /// Counts a request of somebody, or refuses it, because they ask too often.
+    pub(crate) fn count(&self, principal: &Principal) -> Result<()> {
+        self.limiter.take(principal, self.servers(), self.engine().clock().now())
+    }
+
+    /// Tells the other servers something, if there are any.
+    pub(crate) fn tell(&self, hint: Hint) {
+        if let Some(cluster) = self.cluster() {
+            cluster.tell(hint);
+        }
+    }
+
+    /// How many servers there are on the store, with this one.
+    pub(crate) fn servers(&self) -> u32 {
+        let alive = self.cluster().map_or(1, |cluster| cluster.view().borrow().servers.len().max(1));
+        u32::try_from(alive).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn admission(&self) -> &Admission {

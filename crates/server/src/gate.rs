@@ -91,7 +91,7 @@ impl Gate {
     async fn authenticate(&self, headers: &HeaderMap, visit: &Visit) -> Result<Principal> {
         let principal = auth::authenticate(&self.app, headers).await?;
         visit.is_of(&principal);
-        self.app.limiter().take(&principal, self.app.engine().clock().now())?;
+        self.app.count(&principal)?;
         Ok(principal)
     }
 }
