@@ -13,6 +13,7 @@
 //! | `Post` | `line.rs` | a worker listens |
 //! | `Message` | `message.rs` | a letter with everything it tells |
 //! | `Did` | `ops.rs` | what workers do with their tasks |
+//! | – | `peers.rs` | what other servers tell of workers |
 //! | chores | `chores.rs` | what has to be written and decided because of workers, and the loops |
 
 mod chores;
@@ -21,13 +22,14 @@ mod desk;
 mod line;
 mod message;
 mod ops;
+mod peers;
 mod session;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use abide_core::{Effect, Key, TenantId};
-use abide_store::{KindRow, SessionId};
+use abide_store::{Hint, KindRow, SessionId};
 use tokio::sync::{Notify, watch};
 
 use crate::shell::Shell;
@@ -150,9 +152,12 @@ impl Engine {
             let of_tenant = known.entry(tenant).or_default();
             let is_new = |kind: &KindRow| {
                 let before = of_tenant.get(&kind.kind);
-                before.is_none_or(|before| {
-                    KindRow { registered_at: kind.registered_at, ..before.clone() } != *kind
-                })
+                // Another server may have changed or forgotten it.
+                let is_shared = shell.store.cluster().is_some();
+                is_shared
+                    || before.is_none_or(|before| {
+                        KindRow { registered_at: kind.registered_at, ..before.clone() } != *kind
+                    })
             };
             let new: Vec<KindRow> = kinds.into_iter().filter(is_new).collect();
             if new.is_empty() {
@@ -164,6 +169,7 @@ impl Engine {
             }
             shell.store.work().put_kinds(new.clone()).await?;
             shell.surroundings.add_kinds(tenant, &new);
+            shell.tell_peers(Hint::Surroundings(tenant));
             of_tenant.extend(new.into_iter().map(|kind| (kind.kind.clone(), kind)));
             Ok(())
         });
@@ -178,6 +184,7 @@ impl Engine {
             let mut known = shell.workers.kinds.lock().await;
             let there = shell.store.work().forget_kind(tenant, kind.clone()).await?;
             shell.surroundings.forget_kind(tenant, &kind);
+            shell.tell_peers(Hint::Surroundings(tenant));
             if let Some(kinds) = known.get_mut(&tenant) {
                 kinds.remove(&kind);
             }

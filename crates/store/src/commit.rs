@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{Effect, Hash, Head, Key, Record, Run, RunId, Salt, Step, Summary};
+use abide_core::{Effect, Hash, Head, Key, Record, Run, RunId, Salt, Step, Summary, TaskId};
 
 use crate::{Error, Receipt, SessionId};
 
@@ -36,6 +36,9 @@ pub struct Commit {
     pub sessions: Vec<Option<SessionId>>,
     /// The fencing token of the lease under which a task was finished.
     pub fence: Option<u64>,
+    /// A task that goes on after this, and the fencing token of the lease under which it was decided. It is refused if
+    /// somebody else has the task by now.
+    pub holds: Option<(TaskId, u64)>,
     /// The message that led to this, to be forgotten with it.
     pub consumed: Option<MessageRef>,
     /// Content-addressed bytes that the events refer to.
@@ -64,6 +67,7 @@ impl Commit {
             boot: 0,
             sessions: Vec::new(),
             fence: None,
+            holds: None,
             consumed: None,
             blobs: Vec::new(),
             receipt: None,
