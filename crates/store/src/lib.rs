@@ -18,6 +18,7 @@ mod providers;
 mod retention;
 mod rows;
 mod sealing;
+mod sessions;
 mod sql;
 mod sqlite;
 mod store;
@@ -29,7 +30,7 @@ mod work;
 pub use access::{ApiKey, Person};
 pub use audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
 pub use cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
-pub use commit::{Commit, Done, Lane, MessageRef};
+pub use commit::{Commit, Done, Lane, MessageRef, TaskHolder};
 pub use error::Error;
 pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 pub use inbox::{
@@ -47,6 +48,7 @@ pub use rows::{
     WorkflowVersion,
 };
 pub use sealing::{Sealer, Sealing};
+pub use sessions::{Adopted, Came, SessionRow, SessionState, Sessions};
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{BackupFacts, Held, Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};
@@ -55,4 +57,4 @@ pub use webhooks::{
     Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX, Outcome,
     Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,
 };
-pub use work::{HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow};
+pub use work::{HookClaim, HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow};

@@ -136,7 +136,7 @@ async fn unclaim_of(shell: Arc<Shell>, (tenant, session): Seat, untold: Vec<Unto
     };
     let tasks: Vec<_> = untold.iter().map(task).collect();
     loop {
-        match shell.store.work().unclaim(session, tasks.clone()).await {
+        match shell.store.work().unclaim(session, None, tasks.clone()).await {
             Ok(_) => {
                 return shell.workers.with(|desk| {
                     untold.iter().for_each(|untold| desk.leave_waiting(tenant, &untold.kind));
