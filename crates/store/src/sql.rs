@@ -552,7 +552,7 @@ mod tests {
             work::HOOK,
             work::UNHOOK,
             work::IN_HANDS,
-            work::AT_HOME,
+            AT_HOME,
         ];
         for sql in statements {
             let numbers: Vec<u32> = sql
