@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::breakers::{Breakers, ProviderHealth};
 use crate::callbacks::Callbacks;
+use crate::confirm::give_way;
 use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
@@ -308,8 +309,8 @@ impl Engine {
         let store = self.shell.store.clone();
         let erasing = self.shell.runtime.spawn(async move { store.erase(key, erasure).await });
         let erased = erasing.await.map_err(|_| Error::Draining)??;
-        if let Some(cell) = self.shell.hot.peek(key).filter(|_| erased != Erased::NotEnded) {
-            self.shell.hot.remove(&cell);
+        if erased != Erased::NotEnded {
+            self.shell.forget_run(key);
         }
         match erased {
             Erased::NotFound => Err(Error::RunNotFound(key.id)),
@@ -384,12 +385,13 @@ impl Engine {
             callback_url,
             ..Start::of(key, salt, graph)
         };
-        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+        for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
             match self.shell.start(given.clone(), basis.clone(), &see).await {
                 Err(Error::Store(abide_store::Error::Claimed)) => {}
                 other => return other,
             }
             // Whoever came first may have ended since, and then it is our turn.
+            give_way(&*self.shell.store, tries).await;
             if let Some(holder) = self.claimant(claimed.as_ref()).await? {
                 return Err(Error::Claimed(holder));
             }

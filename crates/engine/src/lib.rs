@@ -5,6 +5,7 @@
 //! | [`Engine`] | `engine.rs` | what servers and tools call |
 //! | `Cell`, `Hot` | `hot.rs` | runs in memory, decided on ahead of the disk |
 //! | `Shell` | `shell.rs` | decide, submit, and what follows once a commit is durable |
+//! | confirm | `confirm.rs` | whether a run in memory is how it stands, when other servers may have moved it on |
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
 //! | peers | `peers.rs` | what other servers on the same store tell, and what is looked at in case that they did not |
@@ -33,6 +34,7 @@ mod breakers;
 mod cache;
 mod callbacks;
 mod clock;
+mod confirm;
 mod engine;
 mod error;
 mod executor;

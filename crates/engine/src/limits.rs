@@ -15,6 +15,10 @@ pub const CLAIM_TASKS_MAX: usize = 128;
 /// How often a command is decided again because another server or a failed commit came first.
 pub const DECIDE_ATTEMPTS_MAX: usize = 16;
 
+/// How long a server gets out of the way of another that wants the same run, before it tries again. A commit takes a few
+/// milliseconds, so after this long everybody else has had a turn.
+pub const GIVE_WAY_MS_MAX: u64 = 100;
+
 /// Timers held in memory; the rest are read when their time comes near.
 pub const NEAR_TIMERS_MAX: usize = 16_384;
 

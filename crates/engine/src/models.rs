@@ -16,11 +16,12 @@ use abide_model::{Chunk, Client, Clients, Providers, Sink, Stopped};
 use abide_store::{Lane, TaskRow};
 use tokio::sync::{Notify, watch};
 
-use crate::Error;
 use crate::breakers::{Admitted, said_of_provider};
+use crate::confirm::give_way;
 use crate::shell::{Basis, Shell};
 use crate::stats::CallEnd;
 use crate::timers::rest;
+use crate::{Error, limits};
 
 /// The providers of models, and the calls that are under way.
 pub(crate) struct Models {
@@ -117,7 +118,7 @@ impl Sink for Told<'_> {
                 Err(Error::Rejected(_) | Error::Draining | Error::Store(abide_store::Error::Closed)) => {
                     return Err(Stopped);
                 }
-                Err(Error::Contended) => tokio::task::yield_now().await,
+                Err(Error::Contended) => give_way(&*self.shell.store, limits::DECIDE_ATTEMPTS_MAX).await,
                 Err(error) if error.is_lasting() => return Err(Stopped),
                 Err(error) => {
                     tracing::error!(run = %self.key.id, %error, "what a model says can't be kept; trying again");

@@ -60,6 +60,7 @@ impl Shell {
     fn heed(self: &Arc<Self>, hint: Hint) {
         match hint {
             Hint::Run { key, next, ended } => {
+                self.hot.forget_older(key, next);
                 self.watchers.tell(key, next, ended);
                 self.heard_of_run(key, next, ended);
             }
@@ -67,8 +68,11 @@ impl Shell {
             Hint::Hook(tenant, agent) => self.heard_of_hook(tenant, agent),
             Hint::Session(tenant, session) => self.heard_of_session(tenant, session),
             Hint::Everything => self.heard_of_everything(),
-            Hint::Forget(_)
-            | Hint::Timer(_)
+            Hint::Forget(key) => {
+                self.hot.forget(key);
+                self.timers.take_up(key);
+            }
+            Hint::Timer(_)
             | Hint::Outbox
             | Hint::Tasks
             | Hint::Notices(_)

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
 use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, limits as core_limits};
 use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskRow, TimerRow};
@@ -9,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
 use crate::callbacks::Callbacks;
+use crate::confirm::give_way;
 use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
@@ -108,7 +110,7 @@ impl Shell {
         let (run, step) = Run::start(start, self.clock.now())?;
         // What is told is what this commit says: the run may be ahead of the disk again by the time it is told.
         let seen = see(&run);
-        let cell = Cell::new(run, 0, 0);
+        let cell = Cell::new(run, 0, 0, Instant::now());
         let answered = {
             let ahead = cell.lock().ok_or(Error::Contended)?;
             let mut commit = self.commit_of(&ahead, step, &basis);
@@ -138,23 +140,30 @@ impl Shell {
         basis: Basis,
         see: impl Fn(&Run) -> T,
     ) -> Result<T, Error> {
-        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+        let since = Instant::now();
+        for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
+            if tries > 1 {
+                give_way(&*self.store, tries).await;
+            }
             let permit = self.permit().await?;
             let cell = self.cell(key).await?;
             match self.attempt(&cell, command, lane, &basis, permit, &see) {
                 Attempt::Dead => self.hot.remove(&cell),
-                Attempt::Rejected { rejection, next, ended } if cell.wait_durable(next).await => {
-                    // Nothing more comes of it, and its payloads may be erased.
-                    if ended {
+                Attempt::Rejected { rejection, next, ended } => {
+                    let confirmed = self.confirm(&cell, next, since).await?;
+                    // Nothing more comes of one that has ended, and its payloads may be erased.
+                    if ended || !confirmed {
                         self.hot.remove(&cell);
                     }
-                    return Err(rejection.into());
+                    if confirmed {
+                        return Err(rejection.into());
+                    }
                 }
-                Attempt::Rejected { .. } => {}
                 Attempt::Unchanged { seen, next } => {
-                    if cell.wait_durable(next).await {
+                    if self.confirm(&cell, next, since).await? {
                         return Ok(seen);
                     }
+                    self.hot.remove(&cell);
                 }
                 Attempt::Submitted(answered, seen) => match answered.await {
                     Ok(Ok(())) => return Ok(seen),
@@ -357,11 +366,16 @@ impl Shell {
 
     /// The run in memory, read from the store if need be.
     pub(crate) async fn cell(&self, key: Key) -> Result<Arc<Cell>, Error> {
-        self.hot.get(key, || async { self.load(key).await.map(|(run, kept)| cell_of(run, kept)) }).await
+        let load = || async {
+            let read_at = Instant::now();
+            self.load(key).await.map(|(run, kept)| cell_of(run, kept, read_at))
+        };
+        self.hot.get(key, load).await
     }
 
     /// Looks at a run as it stands on disk.
     pub(crate) async fn read<T>(&self, key: Key, see: impl Fn(&Run) -> T) -> Result<T, Error> {
+        let since = Instant::now();
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
             let Some(cell) = self.hot.peek(key) else {
                 let (run, _) = self.load(key).await?;
@@ -369,7 +383,7 @@ impl Shell {
             };
             let seen = cell.lock().map(|ahead| (see(&ahead.run), ahead.run.head().next));
             match seen {
-                Some((seen, next)) if cell.wait_durable(next).await => return Ok(seen),
+                Some((seen, next)) if self.confirm(&cell, next, since).await? => return Ok(seen),
                 _ => self.hot.remove(&cell),
             }
         }
@@ -442,9 +456,9 @@ pub(crate) enum Attempt<T> {
     Submitted(Answered, T),
 }
 
-fn cell_of(run: Run, snapshot_at: u64) -> Arc<Cell> {
+fn cell_of(run: Run, snapshot_at: u64, read_at: Instant) -> Arc<Cell> {
     let durable = run.head().next;
-    Cell::new(run, durable, snapshot_at)
+    Cell::new(run, durable, snapshot_at, read_at)
 }
 
 fn cut_short(sequence: u64, counted: u64) -> abide_core::Corrupt {

@@ -63,10 +63,10 @@ impl Shell {
             audit,
         };
         let refused = |reason: String| Error::Untruncatable { run: key.id, reason };
-        self.forget_cell(key);
+        self.hot.forget(key);
         let truncated = self.store.truncate(truncation).await?;
         // Whoever read it meanwhile read what is gone.
-        self.forget_cell(key);
+        self.forget_run(key);
         match truncated {
             Truncated::Stale => Err(Error::Contended),
             Truncated::Told(other) => Err(refused(format!(
@@ -175,12 +175,6 @@ impl Shell {
             for record in &page {
                 folded.apply(record).map_err(|corrupt| Error::Damaged { run: key.id, corrupt })?;
             }
-        }
-    }
-
-    fn forget_cell(&self, key: Key) {
-        if let Some(cell) = self.hot.peek(key) {
-            self.hot.remove(&cell);
         }
     }
 

@@ -195,7 +195,8 @@ impl Cluster {
         postmaster.stop(&self.inner.folder);
     }
 
-    /// Starts it again at the same port, after [`stop`](Self::stop) or [`kill`](Self::kill) or as it runs.
+    /// Starts it again at the same port: after [`stop`](Self::stop), [`kill`](Self::kill) or a kill by somebody else,
+    /// or while it runs.
     ///
     /// # Panics
     ///
@@ -203,8 +204,13 @@ impl Cluster {
     #[track_caller]
     pub fn restart(&self) {
         let mut slot = self.postmaster();
-        if let Some(running) = slot.take() {
-            running.stop(&self.inner.folder);
+        if let Some(mut postmaster) = slot.take() {
+            if postmaster.is_running() {
+                postmaster.stop(&self.inner.folder);
+            } else {
+                // Somebody else has killed the server: what is left of it would keep a new one from starting.
+                self.inner.folder.crash();
+            }
         }
         *slot = Some(Postmaster::start_at(&self.inner.folder, self.inner.port));
     }

@@ -2,11 +2,13 @@
 //!
 //! The SQL is one text for both engines. Parameters are written `$1`, `$2` … in the order of their first appearance, or
 //! `?1`, `?2` … where one is used again out of order; SQLite reads both, and the PostgreSQL engine makes one of the
-//! other. Booleans are 0 and 1 in columns, and whatever kind of truth an expression gives is read as one.
+//! other. What stands in a comment (`/* FOR UPDATE */`) is for PostgreSQL alone. Booleans are 0 and 1 in columns, and whatever kind of truth an expression gives is read as one.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+use abide_core::TenantId;
 
 use crate::postgres::session::{self, Session};
 use crate::sealing::Unopened;
@@ -74,7 +76,7 @@ impl From<Unopened> for Fault {
 
 /// Stands at the end of a statement whose rows are taken: several servers that look at the same time find others each.
 /// To an engine with one writer it is a comment.
-pub(crate) const SKIP_LOCKED: &str = "/* that nobody else takes */";
+pub(crate) const SKIP_LOCKED: &str = "/* FOR UPDATE SKIP LOCKED */";
 
 /// A row that need not be there.
 pub(crate) trait Optional<T> {
@@ -105,13 +107,8 @@ pub enum Value<'a> {
     Blob(Cow<'a, [u8]>),
 }
 
-impl<'a> Value<'a> {
-    /// A value of whatever can be one.
-    pub(crate) fn of(value: &'a (impl ToValue + ?Sized)) -> Self {
-        value.to_value()
-    }
-
-    /// The same, borrowing nothing.
+impl Value<'_> {
+    /// A value of whatever can be one, borrowing nothing.
     pub(crate) fn owned(value: &(impl ToValue + ?Sized)) -> Value<'static> {
         match value.to_value() {
             Value::Null => Value::Null,
@@ -364,6 +361,9 @@ fn of_sqlite(value: rusqlite::types::ValueRef<'_>) -> ValueRef<'_> {
     }
 }
 
+/// The lock that commits share, and that a change of what every commit has to know takes alone.
+pub(crate) const COMMITS: i64 = 0x4142_4944;
+
 /// A connection to either engine. Whether a transaction is open on it is up to whoever made it.
 #[derive(Clone, Copy)]
 pub(crate) enum Connection<'c> {
@@ -422,6 +422,28 @@ impl<'c> Connection<'c> {
             passed += given;
             if given < limit || found.len() as i64 == limit {
                 return Ok(found);
+            }
+        }
+    }
+
+    /// Has all others wait that say the same, until the transaction is over. What only one writer at a time may do needs
+    /// this where there are several.
+    pub(crate) fn exclude(self, what: &str, tenant: TenantId) -> Result<()> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(_) => {
+                let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, $2)) IS NULL";
+                self.query_row(sql, (what, tenant.0), |_| Ok(()))
+            }
+        }
+    }
+
+    /// Has all commits wait, on whichever server, until the transaction is over.
+    pub(crate) fn exclude_commits(self) -> Result<()> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(_) => {
+                self.query_row("SELECT pg_advisory_xact_lock($1) IS NULL", [COMMITS], |_| Ok(()))
             }
         }
     }

@@ -36,6 +36,9 @@ pub enum Error {
     /// The data directory is in use, or was made for something else.
     #[error("{0}")]
     Refused(String),
+    /// The store can't be reached for now. Nothing of what was asked for was written; it may be asked for again.
+    #[error("the store can't be reached: {0}")]
+    Unavailable(String),
     /// The disk or the database engine failed. A commit that met this may or may not have happened: look before
     /// you repeat it.
     #[error("the store failed: {0}")]

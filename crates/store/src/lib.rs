@@ -5,6 +5,7 @@
 //! another engine needs only a thin dialect.
 
 mod access;
+mod answers;
 mod audit_log;
 mod cluster;
 mod commit;
@@ -15,6 +16,7 @@ mod inbox;
 mod notices;
 mod postgres;
 mod providers;
+mod queue;
 mod retention;
 mod rows;
 mod sealing;
@@ -40,6 +42,7 @@ pub use notices::{
     AgentRow, Agents, Expanded, FollowUp, HowEnded, NOTICES_LOOK_MAX, NewMessage, NoticeDelivery, NoticeEnd,
     NoticeId, NoticeLine, NoticeRow, NoticeState, Notices, NoticesPage, NoticesQuery,
 };
+pub use postgres::{Postgres, PostgresOptions};
 pub use providers::{BreakerRow, Providers, WaitCounts, WaitRow};
 pub use retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 pub use rows::{

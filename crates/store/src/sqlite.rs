@@ -6,7 +6,6 @@
 mod backup;
 pub(crate) mod migrate;
 mod open;
-mod queue;
 mod readers;
 mod writer;
 
@@ -21,15 +20,17 @@ use tokio::sync::oneshot;
 pub use backup::{BackupFacts, Held};
 pub use open::{SqliteOptions, Stage, StageHook, Synchronous};
 
+use crate::answers::{Counters, join};
 use crate::db::{self, Connection};
+use crate::queue::Queue;
 use crate::store::{Answer, Counts};
 use crate::tables::Database;
 use crate::tables::deliveries::Wanted;
 use crate::tables::erase::{self, Progress};
 use crate::tables::external::KeptTypes;
 use crate::{Commit, Done, Erased, Erasure, Error, Lane, Sealing};
-use queue::{Job, Queue};
 use readers::Readers;
+use writer::Job;
 
 /// How often an erasure tries again to cut the log, and how long it rests in between.
 const CUT_ATTEMPTS_MAX: usize = 10;
@@ -39,9 +40,9 @@ const CUT_REST: Duration = Duration::from_millis(100);
 pub struct Sqlite {
     file: PathBuf,
     boot: u64,
-    queue: Arc<Queue>,
+    queue: Arc<Queue<Job>>,
     readers: Arc<Readers>,
-    counts: Arc<writer::Counters>,
+    counts: Arc<Counters>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// Whether the log may hold what was erased. A process that died may have left it so.
     uncut: Arc<AtomicBool>,
@@ -114,16 +115,6 @@ fn cut_once(connection: &rusqlite::Connection, uncut: &AtomicBool) -> db::Result
     let is_cut = !uncut.load(Ordering::Relaxed) || writer::cut_log(connection)?;
     uncut.store(!is_cut, Ordering::Relaxed);
     Ok(is_cut)
-}
-
-/// Waits for the store's threads. One that drops the store itself, in an answer, can't wait for itself.
-fn join(threads: Vec<std::thread::JoinHandle<()>>) {
-    let this = std::thread::current().id();
-    for thread in threads.into_iter().filter(|thread| thread.thread().id() != this) {
-        if thread.join().is_err() {
-            tracing::error!("a store thread panicked");
-        }
-    }
 }
 
 impl Drop for Sqlite {

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use abide_core::event::Loss;
 use abide_core::{
@@ -16,6 +17,8 @@ use abide_store::{HookId, Lane, SessionId};
 use futures_util::future::join_all;
 
 use super::session::Holding;
+use crate::confirm::give_way;
+use crate::hot::Cell;
 use crate::shell::{Attempt, Basis, Shell};
 use crate::{Engine, Error, limits};
 
@@ -227,7 +230,11 @@ impl Shell {
         ops: &[(usize, WorkOp)],
     ) -> Vec<Decided> {
         let mut done: Vec<Decided> = Vec::with_capacity(ops.len());
-        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+        let since = Instant::now();
+        for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
+            if tries > 1 {
+                give_way(&*self.store, tries).await;
+            }
             let cell = match self.cell(key).await {
                 Ok(cell) => cell,
                 Err(error) => {
@@ -259,7 +266,7 @@ impl Shell {
                 return done;
             }
             for one in flying {
-                match land(&cell, one).await {
+                match self.land(&cell, one, since).await {
                     Some(decided) => done.push(decided),
                     None => break,
                 }
@@ -342,24 +349,32 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// Waits until a decision is durable. `None` if it came to nothing and is to be made again.
+    async fn land(&self, cell: &Arc<Cell>, flying: Flying, since: Instant) -> Option<Decided> {
+        let told = |outcome: Option<WorkOutcome>, changed| {
+            outcome.map(|outcome| (outcome, changed)).ok_or_else(|| Rejection::StaleFence.into())
+        };
+        let (next, decided) = match flying {
+            Flying::Submitted(answered, seen) => {
+                return match answered.await {
+                    Ok(Ok(())) => Some(told(seen, true)),
+                    Ok(Err(abide_store::Error::Stale)) => None,
+                    Ok(Err(error)) => Some(Err(error.into())),
+                    Err(_) => Some(Err(abide_store::Error::Closed.into())),
+                };
+            }
+            Flying::Unchanged(next, seen) => (next, told(seen, false)),
+            Flying::Rejected(next, rejection) => (next, Err(rejection.into())),
+        };
+        match self.confirm(cell, next, since).await {
+            Ok(confirmed) => confirmed.then_some(decided),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
 fn misplaced(key: Key, sequence: u64, found: &Event) -> Error {
     let reason = format!("a worker's outcome should stand here, and {} does", found.event_type().name);
     Error::Damaged { run: key.id, corrupt: abide_core::Corrupt { sequence, reason } }
-}
-
-/// Waits until a decision is durable. `None` if it came to nothing and is to be made again.
-async fn land(cell: &crate::hot::Cell, flying: Flying) -> Option<Decided> {
-    let told = |outcome: Option<WorkOutcome>, changed| {
-        outcome.map(|outcome| (outcome, changed)).ok_or_else(|| Rejection::StaleFence.into())
-    };
-    match flying {
-        Flying::Submitted(answered, seen) => match answered.await {
-            Ok(Ok(())) => Some(told(seen, true)),
-            Ok(Err(abide_store::Error::Stale)) => None,
-            Ok(Err(error)) => Some(Err(error.into())),
-            Err(_) => Some(Err(abide_store::Error::Closed.into())),
-        },
-        Flying::Unchanged(next, seen) => cell.wait_durable(next).await.then(|| told(seen, false)),
-        Flying::Rejected(next, rejection) => cell.wait_durable(next).await.then(|| Err(rejection.into())),
-    }
 }

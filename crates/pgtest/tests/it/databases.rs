@@ -2,6 +2,8 @@
 
 use abide_pgtest::{Cluster, Database, psql};
 
+use crate::eventually;
+
 #[test]
 fn a_database_is_empty_and_belongs_to_an_ordinary_user() {
     let database = Database::new();
@@ -81,5 +83,5 @@ fn more_sql_and_more_rows_than_a_pipe_holds_go_through() {
 fn wait_for_session(database: &str) {
     let sql =
         format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}' AND state = 'active'");
-    while Cluster::shared().sql("postgres", &sql) == "0" {}
+    eventually("the session runs", || Cluster::shared().sql("postgres", &sql) == "1");
 }

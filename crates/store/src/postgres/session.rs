@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row, Statement};
 
-use crate::db::{SKIP_LOCKED, Value, ValueRef};
+use crate::db::{Value, ValueRef};
 
 /// How long one answer may take. What a server is asked for takes moments, so it is gone, or as good as gone.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
@@ -45,7 +45,8 @@ impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(said) = error.as_db_error() else {
             return match error.is_closed()
-                || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>())
+                || std::error::Error::source(&error)
+                    .is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
             {
                 true => Self::Lost(words(&error)),
                 false => Self::Failed(words(&error)),
@@ -151,6 +152,11 @@ impl Session {
         self.wait(self.client.batch_execute(sql))
     }
 
+    /// Notes that a transaction is being opened.
+    pub(super) fn open(&self) {
+        self.open.set(true);
+    }
+
     pub(super) fn begin(&self) -> Result<(), Fault> {
         self.open.set(true);
         self.batch(BEGIN)
@@ -192,7 +198,7 @@ impl Drop for Moment<'_> {
 /// The few words of the one SQL text that PostgreSQL has others for.
 fn dialect(sql: &str) -> String {
     let mut text = sql.replace('?', "$").replace(" NOT INDEXED", "").replace("x''", "''::bytea");
-    text = text.replace(SKIP_LOCKED, "FOR UPDATE SKIP LOCKED");
+    text = text.replace("/*", "").replace("*/", "");
     while let Some(at) = text.find(" INDEXED BY ") {
         let name = at + " INDEXED BY ".len();
         let end =
@@ -248,8 +254,6 @@ mod tests {
     fn what_postgresql_has_other_words_for_is_replaced() {
         let sql = "SELECT x'' FROM a i INDEXED BY a_by_b WHERE i.c = ?1 AND d = $2";
         assert_eq!(dialect(sql), "SELECT ''::bytea FROM a i WHERE i.c = $1 AND d = $2");
-        let claim = format!("SELECT 1 FROM a ORDER BY b {SKIP_LOCKED}");
-        assert_eq!(dialect(&claim), "SELECT 1 FROM a ORDER BY b FOR UPDATE SKIP LOCKED");
         assert_eq!(dialect("SELECT 1 FROM a NOT INDEXED WHERE b = ?1"), "SELECT 1 FROM a WHERE b = $1");
     }
 }

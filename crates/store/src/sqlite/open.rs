@@ -10,10 +10,11 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::queue::Queue;
 use super::readers::Readers;
 use super::{Sqlite, migrate, writer};
+use crate::answers::{Counters, answer, spawn};
 use crate::db::{self, Fault};
+use crate::queue::Queue;
 use crate::tables::deliveries::Wanted;
 use crate::tables::external::KeptTypes;
 use crate::tables::{admin, webhooks};
@@ -184,7 +185,7 @@ impl Sqlite {
     ) -> Self {
         let file = options.dir.join(FILE_NAME);
         let queue = Arc::new(Queue::default());
-        let counts: Arc<writer::Counters> = Arc::default();
+        let counts: Arc<Counters> = Arc::default();
         let (answers, waiting) = mpsc::channel();
         let writer = writer::Writer {
             connection,
@@ -199,7 +200,7 @@ impl Sqlite {
         };
         let threads = vec![
             spawn("store-writer", move || writer.run()),
-            spawn("store-answers", move || writer::answer(&waiting)),
+            spawn("store-answers", move || answer(&waiting)),
         ];
         Self {
             file,
@@ -215,21 +216,6 @@ impl Sqlite {
             _lock: Some(lock),
         }
     }
-}
-
-/// A thread that the store can't be without. Should it panic, nothing would ever be answered again and nobody
-/// would know: the process ends instead, and the next start goes on from the disk.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
-    let guarded = move || {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-            tracing::error!("a thread of the store panicked; ending the process");
-            std::process::abort();
-        }
-    };
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(guarded)
-        .expect("the system can start a thread at start-up")
 }
 
 /// One server per data directory. The lock dies with the process, however that dies.

@@ -4,15 +4,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::open::{BUSY_PATIENCE, Stage, StageHook, explain};
-use super::queue::{Job, Queue};
+use crate::answers::{Answers, Counters};
 use crate::db::{self, Fault};
+use crate::queue::Queue;
 use crate::sealing::Sealing;
 use crate::sql::{Otherwise, execute, plan};
 use crate::store::Counts;
@@ -22,33 +22,17 @@ use crate::{Commit, Done, Error, WebhookKey};
 /// How long the writer waits for readers that hold up the end of the log.
 const CUT_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the writer has written; read by benches and metrics.
-#[derive(Default)]
-pub(super) struct Counters {
-    commits: AtomicU64,
-    transactions: AtomicU64,
-    rows: AtomicU64,
-    matched: AtomicU64,
+/// One thing for the writer to do.
+pub(super) enum Job {
+    /// A commit, boxed: the queue moves jobs about.
+    Commit(Box<Commit>, Done),
+    /// A rare write with a transaction of its own.
+    Write(Box<dyn FnOnce(&mut Connection) + Send>),
 }
-
-impl Counters {
-    pub(super) fn read(&self) -> Counts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            commits: read(&self.commits),
-            transactions: read(&self.transactions),
-            rows: read(&self.rows),
-            matched: read(&self.matched),
-        }
-    }
-}
-
-/// Answers on their way to whoever waits for them.
-pub(super) type Answers = Vec<(Done, Result<(), Error>)>;
 
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Arc<Queue<Job>>,
     pub(super) answers: mpsc::Sender<Answers>,
     pub(super) counters: Arc<Counters>,
     pub(super) wanted: Arc<Wanted>,
@@ -146,10 +130,7 @@ impl Writer {
         }
         transaction.commit().map_err(fail)?;
         let kept = results.iter().filter(|result| result.is_ok()).count() as u64;
-        self.counters.commits.fetch_add(kept, Ordering::Relaxed);
-        self.counters.transactions.fetch_add(1, Ordering::Relaxed);
-        self.counters.rows.fetch_add(rows, Ordering::Relaxed);
-        self.counters.matched.fetch_add(matched, Ordering::Relaxed);
+        self.counters.add(Counts { commits: kept, transactions: 1, rows, matched });
         self.made.extend(made);
         Ok(results)
     }
@@ -226,13 +207,4 @@ pub(super) fn compact(connection: &Connection) -> rusqlite::Result<()> {
     let vacuumed = connection.execute_batch("VACUUM");
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     vacuumed
-}
-
-/// Gives answers until the writer is gone.
-pub(super) fn answer(answers: &mpsc::Receiver<Answers>) {
-    for batch in answers {
-        for (done, result) in batch {
-            done(result);
-        }
-    }
 }

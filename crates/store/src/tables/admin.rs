@@ -24,10 +24,18 @@ pub(crate) fn setting(connection: Connection<'_>, name: &str) -> db::Result<Opti
 pub(crate) fn raise_setting(transaction: Connection<'_>, name: &str, to: i64) -> db::Result<i64> {
     transaction.query_row(
         "INSERT INTO settings (name, value) VALUES ($1, $2) \
-         ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value) RETURNING value",
+         ON CONFLICT (name) DO UPDATE SET value = CASE WHEN settings.value > excluded.value THEN settings.value ELSE excluded.value END \
+         RETURNING value",
         (name, to),
         |row| row.get(0),
     )
+}
+
+/// Raises a setting by one; the first time, to 1.
+pub(crate) fn count_up(transaction: Connection<'_>, name: &str) -> db::Result<()> {
+    let sql = "INSERT INTO settings (name, value) VALUES ($1, 1) \
+         ON CONFLICT (name) DO UPDATE SET value = settings.value + 1";
+    transaction.execute(sql, [name]).map(drop)
 }
 
 pub(crate) fn add_to_setting(transaction: Connection<'_>, name: &str, by: i64) -> db::Result<Option<i64>> {

@@ -56,9 +56,9 @@ fn listing(query: &InboxQuery) -> (String, Vec<Value<'static>>) {
     };
     if let Some(run) = query.run {
         // Within a run, the id tells which is older.
-        and("i.run = $", Value::owned(&*run.as_bytes()));
+        and("i.run = $", Value::owned(run.as_bytes()));
         if let Some(after) = query.after {
-            and("i.id > $", Value::owned(&*after.id.as_bytes()));
+            and("i.id > $", Value::owned(after.id.as_bytes()));
         }
         return (format!("SELECT {OPEN}, {FROM} WHERE {wheres} ORDER BY i.id"), values);
     }
@@ -74,8 +74,8 @@ fn listing(query: &InboxQuery) -> (String, Vec<Value<'static>>) {
     if let Some(after) = query.after {
         let first = values.len() + 1;
         values.push(Value::owned(&after.at));
-        values.push(Value::owned(&*after.run.as_bytes()));
-        values.push(Value::owned(&*after.id.as_bytes()));
+        values.push(Value::owned(after.run.as_bytes()));
+        values.push(Value::owned(after.id.as_bytes()));
         let places = format!("?{first}, ?{}, ?{}", first + 1, first + 2);
         wheres += &format!(" AND (i.requested_at, i.run, i.id) > ({places})");
     }

@@ -304,8 +304,8 @@ fn update(
 fn place(tenant: TenantId, id: &NoticeId) -> Vec<Value<'static>> {
     vec![
         Value::owned(&tenant.0),
-        Value::owned(&*id.run.as_bytes()),
-        Value::owned(&*id.interrupt.as_bytes()),
+        Value::owned(id.run.as_bytes()),
+        Value::owned(id.interrupt.as_bytes()),
         Value::owned(&id.attempt),
         Value::owned(&id.n),
     ]
@@ -329,9 +329,9 @@ fn listing(query: &NoticesQuery) -> (String, Vec<Value<'static>>) {
         // The index is known to have them all by its own words.
         and("d.state IN (2, 4, 6) AND d.state = $", Value::owned(&state.code()));
     } else if let Some(run) = query.run {
-        and("d.run = $", Value::owned(&*run.as_bytes()));
+        and("d.run = $", Value::owned(run.as_bytes()));
         if let Some(interrupt) = query.interrupt {
-            and("d.interrupt = $", Value::owned(&*interrupt.as_bytes()));
+            and("d.interrupt = $", Value::owned(interrupt.as_bytes()));
         }
     }
     if let Some(after) = query.after {

@@ -213,14 +213,17 @@ pub(crate) fn timers(
     let sql = "SELECT due, tenant, id, timer FROM timers \
          WHERE (due, tenant, id, timer) > ($1, $2, $3, $4) AND due <= $5 \
          ORDER BY due, tenant, id, timer";
-    let (due, tenant, id, timer) = match after {
+    let (due, tenant, id, name) = match after {
         Some(row) => (row.due, row.key.tenant.0, *row.key.id.as_bytes(), row.timer.to_string()),
         None => (Millis::MIN, 0, [0; 16], String::new()),
     };
-    connection.readable(sql, (due, tenant, id, timer, until), limit, |row| {
-        let timer: String = row.get(3)?;
-        Ok(TimerRow { due: row.get(0)?, key: key(row, 1)?, timer: checked(3, timer.parse())? })
-    })
+    connection.readable(sql, (due, tenant, id, name, until), limit, timer)
+}
+
+/// The columns due, tenant, id and timer.
+pub(crate) fn timer(row: &Row<'_>) -> db::Result<TimerRow> {
+    let timer: String = row.get(3)?;
+    Ok(TimerRow { due: row.get(0)?, key: key(row, 1)?, timer: checked(3, timer.parse())? })
 }
 
 pub(crate) fn outbox(
@@ -236,10 +239,13 @@ pub(crate) fn outbox(
         Some(at) => (at.sender.tenant.0, *at.sender.id.as_bytes(), at.sequence, *at.receiver.as_bytes()),
         None => (0, [0; 16], 0, [0; 16]),
     };
-    connection.readable(sql, (tenant, sender, sequence, receiver), limit, |row| {
-        let at = MessageRef { sender: key(row, 0)?, sequence: row.get(2)?, receiver: run_id(row, 3)? };
-        Ok(MessageRow { at, message: message(row, 4, sealing, at)? })
-    })
+    connection.readable(sql, (tenant, sender, sequence, receiver), limit, |row| sent(row, sealing))
+}
+
+/// The columns tenant, sender, seq, receiver, type, version and message.
+pub(crate) fn sent(row: &Row<'_>, sealing: &Sealing) -> db::Result<MessageRow> {
+    let at = MessageRef { sender: key(row, 0)?, sequence: row.get(2)?, receiver: run_id(row, 3)? };
+    Ok(MessageRow { at, message: message(row, 4, sealing, at)? })
 }
 
 /// The columns type, version and message, from `at` on.
