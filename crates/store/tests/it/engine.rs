@@ -9,7 +9,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use abide_core::Key;
-use abide_store::{Commit, Error, Lane, Sealer, Sealing, Sqlite, SqliteOptions, Stage, StageHook, Store};
+use abide_pgtest::Database;
+use abide_store::{
+    Commit, Error, Lane, Postgres, PostgresOptions, Sealer, Sealing, Sqlite, SqliteOptions, Stage, StageHook,
+    Store,
+};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use tempfile::TempDir;
@@ -66,7 +70,64 @@ pub(crate) type Dump = BTreeMap<String, Vec<String>>;
 
 /// Every engine, each in a place of its own.
 pub(crate) fn engines() -> Vec<Box<dyn Engine>> {
-    vec![Box::new(SqliteEngine::new())]
+    vec![Box::new(SqliteEngine::new()), Box::new(PostgresEngine::new())]
+}
+
+/// A database of its own in the cluster of this process.
+pub(crate) struct PostgresEngine {
+    database: Database,
+    gate: Gate,
+    options: PostgresOptions,
+}
+
+impl PostgresEngine {
+    pub(crate) fn new() -> Self {
+        let database = Database::new();
+        let gate = Gate::default();
+        let options = PostgresOptions {
+            on_stage: Some(gate.hook()),
+            sealing: sealing(),
+            ..PostgresOptions::new(database.url())
+        };
+        Self { database, gate, options }
+    }
+}
+
+impl Engine for PostgresEngine {
+    fn try_open(&self) -> Result<Box<dyn Store>, Error> {
+        Ok(Box::new(Postgres::open(&self.options)?))
+    }
+
+    fn open_for_reading(&self) -> Result<Box<dyn Store>, Error> {
+        Ok(Box::new(Postgres::open_for_reading(&self.options.url, sealing())?))
+    }
+
+    fn place(&self) -> String {
+        self.database.name().to_owned()
+    }
+
+    fn dump(&self) -> Dump {
+        let names = self.database.sql(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' \
+             AND tablename NOT IN ('servers', 'roles', 'migrations') ORDER BY 1",
+        );
+        let all =
+            names.lines().map(|name| format!("SELECT '# {name}';\nSELECT * FROM {name} ORDER BY 1, 2;\n"));
+        let mut dump = Dump::new();
+        let mut rows = &mut Vec::new();
+        let said = self.database.sql(&all.collect::<String>());
+        for line in said.lines() {
+            match line.strip_prefix("# ") {
+                Some(name) => rows = dump.entry(name.to_owned()).or_default(),
+                None => rows.push(line.to_owned()),
+            }
+        }
+        dump
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
 }
 
 /// The embedded engine in a temporary directory.
@@ -265,6 +326,7 @@ pub(crate) fn word<T>(answer: &Result<T, Error>) -> &'static str {
         Err(Error::Damaged { .. }) => "damaged",
         Err(Error::Refused(_)) => "refused",
         Err(Error::Failed(_)) => "failed",
+        Err(Error::Unavailable(_)) => "unavailable",
         Err(Error::Sealed(_)) => "sealed",
         Err(Error::Closed) => "closed",
     }
