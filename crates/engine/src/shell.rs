@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, limits as core_limits};
-use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskRow, TimerRow};
+use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
@@ -63,6 +63,8 @@ pub(crate) struct Shell {
 pub(crate) struct Basis {
     /// The lease under which a task was performed.
     pub(crate) fence: Option<u64>,
+    /// The worker's task that it is about, if that has to be in the right hands.
+    pub(crate) holder: Option<TaskHolder>,
     /// The message that is being delivered.
     pub(crate) consumed: Option<MessageRef>,
     /// What is answered to a request that may be repeated.
@@ -423,6 +425,7 @@ impl Shell {
         Commit {
             snapshot: wants_snapshot(ahead).then(|| ahead.run.snapshot()),
             fence: basis.fence,
+            holder: basis.holder.clone(),
             consumed: basis.consumed,
             receipt: basis.reply.as_ref().and_then(|reply| reply.receipt(&ahead.run, now)),
             ..Commit::of(&ahead.run, step)

@@ -17,8 +17,8 @@ pub trait Sessions: Send + Sync {
     /// A session.
     fn get(&self, tenant: TenantId, id: SessionId) -> Answer<'_, Option<SessionRow>>;
 
-    /// The sessions of a tenant, by agent and id.
-    fn of_tenant(&self, tenant: TenantId) -> Answer<'_, Vec<SessionRow>>;
+    /// The sessions of a tenant, by agent and id, and how many tasks each has.
+    fn of_tenant(&self, tenant: TenantId) -> Answer<'_, Vec<(SessionRow, u64)>>;
 
     /// The sessions that have their home at this start of a server, and all the tasks that they have.
     fn at(&self, home: u64) -> Answer<'_, Adopted>;

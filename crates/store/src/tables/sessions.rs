@@ -21,11 +21,11 @@ impl<E: Database> Sessions for E {
         })
     }
 
-    fn of_tenant(&self, tenant: TenantId) -> Answer<'_, Vec<SessionRow>> {
+    fn of_tenant(&self, tenant: TenantId) -> Answer<'_, Vec<(SessionRow, u64)>> {
         self.read(move |connection| {
-            let sql = format!("{SESSION} WHERE tenant = $1 ORDER BY agent, id");
-            let mut statement = connection.prepare_cached(&sql)?;
-            db::readable(statement.query_map([tenant.0], session)?, usize::MAX)
+            let mut statement = connection.prepare_cached(OF_TENANT)?;
+            let rows = statement.query_map([tenant.0], |row| Ok((session(row)?, row.get(10)?)))?;
+            db::readable(rows, usize::MAX)
         })
     }
 
@@ -69,6 +69,10 @@ impl<E: Database> Sessions for E {
 
 const SESSION: &str = "SELECT tenant, id, home, agent, about, registered_at, seen_at, listening, gone, draining \
     FROM sessions";
+
+const OF_TENANT: &str = "SELECT s.tenant, s.id, s.home, s.agent, s.about, s.registered_at, s.seen_at, s.listening, \
+    s.gone, s.draining, (SELECT count(*) FROM work w WHERE w.tenant = s.tenant AND w.session = s.id) \
+    FROM sessions s WHERE s.tenant = $1 ORDER BY s.agent, s.id";
 
 /// What the sessions of a home have.
 const HELD_AT: &str = "SELECT w.tenant, w.id, w.node, w.execution, w.kind, w.agent, w.fence, w.attempt, w.timeout_ms, \

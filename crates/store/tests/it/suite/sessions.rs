@@ -63,7 +63,9 @@ async fn a_tenant_has_so_many_sessions_and_those_it_has_may_come_back() {
         let other = SessionRow { tenant: TenantId(2), ..row(2, 7) };
         assert!(store.sessions().put(other, 1).await.unwrap().is_some(), "another tenant's do not count");
         let all = store.sessions().of_tenant(TENANT).await.unwrap();
-        assert_eq!(all, [SessionRow { home: 8, ..row(1, 8) }]);
+        assert_eq!(all, [(SessionRow { home: 8, ..row(1, 8) }, 0)]);
+        offering(&*store, key(1), vec![offer("one", "mail", BEGIN)], vec![Some(session(1))]).await;
+        assert_eq!(store.sessions().of_tenant(TENANT).await.unwrap()[0].1, 1);
     }
 }
 
@@ -74,9 +76,9 @@ async fn only_its_home_ends_a_session_or_says_how_it_stands() {
         comes(&*store, 1, 7).await;
         let state = SessionState { seen_at: BEGIN + 5, listening: false, gone: true, draining: true };
         store.sessions().say(8, vec![(TENANT, session(1), state)]).await.unwrap();
-        assert_eq!(store.sessions().of_tenant(TENANT).await.unwrap()[0].state, seen(BEGIN));
+        assert_eq!(store.sessions().of_tenant(TENANT).await.unwrap()[0].0.state, seen(BEGIN));
         store.sessions().say(7, vec![(TENANT, session(1), state)]).await.unwrap();
-        assert_eq!(store.sessions().of_tenant(TENANT).await.unwrap()[0].state, state);
+        assert_eq!(store.sessions().of_tenant(TENANT).await.unwrap()[0].0.state, state);
         // It is told once that it gets no more, and does not forget it on its way.
         assert!(comes(&*store, 1, 9).await.draining);
         assert!(!store.sessions().end(TENANT, session(1), 7).await.unwrap());
