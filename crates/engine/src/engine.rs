@@ -12,7 +12,7 @@ use abide_core::{
 use abide_model::Providers;
 use abide_notify::Channels;
 use abide_store::{
-    ChildRow, Erased, Erasure, KindRow, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey,
+    ChildRow, Erased, Erasure, KindRow, Lane, ListQuery, Listed, NewWorkflow, Role, Store, WebhookKey,
     WorkflowVersion,
 };
 use tokio::sync::Semaphore;
@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::breakers::{Breakers, ProviderHealth};
 use crate::callbacks::Callbacks;
+use crate::clock::new_id;
 use crate::confirm::give_way;
 use crate::executor::Executor;
 use crate::external::External;
@@ -28,6 +29,7 @@ use crate::hot::Hot;
 use crate::models::Models;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
+use crate::peers::Peers;
 use crate::retention::Keeper;
 use crate::shell::{Basis, Shell};
 use crate::stats::{Counters, Stats};
@@ -180,6 +182,7 @@ impl Engine {
             graphs: Graphs::new(options.mocks),
             hot: Hot::default(),
             watchers: Arc::default(),
+            peers: Peers::default(),
             timers: Timers::default(),
             executor: Executor::new(),
             outbox: Outbox::default(),
@@ -213,17 +216,17 @@ impl Engine {
             tokio::spawn(timers::run(shell.clone())),
             tokio::spawn(executor::run(shell.clone())),
             tokio::spawn(outbox::run(shell.clone())),
-            tokio::spawn(webhooks::run(shell.clone())),
-            tokio::spawn(reply::run(shell.clone())),
+            tokio::spawn(shell.clone().in_role(Role::Webhooks, webhooks::run)),
+            tokio::spawn(shell.clone().in_role(Role::Retention, reply::run)),
             tokio::spawn(external::run(shell.clone())),
-            tokio::spawn(external::purge(shell.clone())),
-            tokio::spawn(callbacks::run(shell.clone())),
-            tokio::spawn(retention::run(shell.clone())),
-            tokio::spawn(notices::run(shell.clone())),
+            tokio::spawn(shell.clone().in_role(Role::Retention, external::purge)),
+            tokio::spawn(shell.clone().in_role(Role::Callbacks, callbacks::run)),
+            tokio::spawn(shell.clone().in_role(Role::Retention, retention::run)),
+            tokio::spawn(shell.clone().in_role(Role::Notices, notices::run)),
             tokio::spawn(workers::run_claims(shell.clone())),
             tokio::spawn(workers::run_leases(shell.clone())),
             tokio::spawn(workers::run_calls(shell.clone())),
-            tokio::spawn(breakers::run(shell.clone())),
+            tokio::spawn(shell.clone().in_role(Role::Breakers, breakers::run)),
             tokio::spawn(peers::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
@@ -357,7 +360,7 @@ impl Engine {
         if let Some(holder) = self.claimant(claimed.as_ref()).await? {
             return Err(Error::Claimed(holder));
         }
-        let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
+        let key = RunId(new_id(&*self.shell.store, &*self.shell.clock)).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
         let NewRun {
             inputs,

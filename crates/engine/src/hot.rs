@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use abide_core::{Head, Key, Run};
+use abide_core::{Graph, Head, Key, Run};
 use abide_store::Lane;
 use tokio::sync::{OnceCell, watch};
 
@@ -19,6 +19,8 @@ pub(crate) struct Cell {
     pub(crate) key: Key,
     /// When it began to be read: whatever was on disk then is in it.
     pub(crate) read_at: Instant,
+    /// What the run follows.
+    pub(crate) graph: Arc<Graph>,
     state: Mutex<Ahead>,
     durable: watch::Sender<Durable>,
 }
@@ -45,10 +47,10 @@ struct Durable {
 impl Cell {
     /// A cell whose journal is durable up to `durable`, as it was read at `read_at`.
     pub(crate) fn new(run: Run, durable: u64, snapshot_at: u64, read_at: Instant) -> Arc<Self> {
-        let key = run.key();
+        let (key, graph) = (run.key(), run.graph().clone());
         let state = Ahead { run, dead: false, in_flight: 0, lane: Lane::Interactive, snapshot_at };
         let durable = watch::Sender::new(Durable { next: durable, dead: false });
-        Arc::new(Self { key, read_at, state: Mutex::new(state), durable })
+        Arc::new(Self { key, read_at, graph, state: Mutex::new(state), durable })
     }
 
     /// The run, unless the cell is dead. A panic in a decision leaves the lock poisoned, which is as dead.
@@ -166,6 +168,11 @@ impl Hot {
     /// Forgets a run, whatever is known of it.
     pub(crate) fn forget(&self, key: Key) {
         self.slots.lock().expect("no thread panics holding this").remove(&key);
+    }
+
+    /// Whether a run with a journal of `next` events is not known here as it is.
+    pub(crate) fn is_behind(&self, key: Key, next: u64) -> bool {
+        self.peek(key).is_none_or(|cell| cell.is_behind(next))
     }
 
     /// The journal of a run is `next` events long: forgets the run if it is behind that.

@@ -9,6 +9,7 @@
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
 //! | peers | `peers.rs` | what other servers on the same store tell, and what is looked at in case that they did not |
+//! | roles | `roles.rs` | what one server at a time does for all |
 //! | past | `past.rs` | a run as it stood before some event |
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
@@ -54,6 +55,7 @@ mod peers;
 mod reply;
 mod resume;
 mod retention;
+mod roles;
 mod secrets;
 mod shell;
 mod soundness;
@@ -71,7 +73,7 @@ pub use annotations::Annotated;
 pub use artifacts::{Artifact, Content};
 pub use breakers::ProviderHealth;
 pub use callbacks::{Asked, Minted, Minter};
-pub use clock::{Clock, SystemClock, TestClock};
+pub use clock::{Clock, StoreClock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;
 pub use external::Received;

@@ -183,7 +183,7 @@ impl Shell {
         let run = &folded.run;
         self.timers.take_up(key);
         for (timer, due) in run.timers() {
-            self.timers.arm(TimerRow { due: *due, key, timer: timer.clone() });
+            self.arm(TimerRow { due: *due, key, timer: timer.clone() }, false);
         }
         for open in folded.interrupts.values() {
             if let Some(event_type) = &open.event_type {
@@ -194,7 +194,7 @@ impl Shell {
             self.breakers.note_postponed(key, wait);
         }
         self.executor.note_backlog();
-        self.outbox.wake();
+        self.outbox.look();
         lose_all(self, key, run.offers());
     }
 }

@@ -38,6 +38,9 @@ pub struct Commit {
     pub fence: Option<u64>,
     /// The worker's task that this is about, if it is refused unless that is in the right hands.
     pub holder: Option<TaskHolder>,
+    /// A task that goes on after this, and the fencing token of the lease under which it was decided. It is refused if
+    /// somebody else has the task by now.
+    pub holds: Option<(TaskId, u64)>,
     /// The message that led to this, to be forgotten with it.
     pub consumed: Option<MessageRef>,
     /// Content-addressed bytes that the events refer to.
@@ -67,6 +70,7 @@ impl Commit {
             sessions: Vec::new(),
             fence: None,
             holder: None,
+            holds: None,
             consumed: None,
             blobs: Vec::new(),
             receipt: None,

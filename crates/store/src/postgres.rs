@@ -131,8 +131,9 @@ impl Postgres {
     pub fn open_for_reading(url: &str, sealing: Sealing) -> Result<Self, Error> {
         let target = Arc::new(Target::parse(url)?);
         let runtime = runtime()?;
-        let pool = Pool::new(target.clone(), runtime.handle().clone(), 2);
+        let pool = Pool::new(target.clone(), runtime.handle().clone(), 1);
         pool.once(|session| migrate::check(session, &target))?;
+        pool.pin()?;
         let queue: Arc<Queue<_>> = Arc::default();
         queue.close();
         Ok(Self {
@@ -233,6 +234,9 @@ impl Database for Postgres {
     }
 
     fn write_anew(&self) -> Answer<'_, ()> {
+        if self.queue.is_closed() {
+            return Box::pin(async { Err(Error::Closed) });
+        }
         let reason =
             "PostgreSQL cleans up by itself; VACUUM FULL on its own prompt gives room back".to_owned();
         Box::pin(async { Err(Error::Refused(reason)) })
@@ -242,6 +246,7 @@ impl Database for Postgres {
         Box::pin(async {
             let threads = self.shut();
             let joined = tokio::task::spawn_blocking(|| join(threads)).await;
+            self.pool.drain().await;
             if let Some(peers) = &self.peers {
                 peers.leave().await;
             }

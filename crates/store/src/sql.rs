@@ -9,7 +9,7 @@ mod work;
 use std::borrow::Cow;
 
 use abide_core::{
-    Cascade, ClosedInterrupt, Effect, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status,
+    Cascade, ClosedInterrupt, Effect, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status, TaskId,
 };
 use serde::Serialize;
 
@@ -73,6 +73,8 @@ pub(crate) const DISPATCH: &str =
     "INSERT INTO tasks (tenant, id, node, execution, boot, fence) VALUES ($1, $2, $3, $4, $5, $6)";
 pub(crate) const FINISH: &str =
     "DELETE FROM tasks WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5";
+pub(crate) const HOLD: &str = "UPDATE tasks SET fence = fence \
+    WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5";
 pub(crate) const SEND: &str = "INSERT INTO outbox (tenant, sender, seq, receiver, type, version, message) \
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 pub(crate) const ADOPT: &str =
@@ -140,6 +142,7 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
     if let Some(scope) = &commit.claim {
         hold(commit, scope, &mut plan);
     }
+    plan.extend(commit.holds.as_ref().map(|(task, fence)| holds(commit, task, *fence)));
     for record in &commit.records {
         append(commit, record, sealing, &mut plan)?;
     }
@@ -179,6 +182,13 @@ pub(crate) fn carry_out_all<'a>(
         }
     }
     Ok(())
+}
+
+/// Whoever decided this still has the task, and keeps it until this is written.
+fn holds<'a>(commit: &'a Commit, task: &'a TaskId, fence: u64) -> Statement<'a> {
+    let [tenant, id] = key(commit);
+    let values = vec![tenant, id, text(&task.node), int(task.execution), Value::Int(fence as i64)];
+    Statement { sql: HOLD, values, otherwise: Otherwise::Fenced }
 }
 
 fn head<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Statement<'a>, Error> {

@@ -4,7 +4,7 @@
 //! dies. It is over only when its end is written, so it may be sent more than once.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use abide_core::{Health, Key, Millis, RunId, TenantId};
 use tokio::sync::Notify;
@@ -236,7 +236,11 @@ pub struct DeliveryRow {
 pub struct WebhookNews {
     fresh: Mutex<BTreeSet<WebhookKey>>,
     wake: Notify,
+    /// How other servers are told, if there may be any.
+    pass_on: OnceLock<Box<PassOn>>,
 }
+
+type PassOn = dyn Fn(WebhookKey) + Send + Sync;
 
 impl WebhookNews {
     /// Waits until there is something new, and takes it.
@@ -250,7 +254,23 @@ impl WebhookNews {
         }
     }
 
+    /// Has other servers told what is told here.
+    pub(crate) fn pass_on(&self, tell: impl Fn(WebhookKey) + Send + Sync + 'static) {
+        let _ = self.pass_on.set(Box::new(tell));
+    }
+
+    /// This server has something new.
     pub(crate) fn tell(&self, webhooks: impl IntoIterator<Item = WebhookKey>) {
+        let pass_on = |webhook: &WebhookKey| {
+            if let Some(tell) = self.pass_on.get() {
+                tell(webhook.clone());
+            }
+        };
+        self.hear(webhooks.into_iter().inspect(pass_on));
+    }
+
+    /// Some server has something new.
+    pub(crate) fn hear(&self, webhooks: impl IntoIterator<Item = WebhookKey>) {
         let mut fresh = self.fresh.lock().expect("no thread panics holding this");
         let before = fresh.len();
         fresh.extend(webhooks);

@@ -250,7 +250,7 @@ impl Shell {
             if tries > 1 {
                 give_way(&*self.store, tries).await;
             }
-            let cell = match self.cell(key).await {
+            let cell = match self.cell_with_surroundings(key).await {
                 Ok(cell) => cell,
                 Err(error) => {
                     done.push(Err(error));
@@ -375,6 +375,7 @@ impl Shell {
                 return match answered.await {
                     Ok(Ok(())) => Some(told(seen, true)),
                     Ok(Err(abide_store::Error::Stale)) => None,
+                    Ok(Err(abide_store::Error::Fenced)) => Some(Err(Rejection::StaleFence.into())),
                     Ok(Err(error)) => Some(Err(error.into())),
                     Err(_) => Some(Err(abide_store::Error::Closed.into())),
                 };

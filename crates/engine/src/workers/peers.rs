@@ -61,6 +61,9 @@ impl Shell {
         self.workers.known.forget_all();
     }
 
+    /// The lease of this server was over for a while: others may have taken what its workers had.
+    pub(crate) fn lease_has_lapsed(self: &Arc<Self>) {}
+
     /// Looks at what may have happened without a hint, about once a second. A look that takes longer delays the next.
     pub(crate) async fn look_at_sessions(self: &Arc<Self>) {
         let (Some(home), Some(cluster)) = (self.workers.home, self.store.cluster()) else { return };

@@ -1,6 +1,7 @@
 //! Connections for reads and rare writes: made when they are needed, kept while they are sound, and replaced when they are
 //! not.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,12 +25,21 @@ pub(super) struct Pool {
     runtime: Handle,
     idle: Mutex<Vec<Session>>,
     permits: Arc<Semaphore>,
+    size: usize,
+    pinned: AtomicBool,
 }
 
 impl Pool {
     pub(super) fn new(target: Arc<Target>, runtime: Handle, size: usize) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(size.max(1)));
-        Arc::new(Self { target, runtime, idle: Mutex::default(), permits })
+        Arc::new(Self {
+            target,
+            runtime,
+            idle: Mutex::default(),
+            permits,
+            size: size.max(1),
+            pinned: AtomicBool::new(false),
+        })
     }
 
     /// A new connection.
@@ -50,6 +60,11 @@ impl Pool {
             match kept {
                 Some(session) if session.is_sound() => return Ok(session),
                 Some(_) => {}
+                None if self.pinned.load(Ordering::Relaxed) => {
+                    return Err(Lost::Failed(
+                        "the connection was lost, and with it the moment it saw".to_owned(),
+                    ));
+                }
                 None => return self.connect(),
             }
         }
@@ -66,6 +81,19 @@ impl Pool {
         self.idle.lock().expect("no thread panics holding this").clear();
     }
 
+    /// Waits for what is under way.
+    pub(super) async fn drain(&self) {
+        // A pool that was closed has nothing under way.
+        let _ = self.permits.acquire_many(self.size as u32).await;
+    }
+
+    /// Keeps the one connection of this pool at this moment. If it is lost, there is no other.
+    pub(super) fn pin(self: &Arc<Self>) -> Result<(), Error> {
+        self.once(|session| session.pin().map_err(|error| Error::Unavailable(error.to_string())))?;
+        self.pinned.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Tries something on a connection until it goes through, or time is up.
     fn insist<T>(&self, mut job: impl FnMut(&Session) -> Result<T, Failed>) -> Result<T, Error> {
         let mut tries = Tries::begin(PATIENCE);
@@ -76,7 +104,7 @@ impl Pool {
                     self.give_back(session);
                     done
                 }
-                Err(error) => Err(Failed::Again(error.into())),
+                Err(error) => Err(Failed::from(Fault::from(error))),
             };
             match done {
                 Ok(done) => return Ok(done),

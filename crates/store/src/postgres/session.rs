@@ -88,6 +88,8 @@ pub(crate) struct Session {
     prepared: RefCell<HashMap<String, Statement>>,
     /// Whether a transaction is open.
     open: Cell<bool>,
+    /// Whether it sees one moment for good.
+    pinned: Cell<bool>,
     /// Whether it can't be used any more.
     broken: Cell<bool>,
 }
@@ -99,13 +101,14 @@ impl Session {
             runtime,
             prepared: RefCell::default(),
             open: Cell::new(false),
+            pinned: Cell::new(false),
             broken: Cell::new(false),
         }
     }
 
     /// Whether it is fit to be used again: nothing is open on it, and the server is there.
     pub(super) fn is_sound(&self) -> bool {
-        !self.broken.get() && !self.open.get() && !self.client.is_closed()
+        !self.broken.get() && (self.pinned.get() || !self.open.get()) && !self.client.is_closed()
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -163,7 +166,7 @@ impl Session {
     }
 
     pub(super) fn commit(&self) -> Result<(), Fault> {
-        self.batch("COMMIT")?;
+        self.batch("SET LOCAL statement_timeout = 0; COMMIT")?;
         self.open.set(false);
         Ok(())
     }
@@ -173,6 +176,13 @@ impl Session {
         if self.batch("ROLLBACK").is_ok() {
             self.open.set(false);
         }
+    }
+
+    /// Makes all reads from now on see this moment.
+    pub(super) fn pin(&self) -> Result<(), Fault> {
+        self.open.set(true);
+        self.pinned.set(true);
+        self.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM settings")
     }
 
     /// Makes the reads that follow see one moment, unless they do already.
@@ -198,7 +208,7 @@ impl Drop for Moment<'_> {
 /// The few words of the one SQL text that PostgreSQL has others for.
 fn dialect(sql: &str) -> String {
     let mut text = sql.replace('?', "$").replace(" NOT INDEXED", "").replace("x''", "''::bytea");
-    text = text.replace("/*", "").replace("*/", "");
+    text = text.replace("/*", "").replace("*/", "").replace("AS BLOB", "AS BYTEA");
     while let Some(at) = text.find(" INDEXED BY ") {
         let name = at + " INDEXED BY ".len();
         let end =

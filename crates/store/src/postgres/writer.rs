@@ -2,7 +2,7 @@
 //!
 //! A batch takes three round trips. The first moves the ends of the journals, in the order of their keys, so that two
 //! servers never wait for each other in a circle; a commit that is stale moves nothing and drops out. The second sends all
-//! that is left of all the others, without waiting in between. The third commits. If the answer to that is lost, the batch
+//! that is left of all the others, in the order in which they came, without waiting in between. The third commits. If the answer to that is lost, the batch
 //! is written once more: what was kept shows as stale then, and is known by the hash of its last event.
 
 use std::sync::{Arc, mpsc};
@@ -103,10 +103,7 @@ impl Writer {
     /// Writes a batch, however often that takes.
     fn write(&mut self, commits: &[Box<Commit>]) -> Results {
         let mut results: Vec<Option<Result<(), Error>>> = vec![None; commits.len()];
-        let mut order: Vec<usize> = (0..commits.len()).collect();
-        // Stable, so that those of one run stay in the order in which they were decided.
-        order.sort_by_key(|ix| commits[*ix].key);
-        self.write_some(commits, order, &mut results);
+        self.write_some(commits, (0..commits.len()).collect(), &mut results);
         results.into_iter().map(|result| result.unwrap_or(Err(Error::Closed))).collect()
     }
 
@@ -173,7 +170,7 @@ impl Writer {
     ) -> Result<Results, Undo> {
         let plans = commits.iter().map(|commit| self.plan(commit));
         let plans: Vec<Vec<Statement<'_>>> = plans.collect::<Result<_, _>>().map_err(Undo::Isolate)?;
-        let moved = self.begin(session, &plans)?;
+        let moved = self.begin(session, commits, &plans)?;
         let mut results = Vec::with_capacity(commits.len());
         for (commit, moved) in commits.iter().zip(&moved) {
             results.push(if *moved || (unknown && is_kept(session, commit)?) {
@@ -227,10 +224,18 @@ impl Writer {
     }
 
     /// Begins a transaction and moves the ends of the journals: the first statement of each plan.
-    fn begin(&mut self, session: &Session, plans: &[Vec<Statement<'_>>]) -> Result<Vec<bool>, Undo> {
+    fn begin(
+        &mut self,
+        session: &Session,
+        commits: &[&Commit],
+        plans: &[Vec<Statement<'_>>],
+    ) -> Result<Vec<bool>, Undo> {
         let lock = session.prepare("SELECT pg_advisory_xact_lock_shared($1) IS NULL")?;
         let count = session.prepare("SELECT value FROM settings WHERE name = $1")?;
-        let heads: Vec<&Statement<'_>> = plans.iter().filter_map(|plan| plan.first()).collect();
+        let mut order: Vec<usize> = (0..commits.len()).collect();
+        // Stable, so that those of one run stay in the order in which they were decided.
+        order.sort_by_key(|at| commits[*at].key);
+        let heads: Vec<&Statement<'_>> = order.iter().filter_map(|at| plans[*at].first()).collect();
         let prepared = prepare(session, &heads)?;
         session.open();
         let client = session.client();
@@ -250,9 +255,11 @@ impl Writer {
         })?;
         begun.and(locked.map(drop)).map_err(Fault::from)?;
         let known = known.map_err(Fault::from)?;
-        let moved = moved.into_iter().collect::<Result<Vec<u64>, _>>().map_err(Fault::from)?;
+        let rows = moved.into_iter().collect::<Result<Vec<u64>, _>>().map_err(Fault::from)?;
         self.learn(session, known)?;
-        Ok(moved.into_iter().map(|rows| rows > 0).collect())
+        let mut moved = vec![false; commits.len()];
+        order.into_iter().zip(rows).for_each(|(at, rows)| moved[at] = rows > 0);
+        Ok(moved)
     }
 
     /// Reads anew what webhooks want, if that has changed on any server.

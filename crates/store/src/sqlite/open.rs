@@ -29,6 +29,11 @@ const LOG_PAGES_MAX: i64 = 4000;
 /// How long a connection waits for another that holds a lock.
 pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often a lock is tried for, and how long in between: whoever held it may be on its way out, or may just have started
+/// another program, which shares it for a moment.
+const LOCK_TRIES: usize = 10;
+const LOCK_REST: Duration = Duration::from_millis(20);
+
 /// How a data directory is opened.
 #[derive(Clone)]
 pub struct SqliteOptions {
@@ -227,13 +232,22 @@ pub(super) fn lock(dir: &Path) -> Result<File, Error> {
         .write(true)
         .open(&path)
         .map_err(|error| io(&path, &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(Error::Refused(format!(
-            "another abide is using {}; stop it first, or give this one its own --data directory",
-            dir.display()
-        ))),
-        Err(std::fs::TryLockError::Error(error)) => Err(io(&path, &error)),
+    let mut patience = LOCK_TRIES;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) if patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(LOCK_REST);
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(Error::Refused(format!(
+                    "another abide is using {}; stop it first, or give this one its own --data directory",
+                    dir.display()
+                )));
+            }
+            Err(std::fs::TryLockError::Error(error)) => return Err(io(&path, &error)),
+        }
     }
 }
 

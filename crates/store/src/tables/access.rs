@@ -11,8 +11,12 @@ use crate::{ApiKey, Person};
 
 pub(crate) fn put_api_keys(transaction: Connection<'_>, keys: &[ApiKey]) -> db::Result<()> {
     let mut statement = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO api_keys (id, tenant, principal, mac, created_at, revoked_at, label, scopes, roles, \
-         act_as, expires_at, whole) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        "INSERT INTO api_keys (id, tenant, principal, mac, created_at, revoked_at, label, scopes, roles, act_as, \
+         expires_at, whole) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO UPDATE SET \
+         tenant = excluded.tenant, principal = excluded.principal, mac = excluded.mac, \
+         created_at = excluded.created_at, revoked_at = excluded.revoked_at, label = excluded.label, \
+         scopes = excluded.scopes, roles = excluded.roles, act_as = excluded.act_as, \
+         expires_at = excluded.expires_at, whole = excluded.whole",
     )?;
     for key in keys {
         statement.execute((

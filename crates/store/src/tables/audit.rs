@@ -137,7 +137,7 @@ fn miscounted(connection: Connection<'_>) -> db::Result<u64> {
     const SAID: &str = "SELECT tenant, kind, open FROM interrupt_counts WHERE open <> 0";
     const THERE: &str = "SELECT tenant, kind, count(*) FROM interrupts GROUP BY tenant, kind";
     let sql = format!(
-        "SELECT (SELECT count(*) FROM ({SAID} EXCEPT {THERE})) + (SELECT count(*) FROM ({THERE} EXCEPT {SAID}))"
+        "SELECT (SELECT count(*) FROM ({SAID} EXCEPT {THERE}) AS one) + (SELECT count(*) FROM ({THERE} EXCEPT {SAID}) AS other)"
     );
     connection.query_row(&sql, (), |row| row.get(0))
 }

@@ -49,7 +49,7 @@ impl<E: Database> Notices for E {
         since: Millis,
     ) -> Answer<'_, (u64, Option<Millis>)> {
         self.read(move |connection| {
-            let sql = "SELECT coalesce(sum(sent), 0), min(at) FROM notice_counts \
+            let sql = "SELECT CAST(coalesce(sum(sent), 0) AS BIGINT), min(at) FROM notice_counts \
                 WHERE tenant = $1 AND channel = $2 AND recipient = $3 AND at > $4";
             let values = (line.tenant.0, &line.channel, &recipient, since);
             connection.prepare_cached(sql)?.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)))
@@ -142,7 +142,7 @@ fn expand(transaction: Connection<'_>, expanded: &Expanded, lines: &mut Vec<Noti
     let (of, by, about, attempt) = named;
     transaction
         .prepare_cached(
-            "UPDATE notice_deliveries SET state = 3, due = NULL, tries = max(tries, coalesce(due <= ?5, 0)) \
+            "UPDATE notice_deliveries SET state = 3, due = NULL, tries = CASE WHEN tries = 0 AND due <= ?5 THEN 1 ELSE tries END \
              WHERE tenant = ?1 AND run = ?2 AND interrupt = ?3 AND attempt < ?4 AND state = 0",
         )?
         .execute((of, by, about, attempt, notice.at))?;

@@ -23,6 +23,9 @@ const PAGE_BYTES_MAX: u64 = 1024 * 1024;
 /// Children that are taken along in one transaction.
 const PAGE_CHILDREN: usize = 100;
 
+/// What is done by one server at a time, however many were asked to.
+const PURGE: &str = "purge";
+
 /// The statuses in which a run has ended, as the index has them: a query with other words would not find it.
 const ROOT_ENDED: &str = "child = 0 AND status IN (4, 5, 6)";
 
@@ -97,13 +100,13 @@ fn ended(connection: Connection<'_>, query: &EndedQuery) -> db::Result<Vec<Ended
 /// will.
 fn family(connection: Connection<'_>, root: Key, before: i64) -> db::Result<Option<FamilySize>> {
     let mut statement = connection.prepare_cached(
-        "WITH RECURSIVE family (id) AS (SELECT $1 UNION \
+        "WITH RECURSIVE family (id) AS (SELECT CAST($1 AS BLOB) UNION \
            SELECT c.child FROM family f JOIN children c ON c.tenant = $2 AND c.parent = f.id) \
-         SELECT count(a.id), coalesce(sum(a.next), 0), coalesce(max( \
-           coalesce(a.status NOT IN (4, 5, 6) OR a.at >= $3, 0) \
+         SELECT count(a.id), CAST(coalesce(sum(a.next), 0) AS BIGINT), coalesce(max(CASE WHEN \
+           a.id IS NOT NULL AND (a.status NOT IN (4, 5, 6) OR a.at >= $3) \
            OR EXISTS (SELECT 1 FROM outbox o WHERE o.tenant = $2 AND o.sender = f.id) \
            OR EXISTS (SELECT 1 FROM tasks t WHERE t.tenant = $2 AND t.id = f.id) \
-           OR EXISTS (SELECT 1 FROM work w WHERE w.tenant = $2 AND w.id = f.id)), 1) \
+           OR EXISTS (SELECT 1 FROM work w WHERE w.tenant = $2 AND w.id = f.id) THEN 1 ELSE 0 END), 1) \
          FROM family f LEFT JOIN aggregates a ON a.tenant = $2 AND a.id = f.id",
     )?;
     statement.query_row((root.id.as_bytes(), root.tenant.0, before), |row| {
@@ -119,6 +122,7 @@ fn begin(
     roots: &[RunId],
     purge: &Purge,
 ) -> db::Result<Option<u64>> {
+    transaction.exclude(PURGE, TenantId(0))?;
     let number = match purge.number {
         Some(number) => number,
         None => enter(transaction, tenant, purge)?,
@@ -182,6 +186,7 @@ fn take(transaction: Connection<'_>, tenant: TenantId, run: RunId, number: u64) 
 
 /// A page of what is being removed, run by run: its children are taken along, then its events go, then the rest.
 fn page(transaction: Connection<'_>) -> db::Result<PurgedPage> {
+    transaction.exclude(PURGE, TenantId(0))?;
     let mut room = Room { events: PAGE_EVENTS, bytes: PAGE_BYTES_MAX };
     let mut gone = Vec::new();
     while let Some((run, number)) = first(transaction)? {

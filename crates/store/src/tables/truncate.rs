@@ -256,6 +256,7 @@ fn waits(asked: &Truncation) -> Commit {
         sessions: vec![Some(SessionId::from_bytes([0; 16])); asked.offers.len()],
         fence: None,
         holder: None,
+        holds: None,
         consumed: None,
         blobs: Vec::new(),
         receipt: None,

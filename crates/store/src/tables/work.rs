@@ -30,7 +30,9 @@ impl<E: Database> Work for E {
 
     fn left_behind(&self) -> Answer<'_, Vec<WorkRow>> {
         self.read(|connection| {
-            let sql = format!("{WORK} WHERE session IS NOT NULL OR called_off = 1");
+            let sql = format!(
+                "{WORK} WHERE session IS NOT NULL OR called_off = 1 ORDER BY tenant, id, node, execution"
+            );
             let mut statement = connection.prepare_cached(&sql)?;
             db::readable(statement.query_map((), work)?, usize::MAX)
         })
