@@ -236,11 +236,12 @@ pub struct DeliveryRow {
 pub struct WebhookNews {
     fresh: Mutex<BTreeSet<WebhookKey>>,
     wake: Notify,
-    /// How other servers are told, if there may be any.
-    pass_on: OnceLock<Box<PassOn>>,
+    /// Tells other servers, where there are any.
+    elsewhere: OnceLock<Elsewhere>,
 }
 
-type PassOn = dyn Fn(WebhookKey) + Send + Sync;
+/// Tells other servers of a webhook.
+type Elsewhere = Box<dyn Fn(WebhookKey) + Send + Sync>;
 
 impl WebhookNews {
     /// Waits until there is something new, and takes it.
@@ -254,22 +255,20 @@ impl WebhookNews {
         }
     }
 
-    /// Has other servers told what is told here.
-    pub(crate) fn pass_on(&self, tell: impl Fn(WebhookKey) + Send + Sync + 'static) {
-        let _ = self.pass_on.set(Box::new(tell));
+    /// Has what is told here also be told elsewhere.
+    pub(crate) fn pass_on(&self, elsewhere: impl Fn(WebhookKey) + Send + Sync + 'static) {
+        // It is set once, when the store is opened.
+        let _ = self.elsewhere.set(Box::new(elsewhere));
     }
 
-    /// This server has something new.
+    /// Tells whoever sends, here and elsewhere.
     pub(crate) fn tell(&self, webhooks: impl IntoIterator<Item = WebhookKey>) {
-        let pass_on = |webhook: &WebhookKey| {
-            if let Some(tell) = self.pass_on.get() {
-                tell(webhook.clone());
-            }
-        };
-        self.hear(webhooks.into_iter().inspect(pass_on));
+        self.hear(webhooks.into_iter().inspect(|webhook| {
+            self.elsewhere.get().into_iter().for_each(|tell| tell(webhook.clone()));
+        }));
     }
 
-    /// Some server has something new.
+    /// Takes in what was told, here or elsewhere.
     pub(crate) fn hear(&self, webhooks: impl IntoIterator<Item = WebhookKey>) {
         let mut fresh = self.fresh.lock().expect("no thread panics holding this");
         let before = fresh.len();

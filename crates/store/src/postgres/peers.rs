@@ -123,8 +123,8 @@ impl Peers {
         joined
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             .map_err(|error| Error::Unavailable(error.to_string()))?;
-        let passing = shared.clone();
-        news.pass_on(move |webhook| passing.tell(Hint::Webhook(webhook)));
+        let telling = shared.clone();
+        news.pass_on(move |webhook| telling.tell(Hint::Webhook(webhook)));
         let tasks = vec![
             handle.spawn(keep_alive(shared.clone())),
             handle.spawn(send(shared.clone())),

@@ -132,6 +132,7 @@ const EVENT: &str =
     "SELECT tenant, id, type, digest, payload, sender, received_at, state, targets FROM external_events";
 
 fn put(transaction: Connection<'_>, sealing: &Sealing, new: &NewEvent, most: usize) -> db::Result<Put> {
+    transaction.exclude("external events", new.tenant)?;
     // One whose time is over is as good as forgotten.
     transaction
         .prepare_cached(
