@@ -32,7 +32,10 @@ pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
 pub(crate) use turn::{BundleArgs, ProviderArgs, ProviderVerb, TurnArgs, TurnVerb};
-pub(crate) use upkeep::{BackupArgs, PurgeArgs, ReadyArgs, RestoreArgs, TlsArgs};
+pub(crate) use upkeep::{
+    BackupArgs, ClusterArgs, ClusterVerb, MigrateArgs, PeerArgs, PurgeArgs, ReadyArgs, RestoreArgs,
+    StoreArgs, TlsArgs,
+};
 pub(crate) use webhook::{WebhookArgs, WebhookVerb};
 pub(crate) use worker::{KindArgs, KindVerb, WorkerArgs, WorkerVerb};
 
@@ -80,7 +83,7 @@ pub(crate) enum Verb {
     Webhook(WebhookArgs),
     /// See whether channels work, who was told what, and send again what was given up
     Notify(NotifyArgs),
-    /// Make, list, rotate and revoke API keys, in a data directory or on a server
+    /// Make, list, rotate and revoke API keys, in a data directory, in a database or on a server
     Keys(KeysArgs),
     /// Rotate, list and retire the secrets that sign and encrypt
     Keyring(KeyringArgs),
@@ -92,12 +95,16 @@ pub(crate) enum Verb {
     Worker(WorkerArgs),
     /// See which kinds of nodes workers provide, and forget one
     Kind(KindArgs),
-    /// Check a data directory: fold every journal, compare everything derived from it
+    /// See which servers share a PostgreSQL database, and how they do
+    Cluster(ClusterArgs),
+    /// Check a data directory or a database: fold every journal, compare everything derived from it
     Verify(VerifyArgs),
     /// Copy a data directory into one file, while a server goes on with it
     Backup(BackupArgs),
     /// Make a data directory of a backup
     Restore(RestoreArgs),
+    /// Copy a data directory into an empty PostgreSQL database, which several servers can share
+    Migrate(MigrateArgs),
     /// Write a data directory anew, without traces of what was erased (while no server uses it)
     Compact(CompactArgs),
     /// Measure this machine: durable steps, runs, roundtrips with an answer, parked and interrupted runs
@@ -112,8 +119,8 @@ pub(crate) enum Verb {
 /// What every server needs.
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
-    /// Configuration file (TOML) with the same names: listen, public-url, data, workflows, keyring, allow-net,
-    /// event-retention, otlp-endpoint, log, openintent, tls-cert, tls-key; the tables limits, oidc, suspension, resume, notify, channels
+    /// Configuration file (TOML) with the same names: listen, public-url, data, store, name,
+    /// advertise, workflows, keyring, allow-net, event-retention, otlp-endpoint, log, openintent, tls-cert, tls-key; the tables limits, oidc, suspension, resume, notify, channels
     /// and retention hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -129,10 +136,14 @@ pub(crate) struct ServerArgs {
     /// Data directory; made if it does not exist
     #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) peer: PeerArgs,
     /// Folder of workflow definitions (*.json, *.yaml), read at the start
     #[arg(long, env = "ABIDE_WORKFLOWS", value_name = "DIR", overrides_with = "workflows")]
     pub(crate) workflows: Option<PathBuf>,
-    /// Keyring file; by default beside the data directory, as DIR.keyring
+    /// Keyring file; by default beside the data directory, as DIR.keyring. With PostgreSQL it has to be named
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
     /// Private address that requests and webhooks may reach: 10.0.0.0/8, ::1 or localhost:8080. May be repeated
@@ -514,10 +525,12 @@ pub(crate) enum SecretsVerb {
 
 #[derive(ClapArgs)]
 pub(crate) struct VerifyArgs {
-    /// Data directory; a server may be running on it
-    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
-    pub(crate) data: PathBuf,
-    /// Keyring file; by default beside the data directory, as DIR.keyring
+    /// Data directory; a server may be running on it [default: abide-data]
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Keyring file; by default beside the data directory, as DIR.keyring. With PostgreSQL it has to be named
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
     /// Print JSON instead of text
@@ -531,9 +544,11 @@ pub(crate) struct VerifyArgs {
                   frees; this also removes copies that were left where rows stood earlier."
 )]
 pub(crate) struct CompactArgs {
-    /// Data directory; no server may be running on it
-    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
-    pub(crate) data: PathBuf,
+    /// Data directory; no server may be running on it [default: abide-data]
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,

@@ -14,8 +14,14 @@ use serde_json::json;
 use crate::args::BackupArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::place::{Place, Told, USUAL_DATA};
 
 pub(crate) async fn backup(args: BackupArgs) -> anyhow::Result<()> {
+    let told = Told { data: args.data, store: args.store.store };
+    let data = Place::of(told, Told::default(), USUAL_DATA)?.dir(
+        "back it up with PostgreSQL's own means, `pg_dump` for a copy, or base backups and archived WAL to go back to any \
+         moment; docs/operations.md says how. The keyring is not in it either",
+    )?;
     if args.to.exists() && !args.force {
         return Err(exists(&args.to).into());
     }
@@ -25,9 +31,9 @@ pub(crate) async fn backup(args: BackupArgs) -> anyhow::Result<()> {
         .tempfile_in(folder)
         .with_context(|| format!("{} can't be written; choose another --to", folder.display()))?;
     let version = env!("CARGO_PKG_VERSION");
-    let facts = Sqlite::back_up(&args.data, part.path(), (SystemClock.now(), version), progress())?;
+    let facts = Sqlite::back_up(&data, part.path(), (SystemClock.now(), version), progress())?;
     part.as_file().sync_all().context("the copy can't be brought to the disk")?;
-    let keyring = args.keyring.unwrap_or_else(|| Keyring::default_path(&args.data));
+    let keyring = args.keyring.unwrap_or_else(|| Keyring::default_path(&data));
     check(part.path(), &keyring, args.quick).await?;
     let bytes = part.as_file().metadata()?.len();
     let kept = if args.force { part.persist(&args.to) } else { part.persist_noclobber(&args.to) };

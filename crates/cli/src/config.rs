@@ -20,6 +20,7 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use crate::args::{LimitArgs, OidcArgs, ServerArgs, parse_span};
+use crate::place::{Place, Told};
 use resume::FileResume;
 use suspension::FileSuspension;
 
@@ -31,6 +32,9 @@ struct FileConfig {
     #[serde(rename = "public-url")]
     public_url: Option<String>,
     data: Option<PathBuf>,
+    store: Option<Address>,
+    name: Option<String>,
+    advertise: Option<String>,
     workflows: Option<PathBuf>,
     keyring: Option<PathBuf>,
     #[serde(default, rename = "allow-net")]
@@ -61,6 +65,16 @@ struct FileConfig {
     channels: BTreeMap<String, ChannelConfig>,
     #[serde(default)]
     providers: BTreeMap<String, ProviderConfig>,
+}
+
+/// The address of a store. It may hold a password, so what is wrong with it is told without it.
+struct Address(String);
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        let read = String::deserialize(reader);
+        read.map(Self).map_err(|_| serde::de::Error::custom("a text in quotes is expected here"))
+    }
 }
 
 /// `[retention]`: for how many days runs are kept when they have ended.
@@ -104,7 +118,11 @@ struct FileOidc {
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) public_url: Option<String>,
-    pub(crate) data: PathBuf,
+    pub(crate) place: Place,
+    /// What the server is called among those on its database.
+    pub(crate) name: Option<String>,
+    /// Where those reach it.
+    pub(crate) advertise: Option<String>,
     pub(crate) workflows: Option<PathBuf>,
     pub(crate) keyring: PathBuf,
     pub(crate) allow_net: Vec<String>,
@@ -146,13 +164,16 @@ impl Config {
         let file = path.map(read).transpose()?.unwrap_or_default();
         let own = path.map(|path| file.suspension.policy(path)).transpose()?.flatten();
         let openintent = args.openintent.or(file.openintent);
-        let data = args.data.or(file.data).unwrap_or_else(|| usual.data.into());
-        let keyring =
-            args.keyring.or(file.keyring).unwrap_or_else(|| abide_server::Keyring::default_path(&data));
+        let told = Told { data: args.data, store: args.store.store };
+        let in_file = Told { data: file.data, store: file.store.map(|Address(url)| url) };
+        let place = Place::of(told, in_file, usual.data)?;
+        let keyring = place.keyring(args.keyring.or(file.keyring))?;
         Ok(Self {
             listen: args.listen.or(file.listen).unwrap_or_else(|| ([127, 0, 0, 1], 7171).into()),
             public_url: args.public_url.or(file.public_url).as_deref().map(public_url).transpose()?,
-            data,
+            place,
+            name: args.peer.name.or(file.name),
+            advertise: args.peer.advertise.or(file.advertise).as_deref().map(advertise).transpose()?,
             workflows: args.workflows.or(file.workflows),
             keyring,
             allow_net: if args.allow_net.is_empty() { file.allow_net } else { args.allow_net },
@@ -177,18 +198,26 @@ impl Config {
     }
 }
 
-/// The address without a slash at its end: paths are put behind it.
 fn public_url(text: &str) -> anyhow::Result<String> {
+    let example = "https://abide.example.com, without a path";
+    plain_url(text).with_context(|| format!("--public-url '{text}' is not an address such as {example}"))
+}
+
+fn advertise(text: &str) -> anyhow::Result<String> {
+    let example = "http://10.0.0.7:7171, without a path";
+    plain_url(text).with_context(|| format!("--advertise '{text}' is not an address such as {example}"))
+}
+
+/// The address without a slash at its end: paths are put behind it.
+fn plain_url(text: &str) -> Option<String> {
     let is_plain = |url: &reqwest::Url| {
         matches!(url.scheme(), "http" | "https")
             && (url.path(), url.query(), url.fragment()) == ("/", None, None)
             && url.username().is_empty()
             && url.password().is_none()
     };
-    let url = reqwest::Url::parse(text).ok().filter(is_plain).with_context(|| {
-        format!("--public-url '{text}' is not an address such as https://abide.example.com, without a path")
-    })?;
-    Ok(url.as_str().trim_end_matches('/').to_owned())
+    let url = reqwest::Url::parse(text).ok().filter(is_plain)?;
+    Some(url.as_str().trim_end_matches('/').to_owned())
 }
 
 fn event_retention(flag: Option<i64>, file: Option<&str>) -> anyhow::Result<i64> {
@@ -346,6 +375,8 @@ mod tests {
             listen: None,
             public_url: None,
             data: None,
+            store: crate::args::StoreArgs::default(),
+            peer: crate::args::PeerArgs::default(),
             workflows: None,
             keyring: None,
             allow_net: Vec::new(),
@@ -367,13 +398,13 @@ mod tests {
         std::fs::write(&file, "data = 'from-file'\nlog = 'warn'\n").unwrap();
         let with_file = || ServerArgs { config: Some(file.clone()), ..args() };
         let config = Config::resolve(with_file(), &USUAL).unwrap();
-        assert_eq!((config.data, config.log.as_str()), ("from-file".into(), "warn"));
+        assert_eq!((config.place.to_string().as_str(), config.log.as_str()), ("from-file", "warn"));
         let flags = ServerArgs { data: Some("from-flag".into()), ..with_file() };
         let config = Config::resolve(flags, &USUAL).unwrap();
-        assert_eq!(config.data, PathBuf::from("from-flag"));
+        assert_eq!(config.place.to_string(), "from-flag");
         assert!(config.keyring.ends_with("from-flag.keyring"), "beside the data: {:?}", config.keyring);
         let config = Config::resolve(args(), &USUAL).unwrap();
-        assert_eq!((config.data, config.listen.port()), ("usual".into(), 7171));
+        assert_eq!((config.place.to_string().as_str(), config.listen.port()), ("usual", 7171));
     }
 
     fn resolved(text: &str) -> anyhow::Result<Config> {

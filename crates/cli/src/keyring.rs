@@ -4,33 +4,41 @@ use std::path::{Path, PathBuf};
 
 use abide_server::keyring::Listed;
 use abide_server::{Kept, Keyring, KeyringFile, Resealed};
-use abide_store::{ApiKey, Sealing, Sqlite, SqliteOptions, Store};
+use abide_store::{ApiKey, Sealing};
 use serde_json::{Value, json};
 
 use crate::args::{KeyringArgs, KeyringVerb};
 use crate::exit::{Exit, Failure};
-use crate::keys;
 use crate::output;
+use crate::place::{Beside, Place, Told, USUAL_DATA, move_mark};
 
 /// Keys that are named when a secret can't be retired. Whoever has more sees them with `abide keys list`.
 const KEYS_NAMED_MAX: usize = 10;
 
 pub(crate) async fn dispatch(args: KeyringArgs) -> anyhow::Result<()> {
-    let path = args.keyring.unwrap_or_else(|| Keyring::default_path(&args.data));
+    let told = Told { data: args.data, store: args.store.store };
+    let place = Place::of(told, Told::default(), USUAL_DATA)?;
+    let path = place.keyring(args.keyring)?;
     if !path.exists() {
         return Err(no_keyring(&path));
     }
     match args.verb {
-        KeyringVerb::Rotate => rotate(&path, args.json),
+        KeyringVerb::Rotate => rotate(&path, &place, args.json),
         KeyringVerb::List => list(&path, args.json),
         KeyringVerb::Retire { kid, force } => {
-            Retirement { data: args.data, keyring: path, kid, force, json: args.json }.carry_out().await
+            Retirement { place, keyring: path, kid, force, json: args.json }.carry_out().await
         }
     }
 }
 
-fn rotate(path: &Path, json: bool) -> anyhow::Result<()> {
+fn rotate(path: &Path, place: &Place, json: bool) -> anyhow::Result<()> {
     let made = KeyringFile::open(path).and_then(|mut file| file.rotate()).map_err(anyhow::Error::msg)?;
+    if matches!(place, Place::Postgres(_)) {
+        output::say(
+            "copy the file to every other server now: in a minute the new secret signs, and a server without it refuses what \
+             was signed with it until it has the file",
+        );
+    }
     output::say(&format!(
         "what was made with older secrets still works, and a running server takes the new one up by itself; keep a copy \
          of {} where you keep the old one",
@@ -65,7 +73,7 @@ fn view(key: &Listed) -> Value {
 
 /// A secret that is to go.
 struct Retirement {
-    data: PathBuf,
+    place: Place,
     keyring: PathBuf,
     kid: u32,
     force: bool,
@@ -75,13 +83,15 @@ struct Retirement {
 impl Retirement {
     async fn carry_out(self) -> anyhow::Result<()> {
         // Opening to write would make a directory where there is none.
-        drop(Sqlite::open_for_reading(&self.data, Sealing::in_clear())?);
-        // No server may seal anything under the old secret behind our back.
-        let store = Sqlite::open(&SqliteOptions::new(&self.data))?;
+        drop(self.place.open_for_reading(Sealing::in_clear())?);
+        // No server may seal anything under the old secret behind our back. A directory is ours when it is open.
+        let beside = self.place.open_beside().await?;
+        beside.check_unused(&self.place)?;
+        let Beside { store, now, .. } = beside;
         let mut file = KeyringFile::open(&self.keyring).map_err(anyhow::Error::msg)?;
         file.check_retire(self.kid).map_err(|kept| self.kept(kept))?;
         let is_oldest = file.list().first().is_some_and(|oldest| oldest.kid == self.kid);
-        let keys = abide_server::keys_under(&store, self.kid, keys::now(&store).await?).await?;
+        let keys = abide_server::keys_under(&*store, self.kid, now).await?;
         if !keys.is_empty() && !self.force {
             return Err(self.needed_by(&keys));
         }
@@ -94,7 +104,8 @@ impl Retirement {
             );
         }
         // What is sealed anew is on disk before the secret is gone; if this stops in between, it can be repeated.
-        let resealed = abide_server::reseal(&store, &file.keyring(), self.kid).await?;
+        let resealed = abide_server::reseal(&*store, &file.keyring(), self.kid).await?;
+        move_mark(&*store, &file, self.kid).await?;
         file.retire(self.kid).map_err(anyhow::Error::msg)?;
         self.tell(&keys, resealed, is_oldest)
     }

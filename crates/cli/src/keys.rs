@@ -1,13 +1,14 @@
-//! `abide keys`: API keys of a data directory that no server uses, or of a running server.
+//! `abide keys`: API keys of a data directory that no server uses, of a database, or of a running server.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use abide_core::{Millis, TenantId};
 use abide_engine::{Clock, SystemClock};
 use abide_server::limits::{KEY_LIFE_MS_MAX, SECRET_KEY_CHARS_MAX};
 use abide_server::{ApiSecret, Grant, KeyPage, KeyState, KeyView, Keyring, MadeKey, successor};
-use abide_store::{ApiKey, Sealing, Sqlite, SqliteOptions, Store};
+use abide_store::{ApiKey, KeyChange, Roll, Sealing, Store};
 use anyhow::Context;
 use serde_json::{Value, json};
 
@@ -15,10 +16,11 @@ use crate::args::{ClientArgs, CreateKeyArgs, KeysArgs, KeysPlace, KeysVerb, Rota
 use crate::client::{Client, encoded};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, cell};
+use crate::place::{Beside, Place, Told, USUAL_DATA};
 
 pub(crate) async fn dispatch(args: KeysArgs) -> anyhow::Result<()> {
     let json = args.place.json;
-    match (Place::of(args.place)?, args.verb) {
+    match (Where::of(args.place)?, args.verb) {
         (place, KeysVerb::Create(new)) => tell_made(&place.create(new).await?, json),
         (place, KeysVerb::List) => tell_list(&place.list().await?, json),
         (place, KeysVerb::Rotate(rotate)) => tell_made(&place.rotate(rotate).await?, json),
@@ -34,24 +36,27 @@ pub(crate) async fn dispatch(args: KeysArgs) -> anyhow::Result<()> {
 }
 
 /// Where the keys are.
-enum Place {
-    Folder { data: PathBuf, keyring: PathBuf },
+enum Where {
+    Data { place: Place, keyring: Option<PathBuf> },
     Server(Client),
 }
 
-impl Place {
+impl Where {
     /// Flags win over the environment, and there a server over a data directory.
     fn of(place: KeysPlace) -> anyhow::Result<Self> {
         let environment = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let url = place.url.or_else(|| place.data.is_none().then(|| environment("ABIDE_URL")).flatten());
+        let no_flag = place.data.is_none() && place.store.is_none();
+        let url = place.url.or_else(|| no_flag.then(|| environment("ABIDE_URL")).flatten());
         if let Some(url) = url {
             let client = ClientArgs { url, api_key: place.api_key, ca: place.ca, json: place.json };
             return Ok(Self::Server(Client::new(&client)?));
         }
-        let data = place.data.or_else(|| environment("ABIDE_DATA").map(PathBuf::from));
-        let data = data.map_or_else(usual_data, Ok)?;
-        let keyring = place.keyring.unwrap_or_else(|| Keyring::default_path(&data));
-        Ok(Self::Folder { data, keyring })
+        if no_flag && environment("ABIDE_DATA").or(environment("ABIDE_STORE")).is_none() {
+            tell_usual_data()?;
+        }
+        let told = Told { data: place.data, store: place.store };
+        let found = Place::of(told, Told::default(), USUAL_DATA)?;
+        Ok(Self::Data { place: found, keyring: place.keyring })
     }
 
     /// Makes a key, and tells it as a server does.
@@ -72,16 +77,16 @@ impl Place {
                 });
                 client.post("/v1/keys", &body).await
             }
-            Self::Folder { data, keyring } => Folder::open(&data, &keyring).await?.create(new, chosen).await,
+            Self::Data { place, keyring } => Desk::open(&place, keyring).await?.create(new, chosen).await,
         }
     }
 
     async fn list(self) -> anyhow::Result<Value> {
         match self {
             Self::Server(client) => client.pages("/v1/keys", "keys").await,
-            Self::Folder { data, .. } => {
-                let store = Sqlite::open_for_reading(&data, Sealing::in_clear())?;
-                let (now, tenants) = (now(&store).await?, store.tenants().await?);
+            Self::Data { place, .. } => {
+                let store = place.open_for_reading(Sealing::in_clear())?;
+                let (now, tenants) = (now(&*store).await?, store.tenants().await?);
                 let keys = store.api_keys().await?;
                 let view = |key: &ApiKey| KeyView::of(key, tenant_name(&tenants, key.tenant), now);
                 Ok(serde_json::to_value(KeyPage::whole(keys.iter().map(view).collect()))?)
@@ -97,10 +102,10 @@ impl Place {
                 let body = json!({ "overlapMs": rotate.overlap, "expiresInMs": rotate.expires_in, "secret": chosen });
                 client.post(&path, &body).await
             }
-            Self::Folder { data, keyring } => {
+            Self::Data { place, keyring } => {
                 // Opening to write would make a directory where there is none.
-                drop(Sqlite::open_for_reading(&data, Sealing::in_clear())?);
-                Folder::open(&data, &keyring).await?.rotate(rotate, chosen).await
+                drop(place.open_for_reading(Sealing::in_clear())?);
+                Desk::open(&place, keyring).await?.rotate(rotate, chosen).await
             }
         }
     }
@@ -108,10 +113,9 @@ impl Place {
     async fn revoke(self, id: &str) -> anyhow::Result<()> {
         match self {
             Self::Server(client) => client.delete(&format!("/v1/keys/{}", encoded(id))).await.map(drop),
-            Self::Folder { data, .. } => {
-                drop(Sqlite::open_for_reading(&data, Sealing::in_clear())?);
-                let store = Sqlite::open(&SqliteOptions::new(&data))?;
-                let now = now(&store).await?;
+            Self::Data { place, .. } => {
+                drop(place.open_for_reading(Sealing::in_clear())?);
+                let Beside { store, now, .. } = place.open_beside().await?;
                 if store.revoke_api_key(id.to_owned(), now).await? { Ok(()) } else { Err(no_such_key(id)) }
             }
         }
@@ -119,31 +123,40 @@ impl Place {
 }
 
 /// Where the data is if nobody says. It is told, because somebody may have meant a server.
-fn usual_data() -> anyhow::Result<PathBuf> {
-    let data = PathBuf::from("abide-data");
-    let place = std::path::absolute(&data).context("the current directory can't be read")?;
+fn tell_usual_data() -> anyhow::Result<()> {
+    let place = std::path::absolute(USUAL_DATA).context("the current directory can't be read")?;
     let beside = "--data or ABIDE_DATA names another, --url or ABIDE_URL a server";
     output::say(&format!("using the data directory {} ({beside})", place.display()));
-    Ok(data)
+    Ok(())
 }
 
-/// A data directory that is ours for now.
-struct Folder {
-    store: Sqlite,
+/// Data that is open for a change of keys.
+struct Desk {
+    store: Arc<dyn Store>,
     keyring: Keyring,
     now: Millis,
+    /// The keys as they were read. What is decided on them is made only if they still are.
+    roll: Roll,
 }
 
-impl Folder {
-    async fn open(data: &Path, keyring: &Path) -> anyhow::Result<Self> {
-        let store = Sqlite::open(&SqliteOptions::new(data))?;
-        let keyring = open_keyring(keyring, &store).await?;
-        let now = now(&store).await?;
-        Ok(Self { store, keyring, now })
+impl Desk {
+    async fn open(place: &Place, keyring: Option<PathBuf>) -> anyhow::Result<Self> {
+        let path = place.keyring(keyring)?;
+        let Beside { store, now, .. } = place.open_beside().await?;
+        let keyring = place.open_keyring(&path, &*store).await?;
+        let roll = store.access().roll().await?;
+        Ok(Self { store, keyring, now, roll })
     }
 
-    async fn create(self, new: CreateKeyArgs, chosen: Option<String>) -> anyhow::Result<Value> {
-        let secret = self.secret(chosen.as_deref()).await?;
+    async fn put(&self, keys: Vec<ApiKey>) -> anyhow::Result<()> {
+        let change = KeyChange { since: self.roll.version, put: keys, forget: Vec::new() };
+        let made = self.store.access().change_keys(change).await?;
+        made.map(drop)
+            .context("somebody else has changed keys at the same moment, and nothing was done; try again")
+    }
+
+    async fn create(mut self, new: CreateKeyArgs, chosen: Option<String>) -> anyhow::Result<Value> {
+        let secret = self.secret(chosen.as_deref())?;
         let mut grant = Grant {
             tenant: TenantId(0),
             principal: new.principal.unwrap_or_else(|| "operator".to_owned()),
@@ -155,31 +168,33 @@ impl Folder {
         };
         // What is wrong is found before a tenant is made.
         grant.clone().row(&secret, &self.keyring, self.now)?;
-        grant.tenant = make_tenant(&self.store, new.tenant.as_deref().unwrap_or("default")).await?;
+        grant.tenant = make_tenant(&*self.store, new.tenant.as_deref().unwrap_or("default")).await?;
         let row = grant.row(&secret, &self.keyring, self.now)?;
-        self.store.put_api_keys(vec![row.clone()]).await?;
+        self.roll = self.store.access().roll().await?;
+        self.secret(chosen.as_deref())?;
+        self.put(vec![row.clone()]).await?;
         self.made(&secret, chosen.is_some(), &row, None).await
     }
 
     async fn rotate(self, rotate: RotateKeyArgs, chosen: Option<String>) -> anyhow::Result<Value> {
-        let found = self.store.api_keys().await?.into_iter().find(|key| key.id == rotate.id);
-        let mut old = found.ok_or_else(|| no_such_key(&rotate.id))?;
+        let found = self.roll.keys.iter().find(|key| key.id == rotate.id);
+        let mut old = found.cloned().ok_or_else(|| no_such_key(&rotate.id))?;
         if KeyState::of(&old, self.now) != KeyState::Active {
             anyhow::bail!("the key has expired or was revoked, so it has nothing to pass on; make a new one");
         }
-        let secret = self.secret(chosen.as_deref()).await?;
+        let secret = self.secret(chosen.as_deref())?;
         let mut new = successor(&old, &secret, &self.keyring, self.now);
         new.expires_at = self.ends(rotate.expires_in)?.or(new.expires_at);
         let end = self.ends(Some(rotate.overlap))?;
         old.expires_at = old.expires_at.min(end).or(end);
-        self.store.put_api_keys(vec![old.clone(), new.clone()]).await?;
+        self.put(vec![old.clone(), new.clone()]).await?;
         self.made(&secret, chosen.is_some(), &new, Some(&old)).await
     }
 
-    async fn secret(&self, chosen: Option<&str>) -> anyhow::Result<ApiSecret> {
+    fn secret(&self, chosen: Option<&str>) -> anyhow::Result<ApiSecret> {
         let Some(text) = chosen else { return Ok(ApiSecret::generate()) };
         let secret = ApiSecret::chosen(text)?;
-        if self.store.api_keys().await?.iter().any(|key| secret.is_of(key, &self.keyring)) {
+        if self.roll.keys.iter().any(|key| secret.is_of(key, &self.keyring)) {
             anyhow::bail!("this secret can't be used; choose another");
         }
         Ok(secret)
@@ -233,18 +248,6 @@ fn read_secret(given: &str) -> anyhow::Result<String> {
 
 fn no_such_key(id: &str) -> anyhow::Error {
     Failure::new(Exit::NotFound, format!("there is no key '{id}'; `abide keys list` shows them")).into()
-}
-
-/// The keyring of a store. A new one is made only where nothing depends on an old one.
-pub(crate) async fn open_keyring(path: &Path, store: &dyn Store) -> anyhow::Result<Keyring> {
-    if !path.exists() && store.api_keys().await?.iter().any(|key| key.revoked_at.is_none()) {
-        anyhow::bail!(
-            "the keyring {} is missing, and without it no API key of this data can be checked; \
-             put it back, or name it with --keyring (if it is lost: revoke every key, then make new ones)",
-            path.display()
-        );
-    }
-    Keyring::open_or_create(path).map_err(anyhow::Error::msg)
 }
 
 /// The tenant with this name, made if need be.

@@ -8,6 +8,7 @@ mod args;
 mod backup;
 mod bench;
 mod client;
+mod cluster;
 mod compact;
 mod config;
 mod definition_diff;
@@ -20,15 +21,18 @@ mod inbox;
 mod keyring;
 mod keys;
 mod ladder;
+mod migrate;
 mod notify;
 mod output;
 mod people;
+mod place;
 mod restore;
 mod resume;
 mod run;
 mod scaffold;
 mod secrets;
 mod serve;
+mod store_clock;
 mod terminal;
 mod turn;
 mod verify;
@@ -78,9 +82,11 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Agent(agent) => agent::dispatch(agent).await,
         Verb::Worker(worker) => worker::dispatch(worker).await,
         Verb::Kind(kind) => worker::dispatch_kind(kind).await,
+        Verb::Cluster(cluster) => cluster::dispatch(cluster).await,
         Verb::Verify(verify) => verify::verify(verify).await,
         Verb::Backup(args) => backup::backup(args).await,
         Verb::Restore(args) => restore::restore(args).await,
+        Verb::Migrate(args) => migrate::migrate(args).await,
         Verb::Compact(args) => compact::compact(args).await,
         Verb::Bench(bench) => bench::dispatch(bench).await,
         Verb::Completions { shell } => output::completions(shell),

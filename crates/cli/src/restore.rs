@@ -12,18 +12,24 @@ use crate::args::RestoreArgs;
 use crate::backup::{check, described};
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::place::{Place, Told, USUAL_DATA};
 
 /// What may stand in a directory that counts as empty: the lock, and what file systems put there by themselves.
 const NOTHING: [&str; 2] = ["lock", "lost+found"];
 
 pub(crate) async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
+    let told = Told { data: args.data, store: args.store.store };
+    let data = Place::of(told, Told::default(), USUAL_DATA)?.dir(
+        "restore it with PostgreSQL's own means, `pg_restore` of a dump, or a base backup and its WAL; docs/operations.md \
+         says how. A backup of a data directory gets there by `abide restore` into a directory and `abide migrate`",
+    )?;
     let facts = Sqlite::read_backup(&args.file).map_err(explained)?;
-    check_room(&args.data, args.force)?;
-    let held = Sqlite::hold(&args.data)?;
+    check_room(&data, args.force)?;
+    let held = Sqlite::hold(&data)?;
     let staging = held.staging();
     // What a restore left here that was cut off is of no use.
     let _ = std::fs::remove_dir_all(&staging);
-    let keyring = args.keyring.unwrap_or_else(|| Keyring::default_path(&args.data));
+    let keyring = args.keyring.unwrap_or_else(|| Keyring::default_path(&data));
     let made = make_ready(&args.file, &staging, &keyring, args.quick).await;
     let moment = abide_server::rfc3339(SystemClock.now()).replace([':', '.'], "-");
     let replaced = made.and_then(|()| Ok(held.replace(&staging, &format!("before-{moment}"))?));
@@ -43,7 +49,7 @@ pub(crate) async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
     );
     if args.json {
         let told = json!({
-            "data": args.data.display().to_string(),
+            "data": data.display().to_string(),
             "runs": facts.as_ref().map(|facts| facts.runs),
             "events": facts.as_ref().map(|facts| facts.events),
             "version": facts.as_ref().map(|facts| &facts.version),
@@ -53,7 +59,7 @@ pub(crate) async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
         return output::line(&told.to_string());
     }
     let what = facts.as_ref().map_or("a copy of an older abide".to_owned(), described);
-    output::line(&format!("{}: restored {what}", args.data.display()))
+    output::line(&format!("{}: restored {what}", data.display()))
 }
 
 /// A file that can't be restored is no damage to anything that is here.

@@ -1,6 +1,7 @@
 //! `abide serve` and `abide dev`: a server in the foreground.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,9 @@ use abide_server::{
     ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, ProviderFacts, RunSealer,
     SecretStore, Signer, TenantOf, Tls,
 };
-use abide_store::{Sealing, Sqlite, SqliteOptions, Stage, Store};
+use abide_store::{
+    ApiKey, Postgres, PostgresOptions, Sealing, Sqlite, SqliteOptions, Stage, StageHook, Store,
+};
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -22,6 +25,8 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs, StartArgs};
 use crate::config::{Config, Usual};
 use crate::definition_file::{self, DefinitionFile};
+use crate::place::Place;
+use crate::store_clock::StoreClock;
 use crate::{output, run};
 
 /// How long a shutdown waits for work under way; the rest goes on at the next start.
@@ -96,15 +101,16 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     raise_file_limit();
     let config = Config::resolve(args.server, &Usual { data: "abide-data", log: "info" })?;
     start_logging(&config)?;
-    let (store, sealer) = open_store(&config, None)?;
-    if store.test_clock().await?.is_some() {
-        let dir = config.data.display();
+    check_shared(&config)?;
+    let ground = Ground::open(&config, None)?;
+    if ground.store.test_clock().await?.is_some() {
+        let place = &config.place;
         anyhow::bail!(
-            "{dir} runs on a test clock, which `serve` never does; use `abide dev --test-clock`, or another --data"
+            "{place} runs on a test clock, which `serve` never does; use `abide dev --test-clock`, or another --data"
         );
     }
-    let server = prepare(&config, store, &sealer, DevOptions::default()).await?;
-    tracing::info!(url = server.url, data = %config.data.display(), "abide is listening");
+    let server = prepare(&config, ground, DevOptions::default()).await?;
+    tracing::info!(url = server.url, data = %config.place, "abide is listening");
     run_until_signal(server, false).await
 }
 
@@ -115,22 +121,19 @@ pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
     let failpoints =
         args.failpoint.as_deref().map(str::parse::<Failpoints>).transpose().map_err(anyhow::Error::msg)?;
     let failpoints = failpoints.map(Arc::new);
-    let (store, sealer) = open_store(&config, failpoints.clone())?;
+    let ground = Ground::open(&config, failpoints.clone())?;
+    let (store, place) = (&ground.store, &config.place);
     if !args.test_clock && store.test_clock().await?.is_some() {
-        anyhow::bail!(
-            "{} runs on a test clock; add --test-clock, or use another --data",
-            config.data.display()
-        );
+        anyhow::bail!("{place} runs on a test clock; add --test-clock, or use another --data");
     }
     if args.test_clock && store.test_clock().await?.is_none() && !store.scan(None, 1).await?.is_empty() {
-        let dir = config.data.display();
         anyhow::bail!(
-            "{dir} has runs in real time; a test clock needs a directory of its own: use another --data"
+            "{place} has runs in real time; a test clock needs a directory of its own: use another --data"
         );
     }
-    let key = dev_key(&config, &*store).await?;
+    let key = dev_key(&config, &**store).await?;
     let dev = DevOptions { test_clock: args.test_clock, failpoints };
-    let server = prepare(&config, store, &sealer, dev).await?;
+    let server = prepare(&config, ground, dev).await?;
     print_welcome(&server, &key);
     if let Some(workflow) = args.run {
         // Whoever made the certificate trusts it.
@@ -172,46 +175,107 @@ fn log_filter(asked: &str) -> anyhow::Result<EnvFilter> {
     read(&quiet.fold(asked.to_owned(), |filter, target| format!("{filter},{target}=warn")))
 }
 
-/// Opens the data. What seals it gets its keyring when it is known whether one may be made.
-fn open_store(
-    config: &Config,
-    failpoints: Option<Arc<Failpoints>>,
-) -> anyhow::Result<(Arc<dyn Store>, Arc<RunSealer>)> {
-    let sealer = Arc::new(RunSealer::at(&config.keyring));
-    let mut options = SqliteOptions::new(&config.data);
-    options.sealing = Sealing::with(sealer.clone());
-    if let Some(failpoints) = failpoints {
-        options.on_stage = Some(Arc::new(move |stage| {
-            failpoints.pass(match stage {
-                Stage::Committing => Window::DecideCommit,
-                Stage::Committed => Window::CommitAcknowledge,
-            });
-        }));
+/// What links lead to has to be the same at every server, and none of them knows what is before all.
+fn check_shared(config: &Config) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        config.public_url.is_some() || matches!(config.place, Place::Dir(_)),
+        "with PostgreSQL, say where people and other machines reach the servers: --public-url https://abide.example.com. \
+         Links in messages lead there, whichever server sends them"
+    );
+    Ok(())
+}
+
+/// What a server stands on.
+struct Ground {
+    store: Arc<dyn Store>,
+    /// Seals runs. It gets its keyring when it is known whether one may be made.
+    sealer: Arc<RunSealer>,
+    /// Where it listens, if others have to know that before it has its data.
+    listener: Option<TcpListener>,
+}
+
+impl Ground {
+    fn open(config: &Config, failpoints: Option<Arc<Failpoints>>) -> anyhow::Result<Self> {
+        let sealer = Arc::new(RunSealer::at(&config.keyring));
+        let sealing = Sealing::with(sealer.clone());
+        let on_stage = failpoints.map(stage_hook);
+        match &config.place {
+            Place::Dir(dir) => {
+                let options = SqliteOptions { sealing, on_stage, ..SqliteOptions::new(dir) };
+                Ok(Self { store: Arc::new(Sqlite::open(&options)?), sealer, listener: None })
+            }
+            Place::Postgres(address) => {
+                let listener = listen(config)?;
+                let (name, advertise) = as_peer(config, listener.local_addr()?)?;
+                let usual = PostgresOptions::new(address.url());
+                let options = PostgresOptions { name, advertise, sealing, on_stage, ..usual };
+                Ok(Self { store: Arc::new(Postgres::open(&options)?), sealer, listener: Some(listener) })
+            }
+        }
     }
-    Ok((Arc::new(Sqlite::open(&options)?), sealer))
+}
+
+fn stage_hook(failpoints: Arc<Failpoints>) -> StageHook {
+    Arc::new(move |stage| {
+        failpoints.pass(match stage {
+            Stage::Committing => Window::DecideCommit,
+            Stage::Committed => Window::CommitAcknowledge,
+        });
+    })
+}
+
+fn listen(config: &Config) -> anyhow::Result<TcpListener> {
+    abide_server::bind(config.listen).map_err(|error| {
+        anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
+    })
+}
+
+/// What the other servers call this one, and where they reach it.
+fn as_peer(config: &Config, own: SocketAddr) -> anyhow::Result<(String, String)> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = config.name.clone().unwrap_or_else(|| format!("{host}:{}", own.port()));
+    if let Some(advertise) = &config.advertise {
+        return Ok((name, advertise.clone()));
+    }
+    anyhow::ensure!(
+        !own.ip().is_unspecified(),
+        "--listen {} does not say where the other servers on the database reach this one; add --advertise \
+         http://HOST:{}, with a name or an address of this machine",
+        config.listen,
+        own.port()
+    );
+    Ok((name, own_url(config, own)))
+}
+
+fn own_url(config: &Config, own: SocketAddr) -> String {
+    format!("http{}://{own}", if config.tls.is_some() { "s" } else { "" })
 }
 
 /// The key that `abide dev` prints: the same at each start, as long as the keyring is.
 async fn dev_key(config: &Config, store: &dyn Store) -> anyhow::Result<String> {
-    let keyring = crate::keys::open_keyring(&config.keyring, store).await?;
+    let keyring = config.place.open_keyring(&config.keyring, store).await?;
     let secret = ApiSecret::for_dev(&keyring);
     let grant = Grant { act_as: true, ..Grant::everything(TenantId(1), "dev") };
-    store.put_api_keys(vec![grant.row(&secret, &keyring, SystemClock.now())?]).await?;
+    let row = grant.row(&secret, &keyring, SystemClock.now())?;
+    // The others need not read all keys again because one more server starts.
+    let is_known = |key: &ApiKey| *key == ApiKey { created_at: key.created_at, ..row.clone() };
+    if store.cluster().is_none() || !store.api_keys().await?.iter().any(is_known) {
+        store.put_api_keys(vec![row]).await?;
+    }
     Ok(secret.text().to_owned())
 }
 
-async fn prepare(
-    config: &Config,
-    store: Arc<dyn Store>,
-    sealer: &RunSealer,
-    dev: DevOptions,
-) -> anyhow::Result<Server> {
+async fn prepare(config: &Config, ground: Ground, dev: DevOptions) -> anyhow::Result<Server> {
+    let Ground { store, sealer, listener } = ground;
     let test_clock = open_test_clock(&store, &dev).await?;
     let clock: Arc<dyn Clock> = match &test_clock {
         Some(clock) => clock.clone(),
-        None => Arc::new(SystemClock),
+        None => StoreClock::of(&store),
     };
-    let keyring = Arc::new(crate::keys::open_keyring(&config.keyring, &*store).await?);
+    let keyring = Arc::new(config.place.open_keyring(&config.keyring, &*store).await?);
+    if store.cluster().is_some() {
+        keyring.share();
+    }
     sealer.unlock(keyring.clone());
     let net = NetPolicy::parse(&config.allow_net).map_err(|error| anyhow::anyhow!("--allow-net: {error}"))?;
     let oidc = open_oidc(config, &*store, &net).await?;
@@ -220,7 +284,7 @@ async fn prepare(
     let signer = Arc::new(Signer::new(keyring.clone()));
     if oidc.is_none() && keys.is_empty(clock.now()) {
         tracing::warn!(
-            "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR`"
+            "there are no API keys, so nobody can come in; stop, and run `abide keys create --data DIR` (with PostgreSQL: `abide keys create`, while it runs)"
         );
     }
     let agent_policies = abide_server::agent_policies(&*store).await?;
@@ -228,10 +292,8 @@ async fn prepare(
     let workflows = config.workflows.as_deref().map(read_workflows).transpose()?.unwrap_or_default();
     let tls = open_tls(config)?;
     let signals = Signals::listen()?;
-    let listener = abide_server::bind(config.listen).map_err(|error| {
-        anyhow::anyhow!("can't listen on {}: {error}; choose another address with --listen", config.listen)
-    })?;
-    let url = format!("http{}://{}", if tls.is_some() { "s" } else { "" }, listener.local_addr()?);
+    let listener = listener.map_or_else(|| listen(config), Ok)?;
+    let url = own_url(config, listener.local_addr()?);
     let otlp = config.otlp_endpoint.as_deref().map(start_otlp).transpose()?;
     let engine = Engine::start(EngineOptions {
         store,

@@ -4,25 +4,27 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use abide_engine::verify::{Finding, Report, verify as verify_store};
-use abide_server::{Keyring, RunSealer};
-use abide_store::{Sealing, Sqlite};
+use abide_server::RunSealer;
+use abide_store::Sealing;
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::place::{Place, Told, USUAL_DATA};
 
 pub(crate) async fn verify(args: VerifyArgs) -> anyhow::Result<()> {
-    let keyring = args.keyring.unwrap_or_else(|| Keyring::default_path(&args.data));
-    let sealer = RunSealer::look(&keyring).map_err(anyhow::Error::msg)?;
-    let store = Sqlite::open_for_reading(&args.data, Sealing::with(Arc::new(sealer)))?;
+    let told = Told { data: args.data, store: args.store.store };
+    let place = Place::of(told, Told::default(), USUAL_DATA)?;
+    let sealer = RunSealer::look(&place.keyring(args.keyring)?).map_err(anyhow::Error::msg)?;
+    let store = place.open_for_reading(Sealing::with(Arc::new(sealer)))?;
     let terminal = std::io::stderr().is_terminal();
     let progress = |runs: u64| {
         if terminal && runs.is_multiple_of(10_000) {
             output::say(&format!("{runs} runs checked …"));
         }
     };
-    let report = verify_store(&store, progress).await?;
+    let report = verify_store(&*store, progress).await?;
     if args.json {
         output::line(&shown(&report).to_string())?;
     } else {

@@ -212,6 +212,9 @@ table! {
     "unavailable" 503
         "The server is shutting down, has as many connections or as much to do as it takes on at once, or the run changes too quickly. Nothing was taken in."
         "Try again after the seconds in `Retry-After`.";
+    "store_unavailable" 503
+        "The server can't reach the database that it shares with others, or has been away from it for so long that the others do its work. Nothing was changed."
+        "Try again after the seconds in `Retry-After`, at this server or another. The operator: check that PostgreSQL is up and takes writes; the server goes on by itself when it does.";
     "node_execution_failed" 0
         "A node ran and failed for good."
         "Read the message: it is the node's own.";

@@ -14,6 +14,8 @@ pub struct Rate {
     count: u32,
     per: Per,
     burst: u32,
+    /// Among how many it is divided.
+    among: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,14 +34,20 @@ impl Per {
 }
 
 impl Rate {
+    /// One of so many equal shares, so that all together keep to the rate. Each lets one come at once at least.
+    #[must_use]
+    pub fn among(self, shares: u32) -> Self {
+        Self { among: shares.max(1), ..self }
+    }
+
     /// How far apart two tokens come, in microseconds.
     fn interval(self) -> i64 {
-        self.per.micros() / i64::from(self.count)
+        self.per.micros() * i64::from(self.among) / i64::from(self.count)
     }
 
     /// How far ahead of the clock a bucket may be spent, in microseconds.
     fn depth(self) -> i64 {
-        self.interval() * i64::from(self.burst)
+        self.interval() * i64::from((self.burst / self.among).max(1))
     }
 }
 
@@ -70,7 +78,7 @@ impl FromStr for Rate {
             // What comes in one second may come at its beginning.
             None => u32::try_from(i64::from(count) * 1_000_000 / per.micros()).unwrap_or(1).max(1),
         };
-        Ok(Self { count, per, burst })
+        Ok(Self { count, per, burst, among: 1 })
     }
 }
 

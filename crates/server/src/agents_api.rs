@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use abide_core::limits::AGENT_NAME_CHARS_MAX;
 use abide_core::{HumanRetryPolicy, Json as RawJson, Problem, TenantId};
-use abide_store::{AgentRow, Store};
+use abide_store::{AgentRow, Hint, Store};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -109,6 +109,7 @@ pub(crate) async fn put(
         check_room(&app, &agent).await?;
         agents.put(agent.clone()).await?;
         app.engine().set_agent_policy(tenant, agent.name.clone(), policy);
+        app.tell(Hint::Surroundings(tenant));
         Ok(agent)
     })
     .await
@@ -134,6 +135,7 @@ pub(crate) async fn remove(
             return Err(no_such_agent());
         }
         app.engine().set_agent_policy(tenant, name, None);
+        app.tell(Hint::Surroundings(tenant));
         Ok(StatusCode::NO_CONTENT)
     })
     .await

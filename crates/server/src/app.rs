@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use abide_core::Key;
 use abide_engine::{Engine, TestClock};
+use abide_store::{Cluster, Hint};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
@@ -15,7 +16,8 @@ use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use crate::admission::{Admission, Capacity};
-use crate::error::ApiError;
+use crate::auth::Principal;
+use crate::error::{ApiError, Result};
 use crate::gate::{self, Gate};
 use crate::idempotency::Slots;
 use crate::keys::Keys;
@@ -30,6 +32,7 @@ use crate::stream::Feeds;
 use crate::trace;
 use crate::verbs::Verbs;
 use crate::webhooks::Signer;
+use crate::workers_api::forward;
 use crate::{limits, nowhere, openapi, openwop, pages, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
@@ -79,6 +82,8 @@ pub struct App {
     metrics: Metrics,
     discovery: OnceLock<openwop::discovery::Document>,
     openapi: OnceLock<openapi::Document>,
+    /// What passes requests of workers on.
+    forwarder: OnceLock<std::result::Result<reqwest::Client, String>>,
 }
 
 impl App {
@@ -86,7 +91,7 @@ impl App {
     pub fn new(options: AppOptions) -> Arc<Self> {
         let metrics = Metrics::of(&options);
         let (limiter, admission) = (Limiter::new(options.rates), Admission::new(options.capacity));
-        Arc::new(Self {
+        let app = Arc::new(Self {
             options,
             feeds: Arc::default(),
             limiter,
@@ -99,7 +104,28 @@ impl App {
             metrics,
             discovery: OnceLock::new(),
             openapi: OnceLock::new(),
-        })
+            forwarder: OnceLock::new(),
+        });
+        app.follow_others();
+        app
+    }
+
+    /// Hears of what other servers change, for as long as this one is there. One that is alone has nothing to hear.
+    fn follow_others(self: &Arc<Self>) {
+        if self.cluster().is_some() {
+            let app = self.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = app.keys().follow() => {}
+                    () = app.stopped() => {}
+                }
+            });
+        }
+    }
+
+    /// The servers that share the store, unless this one is alone.
+    pub(crate) fn cluster(&self) -> Option<&dyn Cluster> {
+        self.engine().store().cluster()
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -114,8 +140,22 @@ impl App {
         self.options.oidc.as_ref()
     }
 
-    pub(crate) fn limiter(&self) -> &Limiter {
-        &self.limiter
+    /// Counts a request of somebody, or refuses it, because they ask too often.
+    pub(crate) fn count(&self, principal: &Principal) -> Result<()> {
+        self.limiter.take(principal, self.servers(), self.engine().clock().now())
+    }
+
+    /// Tells the other servers something, if there are any.
+    pub(crate) fn tell(&self, hint: Hint) {
+        if let Some(cluster) = self.cluster() {
+            cluster.tell(hint);
+        }
+    }
+
+    /// How many servers there are on the store, with this one.
+    pub(crate) fn servers(&self) -> u32 {
+        let alive = self.cluster().map_or(1, |cluster| cluster.view().borrow().servers.len().max(1));
+        u32::try_from(alive).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn admission(&self) -> &Admission {
@@ -197,6 +237,11 @@ impl App {
         self.openapi().serves(method, path)
     }
 
+    /// What passes requests of workers on to the servers that they talk to.
+    pub(crate) fn forwarder(&self) -> std::result::Result<&reqwest::Client, &String> {
+        self.forwarder.get_or_init(forward::client).as_ref()
+    }
+
     /// The streams of runs' events.
     pub(crate) fn feeds(&self) -> &Arc<Feeds> {
         &self.feeds
@@ -232,7 +277,11 @@ impl App {
         let mut router = Router::new();
         for operation in operations {
             let gate = Gate::of(self, &operation);
-            let handler = operation.handler.clone().layer(middleware::from_fn_with_state(gate, gate::pass));
+            let mut handler = operation.handler.clone();
+            if operation.at_home {
+                handler = handler.layer(middleware::from_fn_with_state(self.clone(), forward::pass));
+            }
+            let handler = handler.layer(middleware::from_fn_with_state(gate, gate::pass));
             router = router.route(&operation.route(), handler);
         }
         let router = router

@@ -44,19 +44,19 @@ pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Princ
             let message = "send an API key: Authorization: Bearer <key>, or X-API-Key: <key>";
             return Err(ApiError::new("unauthenticated", message));
         };
-        return holder_of(app, key.trim(), now);
+        return holder_of(app, key.trim(), now).await;
     };
     let bearer = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let text = bearer.map_or("", |(_, text)| text.trim());
     if let Some(oidc) = app.oidc().filter(|_| keys::is_token(text)) {
         return oidc.check(text, now, app.keys()).await;
     }
-    holder_of(app, text, now)
+    holder_of(app, text, now).await
 }
 
 /// Who holds the API key with this text.
-pub(crate) fn holder_of(app: &App, text: &str, now: Millis) -> Result<Principal> {
-    app.keys().check(text, now).map_err(|refused| match refused {
+pub(crate) async fn holder_of(app: &App, text: &str, now: Millis) -> Result<Principal> {
+    app.keys().check(text, now).await?.map_err(|refused| match refused {
         Refused::Unknown => {
             ApiError::new("unauthenticated", "the API key is malformed or unknown; check ABIDE_API_KEY")
         }

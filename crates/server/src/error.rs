@@ -127,6 +127,15 @@ impl ApiError {
         if entry.status == 0 { told.under(StatusCode::UNPROCESSABLE_ENTITY) } else { told }
     }
 
+    /// The store can't be reached. Why stands in the log: it tells of machines that the caller does not know.
+    pub(crate) fn store_away(reason: &str) -> Self {
+        tracing::warn!(reason, "a request was refused, because the store can't be reached");
+        Self::new(
+            "store_unavailable",
+            "the server can't reach its database for now; nothing was changed, try again",
+        )
+    }
+
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
@@ -229,6 +238,7 @@ impl From<EngineError> for ApiError {
             EngineError::Store(abide_store::Error::Closed) => {
                 Self::unavailable("the server is shutting down")
             }
+            EngineError::Store(abide_store::Error::Unavailable(reason)) => Self::store_away(&reason),
             other => Self::internal(&other),
         }
     }

@@ -17,6 +17,7 @@ use crate::operation::{Access, Operation};
 use crate::outgoing;
 use crate::scope::Scope;
 use crate::trace::{self, Visit};
+use crate::workers_api::forward;
 
 /// The gate of one operation.
 #[derive(Clone)]
@@ -91,7 +92,7 @@ impl Gate {
     async fn authenticate(&self, headers: &HeaderMap, visit: &Visit) -> Result<Principal> {
         let principal = auth::authenticate(&self.app, headers).await?;
         visit.is_of(&principal);
-        self.app.limiter().take(&principal, self.app.engine().clock().now())?;
+        self.app.count(&principal)?;
         Ok(principal)
     }
 }

@@ -3,13 +3,18 @@
 mod file;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
 
 use abide_core::hex;
 use aws_lc_rs::{aead, constant_time, hmac, rand};
 use serde::{Deserialize, Serialize};
 
 pub use file::{Kept, KeyringFile, Listed};
+
+/// How old a secret is before it signs where several servers have a copy of the keyring: so long there is to copy it.
+const KEYRING_SPREADS: Duration = Duration::from_secs(60);
 
 /// Secrets, newest last. Old ones still verify what was made with them.
 ///
@@ -18,11 +23,21 @@ pub use file::{Kept, KeyringFile, Listed};
 pub struct Keyring {
     path: Option<PathBuf>,
     state: RwLock<State>,
+    /// Whether other servers have a copy of the file, which may be a little behind.
+    shared: AtomicBool,
 }
 
 struct State {
     keys: Arc<[Entry]>,
     stamp: Option<file::Stamp>,
+    /// Since when they are known.
+    since: Instant,
+}
+
+impl State {
+    fn of(keys: Vec<Entry>, stamp: Option<file::Stamp>) -> Self {
+        Self { keys: keys.into(), stamp, since: Instant::now() }
+    }
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -56,8 +71,8 @@ impl Keyring {
     /// Opens a keyring that is there.
     pub fn open(path: &Path) -> Result<Self, String> {
         let (keys, stamp) = file::read(path)?;
-        let state = RwLock::new(State { keys: keys.into(), stamp: Some(stamp) });
-        Ok(Self { path: Some(path.to_owned()), state })
+        let state = RwLock::new(State::of(keys, Some(stamp)));
+        Ok(Self { path: Some(path.to_owned()), state, shared: AtomicBool::new(false) })
     }
 
     /// A keyring of these secrets, newest last, that is in no file.
@@ -67,7 +82,30 @@ impl Keyring {
     }
 
     fn held(keys: Vec<Entry>) -> Self {
-        Self { path: None, state: RwLock::new(State { keys: keys.into(), stamp: None }) }
+        Self { path: None, state: RwLock::new(State::of(keys, None)), shared: AtomicBool::new(false) }
+    }
+
+    /// Says that other servers have a copy of the file. From then on a secret that was added opens at once, but signs and
+    /// seals only when it is a minute old: until then, it is copied to them.
+    pub fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a secret with this id may be on its way to this keyring.
+    pub fn may_get(&self, kid: u32) -> bool {
+        self.shared.load(Ordering::Relaxed) && kid > newest(&self.latest()).kid
+    }
+
+    /// The secret that signs and seals: the newest one that the others have had time to get.
+    fn signer(&self) -> Entry {
+        let keys = self.latest();
+        let since = self.state.read().expect("no thread panics holding this").since;
+        if !self.shared.load(Ordering::Relaxed) || since.elapsed() >= KEYRING_SPREADS {
+            return newest(&keys).clone();
+        }
+        let now = jiff::Timestamp::now();
+        let ripe = |key: &&Entry| key.made_at.as_deref().is_none_or(|made| has_spread(made, now));
+        keys.iter().rev().find(ripe).unwrap_or_else(|| oldest(&keys)).clone()
     }
 
     /// The secrets as far as they are told, oldest first.
@@ -96,7 +134,7 @@ impl Keyring {
         state.stamp = stamp;
         match file::read(path) {
             Ok((keys, stamp)) => {
-                *state = State { keys: keys.into(), stamp: Some(stamp) };
+                *state = State::of(keys, Some(stamp));
                 tracing::info!(
                     newest = newest(&state.keys).kid,
                     "the keyring has changed and was read again"
@@ -114,17 +152,17 @@ impl Keyring {
 
     /// The MAC of `message` for `purpose`, under the newest secret, with that secret's id in front.
     pub fn mac(&self, purpose: &str, message: &[u8]) -> Vec<u8> {
-        let keys = self.latest();
-        let newest = newest(&keys);
-        let mut mac = newest.kid.to_be_bytes().to_vec();
-        mac.extend(sign(newest, purpose, message));
+        let signer = self.signer();
+        let mut mac = signer.kid.to_be_bytes().to_vec();
+        mac.extend(sign(&signer, purpose, message));
         mac
     }
 
     /// The MACs of `message` for `purpose` under every secret of this ring, to look it up by.
     pub fn macs(&self, purpose: &str, message: &[u8]) -> Vec<Vec<u8>> {
         let mac = |key: &Entry| [&key.kid.to_be_bytes()[..], &sign(key, purpose, message)].concat();
-        self.keys().iter().map(mac).collect()
+        // Another server may have signed with a secret that was added just now.
+        self.latest().iter().map(mac).collect()
     }
 
     /// The MAC of `message` for `purpose`, the same for as long as the oldest secret is in the ring: for what is looked up
@@ -145,16 +183,15 @@ impl Keyring {
 
     /// Encrypts `plain` for `purpose` under the newest secret. `context` has to be given again to open it.
     pub fn seal(&self, purpose: &str, context: &[u8], plain: &[u8]) -> Vec<u8> {
-        let keys = self.latest();
-        let newest = newest(&keys);
+        let signer = self.signer();
         let mut nonce = [0; aead::NONCE_LEN];
         rand::fill(&mut nonce).expect("the system has randomness");
         let mut body = plain.to_vec();
         let nonce_given = aead::Nonce::assume_unique_for_key(nonce);
-        sealing_key(newest, purpose)
+        sealing_key(&signer, purpose)
             .seal_in_place_append_tag(nonce_given, aead::Aad::from(context), &mut body)
             .expect("what is sealed here is far below the cipher's limit");
-        [&newest.kid.to_be_bytes()[..], &nonce, &body].concat()
+        [&signer.kid.to_be_bytes()[..], &nonce, &body].concat()
     }
 
     /// Decrypts what `seal` made with any secret of this ring. `None` if it was changed, or made for another purpose
@@ -177,9 +214,8 @@ impl Keyring {
 
     /// The newest secret's id, and the secret derived from it for `purpose` within `scope`, to sign with.
     pub(crate) fn newest_secret(&self, purpose: &str, scope: &[u8]) -> (u32, Vec<u8>) {
-        let keys = self.latest();
-        let newest = newest(&keys);
-        (newest.kid, sign(newest, purpose, scope))
+        let signer = self.signer();
+        (signer.kid, sign(&signer, purpose, scope))
     }
 
     /// The secret derived for `purpose` within `scope` from the one with this id. `None` if that is not in the ring.
@@ -187,10 +223,33 @@ impl Keyring {
         self.find(kid).map(|key| sign(&key, purpose, scope))
     }
 
+    /// What tells this keyring from others, and nothing about its secrets: the same for as long as the oldest is in the ring.
+    pub fn mark(&self) -> i64 {
+        mark(oldest(&self.latest()))
+    }
+
+    /// Whether a keyring with this mark has a secret of this one.
+    pub fn bears(&self, told: i64) -> bool {
+        self.latest().iter().any(|key| mark(key) == told)
+    }
+
     /// A secret that is the same whenever it is asked for, known to whoever has the keyring.
     pub fn derive(&self, purpose: &str) -> String {
         hex(&sign(oldest(&self.keys()), purpose, b"derived"))
     }
+}
+
+/// Whether a secret was made so long ago that every server has had time to get it.
+fn has_spread(made_at: &str, now: jiff::Timestamp) -> bool {
+    let spread = made_at
+        .parse::<jiff::Timestamp>()
+        .map(|made| now.duration_since(made).unsigned_abs() >= KEYRING_SPREADS && made <= now);
+    spread.unwrap_or(true)
+}
+
+fn mark(key: &Entry) -> i64 {
+    let mac = sign(key, "mark", b"this keyring");
+    i64::from_be_bytes(*mac.first_chunk().expect("a MAC of SHA-256 has 32 bytes"))
 }
 
 fn newest(keys: &[Entry]) -> &Entry {
@@ -322,6 +381,33 @@ mod tests {
         );
         std::fs::remove_file(&path).unwrap();
         assert!(running.verify("api-key", b"secret", &running.mac("api-key", b"secret")));
+    }
+
+    #[test]
+    fn a_secret_that_was_added_opens_at_once_and_signs_when_other_servers_have_had_time_to_get_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.keyring");
+        let (one, other) = (Keyring::open_or_create(&path).unwrap(), Keyring::open(&path).unwrap());
+        one.share();
+        assert!(one.may_get(2) && !one.may_get(1) && !other.may_get(2));
+        KeyringFile::open(&path).unwrap().rotate().unwrap();
+        assert_eq!(Keyring::kid_of(&one.mac("api-key", b"secret")), Some(1), "it is new");
+        assert_eq!(one.seal("secrets", b"", b"value")[..4], [0, 0, 0, 1]);
+        assert_eq!(Keyring::kid_of(&other.mac("api-key", b"secret")), Some(2), "nobody else has a copy");
+        assert!(one.verify("api-key", b"secret", &other.mac("api-key", b"secret")), "it opens at once");
+        let (text, now) = (std::fs::read_to_string(&path).unwrap(), jiff::Timestamp::now());
+        let made = KeyringFile::open(&path).unwrap().list()[1].made_at.clone().unwrap();
+        let earlier = crate::time::rfc3339(now.as_millisecond() - 60_000);
+        std::fs::write(&path, text.replace(&made, &earlier)).unwrap();
+        assert_eq!(Keyring::kid_of(&one.mac("api-key", b"secret")), Some(2), "it is a minute old");
+    }
+
+    #[test]
+    fn a_keyring_is_known_by_its_secrets() {
+        let mark = ring(&[(1, 7)]).mark();
+        assert_eq!(ring(&[(1, 7), (2, 8)]).mark(), mark, "it lasts as long as the oldest");
+        assert!(ring(&[(1, 7), (2, 8)]).bears(mark) && ring(&[(1, 8), (2, 7)]).bears(mark));
+        assert!(!ring(&[(1, 8)]).bears(mark));
     }
 
     #[test]

@@ -3,20 +3,19 @@
 //! A key that Abide makes is `abk_<id>_<secret>`, found by its id and compared in constant time. A key whose text was
 //! chosen by somebody else is found by the MAC of the whole text, which tells nothing about how much of it was right.
 
-use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+mod held;
+
+use std::sync::Arc;
 
 use abide_core::{Millis, TenantId};
-use abide_store::{ApiKey, Store};
-use tokio::sync::{Mutex, MutexGuard};
+use abide_store::ApiKey;
 
-use crate::auth::Principal;
+pub use held::Keys;
+pub(crate) use held::Refused;
+
 use crate::keyring::{Keyring, random_hex};
-use crate::limits::{
-    KEYS_ENDED_MAX, KEYS_KEPT_MS, SECRET_KEY_CHARS_MAX, SECRET_KEY_CHARS_MIN, TOKEN_LEEWAY_MS,
-};
+use crate::limits::{SECRET_KEY_CHARS_MAX, SECRET_KEY_CHARS_MIN};
 use crate::names::{self, NameProblem, problem};
-use crate::oidc;
 use crate::scope::{Scope, Scopes};
 
 const PURPOSE: &str = "api-key";
@@ -198,213 +197,5 @@ impl KeyState {
             Self::Expired => "expired",
             Self::Revoked => "revoked",
         }
-    }
-}
-
-/// Why a key does not open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// There is no such key.
-    Unknown,
-    /// It is genuine and its time is over.
-    Expired,
-    /// It is genuine and somebody took it back.
-    Revoked,
-}
-
-#[derive(Default)]
-struct Table {
-    by_id: HashMap<String, Arc<ApiKey>>,
-    /// Ids of the keys whose whole text was chosen, by their MACs.
-    by_mac: HashMap<Arc<[u8]>, String>,
-}
-
-impl Table {
-    fn put(&mut self, key: ApiKey) {
-        if key.whole {
-            self.by_mac.insert(key.mac.clone(), key.id.clone());
-        }
-        self.by_id.insert(key.id.clone(), Arc::new(key));
-    }
-
-    fn remove(&mut self, id: &str) {
-        let Some(key) = self.by_id.remove(id) else { return };
-        if key.whole {
-            self.by_mac.remove(&key.mac);
-        }
-    }
-}
-
-/// When a key ended, if it has by now.
-fn ended_at(key: &ApiKey, now: Millis) -> Option<Millis> {
-    key.expires_at
-        .into_iter()
-        .chain(key.revoked_at)
-        .min()
-        .filter(|_| KeyState::of(key, now) != KeyState::Active)
-}
-
-/// The keys of a running server. All of them are in memory, and a change is on disk before it is here.
-pub struct Keys {
-    store: Arc<dyn Store>,
-    keyring: Arc<Keyring>,
-    /// Tenants are made while no server runs.
-    tenants: HashMap<TenantId, Arc<str>>,
-    table: RwLock<Table>,
-    /// Changes are made one after the other, so that none is decided on what another has changed.
-    changing: Mutex<()>,
-}
-
-impl Keys {
-    /// Reads the keys of a store.
-    pub async fn load(store: Arc<dyn Store>, keyring: Arc<Keyring>) -> Result<Self, abide_store::Error> {
-        let mut table = Table::default();
-        store.api_keys().await?.into_iter().for_each(|key| table.put(key));
-        let tenants = store.tenants().await?.into_iter().map(|(id, name)| (id, name.into())).collect();
-        Ok(Self { store, keyring, tenants, table: RwLock::new(table), changing: Mutex::default() })
-    }
-
-    /// Whether no key could ever open anything.
-    pub fn is_empty(&self, now: Millis) -> bool {
-        self.read(|table| table.by_id.values().all(|key| KeyState::of(key, now) != KeyState::Active))
-    }
-
-    /// What a tenant is called.
-    pub(crate) fn tenant_name(&self, tenant: TenantId) -> Arc<str> {
-        self.tenants.get(&tenant).cloned().unwrap_or_else(|| "".into())
-    }
-
-    /// The tenant with this name.
-    pub(crate) fn tenant_named(&self, name: &str) -> Option<(TenantId, Arc<str>)> {
-        let found = self.tenants.iter().find(|(_, known)| &***known == name);
-        found.map(|(id, name)| (*id, name.clone()))
-    }
-
-    pub(crate) fn keyring(&self) -> &Arc<Keyring> {
-        &self.keyring
-    }
-
-    /// Who holds this key.
-    pub(crate) fn check(&self, text: &str, now: Millis) -> Result<Principal, Refused> {
-        let key = self.find(text).ok_or(Refused::Unknown)?;
-        match KeyState::of(&key, now) {
-            KeyState::Active => Ok(self.principal(&key)),
-            KeyState::Expired => Err(Refused::Expired),
-            KeyState::Revoked => Err(Refused::Revoked),
-        }
-    }
-
-    /// Who holds the key with this id, if it is in force: for those who showed it before.
-    pub(crate) fn holder(&self, tenant: TenantId, id: &str, now: Millis) -> Option<Principal> {
-        let key = self.get(tenant, id).filter(|key| KeyState::of(key, now) == KeyState::Active)?;
-        Some(self.principal(&key))
-    }
-
-    fn principal(&self, key: &ApiKey) -> Principal {
-        Principal {
-            tenant: key.tenant,
-            tenant_name: self.tenant_name(key.tenant),
-            name: key.principal.clone(),
-            key: key.id.clone(),
-            scopes: scopes_of(key),
-            roles: key.roles.clone(),
-            act_as: key.act_as,
-            expires_at: key.expires_at,
-        }
-    }
-
-    /// The genuine key that was sent, in force or not.
-    fn find(&self, text: &str) -> Option<Arc<ApiKey>> {
-        if let Some((id, secret)) = split(text) {
-            let key = self.read(|table| table.by_id.get(id).cloned()).filter(|key| !key.whole)?;
-            return self.keyring.verify(PURPOSE, secret.as_bytes(), &key.mac).then_some(key);
-        }
-        if text.len() > SECRET_KEY_CHARS_MAX || self.read(|table| table.by_mac.is_empty()) {
-            return None;
-        }
-        let macs = self.keyring.macs(PURPOSE_WHOLE, text.as_bytes());
-        self.read(|table| {
-            let id = macs.iter().find_map(|mac| table.by_mac.get(&mac[..]))?;
-            table.by_id.get(id).cloned()
-        })
-    }
-
-    /// Whether this secret is already that of a key, whoever's and however it stands.
-    pub(crate) fn is_taken(&self, secret: &ApiSecret) -> bool {
-        self.find(&secret.text).is_some()
-    }
-
-    /// Whether whoever came in with a key or a token could still do so.
-    pub(crate) fn still_holds(&self, principal: &Principal, now: Millis) -> bool {
-        if principal.key == oidc::DOOR {
-            return principal.expires_at.is_none_or(|end| now < end.saturating_add(TOKEN_LEEWAY_MS));
-        }
-        let key = self.read(|table| table.by_id.get(&principal.key).cloned());
-        key.is_some_and(|key| KeyState::of(&key, now) == KeyState::Active)
-    }
-
-    /// How many keys of a tenant are in force.
-    pub(crate) fn active(&self, tenant: TenantId, now: Millis) -> usize {
-        let counts = |key: &&Arc<ApiKey>| key.tenant == tenant && KeyState::of(key, now) == KeyState::Active;
-        self.read(|table| table.by_id.values().filter(counts).count())
-    }
-
-    /// A tenant's keys, oldest first.
-    pub(crate) fn of(&self, tenant: TenantId) -> Vec<Arc<ApiKey>> {
-        let mut keys: Vec<_> =
-            self.read(|table| table.by_id.values().filter(|key| key.tenant == tenant).cloned().collect());
-        keys.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
-        keys
-    }
-
-    /// A tenant's key.
-    pub(crate) fn get(&self, tenant: TenantId, id: &str) -> Option<Arc<ApiKey>> {
-        self.read(|table| table.by_id.get(id).cloned()).filter(|key| key.tenant == tenant)
-    }
-
-    /// Held by whoever looks at keys in order to change them.
-    pub(crate) async fn change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().await
-    }
-
-    /// Puts keys in force, on disk first.
-    pub(crate) async fn put(
-        &self,
-        _: &MutexGuard<'_, ()>,
-        keys: Vec<ApiKey>,
-    ) -> Result<(), abide_store::Error> {
-        self.store.put_api_keys(keys.clone()).await?;
-        let mut table = self.table.write().expect("no thread panics holding this");
-        keys.into_iter().for_each(|key| table.put(key));
-        Ok(())
-    }
-
-    /// Forgets keys of a tenant that ended long ago, and the oldest of them if there are too many.
-    pub(crate) async fn forget(
-        &self,
-        _: &MutexGuard<'_, ()>,
-        tenant: TenantId,
-        now: Millis,
-    ) -> Result<(), abide_store::Error> {
-        let mut ended: Vec<(Millis, String)> = self.read(|table| {
-            let of_tenant = table.by_id.values().filter(|key| key.tenant == tenant);
-            of_tenant.filter_map(|key| Some((ended_at(key, now)?, key.id.clone()))).collect()
-        });
-        ended.sort_unstable();
-        let spare = ended.len().saturating_sub(KEYS_ENDED_MAX);
-        let is_old = |at: Millis| at.saturating_add(KEYS_KEPT_MS) <= now;
-        let keys = ended.into_iter().enumerate().filter(|(ix, (at, _))| *ix < spare || is_old(*at));
-        let ids: Vec<String> = keys.map(|(_, (_, id))| id).collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        self.store.forget_api_keys(ids.clone()).await?;
-        let mut table = self.table.write().expect("no thread panics holding this");
-        ids.iter().for_each(|id| table.remove(id));
-        Ok(())
-    }
-
-    fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
-        look(&self.table.read().expect("no thread panics holding this"))
     }
 }

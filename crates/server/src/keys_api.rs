@@ -17,7 +17,7 @@ use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
 use crate::keys::{ApiSecret, Grant, KeyState, scopes_of, successor};
-use crate::limits::{self, KEY_LIFE_MS_MAX, KEY_OVERLAP_MS_DEFAULT, KEYS_MAX};
+use crate::limits::{self, KEY_LIFE_MS_MAX, KEY_OVERLAP_MS_DEFAULT, KEYS_CHANGE_ATTEMPTS_MAX, KEYS_MAX};
 use crate::names::NameProblem;
 use crate::page::{self, PageQuery};
 use crate::path_name::PathName;
@@ -170,10 +170,11 @@ pub(crate) async fn create(
     let secret = new_secret(new.secret.as_deref())?;
     let row = grant.row(&secret, app.keys().keyring(), now)?;
     check_granted(&principal, &row)?;
-    let change = app.keys().change().await;
-    check_new(&app, &principal, &secret, now)?;
-    app.keys().forget(&change, principal.tenant, now).await?;
-    app.keys().put(&change, vec![row.clone()]).await?;
+    changed(&app, &principal, |_| {
+        check_new(&app, &principal, &secret, now)?;
+        Ok(((), vec![row.clone()]))
+    })
+    .await?;
     let text = new.secret.is_none().then(|| secret.text().to_owned());
     Ok((StatusCode::CREATED, Json(MadeKey::of(text, view(&app, &row), None))))
 }
@@ -184,7 +185,7 @@ pub(crate) async fn list(
     principal: Principal,
     query: PageQuery,
 ) -> Result<Json<KeyPage>> {
-    let keys = app.keys().of(principal.tenant);
+    let keys = app.keys().of(principal.tenant).await?;
     let begin = match &query.cursor {
         Some(cursor) => 1 + keys.iter().position(|key| key.id == *cursor).ok_or_else(page::wrong_cursor)?,
         None => 0,
@@ -200,32 +201,44 @@ pub(crate) async fn rotate(
     PathName(id): PathName,
     body: Result<JsonBody<Rotate>>,
 ) -> Result<(StatusCode, Json<MadeKey>)> {
-    let change = app.keys().change().await;
-    let old = app.keys().get(principal.tenant, &id).ok_or_else(no_such_key)?;
+    app.keys().look(principal.tenant, &id).await?.ok_or_else(no_such_key)?;
     let JsonBody(rotate) = quiet(body)?;
-    let now = app.engine().clock().now();
-    if KeyState::of(&old, now) != KeyState::Active {
+    let (new, old, text) = changed(&app, &principal, |now| {
+        let old = app.keys().get(principal.tenant, &id).ok_or_else(no_such_key)?;
+        let (new, old, text) = rotated(&app, &principal, &old, &rotate, now)?;
+        Ok(((new.clone(), old.clone(), text), vec![old, new]))
+    })
+    .await?;
+    Ok((StatusCode::CREATED, Json(MadeKey::of(text, view(&app, &new), Some(view(&app, &old))))))
+}
+
+/// The new key, the old one as it is then, and the new secret if it is to be told.
+fn rotated(
+    app: &App,
+    principal: &Principal,
+    old: &ApiKey,
+    rotate: &Rotate,
+    now: Millis,
+) -> Result<(ApiKey, ApiKey, Option<String>)> {
+    if KeyState::of(old, now) != KeyState::Active {
         let message = "the key has expired or was revoked, so it has nothing to pass on; make a new one";
         return Err(ApiError::new("key_not_active", message));
     }
     // Whoever gets the new secret can do what the key can.
-    check_granted(&principal, &old)?;
+    check_granted(principal, old)?;
     let overlap = within("overlapMs", rotate.overlap_ms.unwrap_or(KEY_OVERLAP_MS_DEFAULT), 0)?;
     let secret = new_secret(rotate.secret.as_deref())?;
-    let mut new = successor(&old, &secret, app.keys().keyring(), now);
+    let mut new = successor(old, &secret, app.keys().keyring(), now);
     let own = expiry(rotate.expires_in_ms, principal.expires_at, now)?;
     new.expires_at = match rotate.expires_in_ms {
         Some(_) => own,
         None => old.expires_at.into_iter().chain(own).min(),
     };
-    check_new(&app, &principal, &secret, now)?;
+    check_new(app, principal, &secret, now)?;
     let end = now.saturating_add(overlap);
-    let old =
-        ApiKey { expires_at: Some(old.expires_at.map_or(end, |earlier| earlier.min(end))), ..(*old).clone() };
-    app.keys().forget(&change, principal.tenant, now).await?;
-    app.keys().put(&change, vec![old.clone(), new.clone()]).await?;
+    let expires_at = Some(old.expires_at.map_or(end, |earlier| earlier.min(end)));
     let text = rotate.secret.is_none().then(|| secret.text().to_owned());
-    Ok((StatusCode::CREATED, Json(MadeKey::of(text, view(&app, &new), Some(view(&app, &old))))))
+    Ok((new, ApiKey { expires_at, ..old.clone() }, text))
 }
 
 /// Revokes a key. Asking again changes nothing.
@@ -234,18 +247,36 @@ pub(crate) async fn revoke(
     principal: Principal,
     PathName(id): PathName,
 ) -> Result<StatusCode> {
-    let change = app.keys().change().await;
-    let key = app.keys().get(principal.tenant, &id).ok_or_else(no_such_key)?;
-    if key.id == principal.key {
-        let message =
-            "this is the key that you came in with; revoke it with another, or rotate it without an overlap";
-        return Err(ApiError::new("key_in_use", message));
-    }
-    if key.revoked_at.is_none() {
-        let now = app.engine().clock().now();
-        app.keys().put(&change, vec![ApiKey { revoked_at: Some(now), ..(*key).clone() }]).await?;
-    }
+    changed(&app, &principal, |now| {
+        let key = app.keys().get(principal.tenant, &id).ok_or_else(no_such_key)?;
+        if key.id == principal.key {
+            let message = "this is the key that you came in with; revoke it with another, or rotate it without an overlap";
+            return Err(ApiError::new("key_in_use", message));
+        }
+        let revoked = || ApiKey { revoked_at: Some(now), ..(*key).clone() };
+        Ok(((), key.revoked_at.is_none().then(revoked).into_iter().collect()))
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Decides on the keys as they stand, and puts those that it comes to in force. It is decided again when another server
+/// was quicker.
+async fn changed<T>(
+    app: &App,
+    principal: &Principal,
+    decide: impl Fn(Millis) -> Result<(T, Vec<ApiKey>)>,
+) -> Result<T> {
+    for _ in 0..KEYS_CHANGE_ATTEMPTS_MAX {
+        let change = app.keys().change().await?;
+        let now = app.engine().clock().now();
+        let (decided, put) = decide(now)?;
+        let spare = change.spare(principal.tenant, now);
+        if put.is_empty() || change.make(put, spare).await? {
+            return Ok(decided);
+        }
+    }
+    Err(abide_engine::Error::Contended.into())
 }
 
 /// A body that may hold a secret: what is wrong with it is told without telling it.

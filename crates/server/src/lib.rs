@@ -29,6 +29,7 @@
 //! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
 //! | turns of models, and their providers | `turns_api.rs`, `providers_api.rs` |
 //! | workers: what they are told, and what they do | `workers_api.rs` and `workers_api/` |
+//! | servers that share a store | `cluster_api.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod admission;
@@ -37,6 +38,7 @@ mod app;
 mod auth;
 mod body;
 mod callback;
+mod cluster_api;
 mod conditional;
 mod dev;
 mod error;

@@ -155,6 +155,20 @@ pub const KEYS_MAX: usize = 10_000;
 /// How long a key that was revoked or has expired is remembered: whoever still uses it hears for so long that it is over,
 /// and nobody else may choose its text.
 pub const KEYS_KEPT_MS: i64 = 90 * 24 * 3_600_000;
+/// How long the store may take to answer before a server counts as not ready. It answers in milliseconds.
+pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a change of keys is decided again because another server came first. Each time at least one was made.
+pub(crate) const KEYS_CHANGE_ATTEMPTS_MAX: usize = 16;
+
+/// How often a server looks whether others have changed API keys, in case it was not told: for so long at most, a key
+/// that was revoked at one server opens at another.
+pub(crate) const KEYS_LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a server rests after it has looked for a key that it does not know. A flood of made-up keys costs the store
+/// twenty short reads a second, and whoever sends one waits so long for the refusal.
+pub(crate) const KEYS_LOOK_SPACING: Duration = Duration::from_millis(50);
+
 /// Keys of a tenant that are over and remembered; the oldest go first. Otherwise making and revoking would fill the
 /// memory.
 pub const KEYS_ENDED_MAX: usize = 10_000;
@@ -308,6 +322,9 @@ pub const KEYRING_SECRETS_MAX: usize = 32;
 
 /// How long somebody who signed in at the inbox stays so: a working day.
 pub const SESSION_MS_MAX: i64 = 8 * 3_600_000;
+
+/// How long before its beginning a session holds: the clocks of two servers never say quite the same.
+pub(crate) const SESSION_LEEWAY_MS: i64 = 60_000;
 
 /// Fields of a form in a browser. The largest are those of a clarification: a field for each question, or one for each
 /// of several choices.

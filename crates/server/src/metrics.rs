@@ -97,6 +97,8 @@ pub(crate) struct Metrics {
     connections: Gauge,
     waiting: Gauge,
     body_bytes: Gauge,
+    servers: Gauge,
+    lag: Gauge<f64, AtomicU64>,
 }
 
 /// A request or a connection; it is over when this is dropped, however it ends.
@@ -162,6 +164,11 @@ impl Metrics {
         registry.register("http_waiting", "Polls and streams that are open", waiting.clone());
         let body_bytes = Gauge::default();
         registry.register("http_body_bytes", "Bytes of request bodies that are held", body_bytes.clone());
+        let servers = Gauge::default();
+        registry.register("cluster_servers", "Servers that share the store, with this one", servers.clone());
+        let lag: Gauge<f64, AtomicU64> = Gauge::default();
+        let help = "How long the oldest thing that this server should have done by now has waited";
+        registry.register("cluster_lag_seconds", help, lag.clone());
         let (engine, otlp) = (options.engine.clone(), options.otlp.clone());
         registry.register_collector(Box::new(Below { engine, otlp }));
         Self {
@@ -181,6 +188,8 @@ impl Metrics {
             connections,
             waiting,
             body_bytes,
+            servers,
+            lag,
         }
     }
 
@@ -262,6 +271,18 @@ impl Metrics {
         Ok(())
     }
 
+    /// Notes how many servers there are, and how far behind this one is.
+    fn cluster(&self, app: &App) {
+        self.servers.set(i64::from(app.servers()));
+        let boot = app.engine().store().boot();
+        let lag_ms = app.cluster().and_then(|cluster| {
+            let view = cluster.view();
+            let view = view.borrow();
+            view.servers.iter().find(|server| server.boot == boot).map(|server| server.lag_ms)
+        });
+        self.lag.set(lag_ms.unwrap_or_default() as f64 / 1000.0);
+    }
+
     /// A request was answered.
     pub(crate) fn count_request(
         &self,
@@ -286,6 +307,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Result<impl IntoRespons
     metrics.body_bytes.set(i64::try_from(admission.body_bytes()).unwrap_or(i64::MAX));
     let standing = app.engine().inbox().standing().await?;
     metrics.standing(&standing, app.engine().clock().now());
+    metrics.cluster(&app);
     metrics.work(&app).await?;
     metrics.turns(&app).await?;
     encode(&mut text, &metrics.registry).map_err(|error| ApiError::internal(&error))?;

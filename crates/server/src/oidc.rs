@@ -72,7 +72,7 @@ impl Oidc {
     pub(crate) async fn check(&self, token: &str, now: Millis, keys: &Keys) -> Result<Principal> {
         let claims = self.claims(token, now).await?;
         self.check_claims(&claims, now)?;
-        self.principal(&claims, keys)
+        self.principal(&claims, keys).await
     }
 
     /// What a genuine token says.
@@ -129,7 +129,7 @@ impl Oidc {
         }
     }
 
-    fn principal(&self, claims: &Value, keys: &Keys) -> Result<Principal> {
+    async fn principal(&self, claims: &Value, keys: &Keys) -> Result<Principal> {
         let options = &self.options;
         let name = claim(claims, &options.principal_claim).and_then(Value::as_str);
         let name = name.filter(|name| names::check_principal(name).is_ok()).ok_or_else(|| {
@@ -143,7 +143,11 @@ impl Oidc {
             TenantOf::Fixed(tenant) => Some(tenant.as_str()),
             TenantOf::Claim(path) => claim(claims, path).and_then(Value::as_str),
         };
-        let Some((tenant, tenant_name)) = tenant.and_then(|tenant| keys.tenant_named(tenant)) else {
+        let known = match tenant {
+            Some(tenant) => keys.tenant_named(tenant).await?,
+            None => None,
+        };
+        let Some((tenant, tenant_name)) = known else {
             let message = "the token is genuine, but names no tenant of this server; the operator makes one with \
                            `abide keys create --tenant`";
             return Err(ApiError::new("forbidden", message));

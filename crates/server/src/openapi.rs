@@ -19,7 +19,7 @@ use crate::schemas::Schemas;
 use crate::{conditional, shape};
 
 /// What any operation may say no with.
-const COMMON: [&str; 2] = ["internal_error", "unavailable"];
+const COMMON: [&str; 3] = ["internal_error", "unavailable", "store_unavailable"];
 /// What an operation that takes parameters beside its path may say no with.
 const WITH_PARAMETERS: &str = "validation_error";
 /// What an operation with a body may say no with.

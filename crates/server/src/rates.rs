@@ -1,5 +1,8 @@
 //! How often somebody may ask: a bucket for each key and for each tenant, in memory.
 //!
+//! Servers that share a store each have a share of every rate, as large as that of the others: behind something that
+//! spreads requests over them, that is the rate as a whole.
+//!
 //! Only those who were let in have buckets, and those who have been quiet long enough lose theirs, so a flood of unknown
 //! keys takes no memory.
 
@@ -48,8 +51,8 @@ impl Limiter {
         Self { rates, buckets: Mutex::default() }
     }
 
-    /// Counts a request, or refuses it. A refused one counts for nothing.
-    pub(crate) fn take(&self, principal: &Principal, now: Millis) -> Result<()> {
+    /// Counts a request at one of so many servers, or refuses it. A refused one counts for nothing.
+    pub(crate) fn take(&self, principal: &Principal, servers: u32, now: Millis) -> Result<()> {
         let tenant = Whose::Tenant(principal.tenant);
         let key = match principal.key.as_str() {
             // Everybody comes in by the same door then.
@@ -57,12 +60,16 @@ impl Limiter {
             id => Whose::Key(principal.tenant, id.to_owned()),
         };
         let mut buckets = self.buckets.lock().expect("no thread panics holding this");
-        if let Some(rate) = self.rates.key {
+        let rates = Rates {
+            key: self.rates.key.map(|rate| rate.among(servers)),
+            tenant: self.rates.tenant.map(|rate| rate.among(servers)),
+        };
+        if let Some(rate) = rates.key {
             buckets.take(key.clone(), rate, now).map_err(|wait| refusal("key", rate, wait))?;
         }
-        if let Some(rate) = self.rates.tenant {
+        if let Some(rate) = rates.tenant {
             buckets.take(tenant, rate, now).map_err(|wait| {
-                if let (Some(rate), Some(bucket)) = (self.rates.key, buckets.by_owner.get_mut(&key)) {
+                if let (Some(rate), Some(bucket)) = (rates.key, buckets.by_owner.get_mut(&key)) {
                     bucket.give_back(rate);
                 }
                 refusal("tenant", rate, wait)
@@ -132,24 +139,33 @@ mod tests {
     #[test]
     fn one_who_asks_too_often_is_refused_and_nobody_else() {
         let limiter = limiter(Some("1/s:1"), None);
-        assert!(limiter.take(&principal(1, "a", "x"), 0).is_ok());
-        assert!(limiter.take(&principal(1, "a", "x"), 0).is_err());
+        assert!(limiter.take(&principal(1, "a", "x"), 1, 0).is_ok());
+        assert!(limiter.take(&principal(1, "a", "x"), 1, 0).is_err());
         for other in [principal(1, "b", "x"), principal(1, "oidc", "x"), principal(1, "oidc", "y")] {
-            assert!(limiter.take(&other, 0).is_ok(), "{other:?}");
+            assert!(limiter.take(&other, 1, 0).is_ok(), "{other:?}");
         }
-        assert!(limiter.take(&principal(1, "oidc", "y"), 0).is_err());
-        assert!(limiter.take(&principal(1, "a", "x"), 1000).is_ok());
+        assert!(limiter.take(&principal(1, "oidc", "y"), 1, 0).is_err());
+        assert!(limiter.take(&principal(1, "a", "x"), 1, 1000).is_ok());
     }
 
     #[test]
     fn what_the_tenant_refuses_is_not_counted_against_the_key() {
         let limiter = limiter(Some("1/m:2"), Some("1/s:1"));
-        assert!(limiter.take(&principal(1, "a", "x"), 0).is_ok());
+        assert!(limiter.take(&principal(1, "a", "x"), 1, 0).is_ok());
         for _ in 0..5 {
-            assert!(limiter.take(&principal(1, "a", "x"), 0).is_err());
+            assert!(limiter.take(&principal(1, "a", "x"), 1, 0).is_err());
         }
-        assert!(limiter.take(&principal(1, "a", "x"), 1000).is_ok(), "the key has its second token still");
-        assert!(limiter.take(&principal(2, "b", "x"), 1000).is_ok(), "another tenant has its own bucket");
+        assert!(limiter.take(&principal(1, "a", "x"), 1, 1000).is_ok(), "the key has its second token still");
+        assert!(limiter.take(&principal(2, "b", "x"), 1, 1000).is_ok(), "another tenant has its own bucket");
+    }
+
+    #[test]
+    fn servers_divide_what_they_allow_among_them() {
+        let limiter = limiter(Some("4/s:4"), None);
+        let take = |servers, now| limiter.take(&principal(1, "a", "x"), servers, now).is_ok();
+        assert!(take(2, 0) && take(2, 0) && !take(2, 0), "half of what may come at once");
+        assert!(!take(2, 499) && take(2, 500) && !take(2, 500), "and half as often");
+        assert!(take(1, 750), "whoever is left allows all of it");
     }
 
     #[test]
@@ -157,11 +173,11 @@ mod tests {
         let limiter = limiter(Some("1/s:1"), None);
         let buckets = || limiter.buckets.lock().unwrap().by_owner.len();
         for n in 0..SWEEP_MIN {
-            limiter.take(&principal(1, &n.to_string(), "x"), 0).unwrap();
+            limiter.take(&principal(1, &n.to_string(), "x"), 1, 0).unwrap();
         }
         assert_eq!(buckets(), SWEEP_MIN);
-        limiter.take(&principal(1, "loud", "x"), 1000).unwrap();
+        limiter.take(&principal(1, "loud", "x"), 1, 1000).unwrap();
         assert_eq!(buckets(), 1, "those from a second ago are full again");
-        assert!(limiter.take(&principal(1, "loud", "x"), 1000).is_err());
+        assert!(limiter.take(&principal(1, "loud", "x"), 1, 1000).is_err());
     }
 }

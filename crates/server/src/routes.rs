@@ -11,7 +11,9 @@ use crate::app::App;
 use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
-use crate::{dev, health, journal, keys_api, metrics, openapi, openwop, people_api, secrets_api, shape};
+use crate::{
+    cluster_api, dev, health, journal, keys_api, metrics, openapi, openwop, people_api, secrets_api, shape,
+};
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &App) -> Vec<Operation> {
@@ -76,6 +78,9 @@ fn server() -> Vec<Operation> {
         Operation::get("/metrics", "metrics", "What the server counts.", metrics::show)
             .scope(Scope::MetricsRead)
             .answers_content(200, metrics::CONTENT_TYPE, "The metrics, as OpenMetrics text."),
+        Operation::get("/v1/cluster", "showCluster", "The servers that share the store.", cluster_api::show)
+            .scope(Scope::MetricsRead)
+            .answers::<cluster_api::ClusterView>(200, "Who is there, and who does what for all."),
     ]
 }
 

@@ -49,8 +49,7 @@ impl Sealer for RunSealer {
     }
 
     fn open(&self, owner: Key, place: &[u8], sealed: &[u8]) -> Result<Vec<u8>, String> {
-        let kid = sealed.first_chunk().map(|kid| u32::from_be_bytes(*kid));
-        let kid = kid.ok_or("it was cut short; restore the last backup")?;
+        let kid = kid_of(sealed).ok_or("it was cut short; restore the last backup")?;
         let path = self.path.display();
         let Some(keyring) = self.keyring.get() else {
             return Err(format!(
@@ -72,6 +71,16 @@ impl Sealer for RunSealer {
             }
         })
     }
+
+    fn may_come(&self, sealed: &[u8]) -> bool {
+        let keyring = self.keyring.get();
+        keyring.zip(kid_of(sealed)).is_some_and(|(keyring, kid)| keyring.may_get(kid))
+    }
+}
+
+/// The number of the key that something was sealed under.
+fn kid_of(sealed: &[u8]) -> Option<u32> {
+    sealed.first_chunk().map(|kid| u32::from_be_bytes(*kid))
 }
 
 /// A run's own purpose, and so its own key.

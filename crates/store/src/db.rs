@@ -31,6 +31,8 @@ pub(crate) enum Fault {
     },
     /// What stands there is sealed under a key that is not at hand, or can't be sealed.
     Sealed(String),
+    /// The same, but the key is on its way.
+    Awaited(String),
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
@@ -38,7 +40,7 @@ pub(crate) type Result<T> = std::result::Result<T, Fault>;
 impl Fault {
     /// Whether one row can't be read, and others may be.
     pub(crate) fn is_conversion(&self) -> bool {
-        matches!(self, Self::Unreadable { .. } | Self::Sealed(_))
+        matches!(self, Self::Unreadable { .. } | Self::Sealed(_) | Self::Awaited(_))
     }
 }
 
@@ -49,7 +51,7 @@ impl fmt::Display for Fault {
             Self::Postgres(error) => error.fmt(to),
             Self::NoRow => to.write_str("a row is missing"),
             Self::Unreadable { column, reason } => write!(to, "column {column} can't be read: {reason}"),
-            Self::Sealed(reason) => to.write_str(reason),
+            Self::Sealed(reason) | Self::Awaited(reason) => to.write_str(reason),
         }
     }
 }
@@ -70,7 +72,7 @@ impl From<session::Fault> for Fault {
 
 impl From<Unopened> for Fault {
     fn from(error: Unopened) -> Self {
-        Self::Sealed(error.to_string())
+        if error.for_now { Self::Awaited(error.reason) } else { Self::Sealed(error.reason) }
     }
 }
 

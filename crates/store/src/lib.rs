@@ -29,7 +29,7 @@ mod truncation;
 mod webhooks;
 mod work;
 
-pub use access::{ApiKey, Person};
+pub use access::{Access, ApiKey, KeyChange, Person, Roll};
 pub use audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
 pub use cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
 pub use commit::{Commit, Done, Lane, MessageRef, TaskHolder};
@@ -42,7 +42,7 @@ pub use notices::{
     AgentRow, Agents, Expanded, FollowUp, HowEnded, NOTICES_LOOK_MAX, NewMessage, NoticeDelivery, NoticeEnd,
     NoticeId, NoticeLine, NoticeRow, NoticeState, Notices, NoticesPage, NoticesQuery,
 };
-pub use postgres::{Postgres, PostgresOptions};
+pub use postgres::{ImportedTable, Postgres, PostgresOptions};
 pub use providers::{BreakerRow, Providers, WaitCounts, WaitRow};
 pub use retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 pub use rows::{

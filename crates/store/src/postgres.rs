@@ -4,6 +4,7 @@
 //! lost, how commits are written in batches while other servers write theirs, and how servers know of each other.
 
 mod connect;
+mod import;
 mod migrate;
 mod peers;
 mod pool;
@@ -12,7 +13,7 @@ mod writer;
 
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Key, TenantId};
+use abide_core::{Key, Millis, TenantId};
 use tokio::runtime::{Handle, Runtime};
 
 use crate::answers::{Counters, answer, join, spawn};
@@ -26,8 +27,10 @@ use crate::tables::external::KeptTypes;
 use crate::tables::{Database, admin, webhooks};
 use crate::{Commit, Done, Erasure, Error, Lane, Sealing, StageHook};
 use connect::Target;
+pub use import::ImportedTable;
 use peers::Peers;
 use pool::Pool;
+use session::Session;
 use writer::Writer;
 
 /// How a database is opened.
@@ -68,6 +71,8 @@ impl PostgresOptions {
 /// A PostgreSQL database, and this server's part in it.
 pub struct Postgres {
     boot: u64,
+    /// Whether it may write although it is no server.
+    writes: bool,
     shown: String,
     queue: Arc<Queue<writer::Job>>,
     pool: Arc<Pool>,
@@ -114,6 +119,7 @@ impl Postgres {
         ];
         Ok(Self {
             boot,
+            writes: false,
             shown: target.shown().to_owned(),
             queue,
             pool,
@@ -130,14 +136,33 @@ impl Postgres {
     /// Opens a database to look at it, beside servers that may be running and going on.
     pub fn open_for_reading(url: &str, sealing: Sealing) -> Result<Self, Error> {
         let target = Arc::new(Target::parse(url)?);
+        Self::without_part(&target, sealing, false, migrate::check)
+    }
+
+    /// Opens a database for a command that changes something beside the servers, such as keys, and is none of them: it
+    /// takes no part in what they do and commits nothing to runs. The tables are brought up to date.
+    pub fn open_beside(url: &str, sealing: Sealing) -> Result<Self, Error> {
+        let target = Arc::new(Target::parse(url)?);
+        Self::without_part(&target, sealing, true, migrate::run)
+    }
+
+    fn without_part(
+        target: &Arc<Target>,
+        sealing: Sealing,
+        writes: bool,
+        ready: fn(&Session, &Target) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
         let drive = drive()?;
         let pool = Pool::new(target.clone(), drive.handle().clone(), 1);
-        pool.once(|session| migrate::check(session, &target))?;
-        pool.pin()?;
+        pool.once(|session| ready(session, target))?;
+        if !writes {
+            pool.pin()?;
+        }
         let queue: Arc<Queue<_>> = Arc::default();
         queue.close();
         Ok(Self {
             boot: 0,
+            writes,
             shown: target.shown().to_owned(),
             queue,
             pool,
@@ -154,6 +179,26 @@ impl Postgres {
     /// Where the database is, without the password.
     pub fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// Where the database of a URL is, without the password, or what is wrong with the URL.
+    pub fn address(url: &str) -> Result<String, Error> {
+        Ok(Target::parse(url)?.shown().to_owned())
+    }
+
+    /// The names of the servers that count as alive, in the order of their starts.
+    pub fn servers_alive(&self) -> Answer<'_, Vec<String>> {
+        let sql = "SELECT name FROM servers WHERE until > CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) \
+                   ORDER BY boot";
+        self.read(move |connection| {
+            connection.prepare_cached(sql)?.query_map((), |row| row.get(0))?.collect()
+        })
+    }
+
+    /// The database's time.
+    pub fn time(&self) -> Answer<'_, Millis> {
+        let sql = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
+        self.read(move |connection| connection.query_row(sql, (), |row| row.get(0)))
     }
 
     /// Takes in no more, and gives the threads that write and answer what is queued.
@@ -220,7 +265,7 @@ impl Database for Postgres {
         _lane: Lane,
         job: impl FnMut(Connection<'_>) -> db::Result<T> + Send + 'static,
     ) -> Answer<'_, T> {
-        let (pool, closed) = (self.pool.clone(), self.queue.is_closed());
+        let (pool, closed) = (self.pool.clone(), self.queue.is_closed() && !self.writes);
         Box::pin(async move { if closed { Err(Error::Closed) } else { pool.write(job).await } })
     }
 

@@ -21,6 +21,12 @@ pub trait Sealer: Send + Sync + 'static {
     /// Decrypts what [`seal`](Self::seal) made for the same run and place. The reason for a refusal names the key and
     /// where it was looked for.
     fn open(&self, owner: Key, place: &[u8], sealed: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Whether the key of something that can't be opened is on its way: another server may have it already.
+    fn may_come(&self, sealed: &[u8]) -> bool {
+        let _ = sealed;
+        false
+    }
 }
 
 /// What sealed bytes begin with.
@@ -59,23 +65,29 @@ impl Sealing {
     /// What was to be kept, given what is.
     pub(crate) fn open(&self, owner: Key, place: &Place, kept: Vec<u8>) -> Result<Vec<u8>, Unopened> {
         let Some((&SEALED, sealed)) = kept.split_first() else { return Ok(kept) };
-        let unopened = |reason: &str| Unopened(format!("{place} can't be read: {reason}"));
-        match &self.0 {
-            Some(sealer) => sealer.open(owner, &place.bytes(), sealed).map_err(|reason| unopened(&reason)),
-            None => Err(unopened("it is sealed, and no keyring was given; name it with --keyring")),
-        }
+        let told = |reason: &str| format!("{place} can't be read: {reason}");
+        let Some(sealer) = &self.0 else {
+            let reason = told("it is sealed, and no keyring was given; name it with --keyring");
+            return Err(Unopened { reason, for_now: false });
+        };
+        let opened = sealer.open(owner, &place.bytes(), sealed);
+        opened.map_err(|reason| Unopened { reason: told(&reason), for_now: sealer.may_come(sealed) })
     }
 }
 
 /// What somebody sealed and this store can't open.
 #[derive(Debug)]
-pub(crate) struct Unopened(pub(crate) String);
+pub(crate) struct Unopened {
+    pub(crate) reason: String,
+    /// Whether it may be opened a little later.
+    pub(crate) for_now: bool,
+}
 
 impl std::error::Error for Unopened {}
 
 impl fmt::Display for Unopened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.reason)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use abide_core::{Hash, Head, Key, Millis, Record, RunId, Status, TenantId};
 
+use crate::access::Access;
 use crate::audit_log::AuditLog;
 use crate::cluster::Cluster;
 use crate::external::{Callbacks, ExternalEvents};
@@ -189,6 +190,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Every tenant and its name.
     fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>>;
+
+    /// API keys and tenants, for servers that share them.
+    fn access(&self) -> &dyn Access;
 
     /// Durably adds API keys, or replaces those with the same ids: all of them or none.
     fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()>;

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use abide_core::{Hash, Head, Key, Millis, Record, RunId, TenantId};
 
+use crate::access::Access;
 use crate::audit_log::AuditLog;
 use crate::cluster::Cluster;
 use crate::db::{self, Connection};
@@ -217,6 +218,10 @@ impl<E: Database> Store for E {
 
     fn tenants(&self) -> Answer<'_, Vec<(TenantId, String)>> {
         self.read(admin::tenants)
+    }
+
+    fn access(&self) -> &dyn Access {
+        self
     }
 
     fn put_api_keys(&self, keys: Vec<ApiKey>) -> Answer<'_, ()> {

@@ -7,7 +7,7 @@ use abide_server::Scope;
 use abide_server::limits::{BODIES_BYTES_MAX, REQUESTS_MAX, WAITING_MAX};
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::ClientArgs;
+use super::{ClientArgs, StoreArgs};
 
 /// Which identity provider's tokens a server takes.
 #[derive(ClapArgs, Clone, Default)]
@@ -61,13 +61,16 @@ pub(crate) struct LimitArgs {
     pub(crate) max_body_mib: Option<u32>,
 }
 
-/// Where the keys are: in a data directory that no server uses, or on a server.
+/// Where the keys are: in a data directory that no server uses, in a database, or on a server.
 #[derive(ClapArgs, Clone)]
 pub(crate) struct KeysPlace {
     /// Data directory; no server may be running on it [env: ABIDE_DATA=] [default: abide-data]
     #[arg(long, value_name = "DIR", global = true, conflicts_with = "url")]
     pub(crate) data: Option<PathBuf>,
-    /// Keyring file; by default beside the data directory, as DIR.keyring
+    /// A PostgreSQL database instead of a data directory; servers may be running on it [env: ABIDE_STORE]
+    #[arg(long, value_name = "STORE", global = true, conflicts_with_all = ["url", "data"])]
+    pub(crate) store: Option<String>,
+    /// Keyring file; by default beside the data directory, as DIR.keyring. With PostgreSQL it has to be named
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE", global = true)]
     pub(crate) keyring: Option<PathBuf>,
     /// A running server instead of a data directory [env: ABIDE_URL=]
@@ -158,10 +161,12 @@ pub(crate) struct RotateKeyArgs {
 
 #[derive(ClapArgs)]
 pub(crate) struct KeyringArgs {
-    /// Data directory that the keyring belongs to
-    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", global = true, default_value = "abide-data")]
-    pub(crate) data: PathBuf,
-    /// Keyring file; by default beside the data directory, as DIR.keyring
+    /// Data directory that the keyring belongs to [default: abide-data]
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", global = true)]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Keyring file; by default beside the data directory, as DIR.keyring. With PostgreSQL it has to be named
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE", global = true)]
     pub(crate) keyring: Option<PathBuf>,
     /// Print JSON instead of text for people
@@ -174,13 +179,16 @@ pub(crate) struct KeyringArgs {
 #[derive(Subcommand)]
 pub(crate) enum KeyringVerb {
     /// Add a secret that signs and encrypts from now on; what was made with the old ones still works
-    #[command(after_help = "A running server takes the new secret up by itself.")]
+    #[command(
+        after_help = "A running server takes the new secret up by itself. Where several servers share a database, copy the \
+                      file to all of them within a minute: until then the new secret opens, and after that it signs."
+    )]
     Rotate,
     /// List the secrets by their ids, never what they are
     List,
     /// Drop an old secret; links that were signed with it stop working
     #[command(
-        after_help = "No server may be running on the data directory. Secrets of users and of webhooks are encrypted \
+        after_help = "No server may be running on the data directory or the database. Secrets of users and of webhooks are encrypted \
                       anew first. API keys can't be: as long as one in force was made under the old secret, it is kept, \
                       unless --force is given."
     )]

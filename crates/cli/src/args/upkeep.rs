@@ -2,9 +2,31 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, Subcommand};
 
-use super::parse_span;
+use super::{ClientArgs, parse_span};
+
+/// Which database, if the data is in none of the machine's directories. A directory is a flag of its own, because every
+/// command says something else about it.
+#[derive(ClapArgs, Clone, Default)]
+pub(crate) struct StoreArgs {
+    /// A PostgreSQL database instead of a data directory: postgres://user:password@host/database. Passwords belong into
+    /// the variable or a configuration file, not on a command line
+    #[arg(long, env = "ABIDE_STORE", hide_env_values = true, value_name = "URL", global = true)]
+    pub(crate) store: Option<String>,
+}
+
+/// What a server is to the others on its database.
+#[derive(ClapArgs, Clone, Default)]
+pub(crate) struct PeerArgs {
+    /// What this server is called in `abide cluster status` and in the log of the others [default: host:port]
+    #[arg(long, env = "ABIDE_NAME", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Where the other servers on the same database reach this one, which they do for workers that talk to it. Not for
+    /// people: that is --public-url [default: the address it listens on]
+    #[arg(long, env = "ABIDE_ADVERTISE", value_name = "URL")]
+    pub(crate) advertise: Option<String>,
+}
 
 /// How a server encrypts its connections.
 #[derive(ClapArgs, Clone, Default)]
@@ -34,9 +56,11 @@ pub(crate) struct ReadyArgs {
                   in it: keep a copy of that elsewhere. Without it, API keys, secrets and sealed runs are of no use."
 )]
 pub(crate) struct BackupArgs {
-    /// Data directory; a server may be running on it, and is not held up
-    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
-    pub(crate) data: PathBuf,
+    /// Data directory; a server may be running on it, and is not held up [default: abide-data]
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
     /// The file to write
     #[arg(long, value_name = "FILE")]
     pub(crate) to: PathBuf,
@@ -63,9 +87,11 @@ pub(crate) struct BackupArgs {
 pub(crate) struct RestoreArgs {
     /// The backup
     pub(crate) file: PathBuf,
-    /// Data directory to make; no server may be running on it
-    #[arg(long, env = "ABIDE_DATA", value_name = "DIR", default_value = "abide-data")]
-    pub(crate) data: PathBuf,
+    /// Data directory to make; no server may be running on it [default: abide-data]
+    #[arg(long, env = "ABIDE_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
     /// Keyring file, to check sealed runs with; by default beside the data directory, as DIR.keyring
     #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
@@ -98,4 +124,38 @@ pub(crate) struct PurgeArgs {
     /// Do not ask; needed where there is no terminal to ask on
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+#[derive(ClapArgs)]
+#[command(
+    after_help = "Stop the server first. All of it is copied in one transaction: if something goes wrong, the database stays \
+                  empty and the directory as it is. The keyring is not copied: give every server the same file."
+)]
+pub(crate) struct MigrateArgs {
+    /// The data directory to copy, which stays as it is: sqlite:DIR
+    #[arg(long, value_name = "STORE")]
+    pub(crate) from: String,
+    /// The empty PostgreSQL database to copy it into [env: ABIDE_STORE=]
+    #[arg(long, env = "ABIDE_STORE", hide_env_values = true, hide_env = true, value_name = "STORE")]
+    pub(crate) to: String,
+    /// Keyring file of the data, to check sealed runs with; by default beside the data directory, as DIR.keyring
+    #[arg(long, env = "ABIDE_KEYRING", value_name = "FILE")]
+    pub(crate) keyring: Option<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct ClusterArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(subcommand)]
+    pub(crate) verb: ClusterVerb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ClusterVerb {
+    /// Show the servers on the database, how they do, and which one does what for all
+    Status,
 }

@@ -2,6 +2,7 @@
 
 mod ask;
 mod contract;
+mod ground;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 pub(crate) use ask::Ask;
 pub(crate) use contract::Contract;
+use ground::Ground;
 
 /// How long a test waits for what must come. It is only there so that one that would wait for ever ends, so it is long
 /// enough for a machine that is busy with other things.
@@ -21,8 +23,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The binary under test.
 pub(crate) fn abide() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_abide"));
+    let mut command = ground::command(env!("CARGO_BIN_EXE_abide"));
     for name in [
+        "ABIDE_STORE",
+        "ABIDE_NAME",
+        "ABIDE_ADVERTISE",
         "ABIDE_URL",
         "ABIDE_API_KEY",
         "ABIDE_DATA",
@@ -75,6 +80,7 @@ pub(crate) fn python_home() -> PathBuf {
 
 /// Where a test keeps its data: a directory for the server, its keyring beside it, and workflows.
 pub(crate) struct Site {
+    ground: Ground,
     dir: tempfile::TempDir,
 }
 
@@ -82,7 +88,7 @@ impl Site {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("workflows")).unwrap();
-        Self { dir }
+        Self { ground: Ground::beside(&dir.path().join("data")), dir }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -132,52 +138,37 @@ impl Site {
         if let Some((id, _)) = key.strip_prefix("abk_").and_then(|rest| rest.split_once('_')) {
             return id.to_owned();
         }
-        let sql = "SELECT id FROM api_keys WHERE whole = 1";
-        self.database().query_one(sql, [], |row| row.get(0)).unwrap()
+        self.ground.text("SELECT id FROM api_keys WHERE whole = 1")
     }
 
-    /// The database, beside a server that may be running.
+    /// The file of the data directory, beside a server that may be running. A test that asks for it is about files, and
+    /// is left out where there are none.
     pub(crate) fn database(&self) -> rusqlite::Connection {
-        let database = rusqlite::Connection::open(self.data().join("abide.db")).unwrap();
-        database.busy_timeout(PATIENCE).unwrap();
-        database
+        self.ground.file()
     }
 
     /// Waits until everybody who is to be told by now has been told.
     pub(crate) async fn settle_messages(&self, server: &Server) {
         let began = std::time::Instant::now();
         let (_, clock) = server.get("/v1/dev/clock").await;
-        let pending = "SELECT (SELECT count(*) FROM notices) + (SELECT count(*) FROM notice_deliveries WHERE due <= ?1)";
-        let database = self.database();
-        while database.query_row(pending, [clock["nowMs"].as_i64()], |row| row.get::<_, i64>(0)).unwrap() > 0
-        {
+        let now = clock["nowMs"].as_i64().unwrap();
+        let pending = format!(
+            "SELECT (SELECT count(*) FROM notices) + (SELECT count(*) FROM notice_deliveries WHERE due <= {now})"
+        );
+        while self.ground.count(&pending) > 0 {
             assert!(began.elapsed() < PATIENCE, "somebody is not told");
             tokio::task::yield_now().await;
         }
     }
 
-    /// How many rows each table has. What a server counts for itself (its starts) is left out.
+    /// How many rows each table has. What servers count for themselves (their starts, who is there) is left out.
     pub(crate) fn rows(&self) -> BTreeMap<String, u64> {
-        self.count_rows("type = 'table' AND name <> 'settings'", "true")
+        self.ground.rows("true", false)
     }
 
     /// How many rows of a tenant each table has.
     pub(crate) fn rows_of(&self, tenant: &str) -> BTreeMap<String, u64> {
-        let owned = "EXISTS (SELECT 1 FROM pragma_table_info(sqlite_schema.name) WHERE name = 'tenant')";
-        let tables = format!("type = 'table' AND {owned}");
-        self.count_rows(&tables, &format!("tenant = (SELECT id FROM tenants WHERE name = '{tenant}')"))
-    }
-
-    fn count_rows(&self, tables: &str, rows: &str) -> BTreeMap<String, u64> {
-        let database = self.database();
-        let mut tables = database.prepare(&format!("SELECT name FROM sqlite_schema WHERE {tables}")).unwrap();
-        let names: Vec<String> =
-            tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-        let count = |name: &String| {
-            let counted = format!("SELECT count(*) FROM {name} WHERE {rows}");
-            database.query_row(&counted, [], |row| row.get(0)).unwrap()
-        };
-        names.iter().map(|name| (name.clone(), count(name))).collect()
+        self.ground.rows(&format!("tenant = (SELECT id FROM tenants WHERE name = '{tenant}')"), true)
     }
 
     /// Waits until the last server has said this.

@@ -344,6 +344,10 @@ impl Store for Tapped {
         self.inner.agents()
     }
 
+    fn access(&self) -> &dyn abide_store::Access {
+        self.inner.access()
+    }
+
     fn webhooks(&self) -> &dyn abide_store::Webhooks {
         self.inner.webhooks()
     }

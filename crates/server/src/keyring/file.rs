@@ -156,6 +156,11 @@ impl KeyringFile {
         if found.is_newest { Err(Kept::Newest) } else { Ok(()) }
     }
 
+    /// What tells the keyring from others once a secret has gone.
+    pub fn mark_without(&self, kid: u32) -> i64 {
+        Keyring::held(self.keys.iter().filter(|key| key.kid != kid).cloned().collect()).mark()
+    }
+
     /// Durably drops a secret, for good. What was made with it can't be verified or opened any more.
     pub fn retire(&mut self, kid: u32) -> Result<(), String> {
         if self.check_retire(kid).is_err() {

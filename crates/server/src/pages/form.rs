@@ -101,7 +101,11 @@ impl FromRequest<Arc<App>> for OwnForm {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self> {
         let known = request.extensions().get::<Visitor>().cloned();
-        let visitor = known.or_else(|| Visitor::of(app, request.headers()));
+        let headers = request.headers().clone();
+        let visitor = match known {
+            Some(visitor) => Some(visitor),
+            None => Visitor::of(app, &headers).await?,
+        };
         let Form(fields) = Form::from_request(request, app).await?;
         let is_own = |visitor: &Visitor| {
             visitor.session.made_form(fields.get(TOKEN).unwrap_or_default(), app.keys().keyring())

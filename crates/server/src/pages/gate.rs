@@ -60,10 +60,10 @@ pub(super) struct Visitor {
 
 impl Visitor {
     /// Who sent a request with these headers, if they are signed in.
-    pub(super) fn of(app: &App, headers: &HeaderMap) -> Option<Self> {
+    pub(super) async fn of(app: &App, headers: &HeaderMap) -> Result<Option<Self>> {
         let now = app.engine().clock().now();
-        let (session, principal) = Session::of(headers, app.keys(), app.is_secure(), now)?;
-        Some(Self { principal, session })
+        let found = Session::of(headers, app.keys(), app.is_secure(), now).await?;
+        Ok(found.map(|(session, principal)| Self { principal, session }))
     }
 
     /// Whether the session still holds, and the key that it began with.
@@ -98,7 +98,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
 pub(super) async fn pass(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let visit = trace::visit(&request);
     visit.came_to(door.route);
-    let mut response = match door.admit(request.headers(), &visit) {
+    let mut response = match door.admit(request.headers(), &visit).await {
         Ok((None, _)) if is_shut(&door) && nowhere::lacks_version(&door.app, &request) => {
             nowhere::unversioned(request.uri().path()).into_response()
         }
@@ -124,13 +124,13 @@ pub(super) async fn pass(State(door): State<Door>, mut request: Request, next: N
 
 impl Door {
     /// Who comes, and the place they have.
-    fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(Option<Visitor>, Place)> {
+    async fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(Option<Visitor>, Place)> {
         let mut place = self.app.admission().enter(self.does == Does::Tells)?;
         let Lets::SignedIn(scope) = self.lets else { return Ok((None, place)) };
-        let visitor = Visitor::of(&self.app, headers);
+        let visitor = Visitor::of(&self.app, headers).await?;
         if let Some(Visitor { principal, .. }) = &visitor {
             visit.is_of(principal);
-            self.app.limiter().take(principal, self.app.engine().clock().now())?;
+            self.app.count(principal)?;
             check_scope(principal, scope)?;
             place.belong_to(principal.tenant)?;
         }

@@ -8,9 +8,10 @@ use aws_lc_rs::constant_time;
 use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::auth::Principal;
+use crate::error::Result;
 use crate::keyring::{Keyring, random_hex};
 use crate::keys::Keys;
-use crate::limits::SESSION_MS_MAX;
+use crate::limits::{SESSION_LEEWAY_MS, SESSION_MS_MAX};
 
 const PURPOSE: &str = "session";
 const PURPOSE_FORM: &str = "session-form";
@@ -38,16 +39,16 @@ impl Session {
     }
 
     /// The session that a request belongs to, and who is in it.
-    pub(super) fn of(
+    pub(super) async fn of(
         headers: &HeaderMap,
         keys: &Keys,
         secure: bool,
         now: Millis,
-    ) -> Option<(Self, Principal)> {
-        let text = cookie(headers, name(secure))?;
-        let (tenant, key) = opened(text, keys.keyring(), now)?;
-        let principal = keys.holder(tenant, key, now)?;
-        Some((Self { text: text.to_owned() }, principal))
+    ) -> Result<Option<(Self, Principal)>> {
+        let Some(text) = cookie(headers, name(secure)) else { return Ok(None) };
+        let Some((tenant, key)) = opened(text, keys.keyring(), now) else { return Ok(None) };
+        let principal = keys.holder(tenant, key, now).await?;
+        Ok(principal.map(|principal| (Self { text: text.to_owned() }, principal)))
     }
 
     /// Whether it has not ended yet.
@@ -102,6 +103,8 @@ fn opened<'a>(text: &'a str, keyring: &Keyring, now: Millis) -> Option<(TenantId
     let mut parts = body.split('.');
     let (key, tenant) = (parts.next()?, parts.next()?.parse().ok()?);
     let (begun, ends): (Millis, Millis) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    // Another server may have begun it, and know the time a little better or worse.
+    let begun = begun.saturating_sub(SESSION_LEEWAY_MS);
     (begun..ends).contains(&now).then_some((TenantId(tenant), key))
 }
 
@@ -144,7 +147,8 @@ mod tests {
         assert_eq!(opened(&text, &ring, 1000), owner);
         assert_eq!(opened(&text, &ring, 1000 + SESSION_MS_MAX - 1), owner);
         assert_eq!(opened(&text, &ring, 1000 + SESSION_MS_MAX), None, "its time is over");
-        assert_eq!(opened(&text, &ring, 999), None, "it has not begun");
+        assert_eq!(opened(&text, &ring, 999), owner, "another server's clock may be a little behind");
+        assert_eq!(opened(&text, &ring, 999 - SESSION_LEEWAY_MS), None, "it has not begun");
         assert_eq!(opened(&text, &keyring(&dir, "other"), 1000), None, "another server's");
         for at in 0..text.len() {
             let mut changed = text.clone().into_bytes();

@@ -40,12 +40,12 @@ pub(super) async fn enter(State(app): State<Arc<App>>, Form(fields): Form) -> Re
     let next = landing(&fields);
     let key = fields.said("key").unwrap_or_default();
     let now = app.engine().clock().now();
-    let known = auth::holder_of(&app, key, now);
+    let known = auth::holder_of(&app, key, now).await;
     let principal = match known.and_then(|known| gate::check_scope(&known, scope_of(next)).map(|()| known)) {
         Ok(principal) => principal,
         Err(refused) => return Ok(refusal(refused, next)),
     };
-    app.limiter().take(&principal, now)?;
+    app.count(&principal)?;
     let session = Session::begin(&principal, app.keys().keyring(), now);
     Ok(([(header::SET_COOKIE, session.set(app.is_secure()))], Redirect::to(next)).into_response())
 }
@@ -56,7 +56,7 @@ pub(super) async fn leave(
     headers: HeaderMap,
     form: Result<OwnForm>,
 ) -> Result<Response> {
-    if Visitor::of(&app, &headers).is_some() {
+    if Visitor::of(&app, &headers).await?.is_some() {
         form?;
     }
     Ok(([(header::SET_COOKIE, session::forget(app.is_secure()))], Redirect::to("/sign-in")).into_response())

@@ -246,6 +246,7 @@ pub(super) fn explain(target: &Target, error: Fault) -> Error {
     let shown = target.shown();
     match error {
         Fault::Sealed(reason) => Error::Sealed(reason),
+        Fault::Awaited(reason) => Error::Unavailable(reason),
         Fault::Postgres(Lost::Lost(reason) | Lost::Again(reason)) => Error::Unavailable(reason),
         Fault::Postgres(error) => Error::Failed(format!("{shown}: {error}")),
         unreadable @ (Fault::Unreadable { .. } | Fault::NoRow) => Error::Damaged {

@@ -372,6 +372,7 @@ pub(super) fn explain(file: &Path, error: impl Into<Fault>) -> Error {
     let error = match error.into() {
         Fault::Sqlite(error) => error,
         Fault::Sealed(reason) => return Error::Sealed(reason),
+        Fault::Awaited(reason) => return Error::Unavailable(reason),
         unreadable @ (Fault::Unreadable { .. } | Fault::NoRow) => {
             return damaged(file, &unreadable.to_string());
         }

@@ -7,9 +7,86 @@ use abide_core::{Millis, TenantId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{ApiKey, Person};
+use super::Database;
+use super::admin::{self, setting};
+use crate::access::Access;
+use crate::store::Answer;
+use crate::{ApiKey, KeyChange, Person, Roll};
+
+const VERSION: &str = "keys_version";
+pub(crate) const KEYRING: &str = "keyring_mark";
+
+impl<E: Database> Access for E {
+    fn version(&self) -> Answer<'_, u64> {
+        self.read(version)
+    }
+
+    fn roll(&self) -> Answer<'_, Roll> {
+        // The version comes first: what is read after it is no older, whatever comes in between.
+        self.read(|connection| {
+            let version = version(connection)?;
+            Ok(Roll { version, keys: api_keys(connection)?, tenants: admin::tenants(connection)? })
+        })
+    }
+
+    fn change_keys(&self, change: KeyChange) -> Answer<'_, Option<u64>> {
+        self.write(move |transaction| change_keys(transaction, &change))
+    }
+
+    fn keyring_mark(&self) -> Answer<'_, Option<i64>> {
+        self.read(|connection| setting(connection, KEYRING))
+    }
+
+    fn set_keyring_mark(&self, was: Option<i64>, mark: i64) -> Answer<'_, bool> {
+        self.write(move |transaction| set_keyring_mark(transaction, was, mark))
+    }
+}
+
+fn version(connection: Connection<'_>) -> db::Result<u64> {
+    Ok(setting(connection, VERSION)?.map_or(0, |version| version as u64))
+}
+
+/// Tells whoever shares the keys that they are not what they were.
+pub(crate) fn note_change(transaction: Connection<'_>) -> db::Result<()> {
+    let sql = "INSERT INTO settings (name, value) VALUES ($1, 1) \
+               ON CONFLICT (name) DO UPDATE SET value = settings.value + 1";
+    transaction.execute(sql, [VERSION]).map(drop)
+}
+
+/// Whoever comes second waits for the first at the row of the version, and finds another one there.
+fn change_keys(transaction: Connection<'_>, change: &KeyChange) -> db::Result<Option<u64>> {
+    let begin = "INSERT INTO settings (name, value) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING";
+    transaction.execute(begin, [VERSION])?;
+    let raise = "UPDATE settings SET value = value + 1 WHERE name = $1 AND value = $2 RETURNING value";
+    let raised: Option<u64> =
+        transaction.query_row(raise, (VERSION, change.since), |row| row.get(0)).optional()?;
+    if raised.is_some() {
+        forget(transaction, &change.forget)?;
+        put(transaction, &change.put)?;
+    }
+    Ok(raised)
+}
+
+fn set_keyring_mark(transaction: Connection<'_>, was: Option<i64>, mark: i64) -> db::Result<bool> {
+    let changed = match was {
+        None => {
+            let sql = "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+            transaction.execute(sql, (KEYRING, mark))?
+        }
+        Some(was) => {
+            let sql = "UPDATE settings SET value = $1 WHERE name = $2 AND value = $3";
+            transaction.execute(sql, (mark, KEYRING, was))?
+        }
+    };
+    Ok(changed > 0)
+}
 
 pub(crate) fn put_api_keys(transaction: Connection<'_>, keys: &[ApiKey]) -> db::Result<()> {
+    note_change(transaction)?;
+    put(transaction, keys)
+}
+
+fn put(transaction: Connection<'_>, keys: &[ApiKey]) -> db::Result<()> {
     let mut statement = transaction.prepare_cached(
         "INSERT INTO api_keys (id, tenant, principal, mac, created_at, revoked_at, label, scopes, roles, act_as, \
          expires_at, whole) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO UPDATE SET \
@@ -63,11 +140,17 @@ pub(crate) fn api_keys(connection: Connection<'_>) -> db::Result<Vec<ApiKey>> {
 }
 
 pub(crate) fn revoke_api_key(transaction: Connection<'_>, id: &str, at: Millis) -> db::Result<bool> {
+    note_change(transaction)?;
     let sql = "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2";
     Ok(transaction.execute(sql, (at, id))? > 0)
 }
 
 pub(crate) fn forget_api_keys(transaction: Connection<'_>, ids: &[String]) -> db::Result<()> {
+    note_change(transaction)?;
+    forget(transaction, ids)
+}
+
+fn forget(transaction: Connection<'_>, ids: &[String]) -> db::Result<()> {
     let mut statement = transaction.prepare_cached("DELETE FROM api_keys WHERE id = $1")?;
     ids.iter().try_for_each(|id| statement.execute([id]).map(drop))
 }

@@ -3,7 +3,7 @@
 use crate::db::{self, Connection, Optional};
 use abide_core::{TaskId, TenantId};
 
-use super::reader;
+use super::{access, reader};
 use crate::sql::CONSUME;
 use crate::{MessageRef, TaskRow};
 
@@ -109,7 +109,11 @@ pub(crate) fn tenant(connection: Connection<'_>, name: &str) -> db::Result<Optio
 }
 
 pub(crate) fn make_tenant(transaction: Connection<'_>, name: &str) -> db::Result<Option<TenantId>> {
-    transaction.execute("INSERT INTO tenants (name) VALUES ($1) ON CONFLICT DO NOTHING", [name])?;
+    let made =
+        transaction.execute("INSERT INTO tenants (name) VALUES ($1) ON CONFLICT DO NOTHING", [name])? > 0;
+    if made {
+        access::note_change(transaction)?;
+    }
     tenant(transaction, name)
 }
 

@@ -1,5 +1,6 @@
 //! The contract of `Store`. Every engine passes it; nothing in it knows which one it is.
 
+mod access;
 mod admin;
 mod annotations;
 mod audit;

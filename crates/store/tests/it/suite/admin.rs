@@ -45,7 +45,7 @@ async fn a_tenant_is_made_once_and_keeps_its_number() {
     }
 }
 
-fn api_key(id: &str, tenant: u32) -> ApiKey {
+pub(super) fn api_key(id: &str, tenant: u32) -> ApiKey {
     ApiKey {
         id: id.to_owned(),
         tenant: TenantId(tenant),
