@@ -92,7 +92,10 @@ impl Gate {
     async fn authenticate(&self, headers: &HeaderMap, visit: &Visit) -> Result<Principal> {
         let principal = auth::authenticate(&self.app, headers).await?;
         visit.is_of(&principal);
-        self.app.count(&principal)?;
+        // What another server passes on has been counted there.
+        if !forward::is_passed_on(&self.app, headers) {
+            self.app.count(&principal)?;
+        }
         Ok(principal)
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::hex;
+use abide_core::{TenantId, hex};
 use abide_engine::Home;
 use abide_store::SessionId;
 use axum::body::Body;
@@ -66,29 +66,24 @@ pub(crate) fn client() -> std::result::Result<reqwest::Client, String> {
 
 /// Passes a request on if the worker in its path talks to another server, or lets it through.
 pub(crate) async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    match home_of(&app, &request).await {
-        Ok(None) => next.run(request).await,
-        Ok(Some(home)) => match forward(&app, &home, request).await {
-            Ok(response) => response,
-            Err(refused) => refused.into_response(),
-        },
-        Err(error) => error.into_response(),
-    }
+    let found = match whose(&app, &request) {
+        Some((tenant, session)) => app.engine().home_of(tenant, session).await,
+        None => Ok(None),
+    };
+    let passed = match found {
+        Ok(None) => return next.run(request).await,
+        Ok(Some(home)) => forward(&app, &home, request).await,
+        Err(error) => Err(error.into()),
+    };
+    passed.unwrap_or_else(ApiError::into_response)
 }
 
-/// The server that a request is for, if it is another one.
-async fn home_of(app: &App, request: &Request) -> Result<Option<Home>> {
-    if app.engine().number_among_servers().is_none() || request.headers().contains_key(FORWARDED) {
-        return Ok(None);
-    }
-    let (Some(principal), Some(session)) = (request.extensions().get::<Principal>(), session_in(request))
-    else {
-        return Ok(None);
-    };
-    if app.engine().is_here(principal.tenant, session) {
-        return Ok(None);
-    }
-    Ok(app.engine().home_of(principal.tenant, session).await?)
+/// The worker that a request is about, if it may talk to another server.
+fn whose(app: &App, request: &Request) -> Option<(TenantId, SessionId)> {
+    let is_ours = app.engine().number_among_servers().is_none() || request.headers().contains_key(FORWARDED);
+    let principal = request.extensions().get::<Principal>().filter(|_| !is_ours)?;
+    let session = session_in(request)?;
+    (!app.engine().is_here(principal.tenant, session)).then_some((principal.tenant, session))
 }
 
 /// The session that a path is about: `/v1/workers/{session}` and what follows.
@@ -200,13 +195,13 @@ mod tests {
     #[test]
     fn a_path_is_passed_on_as_it_was_sent() {
         let home = Home { boot: 7, url: "http://10.0.0.7:8080/".to_owned() };
-        let address = |path: &str| {
+        let sent_to = |path: &str| {
             let request = Request::builder().uri(path).body(Body::empty()).unwrap();
-            super::address(&home, &request.into_parts().0)
+            address(&home, &request.into_parts().0)
         };
-        assert_eq!(address("/v1/workers/a/~poll"), "http://10.0.0.7:8080/v1/workers/a:poll");
+        assert_eq!(sent_to("/v1/workers/a/~poll"), "http://10.0.0.7:8080/v1/workers/a:poll");
         assert_eq!(
-            address("/v1/workers/a/tasks/b/history?after=3"),
+            sent_to("/v1/workers/a/tasks/b/history?after=3"),
             "http://10.0.0.7:8080/v1/workers/a/tasks/b/history?after=3"
         );
     }

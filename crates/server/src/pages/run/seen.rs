@@ -183,7 +183,7 @@ impl Seen {
     /// A run as it stands now.
     pub(super) async fn of(app: &App, key: Key) -> Result<Self> {
         let hands = app.engine().hands(key).await?;
-        let look = |run: &Run| Self::look(app, &hands, run);
+        let look = |run: &Run| Self::look(&hands, run);
         match app.engine().read(key, look).await {
             Ok(mut seen) => {
                 if let Some(shown) = mirror::of(app, key, seen.has_children()).await? {
@@ -197,7 +197,7 @@ impl Seen {
         }
     }
 
-    fn look(app: &App, hands: &Hands, run: &Run) -> Self {
+    fn look(hands: &Hands, run: &Run) -> Self {
         let why = of_run::explain(hands, run, run.why());
         let head = Head {
             workflow: run.graph().workflow_id.to_string(),
