@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::asked::start;
 use crate::support::{Rig, TENANT, within};
 
-const KIND: &str = "acme.work";
+pub(crate) const KIND: &str = "acme.work";
 
 /// A worker, as a test plays it.
 struct Hand<'a> {
@@ -40,7 +40,7 @@ fn kind(name: &str, timeout_ms: Option<Millis>) -> KindRow {
     }
 }
 
-fn new_session(n: u8, capacity: usize) -> NewSession {
+pub(crate) fn new_session(n: u8, capacity: usize) -> NewSession {
     NewSession {
         tenant: TENANT,
         id: SessionId::from_bytes([n; 16]),
