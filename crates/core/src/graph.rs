@@ -10,7 +10,7 @@ mod reads;
 mod turn;
 mod work;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::channel::Channel;
@@ -60,6 +60,8 @@ pub struct Graph {
     active: bool,
     mocks: bool,
     index: HashMap<Arc<str>, NodeIx>,
+    /// The kinds of its nodes that only workers can do.
+    foreign_kinds: BTreeSet<Arc<str>>,
     /// What stands for a node where the run itself asks.
     pub(crate) own_node: Arc<str>,
 }
@@ -349,6 +351,11 @@ impl Graph {
     pub fn with_mocks(mut self, mocks: bool) -> Self {
         self.mocks = mocks;
         self
+    }
+
+    /// The kinds of its nodes that only workers can do, whether or not any does.
+    pub fn foreign_kinds(&self) -> impl Iterator<Item = &str> {
+        self.foreign_kinds.iter().map(|kind| &**kind)
     }
 
     /// Whether any of its nodes has a model do something.

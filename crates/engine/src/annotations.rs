@@ -5,6 +5,7 @@
 use abide_core::{Annotation, EventId, Json, Key, Millis, Rejection, Target, limits};
 use abide_store::{Annotated as Kept, NewAnnotation, Note, Receipt};
 
+use crate::clock::new_id;
 use crate::{Engine, Error};
 
 /// An annotation with who made it, and when.
@@ -34,8 +35,11 @@ impl Engine {
     ) -> Result<Vec<u8>, Error> {
         self.check_open()?;
         self.check_target(key, &said.target).await?;
-        let annotation =
-            Annotation { id: format!("ann-{}", uuid::Uuid::now_v7().simple()), ..said }.admit()?;
+        let annotation = Annotation {
+            id: format!("ann-{}", new_id(&*self.shell.store, &*self.shell.clock).simple()),
+            ..said
+        }
+        .admit()?;
         let (at, body) = (self.clock().now(), Json::of(&annotation));
         let answer = answer(Annotated { sequence: None, annotation, at, by: by.clone() });
         let receipt = receipt.map(|blank| Receipt { body: answer.clone(), at, ..blank });

@@ -12,13 +12,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use abide_core::breaker::{Admission, Outcome, Ticket, Transition};
 use abide_core::{
     Breaker, BreakerSettings, BreakerState, ErrorKind, KeptBreaker, Key, Millis, ModelError, ProviderWait,
     TaskId, TenantId,
 };
-use abide_store::{BreakerRow, Store};
+use abide_store::{BreakerRow, Hint, Store};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -44,6 +45,8 @@ struct Watched {
     provider: String,
     /// Read when it is asked for the first time, or when somebody else has changed it.
     breaker: tokio::sync::Mutex<Option<Breaker>>,
+    /// Until when nobody else has changed it, as far as is known. On a store of one's own, nobody else can.
+    sure_until: Mutex<Option<Instant>>,
     line: Mutex<Line>,
 }
 
@@ -133,6 +136,35 @@ impl Breakers {
     pub(crate) fn note_postponed(&self, run: Key, wait: &ProviderWait) {
         self.of(run.tenant, &wait.provider).line().join(&(run, wait.task.clone()));
         self.news.notify_one();
+        self.tell_peers(Hint::Postponed(run.tenant, wait.provider.clone()));
+    }
+
+    /// Another server has postponed a turn.
+    pub(crate) fn note_waiting(&self, tenant: TenantId, provider: &str) {
+        self.of(tenant, provider).line().lengthen();
+        self.news.notify_one();
+    }
+
+    /// Another server has changed a breaker.
+    pub(crate) fn note_changed(&self, tenant: TenantId, provider: &str) {
+        self.of(tenant, provider).doubt();
+        self.news.notify_one();
+    }
+
+    /// Other servers may have changed all of them.
+    pub(crate) fn note_all_changed(&self) {
+        self.watched
+            .lock()
+            .expect("no thread panics holding this")
+            .values()
+            .for_each(|watched| watched.doubt());
+        self.news.notify_one();
+    }
+
+    fn tell_peers(&self, hint: Hint) {
+        if let Some(cluster) = self.store.cluster() {
+            cluster.tell(hint);
+        }
     }
 
     /// Something has changed that those who wait may have waited for, if anybody does.
@@ -185,6 +217,7 @@ impl Breakers {
         decide: impl Fn(&mut Breaker, Millis) -> T,
     ) -> Result<T, Error> {
         let mut held = watched.breaker.lock().await;
+        self.catch_up(watched, &mut held).await?;
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
             let breaker = match held.take() {
                 Some(breaker) => held.insert(breaker),
@@ -202,14 +235,32 @@ impl Breakers {
         Err(Error::Contended)
     }
 
-    /// The breaker as it was left. The permit of a process that is gone is taken back: on this store, every one but this.
+    /// Takes in what another server has done to a breaker. What was counted here goes with the state that it was counted in.
+    async fn catch_up(&self, watched: &Watched, held: &mut Option<Breaker>) -> Result<(), Error> {
+        let Some(known) = held.as_ref().filter(|_| self.store.cluster().is_some() && !watched.is_sure())
+        else {
+            return Ok(());
+        };
+        let read = self.load(watched).await?;
+        if read.kept().version != known.kept().version {
+            if read.is_closed() {
+                watched.line().begin_anew();
+            }
+            *held = Some(read);
+        }
+        Ok(())
+    }
+
+    /// The breaker as it was left. The permit of a process that is gone is taken back: on a store of one's own, every one
+    /// but this.
     async fn load(&self, watched: &Watched) -> Result<Breaker, Error> {
         let settings = self.settings.get(&watched.provider).copied().unwrap_or_default();
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            watched.trust();
             let row = self.store.providers().breaker(watched.tenant, watched.provider.clone()).await?;
             let kept = row.map_or_else(KeptBreaker::default, |row| row.kept);
             let mut breaker = Breaker::new(settings, kept);
-            let is_lost = breaker.release_lost(self.store.boot()).is_some();
+            let is_lost = self.is_lost(breaker.kept()) && breaker.release_lost(self.store.boot()).is_some();
             if !is_lost || self.put(watched, breaker.kept()).await? {
                 return Ok(breaker);
             }
@@ -217,9 +268,20 @@ impl Breakers {
         Err(Error::Contended)
     }
 
+    /// Whether the permit to probe is nobody's any more who lives.
+    fn is_lost(&self, kept: KeptBreaker) -> bool {
+        let Some(cluster) = self.store.cluster() else { return true };
+        match kept.state {
+            BreakerState::HalfOpen { permit, .. } => !cluster.view().borrow().is_alive(permit.holder),
+            _ => false,
+        }
+    }
+
     async fn put(&self, watched: &Watched, kept: KeptBreaker) -> Result<bool, Error> {
         let (tenant, downstream) = (watched.tenant, watched.provider.clone());
-        Ok(self.store.providers().put_breaker(BreakerRow { tenant, downstream, kept }).await?)
+        let put = self.store.providers().put_breaker(BreakerRow { tenant, downstream, kept }).await?;
+        self.tell_peers(Hint::Breaker(watched.tenant, watched.provider.clone()));
+        Ok(put)
     }
 
     /// Writes down what came of a call. That of a probe is tried until it is down: nobody else may tell.
@@ -268,8 +330,26 @@ fn tell(watched: &Watched, transition: Option<Transition>) {
 
 impl Watched {
     fn new(tenant: TenantId, provider: &str) -> Self {
-        let (breaker, line) = (tokio::sync::Mutex::default(), Mutex::default());
-        Self { tenant, provider: provider.to_owned(), breaker, line }
+        let (breaker, line, sure_until) = (tokio::sync::Mutex::default(), Mutex::default(), Mutex::default());
+        Self { tenant, provider: provider.to_owned(), breaker, sure_until, line }
+    }
+
+    fn is_sure(&self) -> bool {
+        self.sure_until
+            .lock()
+            .expect("no thread panics holding this")
+            .is_some_and(|until| Instant::now() < until)
+    }
+
+    /// It is read now.
+    fn trust(&self) {
+        let until = Instant::now() + Duration::from_millis(limits::PEERS_LOOK_MS);
+        *self.sure_until.lock().expect("no thread panics holding this") = Some(until);
+    }
+
+    /// Somebody else has changed it.
+    fn doubt(&self) {
+        *self.sure_until.lock().expect("no thread panics holding this") = None;
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {

@@ -7,12 +7,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use abide_core::{InterruptId, InterruptKind, Json, Key, Millis, RunId, TenantId, retry_after, rfc3339};
-use abide_store::CallbackRow;
+use abide_store::{CallbackRow, Role};
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::http::Post;
+use crate::peers::ticks;
 use crate::shell::Shell;
 use crate::timers::rest;
 use crate::{Error, Window, limits};
@@ -97,6 +98,8 @@ pub(crate) async fn run(shell: Arc<Shell>) {
         return;
     }
     let mut desk = Desk::default();
+    let has_peers = shell.store.cluster().is_some();
+    let mut ticks = ticks(limits::ROLE_LOOK_MS);
     loop {
         let now = shell.clock.now();
         let next = match shell.store.callbacks().due(now, limits::CALLBACKS_PAGE_MAX).await {
@@ -115,6 +118,8 @@ pub(crate) async fn run(shell: Arc<Shell>) {
             Some(ended) = desk.sending.join_next(), if has_sent => desk.note_end(ended.ok()),
             () = shell.clock.wait_until(next.unwrap_or_default()), if next.is_some() => {}
             () = shell.callbacks.wake.notified() => {}
+            // What another server has asked for may not have been told.
+            _ = ticks.tick(), if has_peers => {}
         }
     }
 }
@@ -161,6 +166,9 @@ impl Desk {
 async fn carry(shell: Arc<Shell>, row: CallbackRow) {
     // There are as many places as are under way at once, until the engine is shutting down.
     let Ok(_place) = shell.callbacks.places.try_acquire() else { return };
+    if !shell.holds(Role::Callbacks) {
+        return;
+    }
     let told = match attempt(&shell, &row).await {
         Ok(told) => told,
         Err(error) => {

@@ -12,7 +12,7 @@ use abide_core::{
 use abide_model::Providers;
 use abide_notify::Channels;
 use abide_store::{
-    ChildRow, Erased, Erasure, KindRow, Lane, ListQuery, Listed, NewWorkflow, Store, WebhookKey,
+    ChildRow, Erased, Erasure, KindRow, Lane, ListQuery, Listed, NewWorkflow, Role, Store, WebhookKey,
     WorkflowVersion,
 };
 use tokio::sync::Semaphore;
@@ -20,6 +20,8 @@ use tokio::task::JoinHandle;
 
 use crate::breakers::{Breakers, ProviderHealth};
 use crate::callbacks::Callbacks;
+use crate::clock::new_id;
+use crate::confirm::give_way;
 use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
@@ -27,6 +29,7 @@ use crate::hot::Hot;
 use crate::models::Models;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
+use crate::peers::Peers;
 use crate::retention::Keeper;
 use crate::shell::{Basis, Shell};
 use crate::stats::{Counters, Stats};
@@ -37,8 +40,8 @@ use crate::webhooks::Webhooks;
 use crate::workers::Workers;
 use crate::{
     Clock, Envelopes, Error, Failpoints, HttpExecutor, Minter, NetPolicy, NoSecrets, Reply, Secrets,
-    Subscription, breakers, callbacks, executor, external, limits, notices, outbox, reply, retention, timers,
-    webhooks, workers,
+    Subscription, breakers, callbacks, executor, external, limits, notices, outbox, peers, reply, retention,
+    timers, webhooks, workers,
 };
 
 /// Runs of many tenants on one store.
@@ -168,7 +171,7 @@ impl NewRun {
 impl Engine {
     /// Starts an engine on the current runtime. What a dead process left behind goes on at once.
     pub fn start(options: EngineOptions) -> Self {
-        let workers = Workers::new(options.store.boot(), &options.kinds);
+        let workers = Workers::new(&*options.store, &options.kinds);
         let (store, clock) = (options.store.clone(), options.clock.clone());
         let settings = options.providers.iter().map(|(name, provider)| (name.to_owned(), provider.breaker));
         let breakers = Breakers::new(store, clock, settings.collect());
@@ -179,6 +182,7 @@ impl Engine {
             graphs: Graphs::new(options.mocks),
             hot: Hot::default(),
             watchers: Arc::default(),
+            peers: Peers::default(),
             timers: Timers::default(),
             executor: Executor::new(),
             outbox: Outbox::default(),
@@ -212,17 +216,18 @@ impl Engine {
             tokio::spawn(timers::run(shell.clone())),
             tokio::spawn(executor::run(shell.clone())),
             tokio::spawn(outbox::run(shell.clone())),
-            tokio::spawn(webhooks::run(shell.clone())),
-            tokio::spawn(reply::run(shell.clone())),
+            tokio::spawn(shell.clone().in_role(Role::Webhooks, webhooks::run)),
+            tokio::spawn(shell.clone().in_role(Role::Retention, reply::run)),
             tokio::spawn(external::run(shell.clone())),
-            tokio::spawn(external::purge(shell.clone())),
-            tokio::spawn(callbacks::run(shell.clone())),
-            tokio::spawn(retention::run(shell.clone())),
-            tokio::spawn(notices::run(shell.clone())),
+            tokio::spawn(shell.clone().in_role(Role::Retention, external::purge)),
+            tokio::spawn(shell.clone().in_role(Role::Callbacks, callbacks::run)),
+            tokio::spawn(shell.clone().in_role(Role::Retention, retention::run)),
+            tokio::spawn(shell.clone().in_role(Role::Notices, notices::run)),
             tokio::spawn(workers::run_claims(shell.clone())),
             tokio::spawn(workers::run_leases(shell.clone())),
             tokio::spawn(workers::run_calls(shell.clone())),
-            tokio::spawn(breakers::run(shell.clone())),
+            tokio::spawn(shell.clone().in_role(Role::Breakers, breakers::run)),
+            tokio::spawn(peers::run(shell.clone())),
         ];
         Self { shell, loops: Arc::new(Mutex::new(loops)) }
     }
@@ -307,8 +312,8 @@ impl Engine {
         let store = self.shell.store.clone();
         let erasing = self.shell.runtime.spawn(async move { store.erase(key, erasure).await });
         let erased = erasing.await.map_err(|_| Error::Draining)??;
-        if let Some(cell) = self.shell.hot.peek(key).filter(|_| erased != Erased::NotEnded) {
-            self.shell.hot.remove(&cell);
+        if erased != Erased::NotEnded {
+            self.shell.forget_run(key);
         }
         match erased {
             Erased::NotFound => Err(Error::RunNotFound(key.id)),
@@ -355,7 +360,7 @@ impl Engine {
         if let Some(holder) = self.claimant(claimed.as_ref()).await? {
             return Err(Error::Claimed(holder));
         }
-        let key = RunId(uuid::Uuid::now_v7()).of(new.tenant);
+        let key = RunId(new_id(&*self.shell.store, &*self.shell.clock)).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
         let NewRun {
             inputs,
@@ -383,12 +388,13 @@ impl Engine {
             callback_url,
             ..Start::of(key, salt, graph)
         };
-        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+        for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
             match self.shell.start(given.clone(), basis.clone(), &see).await {
                 Err(Error::Store(abide_store::Error::Claimed)) => {}
                 other => return other,
             }
             // Whoever came first may have ended since, and then it is our turn.
+            give_way(&*self.shell.store, tries).await;
             if let Some(holder) = self.claimant(claimed.as_ref()).await? {
                 return Err(Error::Claimed(holder));
             }

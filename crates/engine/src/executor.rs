@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use abide_core::{
     Command, Effect, Failure, HttpRequest, InterruptionClass, Performance, Product, Reached, Report,
@@ -15,6 +16,7 @@ use abide_core::{
 use abide_store::{Lane, TaskRow};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use crate::confirm::give_way;
 use crate::secrets::names_in;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
@@ -38,6 +40,11 @@ impl Executor {
     /// How many tasks could begin now.
     pub(crate) fn free_places(&self) -> usize {
         self.places.available_permits()
+    }
+
+    /// How many tasks are being executed.
+    pub(crate) fn busy_places(&self) -> usize {
+        limits::TASKS_IN_FLIGHT_MAX - self.free_places()
     }
 
     /// Places for all tasks that these effects begin, or none.
@@ -100,7 +107,7 @@ impl Shell {
                     return tracing::warn!(run = %row.key.id, node = %row.task.node, "the lease was lost before the report");
                 }
                 Err(Error::Draining | Error::Store(abide_store::Error::Closed)) => return,
-                Err(Error::Contended) => tokio::task::yield_now().await,
+                Err(Error::Contended) => give_way(&*self.store, limits::DECIDE_ATTEMPTS_MAX).await,
                 Err(error) if error.is_lasting() => {
                     return tracing::error!(run = %row.key.id, node = %row.task.node, %error, "a task can't be executed");
                 }
@@ -114,16 +121,23 @@ impl Shell {
 
     /// Does what the task asks for.
     async fn outcome_of(self: &Arc<Self>, row: &TaskRow, dispatch: &mut Dispatch) -> Result<Command, Error> {
+        let since = Instant::now();
         let cell = self.cell(row.key).await?;
         let performed = cell.lock().map(|ahead| {
             dispatch.begin(self.spans.as_ref(), row, ahead.run.trace());
-            ahead.run.perform_task(&row.task)
+            (ahead.run.perform_task(&row.task), ahead.run.head().next)
         });
-        let Some(performed) = performed else {
+        let Some((performed, next)) = performed else {
             // A commit failed meanwhile; the next try reads the run again.
             self.hot.remove(&cell);
             return Err(Error::Contended);
         };
+        // A task that began here moments ago is known here. What is known of others may be old.
+        let doubtful = self.store.cluster().is_some() && (performed.is_none() || row.retaken);
+        if doubtful && !self.confirm(&cell, next, since).await? {
+            self.hot.remove(&cell);
+            return Err(Error::Contended);
+        }
         let Some(performance) = performed else {
             return Err(abide_core::Rejection::NoSuchTask.into());
         };

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use abide_core::{Answerer, Command, Json, JsonMap, Key, Millis, Rejection, Resolve, TenantId, sha256};
-use abide_store::{EventRow, Lane, NewEvent, Put, Target, Waiter};
+use abide_store::{EventRow, Lane, NewEvent, Put, Role, Target, Waiter};
 use tokio::sync::Notify;
 
 use crate::notices::respondent;
+use crate::peers::ticks;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
 use crate::{Engine, Error, Window, limits};
@@ -279,9 +280,14 @@ impl Shell {
             }
             for event in begun {
                 let _in_hand = self.external.hold(&event);
+                tried.insert((event.tenant, event.id.clone()));
+                // Another server may have found it too.
+                if self.store.cluster().is_some() && !events.take_over(event.tenant, event.id.clone()).await?
+                {
+                    continue;
+                }
                 let taken = self.hand_out(&event, event.targets.clone(), true).await?;
-                events.given(event.tenant, event.id.clone(), taken).await?;
-                tried.insert((event.tenant, event.id));
+                events.given(event.tenant, event.id, taken).await?;
             }
         }
     }
@@ -327,9 +333,18 @@ fn target(waiter: &Waiter) -> Target {
 
 /// Brings kept events and interrupts together for as long as the engine lives. At a start there may be some left over.
 pub(crate) async fn run(shell: Arc<Shell>) {
+    let has_peers = shell.store.cluster().is_some();
+    let mut ticks = ticks(limits::ROLE_LOOK_MS);
     loop {
         match pass(&shell).await {
-            Ok(()) => shell.external.wake.notified().await,
+            Ok(()) => tokio::select! {
+                () = shell.external.wake.notified() => {}
+                // A server may be gone and have left some.
+                _ = ticks.tick(), if has_peers => {
+                    let looks = shell.holds(Role::ExternalEvents);
+                    shell.external.left_over.fetch_or(looks, Ordering::Relaxed);
+                }
+            },
             Err(error) => {
                 tracing::error!(%error, "events can't be given to those that wait for them; trying again");
                 rest().await;

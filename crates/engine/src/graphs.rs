@@ -112,6 +112,9 @@ impl Graphs {
         tenant: TenantId,
         id: &str,
     ) -> Result<Arc<Graph>, Error> {
+        if store.cluster().is_some() {
+            self.catch_up(store, tenant, id).await?;
+        }
         let known = {
             let pushed = self.pushed.read().expect("no thread panics holding this");
             pushed.latest.get(&(tenant, id.to_owned())).copied()
@@ -123,6 +126,15 @@ impl Graphs {
         };
         let shared = || self.shared.read().expect("no thread panics holding this").by_id.get(id).cloned();
         pushed.or_else(shared).ok_or_else(|| Error::WorkflowNotFound(id.to_owned()))
+    }
+
+    /// Takes in what was pushed through another server: whoever starts a run right after that means it.
+    async fn catch_up(&self, store: &dyn Store, tenant: TenantId, id: &str) -> Result<(), Error> {
+        let since = self.pushes();
+        let latest = store.latest_workflow(tenant, id.to_owned()).await?;
+        let latest = latest.map_or((0, None), |version| (version.version, Some(version.hash)));
+        self.pushed.write().expect("no thread panics holding this").note(tenant, id, latest, since);
+        Ok(())
     }
 
     /// Reads a tenant's latest version.

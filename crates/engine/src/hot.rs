@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
-use abide_core::{Key, Run};
+use abide_core::{Graph, Head, Key, Run};
 use abide_store::Lane;
 use tokio::sync::{OnceCell, watch};
 
@@ -16,6 +17,10 @@ use crate::{Error, limits};
 /// One run in memory.
 pub(crate) struct Cell {
     pub(crate) key: Key,
+    /// When it began to be read: whatever was on disk then is in it.
+    pub(crate) read_at: Instant,
+    /// What the run follows.
+    pub(crate) graph: Arc<Graph>,
     state: Mutex<Ahead>,
     durable: watch::Sender<Durable>,
 }
@@ -40,12 +45,12 @@ struct Durable {
 }
 
 impl Cell {
-    /// A cell whose journal is durable up to `durable`.
-    pub(crate) fn new(run: Run, durable: u64, snapshot_at: u64) -> Arc<Self> {
-        let key = run.key();
+    /// A cell whose journal is durable up to `durable`, as it was read at `read_at`.
+    pub(crate) fn new(run: Run, durable: u64, snapshot_at: u64, read_at: Instant) -> Arc<Self> {
+        let (key, graph) = (run.key(), run.graph().clone());
         let state = Ahead { run, dead: false, in_flight: 0, lane: Lane::Interactive, snapshot_at };
         let durable = watch::Sender::new(Durable { next: durable, dead: false });
-        Arc::new(Self { key, state: Mutex::new(state), durable })
+        Arc::new(Self { key, read_at, graph, state: Mutex::new(state), durable })
     }
 
     /// The run, unless the cell is dead. A panic in a decision leaves the lock poisoned, which is as dead.
@@ -68,6 +73,38 @@ impl Cell {
             ahead.in_flight -= 1;
         }
         self.durable.send_modify(|durable| durable.dead = true);
+    }
+
+    /// Whether the end of the journal as the store has it came about here. A commit that is not answered yet may have
+    /// brought it about.
+    pub(crate) async fn accounts_for(&self, tip: Head) -> bool {
+        let mut durable = self.durable.subscribe();
+        loop {
+            let known = *durable.borrow_and_update();
+            let Some(waits) =
+                self.lock().map(|ahead| ahead.in_flight > 0 && ahead.run.head().next >= tip.next)
+            else {
+                return false;
+            };
+            if known.dead || known.next >= tip.next || !waits {
+                return !known.dead && known.next >= tip.next && self.agrees_with(tip);
+            }
+            // The sender lives as long as `self`.
+            let _ = durable.changed().await;
+        }
+    }
+
+    /// Whether the journal in memory ends as the store says, if it ends there: it may have been cut and have grown again.
+    fn agrees_with(&self, tip: Head) -> bool {
+        self.lock().is_some_and(|ahead| {
+            let head = ahead.run.head();
+            head.next != tip.next || head.chain == tip.chain
+        })
+    }
+
+    /// Whether it is known to be behind a journal of `next` events, and nothing of it is on its way.
+    fn is_behind(&self, next: u64) -> bool {
+        self.lock().is_some_and(|ahead| ahead.in_flight == 0 && ahead.run.head().next < next)
     }
 
     /// Waits until the journal is durable up to `next`. `false` if that will never be.
@@ -125,6 +162,23 @@ impl Hot {
             slots.get(&cell.key).and_then(|slot| slot.cell.get()).is_some_and(|held| Arc::ptr_eq(held, cell));
         if same {
             slots.remove(&cell.key);
+        }
+    }
+
+    /// Forgets a run, whatever is known of it.
+    pub(crate) fn forget(&self, key: Key) {
+        self.slots.lock().expect("no thread panics holding this").remove(&key);
+    }
+
+    /// Whether a run with a journal of `next` events is not known here as it is.
+    pub(crate) fn is_behind(&self, key: Key, next: u64) -> bool {
+        self.peek(key).is_none_or(|cell| cell.is_behind(next))
+    }
+
+    /// The journal of a run is `next` events long: forgets the run if it is behind that.
+    pub(crate) fn forget_older(&self, key: Key, next: u64) {
+        if let Some(cell) = self.peek(key).filter(|cell| cell.is_behind(next)) {
+            self.remove(&cell);
         }
     }
 

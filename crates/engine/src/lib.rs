@@ -5,8 +5,11 @@
 //! | [`Engine`] | `engine.rs` | what servers and tools call |
 //! | `Cell`, `Hot` | `hot.rs` | runs in memory, decided on ahead of the disk |
 //! | `Shell` | `shell.rs` | decide, submit, and what follows once a commit is durable |
+//! | confirm | `confirm.rs` | whether a run in memory is how it stands, when other servers may have moved it on |
 //! | `Timers` | `timers.rs` | the near timers in memory, the rest on disk |
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
+//! | peers | `peers.rs` | what other servers on the same store tell, and what is looked at in case that they did not |
+//! | roles | `roles.rs` | what one server at a time does for all |
 //! | past | `past.rs` | a run as it stood before some event |
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
@@ -32,6 +35,7 @@ mod breakers;
 mod cache;
 mod callbacks;
 mod clock;
+mod confirm;
 mod engine;
 mod error;
 mod executor;
@@ -47,9 +51,11 @@ mod models;
 mod notices;
 mod outbox;
 mod past;
+mod peers;
 mod reply;
 mod resume;
 mod retention;
+mod roles;
 mod secrets;
 mod shell;
 mod soundness;
@@ -67,7 +73,7 @@ pub use annotations::Annotated;
 pub use artifacts::{Artifact, Content};
 pub use breakers::ProviderHealth;
 pub use callbacks::{Asked, Minted, Minter};
-pub use clock::{Clock, SystemClock, TestClock};
+pub use clock::{Clock, StoreClock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;
 pub use external::Received;
@@ -83,6 +89,6 @@ pub use truncate::Cut;
 pub use watch::Subscription;
 pub use webhooks::{Enclosed, Envelope, Envelopes};
 pub use workers::{
-    ChildEnd, Did, History, Holder, Holding, HookMessage, Letter, Message, NewSession, Op, OpFailure, Place,
-    Post, SessionView, TaskMessage,
+    ChildEnd, Did, Hands, History, Holder, Holding, Home, HookMessage, Letter, Message, NewSession, Op,
+    OpFailure, Place, Post, SessionView, TaskMessage,
 };

@@ -15,6 +15,10 @@ pub const CLAIM_TASKS_MAX: usize = 128;
 /// How often a command is decided again because another server or a failed commit came first.
 pub const DECIDE_ATTEMPTS_MAX: usize = 16;
 
+/// How long a server gets out of the way of another that wants the same run, before it tries again. A commit takes a few
+/// milliseconds, so after this long everybody else has had a turn.
+pub const GIVE_WAY_MS_MAX: u64 = 100;
+
 /// Timers held in memory; the rest are read when their time comes near.
 pub const NEAR_TIMERS_MAX: usize = 16_384;
 
@@ -291,3 +295,36 @@ pub const PURGE_PAGE_MAX: usize = 100;
 
 /// Runs that one request to remove runs looks at, so that it is answered within seconds; the answer says where to go on.
 pub const PURGE_LOOK_MAX: usize = 1000;
+
+/// How often it is looked at what other servers may have done without a hint of it. What a lost hint would have told of
+/// waits so long at the most; one look is a few statements, however many runs there are.
+pub const PEERS_LOOK_MS: u64 = 1000;
+
+/// How often a server looks whether another has moved the test clock, should it not have heard so.
+pub const CLOCK_LOOK_MS: u64 = 100;
+
+/// How often a server that does something for all looks whether there is something to do that it was not told of. Unlike
+/// the other looks, this one reads what waits, and not only whether something does.
+pub const ROLE_LOOK_MS: u64 = 2000;
+
+/// Runs whose ends are looked at in one query.
+pub const HEADS_PAGE_MAX: usize = 1000;
+
+/// How far ahead timers are taken that nobody sees to: they are in memory before they are due.
+pub const CLAIM_TIMERS_AHEAD_MS: i64 = 2000;
+
+/// Timers taken at once that nobody sees to. They are fired within the few seconds for which they are taken.
+pub const CLAIM_TIMERS_MAX: usize = 512;
+
+/// For how long the timers of a run are left alone that could not be read, if another server may mend it.
+pub const ASIDE_MS: u64 = 60_000;
+
+/// Messages held in memory between their commit and their delivery. Those beyond that are found on disk.
+pub const OWN_MESSAGES_MAX: usize = 16_384;
+
+/// For how long a server relies on what it knows of a tenant's agents and kinds, if others share its store and it was told
+/// nothing else. A kind that it does not know is looked for at once.
+pub const SURROUNDINGS_SURE_MS: u64 = 5_000;
+
+/// Agents of one tenant whose policies are read: more than a tenant may have.
+pub const AGENTS_READ_MAX: usize = 10_000;

@@ -3,7 +3,7 @@
 //! Whether the provider may be called is asked of its breaker, and what the model says is durable before anybody hears
 //! it. What becomes of an attempt that failed is decided by the run.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,27 +16,37 @@ use abide_model::{Chunk, Client, Clients, Providers, Sink, Stopped};
 use abide_store::{Lane, TaskRow};
 use tokio::sync::{Notify, watch};
 
-use crate::Error;
 use crate::breakers::{Admitted, said_of_provider};
+use crate::confirm::give_way;
 use crate::shell::{Basis, Shell};
 use crate::stats::CallEnd;
 use crate::timers::rest;
+use crate::{Error, limits};
 
 /// The providers of models, and the calls that are under way.
 pub(crate) struct Models {
     providers: Arc<Providers>,
     clients: Result<Clients, String>,
-    /// How each call is told that its run is ending.
-    under_way: Mutex<HashMap<(Key, TaskId), Arc<Notify>>>,
+    /// How each call is told that its run is ending, or may be.
+    under_way: Mutex<BTreeMap<(Key, TaskId), Arc<Told>>>,
     /// Whether the server is stopping.
     stopping: watch::Sender<bool>,
+}
+
+/// What a call under way is told.
+#[derive(Default)]
+struct Told {
+    /// Its run is ending.
+    abort: Notify,
+    /// Another server has moved its run on.
+    doubt: Notify,
 }
 
 /// A call that is under way, as long as it is.
 struct UnderWay<'a> {
     models: &'a Models,
     id: (Key, TaskId),
-    abort: Arc<Notify>,
+    told: Arc<Told>,
 }
 
 impl Models {
@@ -48,9 +58,24 @@ impl Models {
     /// The run of a call is ending: the call is given up.
     pub(crate) fn abort(&self, key: Key, task: TaskId) {
         let under_way = self.under_way.lock().expect("no thread panics holding this");
-        if let Some(abort) = under_way.get(&(key, task)) {
-            abort.notify_one();
+        if let Some(told) = under_way.get(&(key, task)) {
+            told.abort.notify_one();
         }
+    }
+
+    /// Another server has moved a run on: its calls look whether they are still wanted.
+    pub(crate) fn doubt(&self, key: Key) {
+        let under_way = self.under_way.lock().expect("no thread panics holding this");
+        let first = (key, TaskId { node: "".into(), execution: 0 });
+        under_way
+            .range(first..)
+            .take_while(|((run, _), _)| *run == key)
+            .for_each(|(_, told)| told.doubt.notify_one());
+    }
+
+    /// The runs that have calls under way.
+    pub(crate) fn runs(&self) -> BTreeSet<Key> {
+        self.under_way.lock().expect("no thread panics holding this").keys().map(|(run, _)| *run).collect()
     }
 
     /// The server is stopping: calls of which nobody has heard anything are left to the next one.
@@ -59,9 +84,9 @@ impl Models {
     }
 
     fn begin(&self, key: Key, task: &TaskId) -> UnderWay<'_> {
-        let (id, abort) = ((key, task.clone()), Arc::new(Notify::new()));
-        self.under_way.lock().expect("no thread panics holding this").insert(id.clone(), abort.clone());
-        UnderWay { models: self, id, abort }
+        let (id, told) = ((key, task.clone()), Arc::new(Told::default()));
+        self.under_way.lock().expect("no thread panics holding this").insert(id.clone(), told.clone());
+        UnderWay { models: self, id, told }
     }
 
     /// The client of a provider.
@@ -89,7 +114,7 @@ struct Way {
 }
 
 /// Makes what a model says durable, and keeps what can go with the end of the call.
-struct Told<'a> {
+struct Keeping<'a> {
     shell: &'a Arc<Shell>,
     key: Key,
     call: CallRef,
@@ -98,7 +123,7 @@ struct Told<'a> {
     rest: Vec<(ChunkKind, String)>,
 }
 
-impl Sink for Told<'_> {
+impl Sink for Keeping<'_> {
     async fn take(&mut self, chunk: Chunk) -> Result<(), Stopped> {
         if chunk.is_last {
             self.rest.push((chunk.kind, chunk.text));
@@ -106,18 +131,23 @@ impl Sink for Told<'_> {
         }
         let command = TurnCommand::Said { call: self.call.clone(), kind: chunk.kind, text: chunk.text };
         let command = Command::Turn(Box::new(command));
+        // Another server may have taken the call over. Alone, nobody can.
+        let holds = self.shell.store.cluster().map(|_| (self.call.task.clone(), self.call.fence));
+        let basis = Basis { holds, ..Basis::default() };
         loop {
             let decided =
-                self.shell.decide(self.key, &command, Lane::Interactive, Basis::default(), |_| ()).await;
+                self.shell.decide(self.key, &command, Lane::Interactive, basis.clone(), |_| ()).await;
             match decided {
                 Ok(()) => {
                     self.said.store(true, Ordering::Release);
                     return Ok(());
                 }
-                Err(Error::Rejected(_) | Error::Draining | Error::Store(abide_store::Error::Closed)) => {
-                    return Err(Stopped);
-                }
-                Err(Error::Contended) => tokio::task::yield_now().await,
+                Err(
+                    Error::Rejected(_)
+                    | Error::Draining
+                    | Error::Store(abide_store::Error::Closed | abide_store::Error::Fenced),
+                ) => return Err(Stopped),
+                Err(Error::Contended) => give_way(&*self.shell.store, limits::DECIDE_ATTEMPTS_MAX).await,
                 Err(error) if error.is_lasting() => return Err(Stopped),
                 Err(error) => {
                     tracing::error!(run = %self.key.id, %error, "what a model says can't be kept; trying again");
@@ -136,7 +166,7 @@ impl Shell {
         call: &ModelCall,
     ) -> Result<Command, Error> {
         let reference = CallRef { task: row.task.clone(), fence: row.fence };
-        let mut told = Told {
+        let mut told = Keeping {
             shell: self,
             key: row.key,
             call: reference.clone(),
@@ -187,7 +217,7 @@ impl Shell {
         row: &TaskRow,
         call: &ModelCall,
         way: &Way,
-        told: &mut Told<'_>,
+        told: &mut Keeping<'_>,
     ) -> Result<Result<ModelAnswer, ModelError>, Error> {
         let said = told.said.clone();
         self.while_wanted(row, said, way.client.call(way.key.as_deref(), call, told)).await
@@ -198,7 +228,7 @@ impl Shell {
         self: &Arc<Self>,
         row: &TaskRow,
         mock: &Mock,
-        told: &mut Told<'_>,
+        told: &mut Keeping<'_>,
     ) -> Result<Result<ModelAnswer, ModelError>, Error> {
         let said = told.said.clone();
         self.while_wanted(row, said, play(mock, told)).await
@@ -216,6 +246,15 @@ impl Shell {
         if self.read(row.key, Run::is_ending).await? {
             return Ok(Err(aborted()));
         }
+        // Another server can't say so here; it is looked at whenever it has done something with the run.
+        let doubted = async {
+            loop {
+                under_way.told.doubt.notified().await;
+                if self.read(row.key, Run::is_ending).await? {
+                    return Ok::<_, Error>(());
+                }
+            }
+        };
         let mut stopping = self.models.stopping.subscribe();
         // What nobody has heard of can be asked for again; what somebody has heard is finished if there is time.
         let left = async {
@@ -226,7 +265,8 @@ impl Shell {
         };
         tokio::select! {
             biased;
-            () = under_way.abort.notified() => Ok(Err(aborted())),
+            () = under_way.told.abort.notified() => Ok(Err(aborted())),
+            ending = doubted => ending.map(|()| Err(aborted())),
             outcome = call => Ok(outcome),
             () = left => Err(Error::Draining),
         }
@@ -234,7 +274,7 @@ impl Shell {
 }
 
 /// What a mock of the public fixtures says.
-async fn play(mock: &Mock, told: &mut Told<'_>) -> Result<ModelAnswer, ModelError> {
+async fn play(mock: &Mock, told: &mut Keeping<'_>) -> Result<ModelAnswer, ModelError> {
     for (at, text) in mock.tokens.iter().enumerate() {
         if at > 0 && mock.delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(mock.delay_ms)).await;

@@ -20,13 +20,14 @@ use std::sync::{Arc, Mutex};
 
 use abide_core::{Millis, TenantId};
 use abide_notify::{Channels, Failure, Message, Receipt};
-use abide_store::{HowEnded, NoticeDelivery, NoticeEnd, NoticeId, NoticeLine};
+use abide_store::{Hint, HowEnded, NoticeDelivery, NoticeEnd, NoticeId, NoticeLine, Role};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 pub(crate) use self::directory::respondent;
 use self::lines::Lines;
 use self::settle::Ends;
+use crate::peers::ticks;
 use crate::shell::Shell;
 use crate::timers::rest;
 use crate::{Engine, Error, limits};
@@ -94,6 +95,8 @@ impl Notices {
 pub(crate) async fn run(shell: Arc<Shell>) {
     let mut desk = Desk { shell, lines: Lines::default(), sending: JoinSet::new(), untold: true, turn: None };
     desk.mark(None).await;
+    let has_peers = desk.shell.store.cluster().is_some();
+    let mut ticks = ticks(limits::ROLE_LOOK_MS);
     loop {
         while let Some(ended) = desk.sending.try_join_next() {
             ended.iter().for_each(|place| desk.lines.end(place));
@@ -112,6 +115,11 @@ pub(crate) async fn run(shell: Arc<Shell>) {
         let (look_at, has_sent) = (desk.lines.look_at(), !desk.sending.is_empty());
         tokio::select! {
             () = desk.shell.notices.wake.notified() => {}
+            // What another server has written may not have been told.
+            _ = ticks.tick(), if has_peers => {
+                desk.untold = true;
+                desk.mark(None).await;
+            }
             Some(ended) = desk.sending.join_next(), if has_sent => {
                 ended.iter().for_each(|place| desk.lines.end(place));
             }
@@ -175,6 +183,9 @@ impl Desk {
             return;
         };
         self.turn = Some(last.key.tenant);
+        if !self.shell.holds(Role::Notices) {
+            return;
+        }
         match self.shell.expand(page).await {
             Ok(lines) => lines.into_iter().for_each(|line| self.lines.mark(line)),
             Err(error) => self.fail("attempts can't be turned into messages", &error).await,
@@ -314,6 +325,7 @@ impl Engine {
         let now = self.shell.clock.now();
         let resent = self.shell.store.notices().resend(tenant, id, now).await?;
         self.shell.notices.wake_for(tenant);
+        self.shell.tell_peers(Hint::Notices(tenant));
         Ok(resent)
     }
 

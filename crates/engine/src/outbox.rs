@@ -2,6 +2,8 @@
 //!
 //! The receiver's commit takes the message out of the outbox, so it arrives once however often it is tried.
 
+mod claimed;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use abide_store::{Lane, Message, MessageRef, MessageRow};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use self::claimed::Own;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
 use crate::{Error, limits};
@@ -19,17 +22,27 @@ use crate::{Error, limits};
 #[derive(Default)]
 pub(crate) struct Outbox {
     wake: Notify,
+    own: Own,
 }
 
 impl Outbox {
-    /// A message became durable.
-    pub(crate) fn wake(&self) {
+    /// Messages lie on disk that nobody may have seen.
+    pub(crate) fn look(&self) {
+        self.own.look();
         self.wake.notify_one();
+    }
+
+    /// How long the first message has waited that this server is to deliver, as far as it is in memory.
+    pub(crate) fn overdue_ms(&self) -> i64 {
+        self.own.overdue_ms()
     }
 }
 
 /// Delivers messages for as long as the engine lives. At a start there may be some left over.
 pub(crate) async fn run(shell: Arc<Shell>) {
+    if let Some(cluster) = shell.store.cluster() {
+        return claimed::run(&shell, cluster).await;
+    }
     loop {
         match pass(&shell).await {
             Ok(true) => shell.outbox.wake.notified().await,
@@ -57,29 +70,42 @@ async fn pass(shell: &Arc<Shell>) -> Result<bool, Error> {
         };
         after = Some(last.at);
         left += page.len();
-        let mut lines: BTreeMap<Line, Vec<MessageRow>> = BTreeMap::new();
-        for message in page {
-            lines.entry((message.at.sender, message.at.receiver)).or_default().push(message);
-        }
+        let mut lines = by_line(page);
         lines.retain(|line, _| !held.contains(line));
-        let mut deliveries = JoinSet::new();
-        for (line, messages) in lines {
-            let shell = shell.clone();
-            deliveries.spawn(async move { (line, deliver_all(&shell, messages).await) });
-        }
-        let mut moot: Vec<MessageRef> = Vec::new();
-        for (line, told) in deliveries.join_all().await {
+        for (line, told) in deliver(shell, lines).await? {
             delivered += told.recorded;
             left = left.saturating_sub(told.recorded + told.moot.len());
-            moot.extend(told.moot);
             if told.stuck {
                 held.insert(line);
             }
         }
-        if !moot.is_empty() {
-            shell.store.discard(moot).await?;
-        }
     }
+}
+
+fn by_line(messages: Vec<MessageRow>) -> BTreeMap<Line, Vec<MessageRow>> {
+    let mut lines: BTreeMap<Line, Vec<MessageRow>> = BTreeMap::new();
+    for message in messages {
+        lines.entry((message.at.sender, message.at.receiver)).or_default().push(message);
+    }
+    lines
+}
+
+/// Delivers messages, each line's in their order, and forgets those that nobody can receive.
+async fn deliver(
+    shell: &Arc<Shell>,
+    lines: BTreeMap<Line, Vec<MessageRow>>,
+) -> Result<Vec<(Line, Told)>, Error> {
+    let mut deliveries = JoinSet::new();
+    for (line, messages) in lines {
+        let shell = shell.clone();
+        deliveries.spawn(async move { (line, deliver_all(&shell, messages).await) });
+    }
+    let told = deliveries.join_all().await;
+    let moot: Vec<MessageRef> = told.iter().flat_map(|(_, told)| told.moot.iter().copied()).collect();
+    if !moot.is_empty() {
+        shell.store.discard(moot).await?;
+    }
+    Ok(told)
 }
 
 /// Who tells whom.

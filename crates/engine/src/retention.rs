@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use abide_core::{Key, Millis, Retention, RunId, Status, TenantId};
-use abide_store::{EndedQuery, Purge, PurgeRow};
+use abide_store::{EndedQuery, Hint, Purge, PurgeRow};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
@@ -206,17 +206,17 @@ impl Shell {
     async fn finish_purges(&self) -> Result<(), Error> {
         loop {
             let page = self.store.retention().purge_page().await?;
-            page.gone.iter().for_each(|key| self.forget(*key));
+            page.gone.iter().for_each(|key| self.forget_run(*key));
             if !page.more {
                 return Ok(());
             }
         }
     }
 
-    fn forget(&self, key: Key) {
-        if let Some(cell) = self.hot.peek(key) {
-            self.hot.remove(&cell);
-        }
+    /// What a run said is gone, or not as it was: forgets what is known of it, here and elsewhere.
+    pub(crate) fn forget_run(&self, key: Key) {
+        self.hot.forget(key);
+        self.tell_peers(Hint::Forget(key));
     }
 }
 

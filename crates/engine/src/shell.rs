@@ -2,13 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
-use abide_core::{Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, limits as core_limits};
-use abide_store::{Commit, Lane, MessageRef, Store, TaskRow, TimerRow};
+use abide_core::{
+    Command, Effect, Key, Record, Rejection, Run, Salt, Start, Status, Step, TaskId, limits as core_limits,
+};
+use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
 use crate::callbacks::Callbacks;
+use crate::confirm::give_way;
 use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
@@ -16,6 +20,7 @@ use crate::hot::{Ahead, Cell, Hot};
 use crate::models::Models;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
+use crate::peers::Peers;
 use crate::reply::Reply;
 use crate::retention::Keeper;
 use crate::stats::Counters;
@@ -34,6 +39,7 @@ pub(crate) struct Shell {
     pub(crate) graphs: Graphs,
     pub(crate) hot: Hot,
     pub(crate) watchers: Arc<Watchers>,
+    pub(crate) peers: Peers,
     pub(crate) timers: Timers,
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
@@ -61,6 +67,10 @@ pub(crate) struct Shell {
 pub(crate) struct Basis {
     /// The lease under which a task was performed.
     pub(crate) fence: Option<u64>,
+    /// The worker's task that it is about, if that has to be in the right hands.
+    pub(crate) holder: Option<TaskHolder>,
+    /// A task that goes on, and the lease under which it is being performed.
+    pub(crate) holds: Option<(TaskId, u64)>,
     /// The message that is being delivered.
     pub(crate) consumed: Option<MessageRef>,
     /// What is answered to a request that may be repeated.
@@ -70,13 +80,15 @@ pub(crate) struct Basis {
 /// A commit on its way.
 struct Pending {
     cell: Arc<Cell>,
+    /// The sequence of its first event.
+    first: u64,
     /// The head once it is durable.
     next: u64,
+    /// What it arms and sends is this server's to see to, for a while.
+    held: bool,
     effects: Vec<Effect>,
     /// How the run has ended with it, if it has.
     ended: Option<Status>,
-    /// Whether the run begins with it.
-    begins: bool,
     /// The place of what follows from it in the run's trace, and the span of the commit itself.
     trace: Option<Trace>,
     span: Option<OpenSpan>,
@@ -104,11 +116,12 @@ impl Shell {
     ) -> Result<T, Error> {
         let permit = self.permit().await?;
         let (graph, salt, tenant) = (start.graph.clone(), start.salt, start.key.tenant);
+        self.see_surroundings(tenant, &graph).await?;
         let start = Start { defaults: self.surroundings.of(tenant), ..start };
         let (run, step) = Run::start(start, self.clock.now())?;
         // What is told is what this commit says: the run may be ahead of the disk again by the time it is told.
         let seen = see(&run);
-        let cell = Cell::new(run, 0, 0);
+        let cell = Cell::new(run, 0, 0, Instant::now());
         let answered = {
             let ahead = cell.lock().ok_or(Error::Contended)?;
             let mut commit = self.commit_of(&ahead, step, &basis);
@@ -138,23 +151,30 @@ impl Shell {
         basis: Basis,
         see: impl Fn(&Run) -> T,
     ) -> Result<T, Error> {
-        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+        let since = Instant::now();
+        for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
+            if tries > 1 {
+                give_way(&*self.store, tries).await;
+            }
             let permit = self.permit().await?;
-            let cell = self.cell(key).await?;
+            let cell = self.cell_with_surroundings(key).await?;
             match self.attempt(&cell, command, lane, &basis, permit, &see) {
                 Attempt::Dead => self.hot.remove(&cell),
-                Attempt::Rejected { rejection, next, ended } if cell.wait_durable(next).await => {
-                    // Nothing more comes of it, and its payloads may be erased.
-                    if ended {
+                Attempt::Rejected { rejection, next, ended } => {
+                    let confirmed = self.confirm(&cell, next, since).await?;
+                    // Nothing more comes of one that has ended, and its payloads may be erased.
+                    if ended || !confirmed {
                         self.hot.remove(&cell);
                     }
-                    return Err(rejection.into());
+                    if confirmed {
+                        return Err(rejection.into());
+                    }
                 }
-                Attempt::Rejected { .. } => {}
                 Attempt::Unchanged { seen, next } => {
-                    if cell.wait_durable(next).await {
+                    if self.confirm(&cell, next, since).await? {
                         return Ok(seen);
                     }
+                    self.hot.remove(&cell);
                 }
                 Attempt::Submitted(answered, seen) => match answered.await {
                     Ok(Ok(())) => return Ok(seen),
@@ -216,7 +236,9 @@ impl Shell {
             ahead.lane = lane;
         }
         ahead.in_flight += 1;
-        let places = self.executor.reserve(&commit.effects);
+        // A server that is stopping leaves to others what begins now, if there may be any.
+        let leaves = self.is_draining() && self.store.cluster().is_some();
+        let places = self.executor.reserve(&commit.effects).filter(|_| !leaves);
         let handed = if self.is_draining() {
             Reservation::default()
         } else {
@@ -229,10 +251,11 @@ impl Shell {
         let (trace, span) = self.trace_commit(&ahead.run, &commit, lane);
         let pending = Pending {
             cell: cell.clone(),
+            first: commit.base.next,
             next,
+            held: commit.boot != 0,
             effects: commit.effects.clone(),
             ended,
-            begins: commit.base.next == 0,
             trace,
             span,
             places,
@@ -274,16 +297,17 @@ impl Shell {
                 if pending.ended.is_some() {
                     self.hot.remove(&cell);
                 }
-                self.counters.count(pending.begins, pending.ended);
+                self.counters.count(pending.first == 0, pending.ended);
                 for effect in &pending.effects {
                     if let Effect::AwaitProvider(wait) = effect {
                         self.counters.awaits_provider(wait.postponed);
                     }
                 }
                 self.watchers.tell(cell.key, pending.next, pending.ended.is_some());
+                let ended = pending.ended.is_some();
+                self.tell_peers(Hint::Run { key: cell.key, next: pending.next, ended });
                 self.tell_workers(cell.key, &pending.effects, &pending.handed);
-                let (effects, places) = (std::mem::take(&mut pending.effects), pending.places.take());
-                self.carry_out(cell.key, effects, places, pending.trace.as_ref());
+                self.carry_out(cell.key, &mut pending);
             }
             Err(error) => {
                 use abide_store::Error::{Claimed, Delivered, Fenced, Receipted, Stale};
@@ -303,39 +327,44 @@ impl Shell {
     }
 
     /// Everything here is also on disk: if the process dies now, the next start does it.
-    fn carry_out(
-        self: &Arc<Self>,
-        key: Key,
-        effects: Vec<Effect>,
-        mut places: Option<OwnedSemaphorePermit>,
-        trace: Option<&Trace>,
-    ) {
-        for effect in effects {
+    fn carry_out(self: &Arc<Self>, key: Key, commit: &mut Pending) {
+        let mut places = commit.places.take();
+        for effect in std::mem::take(&mut commit.effects) {
             match effect {
-                Effect::ArmTimer { timer, due } => self.timers.arm(TimerRow { due, key, timer }),
+                Effect::ArmTimer { timer, due } => self.arm(TimerRow { due, key, timer }, commit.held),
                 Effect::DropTimer { timer, due } => self.timers.disarm(&TimerRow { due, key, timer }),
                 Effect::Dispatch { task, fence } => {
                     match places.as_mut().and_then(|places| places.split(1)) {
                         Some(place) => {
                             let row = TaskRow { key, task, fence, retaken: false };
-                            self.execute(row, place, trace.cloned());
+                            self.execute(row, place, commit.trace.clone());
                         }
-                        None => self.executor.note_backlog(),
+                        None => {
+                            self.executor.note_backlog();
+                            self.tell_peers(Hint::Tasks);
+                        }
                     }
                 }
-                Effect::Send { .. } | Effect::Spawn(_) | Effect::Cascade(_) => self.outbox.wake(),
+                Effect::Send { .. } | Effect::Spawn(_) | Effect::Cascade(_) => {
+                    self.send(key, commit.first, effect, commit.held);
+                }
                 Effect::OpenInterrupt(open) => {
                     if let Some(event_type) = &open.event_type {
                         self.look_for_event(key.tenant, event_type);
                     }
                     if open.callback_url.is_some() {
                         self.callbacks.wake();
+                        self.tell_peers(Hint::Callbacks);
                     }
                 }
-                Effect::Notify(_) => self.notices.wake_for_attempt(),
+                Effect::Notify(_) => {
+                    self.notices.wake_for_attempt();
+                    self.tell_peers(Hint::Notices(key.tenant));
+                }
                 Effect::CloseInterrupt(closed) => {
                     if closed.told {
                         self.notices.wake_for(key.tenant);
+                        self.tell_peers(Hint::Notices(key.tenant));
                     }
                 }
                 Effect::Abort(task) => self.models.abort(key, task),
@@ -355,11 +384,23 @@ impl Shell {
 
     /// The run in memory, read from the store if need be.
     pub(crate) async fn cell(&self, key: Key) -> Result<Arc<Cell>, Error> {
-        self.hot.get(key, || async { self.load(key).await.map(|(run, kept)| cell_of(run, kept)) }).await
+        let load = || async {
+            let read_at = Instant::now();
+            self.load(key).await.map(|(run, kept)| cell_of(run, kept, read_at))
+        };
+        self.hot.get(key, load).await
+    }
+
+    /// The same, to decide on it: what it finds around it is known.
+    pub(crate) async fn cell_with_surroundings(&self, key: Key) -> Result<Arc<Cell>, Error> {
+        let cell = self.cell(key).await?;
+        self.see_surroundings(key.tenant, &cell.graph).await?;
+        Ok(cell)
     }
 
     /// Looks at a run as it stands on disk.
     pub(crate) async fn read<T>(&self, key: Key, see: impl Fn(&Run) -> T) -> Result<T, Error> {
+        let since = Instant::now();
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
             let Some(cell) = self.hot.peek(key) else {
                 let (run, _) = self.load(key).await?;
@@ -367,7 +408,7 @@ impl Shell {
             };
             let seen = cell.lock().map(|ahead| (see(&ahead.run), ahead.run.head().next));
             match seen {
-                Some((seen, next)) if cell.wait_durable(next).await => return Ok(seen),
+                Some((seen, next)) if self.confirm(&cell, next, since).await? => return Ok(seen),
                 _ => self.hot.remove(&cell),
             }
         }
@@ -393,8 +434,10 @@ impl Shell {
                 (Run::empty(key, salt, graph), 0, journal)
             }
         };
+        let newer = |record: &Record| Error::Newer { run: key.id, sequence: record.sequence };
         for record in &tail {
-            run.apply(record).map_err(damaged)?;
+            run.apply(record)
+                .map_err(|corrupt| if record.is_newer() { newer(record) } else { damaged(corrupt) })?;
         }
         if run.head() != loaded.head {
             return Err(damaged(cut_short(run.head().next, loaded.head.next)));
@@ -407,6 +450,8 @@ impl Shell {
         Commit {
             snapshot: wants_snapshot(ahead).then(|| ahead.run.snapshot()),
             fence: basis.fence,
+            holder: basis.holder.clone(),
+            holds: basis.holds.clone(),
             consumed: basis.consumed,
             receipt: basis.reply.as_ref().and_then(|reply| reply.receipt(&ahead.run, now)),
             ..Commit::of(&ahead.run, step)
@@ -440,9 +485,9 @@ pub(crate) enum Attempt<T> {
     Submitted(Answered, T),
 }
 
-fn cell_of(run: Run, snapshot_at: u64) -> Arc<Cell> {
+fn cell_of(run: Run, snapshot_at: u64, read_at: Instant) -> Arc<Cell> {
     let durable = run.head().next;
-    Cell::new(run, durable, snapshot_at)
+    Cell::new(run, durable, snapshot_at, read_at)
 }
 
 fn cut_short(sequence: u64, counted: u64) -> abide_core::Corrupt {

@@ -3,11 +3,13 @@
 //! Whatever is due up to the horizon is in memory. The horizon is moved before the store is read, so a timer
 //! committed meanwhile is either read or told of, or both; the set keeps one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use abide_core::{Command, Key, Millis, Rejection, RunId, TenantId, TimerId};
-use abide_store::{Lane, TimerRow};
+use abide_store::{Cluster, Hint, Lane, TimerRow};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -18,6 +20,8 @@ use crate::{Error, Window, limits};
 pub(crate) struct Timers {
     near: Mutex<Near>,
     wake: Notify,
+    /// There may be timers on disk that nobody sees to.
+    look: AtomicBool,
 }
 
 struct Near {
@@ -31,12 +35,12 @@ struct Near {
     resumes: BTreeSet<TimerRow>,
     /// Interrupted runs that can't be read. Nothing more comes of their timers until somebody has mended them, or the
     /// next start.
-    aside: BTreeSet<Key>,
+    aside: BTreeMap<Key, Instant>,
 }
 
 impl Default for Near {
     fn default() -> Self {
-        let (rows, resumes, aside) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (rows, resumes, aside) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         Self { rows, horizon: Millis::MIN, full: false, resumes, aside }
     }
 }
@@ -59,6 +63,18 @@ impl Timers {
         }
     }
 
+    /// Whatever this server arms up to `horizon` is its own to fire.
+    fn reach_to(&self, horizon: Millis) {
+        let mut near = self.near.lock().expect("no thread panics holding this");
+        near.horizon = near.horizon.max(horizon);
+    }
+
+    /// There may be timers on disk that nobody sees to.
+    pub(crate) fn look(&self) {
+        self.look.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
     /// A timer is gone from the store.
     pub(crate) fn disarm(&self, row: &TimerRow) {
         let mut near = self.near.lock().expect("no thread panics holding this");
@@ -70,7 +86,7 @@ impl Timers {
     fn put_aside(&self, key: Key) {
         let mut near = self.near.lock().expect("no thread panics holding this");
         if near.aside.len() < limits::NEAR_TIMERS_MAX {
-            near.aside.insert(key);
+            near.aside.insert(key, Instant::now());
         }
     }
 
@@ -107,12 +123,17 @@ impl Timers {
         rows.into_iter().for_each(|row| near.take_in(row));
     }
 
-    fn take_due(&self, now: Millis, limit: usize) -> Vec<TimerRow> {
+    /// Takes what is due. Of interrupted runs, at most `resumes` are kept waiting; the others are found on disk again.
+    fn take_due(&self, now: Millis, limit: usize, resumes: usize) -> Vec<TimerRow> {
         let mut near = self.near.lock().expect("no thread panics holding this");
         let mut due = Vec::new();
         while due.len() < limit && near.rows.first().is_some_and(|row| row.due <= now) {
             match near.rows.pop_first() {
-                Some(row) if row.timer == TimerId::Resume => drop(near.resumes.insert(row)),
+                Some(row) if row.timer == TimerId::Resume => {
+                    if near.resumes.len() < resumes {
+                        near.resumes.insert(row);
+                    }
+                }
                 row => due.extend(row),
             }
         }
@@ -131,6 +152,24 @@ impl Timers {
         near.rows.first().map_or(0, |row| now.saturating_sub(row.due).max(0))
     }
 
+    /// How many are due.
+    fn count_due(&self, now: Millis) -> usize {
+        let near = self.near.lock().expect("no thread panics holding this");
+        near.rows.iter().take_while(|row| row.due <= now).take(limits::CLAIM_TIMERS_MAX).count()
+    }
+
+    /// When the first is due.
+    fn first_due(&self) -> Millis {
+        let near = self.near.lock().expect("no thread panics holding this");
+        near.rows.first().map_or(Millis::MAX, |row| row.due)
+    }
+
+    /// Runs that could not be read are looked at again after a while: another server may have mended them.
+    fn reconsider(&self) {
+        let mut near = self.near.lock().expect("no thread panics holding this");
+        near.aside.retain(|_, since| since.elapsed() < Duration::from_millis(limits::ASIDE_MS));
+    }
+
     /// When to look again: at the first timer, or when the horizon comes near.
     fn next_look(&self) -> Millis {
         let near = self.near.lock().expect("no thread panics holding this");
@@ -142,7 +181,7 @@ impl Timers {
 
 impl Near {
     fn take_in(&mut self, row: TimerRow) {
-        if row.timer != TimerId::Resume || !self.aside.contains(&row.key) {
+        if row.timer != TimerId::Resume || !self.aside.contains_key(&row.key) {
             self.rows.insert(row);
         }
     }
@@ -168,30 +207,88 @@ fn end_of(horizon: Millis) -> TimerRow {
 pub(crate) async fn run(shell: Arc<Shell>) {
     let mut firing = JoinSet::new();
     let mut resuming = JoinSet::new();
+    let mut claims = shell.store.cluster().map(Claims::new);
     loop {
         let now = shell.clock.now();
-        if let Err(error) = refill(&shell, now).await {
+        let filled = match &mut claims {
+            Some(claims) => claims.fill(&shell, now).await,
+            None => refill(&shell, now).await,
+        };
+        if let Err(error) = filled {
             tracing::error!(%error, "timers can't be read; trying again");
             rest().await;
             continue;
         }
         let room = limits::FIRE_TIMERS_MAX - firing.len();
-        for row in shell.timers.take_due(now, room) {
+        // What a server keeps waiting for longer than it was taken for, others take as well.
+        let resumes = if claims.is_some() { 4 * limits::RESUMES_AT_ONCE_MAX } else { usize::MAX };
+        for row in shell.timers.take_due(now, room, resumes) {
             firing.spawn(fire(shell.clone(), row));
         }
         for row in shell.timers.take_resumes(limits::RESUMES_AT_ONCE_MAX - resuming.len()) {
             resuming.spawn(fire_resume(shell.clone(), row));
         }
         let full = firing.len() == limits::FIRE_TIMERS_MAX;
-        let look = shell.timers.next_look();
+        let look = if claims.is_some() { shell.timers.first_due() } else { shell.timers.next_look() };
+        let claim = claims.as_ref().map(|claims| claims.next);
         tokio::select! {
             _ = firing.join_next(), if !firing.is_empty() => {}
             _ = resuming.join_next(), if !resuming.is_empty() => {}
             () = shell.clock.wait_until(look), if !full => {}
             () = shell.timers.wake.notified(), if !full => {}
+            () = tokio::time::sleep_until(claim.unwrap_or_else(Instant::now).into()), if claim.is_some() => {}
         }
         while firing.try_join_next().is_some() {}
         while resuming.try_join_next().is_some() {}
+    }
+}
+
+/// Takes timers that nobody sees to. On a store that several servers share, each fires what it has armed itself for the
+/// next minute, and what lies farther ahead, or was left behind, is whose who takes it first.
+struct Claims<'a> {
+    cluster: &'a dyn Cluster,
+    /// When to look again.
+    next: Instant,
+    /// There was more than was taken.
+    more: bool,
+}
+
+impl<'a> Claims<'a> {
+    fn new(cluster: &'a dyn Cluster) -> Self {
+        Self { cluster, next: Instant::now(), more: false }
+    }
+
+    async fn fill(&mut self, shell: &Shell, now: Millis) -> Result<(), Error> {
+        let asked = shell.timers.look.swap(false, Ordering::AcqRel);
+        let has_room = shell.timers.count_due(now) < limits::CLAIM_TIMERS_MAX / 2;
+        if !asked && Instant::now() < self.next && !(self.more && has_room) {
+            return Ok(());
+        }
+        self.next = Instant::now() + Duration::from_millis(limits::PEERS_LOOK_MS);
+        shell.timers.reconsider();
+        let until = now.saturating_add(limits::CLAIM_TIMERS_AHEAD_MS);
+        let rows = self.cluster.claim_timers(until, limits::CLAIM_TIMERS_MAX).await?;
+        self.more = rows.len() == limits::CLAIM_TIMERS_MAX;
+        shell.timers.add(rows);
+        Ok(())
+    }
+}
+
+impl Shell {
+    /// A timer became durable. On a store that several servers share, it is this one's to fire if it is `held` for it, and
+    /// due soon.
+    pub(crate) fn arm(&self, row: TimerRow, held: bool) {
+        if self.store.cluster().is_none() {
+            return self.timers.arm(row);
+        }
+        let horizon = self.clock.now().saturating_add(limits::NEAR_TIMERS_MS);
+        if held {
+            self.timers.reach_to(horizon);
+            self.timers.arm(row);
+        } else if row.due <= horizon {
+            self.tell_peers(Hint::Timer(row.due));
+            self.timers.look();
+        }
     }
 }
 
@@ -245,6 +342,9 @@ async fn see_to(shell: &Arc<Shell>, row: TimerRow, late_ms: Millis, fired: Resul
         Ok(()) => shell.counters.fired(late_ms),
         // Somebody ended the wait first; the row left the store with that commit.
         Err(Error::Rejected(Rejection::NoSuchTimer | Rejection::Ended(_))) => {}
+        // Another server has armed it anew since it was taken.
+        Err(Error::Rejected(Rejection::NotDue { due }))
+            if due != row.due && shell.store.cluster().is_some() => {}
         // The row says earlier than the journal, which is damage: left alone until the next look at the disk.
         Err(Error::Rejected(Rejection::NotDue { due })) if due != row.due => {
             tracing::error!(run = %row.key.id, timer = %row.timer, "a timer's row differs from its journal");
@@ -265,5 +365,5 @@ async fn see_to(shell: &Arc<Shell>, row: TimerRow, late_ms: Millis, fired: Resul
 }
 
 pub(crate) async fn rest() {
-    tokio::time::sleep(std::time::Duration::from_millis(limits::STORE_REST_MS)).await;
+    tokio::time::sleep(Duration::from_millis(limits::STORE_REST_MS)).await;
 }

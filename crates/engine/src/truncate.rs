@@ -63,10 +63,10 @@ impl Shell {
             audit,
         };
         let refused = |reason: String| Error::Untruncatable { run: key.id, reason };
-        self.forget_cell(key);
+        self.hot.forget(key);
         let truncated = self.store.truncate(truncation).await?;
         // Whoever read it meanwhile read what is gone.
-        self.forget_cell(key);
+        self.forget_run(key);
         match truncated {
             Truncated::Stale => Err(Error::Contended),
             Truncated::Told(other) => Err(refused(format!(
@@ -178,18 +178,12 @@ impl Shell {
         }
     }
 
-    fn forget_cell(&self, key: Key) {
-        if let Some(cell) = self.hot.peek(key) {
-            self.hot.remove(&cell);
-        }
-    }
-
     /// Everything here is also on disk: if the process dies now, the next start does it.
     fn go_on(self: &std::sync::Arc<Self>, key: Key, folded: &Folded) {
         let run = &folded.run;
         self.timers.take_up(key);
         for (timer, due) in run.timers() {
-            self.timers.arm(TimerRow { due: *due, key, timer: timer.clone() });
+            self.arm(TimerRow { due: *due, key, timer: timer.clone() }, false);
         }
         for open in folded.interrupts.values() {
             if let Some(event_type) = &open.event_type {
@@ -200,7 +194,7 @@ impl Shell {
             self.breakers.note_postponed(key, wait);
         }
         self.executor.note_backlog();
-        self.outbox.wake();
+        self.outbox.look();
         lose_all(self, key, run.offers());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A subscriber is told that there is something new and reads it from the store: a slow one holds nothing up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use abide_core::Key;
@@ -35,10 +35,19 @@ impl Watchers {
         Subscription { key, news: Some(news), watchers: self.clone() }
     }
 
+    /// The runs that somebody listens to.
+    pub(crate) fn runs(&self) -> BTreeSet<Key> {
+        self.by_run.lock().expect("no thread panics holding this").keys().copied().collect()
+    }
+
     /// Tells whoever listens that events up to `next` are durable, and whether the last of them is the end.
     pub(crate) fn tell(&self, key: Key, next: u64, ended: bool) {
         if let Some(sender) = self.by_run.lock().expect("no thread panics holding this").get(&key) {
-            sender.send_modify(|news| *news = News { next: next.max(news.next), ended: ended || news.ended });
+            sender.send_if_modified(|news| {
+                let is_new = next > news.next || ended && !news.ended;
+                *news = News { next: next.max(news.next), ended: ended || news.ended };
+                is_new
+            });
         }
     }
 }

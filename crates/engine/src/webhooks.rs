@@ -11,12 +11,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
 use abide_core::{Event, Gate, Millis, Payload, Record, RunEvent, RunId};
-use abide_store::{Attempted, Due, Outcome, Waiting, WebhookKey, WebhookRow};
+use abide_store::{Attempted, Due, Outcome, Role, Waiting, WebhookKey, WebhookRow};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use self::lines::{Line, Lines};
 use crate::http::Post;
+use crate::peers::ticks;
 use crate::shell::Shell;
 use crate::timers::rest;
 use crate::{Error, Window, limits};
@@ -100,6 +101,8 @@ pub(crate) async fn run(shell: Arc<Shell>) {
     let news = shell.store.webhooks().news();
     let mut dispatcher = Dispatcher::new(shell);
     dispatcher.begin().await;
+    let has_peers = dispatcher.shell.store.cluster().is_some();
+    let mut ticks = ticks(limits::ROLE_LOOK_MS);
     loop {
         dispatcher.look_at_stale().await;
         let clock = dispatcher.shell.clock.clone();
@@ -107,6 +110,8 @@ pub(crate) async fn run(shell: Arc<Shell>) {
         tokio::select! {
             fresh = news.next() => fresh.into_iter().for_each(|key| dispatcher.lines.mark(key)),
             Some(ended) = dispatcher.ended.recv() => dispatcher.note_end(ended),
+            // What another server has put on its way may not have been told.
+            _ = ticks.tick(), if has_peers => dispatcher.begin().await,
             () = clock.wait_until(look_at.unwrap_or_default()), if look_at.is_some() => {
                 dispatcher.lines.mark_due(clock.now());
             }
@@ -270,6 +275,9 @@ impl Courier {
 
     /// Tries once, and writes down how that ended. The answer is what follows at once.
     async fn deliver(&self, delivery: Waiting) -> Option<Waiting> {
+        if !self.shell.holds(Role::Webhooks) {
+            return None;
+        }
         let attempt = AssertUnwindSafe(self.attempt(&delivery)).catch_unwind().await;
         let outcome = attempt.unwrap_or_else(|_| {
             let error = "this server failed at it; its log tells where, which is a bug to report".to_owned();

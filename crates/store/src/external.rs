@@ -33,11 +33,16 @@ pub trait ExternalEvents: Send + Sync {
     /// Durably notes whom a kept event is given to. `false` if it is not kept any more: somebody else gives it.
     fn give(&self, tenant: TenantId, id: String, to: Vec<Target>) -> Answer<'_, bool>;
 
-    /// Durably notes who has it, and forgets its payload. If nobody does, it is kept again.
+    /// Durably notes who has it, and forgets its payload. If nobody does, it is kept again. It is too late for that if
+    /// another server has taken over.
     fn given(&self, tenant: TenantId, id: String, to: Vec<Target>) -> Answer<'_, ()>;
 
-    /// Those that are being given, at most `limit`. At a start: those that a dead process was giving.
+    /// Those that are being given, at most `limit`, but for those that another living server gives. At a start: those that
+    /// a dead process was giving.
     fn being_given(&self, limit: usize) -> Answer<'_, Vec<EventRow>>;
+
+    /// Durably has this server give what is being given. `false` if another living server does, or it is given.
+    fn take_over(&self, tenant: TenantId, id: String) -> Answer<'_, bool>;
 
     /// Types of kept events that some interrupt waits for.
     fn awaited(&self) -> Answer<'_, Vec<(TenantId, String)>>;

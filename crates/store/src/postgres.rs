@@ -14,7 +14,7 @@ mod writer;
 use std::sync::{Arc, Mutex};
 
 use abide_core::{Key, Millis, TenantId};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::answers::{Counters, answer, join, spawn};
 use crate::cluster::Cluster;
@@ -83,15 +83,15 @@ pub struct Postgres {
     kept: KeptTypes,
     sealing: Sealing,
     /// Drives the connections. It goes last.
-    runtime: Mutex<Option<Runtime>>,
+    drive: Mutex<Option<Drive>>,
 }
 
 impl Postgres {
     /// Opens a database as one of its servers, and brings its tables up to date.
     pub fn open(options: &PostgresOptions) -> Result<Self, Error> {
         let target = Arc::new(Target::parse(&options.url)?);
-        let runtime = runtime()?;
-        let pool = Pool::new(target.clone(), runtime.handle().clone(), options.connections);
+        let drive = drive()?;
+        let pool = Pool::new(target.clone(), drive.handle().clone(), options.connections);
         pool.once(|session| migrate::run(session, &target))?;
         let boot = pool.write_now(|transaction| {
             transaction.exclude("start", TenantId(0))?;
@@ -99,7 +99,7 @@ impl Postgres {
             transaction.query_row("SELECT nextval('boots')", (), |row| row.get(0))
         })?;
         let wanted = Arc::new(Wanted::default());
-        let peers = Peers::join(target.clone(), runtime.handle(), boot, options, wanted.news.clone())?;
+        let peers = Peers::join(target.clone(), drive.handle(), boot, options, wanted.news.clone())?;
         let (queue, counts): (Arc<Queue<_>>, Arc<Counters>) = (Arc::default(), Arc::default());
         let (answers, waiting) = std::sync::mpsc::channel();
         let writer = Writer {
@@ -129,7 +129,7 @@ impl Postgres {
             wanted,
             kept: KeptTypes::default(),
             sealing: options.sealing.clone(),
-            runtime: Mutex::new(Some(runtime)),
+            drive: Mutex::new(Some(drive)),
         })
     }
 
@@ -152,8 +152,8 @@ impl Postgres {
         writes: bool,
         ready: fn(&Session, &Target) -> Result<(), Error>,
     ) -> Result<Self, Error> {
-        let runtime = runtime()?;
-        let pool = Pool::new(target.clone(), runtime.handle().clone(), 1);
+        let drive = drive()?;
+        let pool = Pool::new(target.clone(), drive.handle().clone(), 1);
         pool.once(|session| ready(session, target))?;
         if !writes {
             pool.pin()?;
@@ -172,7 +172,7 @@ impl Postgres {
             wanted: Arc::default(),
             kept: KeptTypes::default(),
             sealing,
-            runtime: Mutex::new(Some(runtime)),
+            drive: Mutex::new(Some(drive)),
         })
     }
 
@@ -213,18 +213,34 @@ impl Postgres {
             peers.stop();
         }
         self.pool.close();
-        if let Some(runtime) = self.runtime.lock().expect("no thread panics holding this").take() {
+        drop(self.drive.lock().expect("no thread panics holding this").take());
+    }
+}
+
+/// What drives the connections. It may be dropped wherever nobody may wait for it.
+struct Drive(Option<Runtime>);
+
+impl Drive {
+    fn handle(&self) -> &Handle {
+        self.0.as_ref().expect("it is there until it is dropped").handle()
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-fn runtime() -> Result<Runtime, Error> {
+fn drive() -> Result<Drive, Error> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("store-postgres")
         .enable_all()
         .build()
+        .map(|runtime| Drive(Some(runtime)))
         .map_err(|error| Error::Refused(format!("the system gives no thread for the store: {error}")))
 }
 

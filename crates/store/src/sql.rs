@@ -9,7 +9,7 @@ mod work;
 use std::borrow::Cow;
 
 use abide_core::{
-    Cascade, ClosedInterrupt, Effect, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status,
+    Cascade, ClosedInterrupt, Effect, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status, TaskId,
 };
 use serde::Serialize;
 
@@ -18,6 +18,7 @@ use crate::db::{self, Connection};
 use crate::notices::FollowUp;
 use crate::sealing::{Place, Sealing};
 use crate::{Commit, Error, Message, Receipt};
+pub(crate) use work::AT_HOME;
 
 /// A payload above this many bytes goes into a blob: rows of a clustered table should stay small.
 pub(crate) const INLINE_PAYLOAD_BYTES_MAX: usize = 4096;
@@ -72,6 +73,8 @@ pub(crate) const DISPATCH: &str =
     "INSERT INTO tasks (tenant, id, node, execution, boot, fence) VALUES ($1, $2, $3, $4, $5, $6)";
 pub(crate) const FINISH: &str =
     "DELETE FROM tasks WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5";
+pub(crate) const HOLD: &str = "UPDATE tasks SET fence = fence \
+    WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5";
 pub(crate) const SEND: &str = "INSERT INTO outbox (tenant, sender, seq, receiver, type, version, message) \
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 pub(crate) const ADOPT: &str =
@@ -135,9 +138,11 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
     let mut plan = Vec::with_capacity(2 + commit.records.len() + commit.effects.len());
     plan.push(head(commit, sealing)?);
     plan.extend(commit.receipt.as_ref().map(receipt));
+    plan.extend(work::in_hands(commit));
     if let Some(scope) = &commit.claim {
         hold(commit, scope, &mut plan);
     }
+    plan.extend(commit.holds.as_ref().map(|(task, fence)| holds(commit, task, *fence)));
     for record in &commit.records {
         append(commit, record, sealing, &mut plan)?;
     }
@@ -177,6 +182,13 @@ pub(crate) fn carry_out_all<'a>(
         }
     }
     Ok(())
+}
+
+/// Whoever decided this still has the task, and keeps it until this is written.
+fn holds<'a>(commit: &'a Commit, task: &'a TaskId, fence: u64) -> Statement<'a> {
+    let [tenant, id] = key(commit);
+    let values = vec![tenant, id, text(&task.node), int(task.execution), Value::Int(fence as i64)];
+    Statement { sql: HOLD, values, otherwise: Otherwise::Fenced }
 }
 
 fn head<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Statement<'a>, Error> {
@@ -549,6 +561,8 @@ mod tests {
             work::CALL_OFF,
             work::HOOK,
             work::UNHOOK,
+            work::IN_HANDS,
+            AT_HOME,
         ];
         for sql in statements {
             let numbers: Vec<u32> = sql

@@ -4,7 +4,7 @@
 //! dies. It is over only when its end is written, so it may be sent more than once.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use abide_core::{Health, Key, Millis, RunId, TenantId};
 use tokio::sync::Notify;
@@ -236,7 +236,12 @@ pub struct DeliveryRow {
 pub struct WebhookNews {
     fresh: Mutex<BTreeSet<WebhookKey>>,
     wake: Notify,
+    /// Tells other servers, where there are any.
+    elsewhere: OnceLock<Elsewhere>,
 }
+
+/// Tells other servers of a webhook.
+type Elsewhere = Box<dyn Fn(WebhookKey) + Send + Sync>;
 
 impl WebhookNews {
     /// Waits until there is something new, and takes it.
@@ -250,7 +255,21 @@ impl WebhookNews {
         }
     }
 
+    /// Has what is told here also be told elsewhere.
+    pub(crate) fn pass_on(&self, elsewhere: impl Fn(WebhookKey) + Send + Sync + 'static) {
+        // It is set once, when the store is opened.
+        let _ = self.elsewhere.set(Box::new(elsewhere));
+    }
+
+    /// Tells whoever sends, here and elsewhere.
     pub(crate) fn tell(&self, webhooks: impl IntoIterator<Item = WebhookKey>) {
+        self.hear(webhooks.into_iter().inspect(|webhook| {
+            self.elsewhere.get().into_iter().for_each(|tell| tell(webhook.clone()));
+        }));
+    }
+
+    /// Takes in what was told, here or elsewhere.
+    pub(crate) fn hear(&self, webhooks: impl IntoIterator<Item = WebhookKey>) {
         let mut fresh = self.fresh.lock().expect("no thread panics holding this");
         let before = fresh.len();
         fresh.extend(webhooks);

@@ -51,6 +51,8 @@ pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findin
     let channels = builder.channels;
     let index = builder.index;
     let own_node = own_node(&index);
+    let foreign_kinds = nodes.iter().filter(|node| matches!(node.work, Work::Unknown));
+    let foreign_kinds = foreign_kinds.map(|node| node.type_id.clone()).collect();
     Some(Graph {
         workflow_id: definition.id.into(),
         version: definition.version,
@@ -67,6 +69,7 @@ pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findin
         active: definition.active,
         mocks: false,
         index,
+        foreign_kinds,
         own_node,
     })
 }

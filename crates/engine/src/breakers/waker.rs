@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 
 use super::line::TurnId;
 use super::{Breakers, Watched};
-use crate::Error;
+use crate::peers::ticks;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
+use crate::{Error, limits};
 
 /// Turns that are being woken.
 type Waking = JoinSet<(Arc<Watched>, TurnId, Result<bool, Error>)>;
@@ -42,6 +43,8 @@ where
 {
     find_left_behind(&breakers).await;
     let mut waking = Waking::new();
+    let has_peers = breakers.store.cluster().is_some();
+    let mut ticks = ticks(limits::ROLE_LOOK_MS);
     loop {
         let mut look = Millis::MAX;
         for watched in breakers.waited_for() {
@@ -63,6 +66,8 @@ where
             }
             () = breakers.clock.wait_until(look), if look < Millis::MAX => {}
             () = breakers.news.notified() => {}
+            // Whom another server has postponed may not have been told.
+            _ = ticks.tick(), if has_peers => find_left_behind(&breakers).await,
         }
     }
 }

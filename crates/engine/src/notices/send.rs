@@ -6,7 +6,7 @@ use std::sync::Arc;
 use abide_core::event::{Event, InterruptRequested, NodeEvent, Resolution};
 use abide_core::{Key, Millis, Open, TenantId, hex, retry_after, sha256};
 use abide_notify::{About, ChannelKind, Failure, Message, Outcome, Purpose, Recipient};
-use abide_store::{FollowUp, HowEnded, NoticeDelivery, NoticeState, Person};
+use abide_store::{FollowUp, HowEnded, NoticeDelivery, NoticeState, Person, Role};
 use futures_util::FutureExt;
 
 use super::directory::{self, Directory};
@@ -20,6 +20,9 @@ use crate::{Error, Window, limits};
 pub(super) async fn carry(shell: Arc<Shell>, row: NoticeDelivery) {
     // There are as many places as are under way at once, until the engine is shutting down.
     let Ok(_place) = shell.notices.places.try_acquire() else { return };
+    if !shell.holds(Role::Notices) {
+        return;
+    }
     let attempt = async {
         match &row.follow {
             Some(follow) => shell.follow_up(&row, follow).await,

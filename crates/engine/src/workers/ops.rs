@@ -6,16 +6,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use abide_core::event::Loss;
 use abide_core::{
     AskState, ChildState, Command, Event, Failure, Json, JsonMap, Key, Lifecycle, Millis, Rejection, Run,
     RunEvent, RunId, TenantId, Work, WorkOp, WorkOutcome,
 };
-use abide_store::{HookId, Lane, SessionId};
+use abide_store::{HookId, Lane, SessionId, TaskHolder};
 use futures_util::future::join_all;
 
 use super::session::Holding;
+use crate::confirm::give_way;
+use crate::hot::Cell;
 use crate::shell::{Attempt, Basis, Shell};
 use crate::{Engine, Error, limits};
 
@@ -166,7 +169,13 @@ impl Engine {
             return first.into_iter().collect();
         }
         let key = holding.place.run.of(tenant);
-        let ended = self.shell.work_in_order(key, &holding, &ops).await;
+        let ended = self.shell.work_in_order(key, session, &holding, &ops).await;
+        let waits = |outcome: &WorkOutcome| {
+            matches!(outcome, WorkOutcome::Ask(_) | WorkOutcome::Sleep { .. } | WorkOutcome::Child { .. })
+        };
+        if self.shell.workers.home.is_some() && ended.iter().flatten().any(|(outcome, _)| waits(outcome)) {
+            self.shell.workers.with(|desk| desk.note_wait(&(tenant, holding.place.clone())));
+        }
         let mut told = Vec::with_capacity(ended.len());
         for ((at, op), ended) in ops.into_iter().zip(ended) {
             let did = match ended {
@@ -223,12 +232,25 @@ impl Shell {
     async fn work_in_order(
         self: &Arc<Self>,
         key: Key,
+        session: SessionId,
         holding: &Holding,
         ops: &[(usize, WorkOp)],
     ) -> Vec<Decided> {
+        // With one server on the store, what is in memory says who has a task.
+        let holder = self.workers.home.map(|_| TaskHolder {
+            task: holding.place.task.clone(),
+            fence: holding.fence,
+            session,
+            home: None,
+        });
+        let basis = Basis { holder, ..Basis::default() };
         let mut done: Vec<Decided> = Vec::with_capacity(ops.len());
-        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
-            let cell = match self.cell(key).await {
+        let since = Instant::now();
+        for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
+            if tries > 1 {
+                give_way(&*self.store, tries).await;
+            }
+            let cell = match self.cell_with_surroundings(key).await {
                 Ok(cell) => cell,
                 Err(error) => {
                     done.push(Err(error));
@@ -244,7 +266,7 @@ impl Shell {
                 let see = |run: &Run| run.work_outcome(&task, op);
                 let work = Work { task: task.clone(), fence: holding.fence, op: op.clone() };
                 let command = Command::Work(Box::new(work));
-                match self.attempt(&cell, &command, Lane::Interactive, &Basis::default(), permit, &see) {
+                match self.attempt(&cell, &command, Lane::Interactive, &basis, permit, &see) {
                     Attempt::Dead => break,
                     Attempt::Rejected { rejection, next, .. } => {
                         flying.push(Flying::Rejected(next, rejection));
@@ -259,7 +281,7 @@ impl Shell {
                 return done;
             }
             for one in flying {
-                match land(&cell, one).await {
+                match self.land(&cell, one, since).await {
                     Some(decided) => done.push(decided),
                     None => break,
                 }
@@ -342,24 +364,33 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// Waits until a decision is durable. `None` if it came to nothing and is to be made again.
+    async fn land(&self, cell: &Arc<Cell>, flying: Flying, since: Instant) -> Option<Decided> {
+        let told = |outcome: Option<WorkOutcome>, changed| {
+            outcome.map(|outcome| (outcome, changed)).ok_or_else(|| Rejection::StaleFence.into())
+        };
+        let (next, decided) = match flying {
+            Flying::Submitted(answered, seen) => {
+                return match answered.await {
+                    Ok(Ok(())) => Some(told(seen, true)),
+                    Ok(Err(abide_store::Error::Stale)) => None,
+                    Ok(Err(abide_store::Error::Fenced)) => Some(Err(Rejection::StaleFence.into())),
+                    Ok(Err(error)) => Some(Err(error.into())),
+                    Err(_) => Some(Err(abide_store::Error::Closed.into())),
+                };
+            }
+            Flying::Unchanged(next, seen) => (next, told(seen, false)),
+            Flying::Rejected(next, rejection) => (next, Err(rejection.into())),
+        };
+        match self.confirm(cell, next, since).await {
+            Ok(confirmed) => confirmed.then_some(decided),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
 fn misplaced(key: Key, sequence: u64, found: &Event) -> Error {
     let reason = format!("a worker's outcome should stand here, and {} does", found.event_type().name);
     Error::Damaged { run: key.id, corrupt: abide_core::Corrupt { sequence, reason } }
-}
-
-/// Waits until a decision is durable. `None` if it came to nothing and is to be made again.
-async fn land(cell: &crate::hot::Cell, flying: Flying) -> Option<Decided> {
-    let told = |outcome: Option<WorkOutcome>, changed| {
-        outcome.map(|outcome| (outcome, changed)).ok_or_else(|| Rejection::StaleFence.into())
-    };
-    match flying {
-        Flying::Submitted(answered, seen) => match answered.await {
-            Ok(Ok(())) => Some(told(seen, true)),
-            Ok(Err(abide_store::Error::Stale)) => None,
-            Ok(Err(error)) => Some(Err(error.into())),
-            Err(_) => Some(Err(abide_store::Error::Closed.into())),
-        },
-        Flying::Unchanged(next, seen) => cell.wait_durable(next).await.then(|| told(seen, false)),
-        Flying::Rejected(next, rejection) => cell.wait_durable(next).await.then(|| Err(rejection.into())),
-    }
 }

@@ -1,4 +1,4 @@
-//! The engine on a real SQLite store, with an injected clock and, here and there, an injected fault.
+//! The engine on real stores, with an injected clock and, here and there, an injected fault.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
 
@@ -17,6 +17,7 @@ mod notices;
 mod peer;
 mod receipts;
 mod requests;
+mod servers;
 mod support;
 mod tapped;
 mod versions;

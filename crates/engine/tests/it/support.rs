@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abide_core::{EventType, Graph, Json, Key, Millis, RunId, Status, TenantId};
-use abide_engine::{Engine, EngineOptions, Envelopes, NetPolicy, NewRun, TestClock, verify};
+use abide_engine::{Clock, Engine, EngineOptions, Envelopes, NetPolicy, NewRun, TestClock, verify};
 use abide_store::{Sqlite, SqliteOptions, Store};
 use serde_json::{Value, json};
 
@@ -95,11 +95,15 @@ pub(crate) fn engine_with(
     clock: &Arc<TestClock>,
     webhooks: Option<Arc<dyn Envelopes>>,
 ) -> Engine {
-    let store: Arc<dyn Store> = store.clone();
+    Engine::start(EngineOptions { webhooks, ..options(store.clone(), clock.clone()) })
+}
+
+/// An engine that knows the workflows of the tests and may reach this machine.
+pub(crate) fn options(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> EngineOptions {
     let net = NetPolicy::parse(&["127.0.0.0/8"]).unwrap();
     let admitted = |workflow: &Value| Graph::admit(workflow.to_string().as_bytes()).unwrap();
     let workflows = workflows().iter().map(admitted).collect();
-    Engine::start(EngineOptions { net, workflows, webhooks, ..EngineOptions::new(store, clock.clone()) })
+    EngineOptions { net, workflows, ..EngineOptions::new(store, clock) }
 }
 
 /// Bounds a wait, so that a bug fails a test instead of hanging it; a machine that is busy with other things has time

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::asked::start;
 use crate::support::{Rig, TENANT, within};
 
-const KIND: &str = "acme.work";
+pub(crate) const KIND: &str = "acme.work";
 
 /// A worker, as a test plays it.
 struct Hand<'a> {
@@ -40,7 +40,7 @@ fn kind(name: &str, timeout_ms: Option<Millis>) -> KindRow {
     }
 }
 
-fn new_session(n: u8, capacity: usize) -> NewSession {
+pub(crate) fn new_session(n: u8, capacity: usize) -> NewSession {
     NewSession {
         tenant: TENANT,
         id: SessionId::from_bytes([n; 16]),
@@ -599,7 +599,7 @@ async fn a_worker_that_is_sent_home_gets_no_more() {
     rig.engine.drain_worker(TENANT, hand.id).unwrap();
     work(&rig).await;
     assert_eq!(hand.letters().await, [Message::Drain]);
-    let view = &rig.engine.sessions(TENANT)[0];
+    let view = &rig.engine.sessions(TENANT).await.unwrap()[0];
     assert!(view.draining && view.held == 0);
     assert!(rig.engine.drain_worker(abide_core::TenantId(2), hand.id).is_err(), "another's");
 }

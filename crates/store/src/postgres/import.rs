@@ -14,7 +14,7 @@ use tokio_postgres::{Client, Transaction};
 use super::connect::Target;
 use super::pool::Pool;
 use super::session::words;
-use super::{Postgres, migrate, runtime};
+use super::{Postgres, drive, migrate};
 use crate::db::Value;
 use crate::{Error, Sqlite};
 
@@ -54,8 +54,8 @@ impl Postgres {
         mut progress: impl FnMut(&str, u64) + Send,
     ) -> Result<Vec<ImportedTable>, Error> {
         let target = std::sync::Arc::new(Target::parse(url)?);
-        let runtime = runtime()?;
-        let pool = Pool::new(target.clone(), runtime.handle().clone(), 1);
+        let drive = drive()?;
+        let pool = Pool::new(target.clone(), drive.handle().clone(), 1);
         pool.once(|session| migrate::run(session, &target))?;
         pool.close();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -63,11 +63,10 @@ impl Postgres {
         let copied = std::thread::scope(|scope| {
             let copy = scope.spawn(|| {
                 let lite = Lite::open_with_flags(&file, flags).map_err(unreadable)?;
-                runtime.block_on(import(&target, &lite, mark, &mut progress))
+                drive.handle().block_on(import(&target, &lite, mark, &mut progress))
             });
             copy.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        runtime.shutdown_background();
         copied
     }
 }

@@ -123,6 +123,8 @@ impl Peers {
         joined
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             .map_err(|error| Error::Unavailable(error.to_string()))?;
+        let telling = shared.clone();
+        news.pass_on(move |webhook| telling.tell(Hint::Webhook(webhook)));
         let tasks = vec![
             handle.spawn(keep_alive(shared.clone())),
             handle.spawn(send(shared.clone())),
@@ -248,7 +250,7 @@ impl Shared {
             Ok(letter) if letter.boot == self.boot => {}
             Ok(letter) => letter.hints.into_iter().for_each(|hint| {
                 if let Hint::Webhook(webhook) = &hint {
-                    news.tell([webhook.clone()]);
+                    news.hear([webhook.clone()]);
                 }
                 let _ = self.heard.send(hint);
             }),

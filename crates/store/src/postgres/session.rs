@@ -44,12 +44,12 @@ impl fmt::Display for Fault {
 impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(said) = error.as_db_error() else {
-            return match error.is_closed()
-                || std::error::Error::source(&error)
-                    .is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
-            {
+            let by_wire =
+                std::error::Error::source(&error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+            // What is left is a value that can't be sent, or an answer that can't be read.
+            return match error.is_closed() || by_wire {
                 true => Self::Lost(words(&error)),
-                false => Self::Failed(words(&error)),
+                false => Self::Own(words(&error)),
             };
         };
         let (code, reason) = (said.code(), format!("{} ({})", said.message(), said.code().code()));

@@ -142,7 +142,7 @@ impl Writer {
                     left.drain(..).for_each(|ix| results[ix] = Some(Err(error.clone())));
                 }
                 Err(Undo::Fail(error)) => {
-                    left.drain(..).for_each(|ix| results[ix] = Some(Err(error.clone())))
+                    left.drain(..).for_each(|ix| results[ix] = Some(Err(error.clone())));
                 }
             }
         }
@@ -184,7 +184,7 @@ impl Writer {
             session.roll_back();
             return Ok(results);
         }
-        let (rows, made) = self.finish(session, commits, &plans, &moved)?;
+        let written = self.finish(session, commits, &plans, &moved)?;
         if let Some(hook) = &self.on_stage {
             hook(Stage::Committing);
         }
@@ -192,14 +192,9 @@ impl Writer {
             Fault::Lost(reason) => Undo::Unknown(reason),
             error => error.into(),
         })?;
-        let matched = made.0;
-        self.counters.add(Counts {
-            commits: there as u64,
-            transactions: 1,
-            rows: rows + there as u64,
-            matched,
-        });
-        self.wanted.news.tell(made.1);
+        let (rows, matched) = (written.rows + there as u64, written.matched);
+        self.counters.add(Counts { commits: there as u64, transactions: 1, rows, matched });
+        self.wanted.news.tell(written.made);
         Ok(results)
     }
 
@@ -273,16 +268,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends all other statements of those whose journals have moved, and waits for all their answers. Gives how many rows
-    /// they wrote, for how many it was looked up who wants to hear of them, and who had nothing on its way before.
-    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+    /// Sends all other statements of those whose journals have moved, and waits for all their answers.
     fn finish(
         &self,
         session: &Session,
         commits: &[&Commit],
         plans: &[Vec<Statement<'_>>],
         moved: &[bool],
-    ) -> Result<(u64, (u64, Vec<WebhookKey>)), Undo> {
+    ) -> Result<Written, Undo> {
         let there = || moved.iter().enumerate().filter(|(_, moved)| **moved).map(|(at, _)| at);
         let rest: Vec<(usize, &Statement<'_>)> =
             there().flat_map(|at| plans[at].iter().skip(1).map(move |statement| (at, statement))).collect();
@@ -300,30 +293,44 @@ impl Writer {
             let told = join_all(named.iter().map(|named| rows(client, &enqueue, named)));
             Ok(tokio::join!(biased; all, told))
         })?;
-        let mut out: Vec<(usize, Error)> = Vec::new();
-        let mut rows = 0;
-        for ((at, statement), written) in rest.iter().zip(written) {
-            let written = written.map_err(Fault::from)?;
-            if let (0, Some(error)) = (written, refusal(statement.otherwise))
-                && out.last().is_none_or(|(last, _)| last != at)
-            {
-                out.push((*at, error));
-            }
-            rows += written;
-        }
+        let written = written.into_iter().collect::<Result<Vec<u64>, _>>().map_err(Fault::from)?;
+        let out = refused(&rest, &written);
         if !out.is_empty() {
             return Err(Undo::Drop(surely(out, commits)));
         }
         let mut made = Vec::new();
         for (commit, told) in wanted.iter().zip(told) {
-            for row in told.map_err(Fault::from)? {
-                let (webhook, is_new): (String, bool) = (row.get(0), row.get(1));
-                rows += u64::from(is_new);
-                made.extend(is_new.then(|| WebhookKey { tenant: commit.key.tenant, id: webhook.into() }));
-            }
+            let told = told.map_err(Fault::from)?;
+            let fresh = told.iter().filter(|row| row.get(1));
+            made.extend(
+                fresh.map(|row| WebhookKey { tenant: commit.key.tenant, id: row.get::<_, String>(0).into() }),
+            );
         }
-        Ok((rows, (wanted.len() as u64, made)))
+        let rows = written.iter().sum::<u64>() + made.len() as u64;
+        Ok(Written { rows, matched: wanted.len() as u64, made })
     }
+}
+
+/// What a batch has written beside the ends of its journals.
+struct Written {
+    rows: u64,
+    /// For how many commits it was looked up who wants to hear of them.
+    matched: u64,
+    /// Who had nothing on its way before.
+    made: Vec<WebhookKey>,
+}
+
+/// Which commits were refused, and why: by the first of their statements that wrote nothing and should have.
+fn refused(statements: &[(usize, &Statement<'_>)], written: &[u64]) -> Vec<(usize, Error)> {
+    let mut out: Vec<(usize, Error)> = Vec::new();
+    for ((at, statement), written) in statements.iter().zip(written) {
+        if let (0, Some(error)) = (*written, refusal(statement.otherwise))
+            && out.last().is_none_or(|(last, _)| last != at)
+        {
+            out.push((*at, error));
+        }
+    }
+    out
 }
 
 /// What must drop out for sure. One may only seem to be refused because of another that drops out itself and got in its

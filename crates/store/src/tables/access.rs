@@ -48,9 +48,7 @@ fn version(connection: Connection<'_>) -> db::Result<u64> {
 
 /// Tells whoever shares the keys that they are not what they were.
 pub(crate) fn note_change(transaction: Connection<'_>) -> db::Result<()> {
-    let sql = "INSERT INTO settings (name, value) VALUES ($1, 1) \
-               ON CONFLICT (name) DO UPDATE SET value = settings.value + 1";
-    transaction.execute(sql, [VERSION]).map(drop)
+    admin::count_up(transaction, VERSION)
 }
 
 /// Whoever comes second waits for the first at the row of the version, and finds another one there.

@@ -43,33 +43,53 @@ pub(crate) fn add_to_setting(transaction: Connection<'_>, name: &str, by: i64) -
     transaction.query_row(sql, (by, name), |row| row.get(0)).optional()
 }
 
+/// Which tasks no living server has: on a store of one's own, all but this start's.
+macro_rules! free_tasks {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM tasks WHERE boot <> $1 /* AND boot NOT IN (SELECT boot FROM servers \
+             WHERE until > CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)) */ \
+             ORDER BY tenant, id, node, execution LIMIT $2 /* FOR UPDATE SKIP LOCKED */"
+        )
+    };
+}
+
 pub(crate) fn claim_tasks(transaction: Connection<'_>, boot: u64, limit: usize) -> db::Result<Vec<TaskRow>> {
-    // Nothing comes between the two, so the second takes what the first has read.
-    let mut find = transaction.prepare_cached(
-        "SELECT tenant, id, node, execution, fence + 1, boot <> 0 FROM tasks WHERE boot <> $1 \
-         ORDER BY tenant, id, node, execution LIMIT $2",
-    )?;
-    let mut claim = transaction.prepare_cached(
-        "UPDATE tasks SET boot = $1, fence = fence + 1 WHERE (tenant, id, node, execution) IN \
-         (SELECT tenant, id, node, execution FROM tasks WHERE boot <> $1 \
-         ORDER BY tenant, id, node, execution LIMIT $2)",
-    )?;
+    let mut find =
+        transaction.prepare_cached(free_tasks!("tenant, id, node, execution, fence, boot <> 0"))?;
+    let mut claim = transaction.prepare_cached(concat!(
+        "UPDATE tasks SET boot = $1, fence = fence + 1 WHERE (tenant, id, node, execution) IN (",
+        free_tasks!("tenant, id, node, execution"),
+        ") RETURNING tenant, id, node, execution, fence, 1"
+    ))?;
     let mut claimed = Vec::new();
     // A row that can't be read is claimed and left alone. Others take its place, or the claim would look like the
     // last one there is.
     while claimed.len() < limit {
         let room = (limit - claimed.len()) as i64;
-        let rows = find.query_map((boot, room), |row| {
-            let node: String = row.get(2)?;
-            let task = TaskId { node: node.into(), execution: row.get(3)? };
-            Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)?, retaken: row.get(5)? })
-        })?;
-        claimed.extend(db::readable(rows, usize::MAX)?);
-        if claim.execute((boot, room))? == 0 {
+        let found = db::readable(find.query_map((boot, room), task)?, usize::MAX)?;
+        let untouched = |row: &TaskRow| {
+            found.iter().any(|before| before.task == row.task && before.key == row.key && !before.retaken)
+        };
+        let rows: Vec<_> = claim.query_map((boot, room), task)?.collect();
+        if rows.is_empty() {
             break;
         }
+        let mut rows = db::readable(rows.into_iter(), usize::MAX)?;
+        rows.iter_mut().for_each(|row| row.retaken = !untouched(row));
+        rows.sort_unstable_by(|a, b| (a.key, &a.task).cmp(&(b.key, &b.task)));
+        claimed.extend(rows);
     }
     Ok(claimed)
+}
+
+/// The columns tenant, id, node, execution and fence, and whether somebody had it.
+fn task(row: &db::Row<'_>) -> db::Result<TaskRow> {
+    let node: String = row.get(2)?;
+    let task = TaskId { node: node.into(), execution: row.get(3)? };
+    Ok(TaskRow { key: reader::key(row, 0)?, task, fence: row.get(4)?, retaken: row.get(5)? })
 }
 
 pub(crate) fn discard(transaction: Connection<'_>, messages: &[MessageRef]) -> db::Result<()> {

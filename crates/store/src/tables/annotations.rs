@@ -12,6 +12,7 @@ const NOTHING: &[u8] = b"null";
 
 pub(crate) fn add(transaction: Connection<'_>, new: &NewAnnotation) -> db::Result<Annotated> {
     let (tenant, id) = (new.key.tenant.0, new.key.id.as_bytes());
+    transaction.exclude("notes", new.key.tenant)?;
     if reader::head(transaction, new.key)?.is_none() {
         return Ok(Annotated::NotFound);
     }

@@ -36,6 +36,7 @@ const RECORD: &str = "SELECT seq, at, run, kind, body, chain FROM audit_log";
 /// Adds a record as part of a transaction, so that what it tells of and the record are durable together.
 pub(crate) fn append(transaction: Connection<'_>, new: &NewAudit) -> db::Result<u64> {
     let tenant = new.key.tenant;
+    transaction.exclude("audit", tenant)?;
     let mut head = head(transaction, tenant)?.unwrap_or(AuditHead::new(tenant));
     let record = head.seal(new);
     let values = (

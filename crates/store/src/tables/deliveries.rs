@@ -212,7 +212,7 @@ fn table(delivery: &Waiting) -> &'static str {
 fn attempts_of(transaction: Connection<'_>, attempt: &Attempted) -> db::Result<Option<u32>> {
     let (key, delivery) = (&attempt.webhook, &attempt.delivery);
     let sql = format!(
-        "SELECT attempts FROM {} WHERE tenant = $1 AND webhook = $2 AND run = $3 AND seq = $4",
+        "SELECT attempts FROM {} WHERE tenant = $1 AND webhook = $2 AND run = $3 AND seq = $4 /* FOR UPDATE */",
         table(delivery)
     );
     transaction

@@ -83,7 +83,7 @@ fn kept_salt(connection: Connection<'_>, key: Key) -> db::Result<Option<Salt>> {
 
 fn status(connection: Connection<'_>, key: Key) -> db::Result<Option<Status>> {
     let code: Option<u8> = connection
-        .prepare_cached("SELECT status FROM aggregates WHERE tenant = $1 AND id = $2")?
+        .prepare_cached("SELECT status FROM aggregates WHERE tenant = $1 AND id = $2 /* FOR UPDATE */")?
         .query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
         .optional()?;
     code.map(|code| reader::status(0, code)).transpose()
@@ -130,6 +130,7 @@ fn erase_messages(transaction: Connection<'_>, key: Key) -> db::Result<()> {
 }
 
 fn note(transaction: Connection<'_>, key: Key, erasure: &Erasure, salt: Salt) -> db::Result<()> {
+    transaction.exclude("notes", key.tenant)?;
     let (tenant, id) = (key.tenant.0, key.id.as_bytes());
     let events: u64 = transaction.query_row(
         "SELECT max(seq) + 1 FROM events WHERE tenant = $1 AND id = $2",

@@ -86,22 +86,35 @@ impl<E: Database> ExternalEvents for E {
     }
 
     fn give(&self, tenant: TenantId, id: String, to: Vec<Target>) -> Answer<'_, bool> {
+        let boot = self.start_number();
         self.write(move |transaction| {
-            let sql = "UPDATE external_events SET state = $1, targets = $2 \
-                WHERE tenant = $3 AND id = $4 AND state = $5";
-            Ok(transaction.execute(sql, (BEING_GIVEN, texts(&to), tenant.0, &id, KEPT))? > 0)
+            let sql = "UPDATE external_events SET state = $1, targets = $2, giver = $3 \
+                WHERE tenant = $4 AND id = $5 AND state = $6";
+            Ok(transaction.execute(sql, (BEING_GIVEN, texts(&to), boot, tenant.0, &id, KEPT))? > 0)
         })
     }
 
     fn given(&self, tenant: TenantId, id: String, to: Vec<Target>) -> Answer<'_, ()> {
-        self.write(move |transaction| given(transaction, tenant, &id, &to))
+        let boot = self.start_number();
+        self.write(move |transaction| given(transaction, (tenant, &id), boot, &to))
     }
 
     fn being_given(&self, limit: usize) -> Answer<'_, Vec<EventRow>> {
-        let sealing = self.sealing().clone();
+        let (sealing, boot) = (self.sealing().clone(), self.start_number());
         self.read(move |connection| {
-            let sql = format!("{EVENT} WHERE state = 1 ORDER BY tenant, id");
+            let sql = format!("{EVENT} WHERE state = 1 AND {} ORDER BY tenant, id", left_to(boot));
             connection.readable(&sql, (), limit, |row| event(row, &sealing))
+        })
+    }
+
+    fn take_over(&self, tenant: TenantId, id: String) -> Answer<'_, bool> {
+        let boot = self.start_number();
+        self.write(move |transaction| {
+            let sql = format!(
+                "UPDATE external_events SET giver = $1 WHERE tenant = $2 AND id = $3 AND state = 1 AND {}",
+                left_to(boot)
+            );
+            Ok(transaction.execute(&sql, (boot, tenant.0, &id))? > 0)
         })
     }
 
@@ -119,6 +132,7 @@ const EVENT: &str =
     "SELECT tenant, id, type, digest, payload, sender, received_at, state, targets FROM external_events";
 
 fn put(transaction: Connection<'_>, sealing: &Sealing, new: &NewEvent, most: usize) -> db::Result<Put> {
+    transaction.exclude("external events", new.tenant)?;
     // One whose time is over is as good as forgotten.
     transaction
         .prepare_cached(
@@ -183,15 +197,26 @@ fn kept(
     connection.readable(&sql, (tenant.0, event_type, at, id, now), limit, |row| event(row, sealing))
 }
 
-fn given(transaction: Connection<'_>, tenant: TenantId, id: &str, to: &[Target]) -> db::Result<()> {
-    let sql = if to.is_empty() {
-        "UPDATE external_events SET state = $1, targets = $2 WHERE tenant = $3 AND id = $4 AND state = $5"
-    } else {
-        "UPDATE external_events SET state = $1, targets = $2, payload = NULL \
-         WHERE tenant = $3 AND id = $4 AND state = $5"
-    };
-    let state = if to.is_empty() { KEPT } else { GIVEN };
-    transaction.execute(sql, (state, texts(to), tenant.0, id, BEING_GIVEN)).map(drop)
+/// What no other living server gives: on a store of one's own, all of them.
+fn left_to(boot: u64) -> String {
+    format!(
+        "1 = 1 /* AND (giver = {boot} OR giver NOT IN (SELECT boot FROM servers \
+         WHERE until > CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT))) */"
+    )
+}
+
+fn given(
+    transaction: Connection<'_>,
+    (tenant, id): (TenantId, &str),
+    boot: u64,
+    to: &[Target],
+) -> db::Result<()> {
+    let (state, payload) = if to.is_empty() { (KEPT, "") } else { (GIVEN, ", payload = NULL") };
+    let sql = format!(
+        "UPDATE external_events SET state = $1, targets = $2{payload} \
+         WHERE tenant = $3 AND id = $4 AND state = $5 /* AND giver = {boot} */"
+    );
+    transaction.execute(&sql, (state, texts(to), tenant.0, id, BEING_GIVEN)).map(drop)
 }
 
 fn awaited(connection: Connection<'_>) -> db::Result<Vec<(TenantId, String)>> {

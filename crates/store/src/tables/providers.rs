@@ -71,6 +71,7 @@ fn find(connection: Connection<'_>, tenant: TenantId, downstream: &str) -> db::R
 }
 
 fn put(transaction: Connection<'_>, row: &BreakerRow) -> db::Result<bool> {
+    transaction.exclude("breakers", row.tenant)?;
     let state = serde_json::to_string(&row.kept.state).expect("numbers serialise");
     let (tenant, downstream, version) = (row.tenant.0, &row.downstream, row.kept.version);
     let there = find(transaction, row.tenant, &row.downstream)?.map_or(0, |there| there.kept.version);

@@ -23,6 +23,9 @@ const PAGE_BYTES_MAX: u64 = 1024 * 1024;
 /// Children that are taken along in one transaction.
 const PAGE_CHILDREN: usize = 100;
 
+/// Purges are done one at a time, whoever's runs they are about.
+const ALL: TenantId = TenantId(0);
+
 /// The statuses in which a run has ended, as the index has them: a query with other words would not find it.
 const ROOT_ENDED: &str = "child = 0 AND status IN (4, 5, 6)";
 
@@ -119,6 +122,7 @@ fn begin(
     roots: &[RunId],
     purge: &Purge,
 ) -> db::Result<Option<u64>> {
+    transaction.exclude("purges", ALL)?;
     let number = match purge.number {
         Some(number) => number,
         None => enter(transaction, tenant, purge)?,
@@ -182,6 +186,7 @@ fn take(transaction: Connection<'_>, tenant: TenantId, run: RunId, number: u64) 
 
 /// A page of what is being removed, run by run: its children are taken along, then its events go, then the rest.
 fn page(transaction: Connection<'_>) -> db::Result<PurgedPage> {
+    transaction.exclude("purges", ALL)?;
     let mut room = Room { events: PAGE_EVENTS, bytes: PAGE_BYTES_MAX };
     let mut gone = Vec::new();
     while let Some((run, number)) = first(transaction)? {

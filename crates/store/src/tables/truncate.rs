@@ -84,7 +84,7 @@ fn refusal(transaction: Connection<'_>, asked: &Truncation) -> db::Result<Option
     let (tenant, id) = (asked.key.tenant.0, asked.key.id.as_bytes());
     let is_same = transaction
         .prepare_cached(
-            "SELECT 1 FROM aggregates WHERE tenant = $1 AND id = $2 AND next = $3 AND chain = $4",
+            "SELECT 1 FROM aggregates WHERE tenant = $1 AND id = $2 AND next = $3 AND chain = $4 /* FOR UPDATE */",
         )?
         .exists((tenant, id, asked.counted.next, asked.counted.chain))?;
     if !is_same {
@@ -255,6 +255,8 @@ fn waits(asked: &Truncation) -> Commit {
         boot: 0,
         sessions: vec![Some(SessionId::from_bytes([0; 16])); asked.offers.len()],
         fence: None,
+        holder: None,
+        holds: None,
         consumed: None,
         blobs: Vec::new(),
         receipt: None,

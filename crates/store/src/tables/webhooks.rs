@@ -107,6 +107,7 @@ fn put(
     most: usize,
     receipt: Option<&Receipt>,
 ) -> db::Result<Added> {
+    transaction.exclude("webhooks", row.key.tenant)?;
     let count: usize = transaction.query_row(
         "SELECT count(*) FROM webhooks WHERE tenant = $1",
         [row.key.tenant.0],

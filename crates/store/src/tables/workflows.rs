@@ -12,6 +12,7 @@ use crate::{NewWorkflow, WorkflowVersion};
 
 /// Makes a new version, unless the latest one has the same bytes.
 pub(crate) fn put(transaction: Connection<'_>, new: NewWorkflow) -> db::Result<WorkflowVersion> {
+    transaction.exclude("workflows", new.tenant)?;
     let latest = versions(transaction, new.tenant, &new.id, 1)?.pop();
     let next = match latest {
         Some(latest) if latest.hash == new.hash => return Ok(latest),

@@ -17,6 +17,11 @@ pub(crate) fn waiting() -> Arc<Graph> {
     graph(&[delay("wait", HOUR)])
 }
 
+/// Waits for a few seconds.
+pub(crate) fn waiting_briefly() -> Arc<Graph> {
+    graph(&[delay("wait", 20_000)])
+}
+
 /// Waits for an hour, and is another workflow.
 pub(crate) fn waiting_elsewhere() -> Arc<Graph> {
     named("chore", &[delay("wait", HOUR)], &[])
