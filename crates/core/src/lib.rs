@@ -97,8 +97,9 @@ pub use effect::{
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
     Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HookKind,
-    InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted, Parent,
-    ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed, event_types,
+    InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted,
+    Parent, ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed,
+    event_types,
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx, offers};

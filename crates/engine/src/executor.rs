@@ -113,9 +113,9 @@ impl Shell {
     async fn outcome_of(self: &Arc<Self>, row: &TaskRow) -> Result<Command, Error> {
         let cell = self.cell(row.key).await?;
         // What is sent belongs to the attempt that sends it, whatever trace the commit before it was made in.
-        let performed = cell.lock().map(|ahead| {
-            (ahead.run.perform_task(&row.task), trace::of_attempt(&ahead.run, &row.task))
-        });
+        let performed = cell
+            .lock()
+            .map(|ahead| (ahead.run.perform_task(&row.task), trace::of_attempt(&ahead.run, &row.task)));
         let Some((performed, own)) = performed else {
             // A commit failed meanwhile; the next try reads the run again.
             self.hot.remove(&cell);

@@ -308,12 +308,7 @@ impl Shell {
     }
 
     /// Everything here is also on disk: if the process dies now, the next start does it.
-    fn carry_out(
-        self: &Arc<Self>,
-        key: Key,
-        effects: Vec<Effect>,
-        mut places: Option<OwnedSemaphorePermit>,
-    ) {
+    fn carry_out(self: &Arc<Self>, key: Key, effects: Vec<Effect>, mut places: Option<OwnedSemaphorePermit>) {
         for effect in effects {
             match effect {
                 Effect::ArmTimer { timer, due } => self.timers.arm(TimerRow { due, key, timer }),

@@ -14,8 +14,8 @@ mod timeline;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use abide_core::Trace;
 use abide_core::Millis;
+pub use abide_core::Trace;
 
 pub(crate) use id::of_attempt;
 pub(crate) use teller::{Teller, Told, run};

@@ -6,6 +6,8 @@
 mod json;
 mod protobuf;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -198,7 +200,11 @@ impl Sender {
         ];
         let asked = sent.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let passes = PASSING.contains(&status);
-        Err(Refusal { problem: format!("it answered {status}"), passes, after: asked.map(Duration::from_secs) })
+        Err(Refusal {
+            problem: format!("it answered {status}"),
+            passes,
+            after: asked.map(Duration::from_secs),
+        })
     }
 
     /// What the collector says that it did not take of a batch that it did.

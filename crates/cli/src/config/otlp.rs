@@ -41,8 +41,9 @@ pub(super) fn resolve(
     })?;
     let protocol = said(args.otlp_protocol).or_else(|| either("PROTOCOL")).or_else(|| said(file.protocol));
     let protocol = protocol.as_deref().map(str::parse::<OtlpProtocol>).transpose();
-    let service_name =
-        said(args.otlp_service_name).or_else(|| variable("OTEL_SERVICE_NAME")).or_else(|| said(file.service_name));
+    let service_name = said(args.otlp_service_name)
+        .or_else(|| variable("OTEL_SERVICE_NAME"))
+        .or_else(|| said(file.service_name));
     Ok(Some(OtlpSettings {
         endpoint,
         headers: either("HEADERS"),
@@ -70,8 +71,13 @@ mod tests {
     }
 
     /// What holds with these variables.
-    fn with(args: OtlpArgs, file: FileOtlp, variables: &[(&str, &str)]) -> anyhow::Result<Option<OtlpSettings>> {
-        let look = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+    fn with(
+        args: OtlpArgs,
+        file: FileOtlp,
+        variables: &[(&str, &str)],
+    ) -> anyhow::Result<Option<OtlpSettings>> {
+        let look =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         resolve(args, file, look)
     }
 
@@ -91,7 +97,10 @@ mod tests {
         assert_eq!(resolved(&flag, file(), &[general, traces]), "http://flag:1/v1/traces");
         assert_eq!(resolved(&none, file(), &[general, traces]), "http://traces:1/intake");
         assert_eq!(resolved(&none, file(), &[general]), "http://general:1/v1/traces");
-        assert_eq!(resolved(&none, file(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]), "http://file:1/v1/traces");
+        assert_eq!(
+            resolved(&none, file(), &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]),
+            "http://file:1/v1/traces"
+        );
         assert!(with(none, NOTHING, &[]).unwrap().is_none());
     }
 
@@ -117,7 +126,10 @@ mod tests {
     #[test]
     fn what_can_not_be_is_refused_by_name_and_nothing_is_asked_of_who_sends_nothing() {
         let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-        let told = format!("{:#}", with(OtlpArgs::default(), FileOtlp { protocol: None, ..file() }, &[grpc]).unwrap_err());
+        let told = format!(
+            "{:#}",
+            with(OtlpArgs::default(), FileOtlp { protocol: None, ..file() }, &[grpc]).unwrap_err()
+        );
         assert!(told.contains("--otlp-protocol") && told.contains("4318"), "{told}");
         assert!(with(OtlpArgs::default(), NOTHING, &[grpc]).unwrap().is_none());
         let wrong = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4318");

@@ -50,7 +50,8 @@ impl Teller {
     /// Notes what a commit will have to tell. It costs references, and no copy of a payload.
     pub(crate) fn note(&self, key: Key, records: &[Record], cause: Option<Trace>) -> Option<Told> {
         let bytes = records.iter().map(|record| record.payload.len()).sum::<usize>();
-        let room = u32::try_from(bytes).ok().and_then(|bytes| self.room.clone().try_acquire_many_owned(bytes).ok());
+        let room =
+            u32::try_from(bytes).ok().and_then(|bytes| self.room.clone().try_acquire_many_owned(bytes).ok());
         let Some(room) = room else {
             self.spans.lose(ends(records));
             return None;
@@ -108,7 +109,8 @@ async fn follow(teller: &Teller, store: &dyn Store, kept: &mut Kept, told: &Told
     let mut timeline = known.unwrap_or_else(|| Timeline::new(told.key));
     while timeline.next() < first {
         let page = usize::try_from(first - timeline.next()).unwrap_or(usize::MAX).min(limits::TOLD_PAGE_MAX);
-        let records = store.journal(told.key, timeline.next(), page).await.map_err(|error| error.to_string())?;
+        let records =
+            store.journal(told.key, timeline.next(), page).await.map_err(|error| error.to_string())?;
         if records.is_empty() {
             return Err("the journal ends before the commit".to_owned());
         }

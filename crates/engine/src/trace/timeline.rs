@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use abide_core::{
     CapBreached, Event, EventType, Failure, InterruptId, InterruptRequested, InterruptResolved, Key, Millis,
-    ModelCalled, NodeEvent, NodeStarted, Parent, ProviderUsage, Record, RunEvent, RunId, Started, Trace, TurnBegan,
-    TurnEnd, TurnSealed,
+    ModelCalled, NodeEvent, NodeStarted, Parent, ProviderUsage, Record, RunEvent, RunId, Started, Trace,
+    TurnBegan, TurnEnd, TurnSealed,
 };
 
 use super::{Moment, Span, SpanKind, Value, id, time};
@@ -318,7 +318,8 @@ impl Timeline {
             self.end(&place, &End::well("cancelled"), at);
         }
         self.end(&Place::Run, end, at);
-        if let Some((span, cause)) = self.ended.last_mut().zip(at.cause).filter(|_| end.status == "cancelled") {
+        if let Some((span, cause)) = self.ended.last_mut().zip(at.cause).filter(|_| end.status == "cancelled")
+        {
             span.links.push(cause.clone());
         }
     }
@@ -399,7 +400,8 @@ impl Timeline {
 
     fn begin_call(&mut self, node: &Arc<str>, called: &ModelCalled, at: At<'_>) {
         let turn = self.open.get(&Place::Turn(node.clone()));
-        let of_turn = |name| turn.and_then(|turn| turn.attributes.iter().find(|(key, _)| *key == name)).cloned();
+        let of_turn =
+            |name| turn.and_then(|turn| turn.attributes.iter().find(|(key, _)| *key == name)).cloned();
         let provider = match of_turn("abide.provider") {
             Some((_, Value::Text(provider))) => provider,
             _ => "model".to_owned(),
@@ -433,7 +435,8 @@ impl Timeline {
 
     /// What the last call used. Its answer stands before that, in the same commit, so its span is still here.
     fn tell_usage(&mut self, used: &ProviderUsage) {
-        let Some(span) = self.ended.iter_mut().rev().find(|span| Some(span.trace.span_id) == self.answered) else {
+        let Some(span) = self.ended.iter_mut().rev().find(|span| Some(span.trace.span_id) == self.answered)
+        else {
             return;
         };
         span.attributes.extend(used.model.as_deref().map(|model| ("gen_ai.response.model", model.into())));

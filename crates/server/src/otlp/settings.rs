@@ -57,9 +57,11 @@ impl FromStr for OtlpProtocol {
         match text {
             "http/json" => Ok(Self::Json),
             "http/protobuf" => Ok(Self::Protobuf),
-            "grpc" => Err("spans are sent over HTTP and not by gRPC; say http/json or http/protobuf, with the port \
+            "grpc" => Err(
+                "spans are sent over HTTP and not by gRPC; say http/json or http/protobuf, with the port \
                            where the collector takes OTLP over HTTP, which usually is 4318"
-                .to_owned()),
+                    .to_owned(),
+            ),
             _ => Err(format!("'{text}' is none of http/json and http/protobuf")),
         }
     }
@@ -151,15 +153,22 @@ mod tests {
 
     #[test]
     fn headers_are_read_and_never_repeated() {
-        let read = headers("x-key=s3cret=, x-team = blue,authorization=Basic%20YTpi%2C,x-odd=100%+%zz%2").unwrap();
-        for (name, value) in
-            [("x-key", "s3cret="), ("x-team", "blue"), ("authorization", "Basic YTpi,"), ("x-odd", "100%+%zz%2")]
-        {
+        let read =
+            headers("x-key=s3cret=, x-team = blue,authorization=Basic%20YTpi%2C,x-odd=100%+%zz%2").unwrap();
+        for (name, value) in [
+            ("x-key", "s3cret="),
+            ("x-team", "blue"),
+            ("authorization", "Basic YTpi,"),
+            ("x-odd", "100%+%zz%2"),
+        ] {
             assert_eq!(read[name].to_str().unwrap(), value);
         }
         for wrong in ["s3cret", "a b=s3cret", "a=s3cret\u{1}x", "a=s3cret%0ax"] {
             let problem = headers(wrong).unwrap_err();
-            assert!(!problem.contains("s3cret") && problem.contains("OTEL_EXPORTER_OTLP_HEADERS"), "{problem}");
+            assert!(
+                !problem.contains("s3cret") && problem.contains("OTEL_EXPORTER_OTLP_HEADERS"),
+                "{problem}"
+            );
         }
     }
 

@@ -151,7 +151,10 @@ fn a_wait_for_people_is_a_span_that_leads_to_whoever_answered() {
     assert_eq!((lasted(wait), lasted(node)), ((2, 259_200_000), (1, 259_200_000)));
     assert!(is_below(wait, node) && is_below(node, named(&spans, "openwop.run")));
     assert_eq!(wait.links, [answering]);
-    assert_eq!((said(wait, "abide.status"), said(wait, "openwop.interrupt_id")), ("resolved".into(), id.into()));
+    assert_eq!(
+        (said(wait, "abide.status"), said(wait, "openwop.interrupt_id")),
+        ("resolved".into(), id.into())
+    );
     assert_eq!(wait.moments.iter().map(|moment| moment.name).collect::<Vec<_>>(), ["interrupt.renotified"]);
     assert!(node.links.is_empty() && spans.len() == 3);
     assert!(!format!("{spans:?}").contains("s3cret"), "{spans:?}");
@@ -176,7 +179,8 @@ fn a_turn_has_its_calls_below_it_and_says_what_they_used() {
     let retry = json!({ "type": "provider-retry", "conversationId": "c", "turnId": "t", "attempt": 0, "delayMs": 5,
                         "message": "s3cret", "code": "529" });
     let answered = json!({ "step": 0, "message": { "role": "assistant", "content": "s3cret" } });
-    let used = json!({ "provider": "claude", "model": "m-1", "step": 0, "inputTokens": 11, "outputTokens": 7 });
+    let used =
+        json!({ "provider": "claude", "model": "m-1", "step": 0, "inputTokens": 11, "outputTokens": 7 });
     let sealed = json!({ "conversationId": "c", "turnId": "t", "status": "completed", "steps": 1,
                          "usage": { "inputTokens": 11, "outputTokens": 7 } });
     let spans = fold(&[
@@ -196,7 +200,10 @@ fn a_turn_has_its_calls_below_it_and_says_what_they_used() {
     ]);
     let turn = named(&spans, "abide.turn");
     assert!(is_below(turn, named(&spans, "openwop.node.abide.turn")) && lasted(turn) == (1, 41));
-    assert_eq!((said(turn, "abide.turn.id"), said(turn, "gen_ai.usage.output_tokens")), ("t".into(), "7".into()));
+    assert_eq!(
+        (said(turn, "abide.turn.id"), said(turn, "gen_ai.usage.output_tokens")),
+        ("t".into(), "7".into())
+    );
     let happened: Vec<_> = turn.moments.iter().map(|moment| moment.name).collect();
     assert_eq!(happened, ["provider.postponed", "provider-retry"]);
     let calls: Vec<_> = spans.iter().filter(|span| span.name == "openwop.activity.claude").collect();
