@@ -11,19 +11,19 @@ use super::{FAILED, SCOPE, VERSION, kind, nanos, resource};
 pub(super) fn batch(spans: &[Span], service: &str) -> Vec<u8> {
     let mut of_resource = Message::default();
     for (key, value) in resource(service) {
-        of_resource.message(1, attribute(key, &Value::from(value)));
+        of_resource.message(1, &attribute(key, &Value::from(value)));
     }
     let mut scope = Message::default();
     scope.text(1, SCOPE);
     scope.text(2, VERSION);
     let mut scope_spans = Message::default();
-    scope_spans.message(1, scope);
-    spans.iter().for_each(|one| scope_spans.message(2, span(one)));
+    scope_spans.message(1, &scope);
+    spans.iter().for_each(|one| scope_spans.message(2, &span(one)));
     let mut resource_spans = Message::default();
-    resource_spans.message(1, of_resource);
-    resource_spans.message(2, scope_spans);
+    resource_spans.message(1, &of_resource);
+    resource_spans.message(2, &scope_spans);
     let mut request = Message::default();
-    request.message(1, resource_spans);
+    request.message(1, &resource_spans);
     request.0
 }
 
@@ -51,13 +51,13 @@ fn span(span: &Span) -> Message {
     written.number(6, kind(span.kind));
     written.fixed(7, nanos(span.began));
     written.fixed(8, nanos(span.ended));
-    span.attributes.iter().for_each(|(key, value)| written.message(9, attribute(key, value)));
-    span.moments.iter().for_each(|one| written.message(11, moment(one)));
-    span.links.iter().for_each(|one| written.message(13, link(one)));
+    span.attributes.iter().for_each(|(key, value)| written.message(9, &attribute(key, value)));
+    span.moments.iter().for_each(|one| written.message(11, &moment(one)));
+    span.links.iter().for_each(|one| written.message(13, &link(one)));
     if span.failed {
         let mut status = Message::default();
         status.number(3, FAILED);
-        written.message(15, status);
+        written.message(15, &status);
     }
     written
 }
@@ -66,7 +66,7 @@ fn moment(moment: &Moment) -> Message {
     let mut written = Message::default();
     written.fixed(1, nanos(moment.at));
     written.text(2, moment.name);
-    moment.attributes.iter().for_each(|(key, value)| written.message(3, attribute(key, value)));
+    moment.attributes.iter().for_each(|(key, value)| written.message(3, &attribute(key, value)));
     written
 }
 
@@ -86,7 +86,7 @@ fn attribute(key: &str, value: &Value) -> Message {
     }
     let mut pair = Message::default();
     pair.text(1, key);
-    pair.message(2, any);
+    pair.message(2, &any);
     pair
 }
 
@@ -132,7 +132,7 @@ impl Message {
         self.bytes(field, text.as_bytes());
     }
 
-    fn message(&mut self, field: u64, inner: Self) {
+    fn message(&mut self, field: u64, inner: &Self) {
         self.bytes(field, &inner.0);
     }
 }
