@@ -281,7 +281,7 @@ impl Timeline {
             }
             NodeEvent::ProviderUsage(used) => self.tell_usage(&used),
             NodeEvent::ProviderRetry(retry) => {
-                let code = retry.code.as_deref().unwrap_or("provider_unavailable");
+                let code = retry.code.as_deref().unwrap_or("provider_error");
                 self.end(&call, &End { status: "failed", error: Some(code) }, at);
                 self.tell(&turn, "provider-retry", vec![("abide.retry", (retry.attempt + 1).into())], at);
             }
@@ -422,7 +422,7 @@ impl Timeline {
         let end = match (&sealed.error, sealed.status) {
             (Some(error), _) => End::badly(error),
             (None, TurnEnd::Completed) => End::well("completed"),
-            (None, TurnEnd::Failed) => End { status: "failed", error: Some("turn_failed") },
+            (None, TurnEnd::Failed) => End { status: "failed", error: Some("provider_error") },
             (None, TurnEnd::Aborted) => End::well("aborted"),
         };
         self.end(&Place::Call(node.clone()), &end, at);

@@ -120,7 +120,7 @@ fn a_run_its_nodes_and_their_attempts_are_spans_with_the_times_of_the_journal() 
 
 #[test]
 fn a_wait_for_people_is_a_span_that_leads_to_whoever_answered() {
-    let id = "int-0123456789abcdef0123456789abcdef";
+    let id = "int-0123456789abcdef0123456789abcdef0123";
     let asked = json!({ "interruptId": id, "kind": "approval", "key": "s3cret", "call": 1, "data": { "x": "s3cret" } });
     let again = json!({ "interruptId": id, "attempt": 2, "maxAttempts": 3, "channelHint": null, "notifyTo": "s3cret",
                         "nextAttemptAt": null });
