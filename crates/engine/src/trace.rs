@@ -2,10 +2,10 @@
 //!
 //! There are two kinds of spans. What one process does from beginning to end, a request or a commit, is measured where it
 //! is done ([`OpenSpan`]). What may last for months, a run and everything in it, is read from the run's journal when it
-//! has ended (`trace/timeline.rs`): no process need be there from beginning to end, and the ids follow from what the spans are
-//! of (`trace/id.rs`). Both are handed over when they have ended; where to, is the server's business. Without somebody to hand
-//! them to, nothing is measured and nothing is kept. The context goes on all the same: what a run sends to other systems
-//! belongs to the trace that the run was started in.
+//! has ended (`trace/timeline.rs`): no process need be there from beginning to end, and the ids follow from what the
+//! spans are of (`trace/id.rs`). Both are handed over when they have ended; where to, is the server's business. Without
+//! somebody to hand them to, nothing is measured and nothing is kept. The context goes on all the same: what a run sends
+//! to other systems belongs to the trace that the run was started in.
 
 mod id;
 mod teller;
