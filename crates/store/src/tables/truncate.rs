@@ -256,6 +256,7 @@ fn waits(asked: &Truncation) -> Commit {
         sessions: vec![Some(SessionId::from_bytes([0; 16])); asked.offers.len()],
         fence: None,
         holds: None,
+        held: false,
         consumed: None,
         blobs: Vec::new(),
         receipt: None,
