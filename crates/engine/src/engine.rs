@@ -171,7 +171,7 @@ impl NewRun {
 impl Engine {
     /// Starts an engine on the current runtime. What a dead process left behind goes on at once.
     pub fn start(options: EngineOptions) -> Self {
-        let workers = Workers::new(options.store.boot(), &options.kinds);
+        let workers = Workers::new(&*options.store, &options.kinds);
         let (store, clock) = (options.store.clone(), options.clock.clone());
         let settings = options.providers.iter().map(|(name, provider)| (name.to_owned(), provider.breaker));
         let breakers = Breakers::new(store, clock, settings.collect());

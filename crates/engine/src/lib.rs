@@ -89,6 +89,6 @@ pub use truncate::Cut;
 pub use watch::Subscription;
 pub use webhooks::{Enclosed, Envelope, Envelopes};
 pub use workers::{
-    ChildEnd, Did, History, Holder, Holding, HookMessage, Letter, Message, NewSession, Op, OpFailure, Place,
-    Post, SessionView, TaskMessage,
+    ChildEnd, Did, Hands, History, Holder, Holding, Home, HookMessage, Letter, Message, NewSession, Op,
+    OpFailure, Place, Post, SessionView, TaskMessage,
 };

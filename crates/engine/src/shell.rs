@@ -5,9 +5,9 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use abide_core::{
-    Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, TaskId, limits as core_limits,
+    Command, Effect, Key, Record, Rejection, Run, Salt, Start, Status, Step, TaskId, limits as core_limits,
 };
-use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskRow, TimerRow};
+use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
@@ -67,6 +67,8 @@ pub(crate) struct Shell {
 pub(crate) struct Basis {
     /// The lease under which a task was performed.
     pub(crate) fence: Option<u64>,
+    /// The worker's task that it is about, if that has to be in the right hands.
+    pub(crate) holder: Option<TaskHolder>,
     /// A task that goes on, and the lease under which it is being performed.
     pub(crate) holds: Option<(TaskId, u64)>,
     /// The message that is being delivered.
@@ -434,8 +436,10 @@ impl Shell {
                 (Run::empty(key, salt, graph), 0, journal)
             }
         };
+        let newer = |record: &Record| Error::Newer { run: key.id, sequence: record.sequence };
         for record in &tail {
-            run.apply(record).map_err(damaged)?;
+            run.apply(record)
+                .map_err(|corrupt| if record.is_newer() { newer(record) } else { damaged(corrupt) })?;
         }
         if run.head() != loaded.head {
             return Err(damaged(cut_short(run.head().next, loaded.head.next)));
@@ -448,6 +452,7 @@ impl Shell {
         Commit {
             snapshot: wants_snapshot(ahead).then(|| ahead.run.snapshot()),
             fence: basis.fence,
+            holder: basis.holder.clone(),
             holds: basis.holds.clone(),
             consumed: basis.consumed,
             receipt: basis.reply.as_ref().and_then(|reply| reply.receipt(&ahead.run, now)),

@@ -13,12 +13,14 @@
 //! | `Post` | `line.rs` | a worker listens |
 //! | `Message` | `message.rs` | a letter with everything it tells |
 //! | `Did` | `ops.rs` | what workers do with their tasks |
-//! | – | `peers.rs` | what other servers tell of workers |
+//! | `Hands` | `hands.rs` | who has what, whichever server knows it |
+//! | – | `peers.rs` | what other servers tell of workers, and what is looked at in case that they did not |
 //! | chores | `chores.rs` | what has to be written and decided because of workers, and the loops |
 
 mod chores;
 mod contact;
 mod desk;
+mod hands;
 mod line;
 mod message;
 mod ops;
@@ -26,10 +28,11 @@ mod peers;
 mod session;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use abide_core::{Effect, Key, TenantId};
-use abide_store::{Hint, KindRow, SessionId};
+use abide_store::{Hint, KindRow, SessionId, Store};
 use tokio::sync::{Notify, watch};
 
 use crate::shell::Shell;
@@ -39,6 +42,7 @@ use desk::Desk;
 pub(crate) use chores::{lose_all, run_calls, run_claims, run_leases};
 pub(crate) use desk::Reservation;
 pub use desk::{Holder, SessionView};
+pub use hands::{Hands, Home};
 pub use line::Post;
 pub use message::{History, HookMessage, Message, TaskMessage};
 pub use ops::{ChildEnd, Did, Op, OpFailure};
@@ -54,21 +58,35 @@ pub(crate) struct Workers {
     claims: Notify,
     leases: Notify,
     calls: Notify,
+    moved: Notify,
+    /// The number of this start, if several servers share the store.
+    home: Option<u64>,
+    /// How often the lease of this server was over when what is here was last compared with the store.
+    lapses: AtomicU64,
+    /// How often that was done.
+    looks: AtomicU64,
+    known: hands::Known,
 }
 
 impl Workers {
-    pub(crate) fn new(boot: u64, kinds: &[KindRow]) -> Self {
+    pub(crate) fn new(store: &dyn Store, kinds: &[KindRow]) -> Self {
+        let (boot, shared) = (store.boot(), store.cluster().is_some());
         let mut known: HashMap<TenantId, BTreeMap<String, KindRow>> = HashMap::new();
         for kind in kinds {
             known.entry(kind.tenant).or_default().insert(kind.kind.clone(), kind.clone());
         }
         Self {
-            desk: Mutex::new(Desk::new(boot)),
+            desk: Mutex::new(Desk::new(boot, shared)),
             kinds: tokio::sync::Mutex::new(known),
             settled: watch::Sender::new(false),
             claims: Notify::new(),
             leases: Notify::new(),
             calls: Notify::new(),
+            moved: Notify::new(),
+            home: shared.then_some(boot),
+            lapses: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
+            known: hands::Known::default(),
         }
     }
 
@@ -78,9 +96,12 @@ impl Workers {
         let changed = change(&mut desk);
         let news = std::mem::take(&mut desk.news);
         drop(desk);
-        for (concerned, notify) in
-            [(news.claims, &self.claims), (news.leases, &self.leases), (news.calls, &self.calls)]
-        {
+        for (concerned, notify) in [
+            (news.claims, &self.claims),
+            (news.leases, &self.leases),
+            (news.calls, &self.calls),
+            (news.moved, &self.moved),
+        ] {
             if concerned {
                 notify.notify_one();
             }
@@ -126,6 +147,9 @@ impl Shell {
             let now = self.clock.now();
             let chores = self.workers.with(|desk| desk.carry_out(key, effects, reservation, now));
             self.see_to(chores);
+            if self.workers.home.is_some() {
+                self.tell_peers_of_work(key, effects, reservation);
+            }
         }
     }
 }
@@ -137,6 +161,9 @@ impl Engine {
         self.check_open()?;
         self.shell.workers.settled().await;
         self.keep_kinds(new.tenant, &new.kinds).await?;
+        if let Some(home) = self.shell.workers.home {
+            return self.shell.take_in_worker(new, home).await;
+        }
         let now = self.shell.clock.now();
         let registered = self.shell.workers.with(|desk| desk.register(&new, now));
         let (lost, chores) = registered.map_err(|_| Error::WorkersFull)?;
@@ -150,14 +177,16 @@ impl Engine {
         let keeping = self.shell.runtime.spawn(async move {
             let mut known = shell.workers.kinds.lock().await;
             let of_tenant = known.entry(tenant).or_default();
+            if shell.workers.home.is_some() {
+                *of_tenant = shell.kinds_on_disk(tenant).await?;
+                // They may be news to this server alone.
+                shell.surroundings.add_kinds(tenant, &kinds);
+            }
             let is_new = |kind: &KindRow| {
                 let before = of_tenant.get(&kind.kind);
-                // Another server may have changed or forgotten it.
-                let is_shared = shell.store.cluster().is_some();
-                is_shared
-                    || before.is_none_or(|before| {
-                        KindRow { registered_at: kind.registered_at, ..before.clone() } != *kind
-                    })
+                before.is_none_or(|before| {
+                    KindRow { registered_at: kind.registered_at, ..before.clone() } != *kind
+                })
             };
             let new: Vec<KindRow> = kinds.into_iter().filter(is_new).collect();
             if new.is_empty() {
@@ -169,8 +198,8 @@ impl Engine {
             }
             shell.store.work().put_kinds(new.clone()).await?;
             shell.surroundings.add_kinds(tenant, &new);
-            shell.tell_peers(Hint::Surroundings(tenant));
             of_tenant.extend(new.into_iter().map(|kind| (kind.kind.clone(), kind)));
+            shell.tell_peers(Hint::Surroundings(tenant));
             Ok(())
         });
         keeping.await.map_err(|_| Error::Draining)?
@@ -184,10 +213,10 @@ impl Engine {
             let mut known = shell.workers.kinds.lock().await;
             let there = shell.store.work().forget_kind(tenant, kind.clone()).await?;
             shell.surroundings.forget_kind(tenant, &kind);
-            shell.tell_peers(Hint::Surroundings(tenant));
             if let Some(kinds) = known.get_mut(&tenant) {
                 kinds.remove(&kind);
             }
+            shell.tell_peers(Hint::Surroundings(tenant));
             Ok(there)
         });
         forgetting.await.map_err(|_| Error::Draining)?
@@ -220,22 +249,12 @@ impl Engine {
         if there { Ok(()) } else { Err(Error::WorkerUnknown(id)) }
     }
 
-    /// The workers of a tenant that are there.
-    pub fn sessions(&self, tenant: TenantId) -> Vec<SessionView> {
-        self.shell.workers.with(|desk| desk.sessions(tenant))
+    /// Whether a worker has its session at this server.
+    pub fn is_here(&self, tenant: TenantId, id: SessionId) -> bool {
+        self.shell.workers.with(|desk| desk.is_here((tenant, id)))
     }
 
-    /// Who has a task.
-    pub fn holder(&self, tenant: TenantId, place: &Place) -> Option<Holder> {
-        self.shell.workers.with(|desk| desk.holder(&(tenant, place.clone())))
-    }
-
-    /// Whether a worker is there that does such tasks.
-    pub fn is_provided(&self, tenant: TenantId, kind: &str, agent: Option<&str>) -> bool {
-        self.shell.workers.with(|desk| desk.provides(tenant, kind, agent))
-    }
-
-    /// How many workers are there, and how many tasks of each kind they have, all tenants together.
+    /// How many workers are at this server, and how many tasks of each kind they have, all tenants together.
     pub fn worker_counts(&self) -> (usize, BTreeMap<Arc<str>, u64>) {
         self.shell.workers.with(|desk| desk.counts())
     }

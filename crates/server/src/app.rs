@@ -32,6 +32,7 @@ use crate::stream::Feeds;
 use crate::trace;
 use crate::verbs::Verbs;
 use crate::webhooks::Signer;
+use crate::workers_api::forward;
 use crate::{limits, nowhere, openapi, openwop, pages, routes};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
@@ -81,6 +82,8 @@ pub struct App {
     metrics: Metrics,
     discovery: OnceLock<openwop::discovery::Document>,
     openapi: OnceLock<openapi::Document>,
+    /// What passes requests of workers on.
+    forwarder: OnceLock<std::result::Result<reqwest::Client, String>>,
 }
 
 impl App {
@@ -101,6 +104,7 @@ impl App {
             metrics,
             discovery: OnceLock::new(),
             openapi: OnceLock::new(),
+            forwarder: OnceLock::new(),
         });
         app.follow_others();
         app
@@ -233,6 +237,11 @@ impl App {
         self.openapi().serves(method, path)
     }
 
+    /// What passes requests of workers on to the servers that they talk to.
+    pub(crate) fn forwarder(&self) -> std::result::Result<&reqwest::Client, &String> {
+        self.forwarder.get_or_init(forward::client).as_ref()
+    }
+
     /// The streams of runs' events.
     pub(crate) fn feeds(&self) -> &Arc<Feeds> {
         &self.feeds
@@ -268,7 +277,11 @@ impl App {
         let mut router = Router::new();
         for operation in operations {
             let gate = Gate::of(self, &operation);
-            let handler = operation.handler.clone().layer(middleware::from_fn_with_state(gate, gate::pass));
+            let mut handler = operation.handler.clone();
+            if operation.at_home {
+                handler = handler.layer(middleware::from_fn_with_state(self.clone(), forward::pass));
+            }
+            let handler = handler.layer(middleware::from_fn_with_state(gate, gate::pass));
             router = router.route(&operation.route(), handler);
         }
         let router = router

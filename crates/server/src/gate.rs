@@ -17,6 +17,7 @@ use crate::operation::{Access, Operation};
 use crate::outgoing;
 use crate::scope::Scope;
 use crate::trace::{self, Visit};
+use crate::workers_api::forward;
 
 /// The gate of one operation.
 #[derive(Clone)]
@@ -91,7 +92,10 @@ impl Gate {
     async fn authenticate(&self, headers: &HeaderMap, visit: &Visit) -> Result<Principal> {
         let principal = auth::authenticate(&self.app, headers).await?;
         visit.is_of(&principal);
-        self.app.count(&principal)?;
+        // What another server passes on has been counted there.
+        if !forward::is_passed_on(&self.app, headers) {
+            self.app.count(&principal)?;
+        }
         Ok(principal)
     }
 }

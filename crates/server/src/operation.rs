@@ -68,6 +68,8 @@ pub(crate) struct Operation {
     pub(crate) idempotent: bool,
     /// Whether its answer may take as long as somebody waits for it.
     pub(crate) waits: bool,
+    /// Whether it is for the server that a worker talks to, whichever gets it.
+    pub(crate) at_home: bool,
     pub(crate) handler: MethodRouter<Arc<App>>,
 }
 
@@ -99,6 +101,7 @@ impl Operation {
             headers: Vec::new(),
             idempotent: false,
             waits: false,
+            at_home: false,
             handler: on(filter, handler),
         }
     }
@@ -259,6 +262,12 @@ impl Operation {
     pub(crate) fn waits(mut self) -> Self {
         self.waits = true;
         self
+    }
+
+    /// Is for the server that the worker in its path talks to: another one passes it on.
+    pub(crate) fn at_home(mut self) -> Self {
+        self.at_home = true;
+        self.refuses(&["worker_unknown"])
     }
 
     /// The path as the router has it: a verb behind a colon is a segment of its own there.

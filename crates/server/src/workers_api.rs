@@ -5,10 +5,12 @@
 //! | messages | `messages.rs` | what a worker is told |
 //! | operations | `ops.rs` | what a worker does with a task |
 //! | answers | `answers.rs` | what it is told of that |
+//! | – | `forward.rs` | what is passed on to the server that a worker talks to |
 //! | a run's view | `of_run.rs` | who has its tasks |
 //! | people's view | `views.rs` | who is there, and which kinds are known |
 
 pub(crate) mod answers;
+pub(crate) mod forward;
 pub(crate) mod messages;
 pub(crate) mod of_run;
 pub(crate) mod ops;
@@ -344,7 +346,13 @@ pub(crate) async fn poll(
         tokio::time::Instant::now() + Duration::from_millis(wait_ms.min(engine_limits::WORKER_POLL_MS));
     let mut after = asked.after;
     loop {
-        let letters = post.letters(after, most)?;
+        let letters = match post.letters(after, most) {
+            // It has gone to another server while it waited here: it asks again, and is passed on.
+            Err(EngineError::WorkerUnknown(_)) if app.engine().number_among_servers().is_some() => {
+                return Ok(Json(WorkerMessages { messages: Vec::new(), at: after }));
+            }
+            letters => letters?,
+        };
         let (messages, at) = told(&app, &principal, session, letters, after).await?;
         // What tells nothing any more is not looked at again.
         after = at;

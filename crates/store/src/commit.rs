@@ -38,6 +38,8 @@ pub struct Commit {
     pub sessions: Vec<Option<SessionId>>,
     /// The fencing token of the lease under which a task was finished.
     pub fence: Option<u64>,
+    /// The worker's task that this is about, if it is refused unless that is in the right hands.
+    pub holder: Option<TaskHolder>,
     /// A task that goes on after this, and the fencing token of the lease under which it was decided. It is refused if
     /// somebody else has the task by now.
     pub holds: Option<(TaskId, u64)>,
@@ -70,6 +72,7 @@ impl Commit {
             held: false,
             sessions: Vec::new(),
             fence: None,
+            holder: None,
             holds: None,
             consumed: None,
             blobs: Vec::new(),
@@ -77,6 +80,19 @@ impl Commit {
             claim: run.is_exclusive().then(|| run.scope().unwrap_or_default().to_owned()),
         }
     }
+}
+
+/// A worker's task in somebody's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskHolder {
+    /// The task.
+    pub task: TaskId,
+    /// The fence that it is out under.
+    pub fence: u64,
+    /// Who has to have it.
+    pub session: SessionId,
+    /// The start of the server that the session has to have its home at, if that matters.
+    pub home: Option<u64>,
 }
 
 /// A message in the outbox.

@@ -76,6 +76,10 @@ impl From<Unopened> for Fault {
     }
 }
 
+/// Stands at the end of a statement whose rows are taken: several servers that look at the same time find others each.
+/// To an engine with one writer it is a comment.
+pub(crate) const SKIP_LOCKED: &str = "/* FOR UPDATE SKIP LOCKED */";
+
 /// A row that need not be there.
 pub(crate) trait Optional<T> {
     /// `None` if there is no row.

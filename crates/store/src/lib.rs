@@ -20,6 +20,7 @@ mod queue;
 mod retention;
 mod rows;
 mod sealing;
+mod sessions;
 mod sql;
 mod sqlite;
 mod store;
@@ -31,7 +32,7 @@ mod work;
 pub use access::{Access, ApiKey, KeyChange, Person, Roll};
 pub use audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
 pub use cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
-pub use commit::{Commit, Done, Lane, MessageRef};
+pub use commit::{Commit, Done, Lane, MessageRef, TaskHolder};
 pub use error::Error;
 pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 pub use inbox::{
@@ -50,6 +51,7 @@ pub use rows::{
     WorkflowVersion,
 };
 pub use sealing::{Sealer, Sealing};
+pub use sessions::{Adopted, Came, SessionRow, SessionState, Sessions};
 pub use sql::{Statement, Value, plan};
 pub use sqlite::{BackupFacts, Held, Sqlite, SqliteOptions, Stage, StageHook, Synchronous};
 pub use store::{Answer, Counts, ListQuery, Store};
@@ -58,4 +60,4 @@ pub use webhooks::{
     Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX, Outcome,
     Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,
 };
-pub use work::{HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow};
+pub use work::{HookClaim, HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow};

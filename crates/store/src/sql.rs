@@ -18,6 +18,7 @@ use crate::db::{self, Connection};
 use crate::notices::FollowUp;
 use crate::sealing::{Place, Sealing};
 use crate::{Commit, Error, Message, Receipt};
+pub(crate) use work::AT_HOME;
 
 /// A payload above this many bytes goes into a blob: rows of a clustered table should stay small.
 pub(crate) const INLINE_PAYLOAD_BYTES_MAX: usize = 4096;
@@ -137,6 +138,7 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
     let mut plan = Vec::with_capacity(2 + commit.records.len() + commit.effects.len());
     plan.push(head(commit, sealing)?);
     plan.extend(commit.receipt.as_ref().map(receipt));
+    plan.extend(work::in_hands(commit));
     if let Some(scope) = &commit.claim {
         hold(commit, scope, &mut plan);
     }
@@ -559,6 +561,8 @@ mod tests {
             work::CALL_OFF,
             work::HOOK,
             work::UNHOOK,
+            work::IN_HANDS,
+            AT_HOME,
         ];
         for sql in statements {
             let numbers: Vec<u32> = sql

@@ -14,6 +14,7 @@ use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::providers::Providers;
 use crate::retention::Retention;
+use crate::sessions::Sessions;
 use crate::truncation::{Outline, Truncated, Truncation};
 use crate::webhooks::Webhooks;
 use crate::work::Work;
@@ -225,6 +226,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Tasks for workers, the kinds that they provide, and the calls of their agents.
     fn work(&self) -> &dyn Work;
+
+    /// Which server each worker talks to, if several share the store.
+    fn sessions(&self) -> &dyn Sessions;
 
     /// How downstreams do, and which turns wait for theirs.
     fn providers(&self) -> &dyn Providers;

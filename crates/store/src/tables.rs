@@ -19,6 +19,7 @@ pub(crate) mod reader;
 mod receipts;
 mod retention;
 mod secrets;
+mod sessions;
 mod truncate;
 pub(crate) mod webhooks;
 mod work;
@@ -37,6 +38,7 @@ use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::providers::Providers;
 use crate::retention::Retention;
+use crate::sessions::Sessions;
 use crate::store::{Answer, Counts, ListQuery, Store};
 use crate::truncation::{Outline, Truncated, Truncation};
 use crate::webhooks::Webhooks;
@@ -372,6 +374,10 @@ impl<E: Database> Store for E {
     }
 
     fn work(&self) -> &dyn Work {
+        self
+    }
+
+    fn sessions(&self) -> &dyn Sessions {
         self
     }
 

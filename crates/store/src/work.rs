@@ -21,12 +21,28 @@ pub trait Work: Send + Sync {
     fn claim(&self, claim: WorkClaim) -> Answer<'_, Vec<WorkRow>>;
 
     /// Durably takes back tasks that a session never got to hear of. Those that it does not have under this fence any
-    /// more are left alone. Gives how many were taken back.
-    fn unclaim(&self, session: SessionId, tasks: Vec<(Key, TaskId, u64)>) -> Answer<'_, usize>;
+    /// more are left alone, and all of them if the session's home is not the one that is given. Gives how many were taken
+    /// back.
+    fn unclaim(
+        &self,
+        session: SessionId,
+        home: Option<u64>,
+        tasks: Vec<(Key, TaskId, u64)>,
+    ) -> Answer<'_, usize>;
 
     /// The tasks that somebody has and those that are called off, of all tenants: what a server that starts has to look
     /// after. One that can't be read is left out and logged.
     fn left_behind(&self) -> Answer<'_, Vec<WorkRow>>;
+
+    /// The tasks of these runs, in somebody's hands or not.
+    fn of_runs(&self, runs: Vec<Key>) -> Answer<'_, Vec<WorkRow>>;
+
+    /// The tasks that are called off and that nobody has.
+    fn called_off(&self) -> Answer<'_, Vec<WorkRow>>;
+
+    /// The kinds that tasks wait for, by tenant and name, at most `limit`. It takes as long as there are kinds, however
+    /// many tasks wait.
+    fn kinds_waited_for(&self, limit: usize) -> Answer<'_, Vec<(TenantId, String)>>;
 
     /// How many tasks wait for a worker, by tenant and kind. It counts them.
     fn waiting(&self) -> Answer<'_, Vec<(TenantId, String, u64)>>;
@@ -48,6 +64,13 @@ pub trait Work: Send + Sync {
         on: Vec<HookKind>,
         limit: usize,
     ) -> Answer<'_, Vec<HookRow>>;
+
+    /// The same, and durably takes those that are due and that nobody has in hand, until then. The others say when they
+    /// may be due.
+    fn claim_hooks(&self, claim: HookClaim) -> Answer<'_, Vec<HookRow>>;
+
+    /// Durably keeps calls in hand until then, as far as they are there; 0 gives them back.
+    fn keep_hooks(&self, hooks: Vec<(TenantId, HookId)>, until: Millis) -> Answer<'_, ()>;
 
     /// Durably writes down that a call is over, or when it is tried again. `false` if it is not there any more.
     fn settle_hook(&self, tenant: TenantId, hook: HookId, again: Option<Millis>) -> Answer<'_, bool>;
@@ -238,6 +261,23 @@ pub struct HookRow {
     pub due: Millis,
     /// How often it was tried.
     pub tries: u32,
+}
+
+/// Which calls a server takes in hand.
+#[derive(Clone, Debug)]
+pub struct HookClaim {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which agent.
+    pub agent: String,
+    /// For one of these.
+    pub on: Vec<HookKind>,
+    /// At most so many, due or not.
+    pub limit: usize,
+    /// What time it is.
+    pub now: Millis,
+    /// Until when they are kept in hand.
+    pub until: Millis,
 }
 
 impl HookRow {

@@ -4,6 +4,7 @@
 
 mod browser;
 mod cli;
+mod cluster;
 mod crash;
 mod examples;
 mod golden;

@@ -23,7 +23,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The binary under test.
 pub(crate) fn abide() -> Command {
-    let mut command = ground::command(env!("CARGO_BIN_EXE_abide"));
+    without_settings(ground::command(env!("CARGO_BIN_EXE_abide")))
+}
+
+/// The binary under test, on whatever store it is told.
+pub(crate) fn abide_itself() -> Command {
+    without_settings(Command::new(env!("CARGO_BIN_EXE_abide")))
+}
+
+fn without_settings(mut command: Command) -> Command {
     for name in [
         "ABIDE_STORE",
         "ABIDE_NAME",
@@ -548,7 +556,7 @@ fn read_welcome(child: &mut Child, said: &Path) -> Result<(String, String), Exit
 }
 
 /// Waits until a server has said `prefix`, and gives what follows it up to `end`.
-fn await_word(child: &mut Child, said: &Path, prefix: &str, end: char) -> String {
+pub(crate) fn await_word(child: &mut Child, said: &Path, prefix: &str, end: char) -> String {
     let began = std::time::Instant::now();
     loop {
         let text = std::fs::read_to_string(said).unwrap();

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use abide_core::{Command, Key, Loss, Offer, Work, WorkOp};
-use abide_store::{HookId, Lane, SessionId};
+use abide_store::{Hint, HookId, Lane, SessionId, TaskHolder};
+use futures_util::future::join_all;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::desk::{Agent, Chores, Lost, Seat, Untold};
+use super::desk::{Agent, Chores, Lost, Seat, Spot, Untold, nobodys};
 use super::session::{Holding, Place};
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
@@ -19,13 +21,20 @@ impl Shell {
         if chores.is_empty() {
             return;
         }
+        let mut taken = Vec::new();
         for lost in chores.lose {
-            self.runtime.spawn(lose(self.clone(), lost));
+            taken.push(self.runtime.spawn(lose(self.clone(), lost)));
         }
         let mut unclaim: HashMap<Seat, Vec<Untold>> = HashMap::new();
         chores.unclaim.into_iter().for_each(|untold| unclaim.entry(untold.seat).or_default().push(untold));
         for (seat, untold) in unclaim {
-            self.runtime.spawn(unclaim_of(self.clone(), seat, untold));
+            taken.push(self.runtime.spawn(unclaim_of(self.clone(), seat, untold)));
+        }
+        for spot in chores.elsewhere {
+            self.runtime.spawn(lose_if_nobodys(self.clone(), spot));
+        }
+        if !chores.ended.is_empty() {
+            self.runtime.spawn(end_sessions(self.clone(), chores.ended, taken));
         }
         for (agent, hook, tries) in chores.failed_calls {
             let shell = self.clone();
@@ -82,9 +91,15 @@ pub(crate) fn lose_all(shell: &Arc<Shell>, key: Key, offers: impl Iterator<Item 
             fence: Some(offer.fence),
             reason: Loss::Silent,
             worker: String::new(),
+            session: None,
         };
         shell.runtime.spawn(lose(shell.clone(), lost));
     }
+}
+
+/// Takes a task that nobody has from its run.
+pub(super) fn lose_spot(shell: &Arc<Shell>, lost: Lost) {
+    shell.runtime.spawn(lose(shell.clone(), lost));
 }
 
 /// Takes a task from whoever has it. It is tried until it is decided: the task would be nobody's for ever.
@@ -94,7 +109,8 @@ async fn lose(shell: Arc<Shell>, lost: Lost) {
     loop {
         match try_to_lose(&shell, &lost).await {
             Ok(()) => return,
-            Err(Error::Rejected(_)) => {
+            // It was gone already, or its worker has found another server.
+            Err(Error::Rejected(_) | Error::Store(abide_store::Error::Fenced)) => {
                 return shell.workers.with(|desk| desk.drop_lost(&lost.spot, lost.fence));
             }
             Err(Error::Draining | Error::Store(abide_store::Error::Closed)) => return,
@@ -125,7 +141,10 @@ async fn try_to_lose(shell: &Arc<Shell>, lost: &Lost) -> Result<(), Error> {
     let Some(fence) = fence else { return Ok(()) };
     let op = WorkOp::Lose { reason: lost.reason, worker: lost.worker.clone() };
     let command = Command::Work(Box::new(Work { task: place.task.clone(), fence, op }));
-    shell.decide(key, &command, Lane::Background, Basis::default(), |_| ()).await
+    let home = shell.workers.home;
+    let holder = lost.session.map(|session| TaskHolder { task: place.task.clone(), fence, session, home });
+    let basis = Basis { holder, ..Basis::default() };
+    shell.decide(key, &command, Lane::Background, basis, |_| ()).await
 }
 
 /// Takes back tasks on disk from a session that never heard of them.
@@ -136,11 +155,18 @@ async fn unclaim_of(shell: Arc<Shell>, (tenant, session): Seat, untold: Vec<Unto
     };
     let tasks: Vec<_> = untold.iter().map(task).collect();
     loop {
-        match shell.store.work().unclaim(session, tasks.clone()).await {
+        match shell.store.work().unclaim(session, shell.workers.home, tasks.clone()).await {
             Ok(_) => {
-                return shell.workers.with(|desk| {
-                    untold.iter().for_each(|untold| desk.leave_waiting(tenant, &untold.kind));
+                shell.workers.with(|desk| {
+                    for untold in &untold {
+                        desk.gave_back(&(tenant, untold.holding.place.clone()), untold.holding.fence);
+                        desk.leave_waiting(tenant, &untold.kind);
+                    }
                 });
+                for untold in &untold {
+                    shell.tell_peers(Hint::Work(tenant, untold.kind.to_string()));
+                }
+                return;
             }
             Err(abide_store::Error::Closed) => return,
             Err(error) => {
@@ -151,10 +177,64 @@ async fn unclaim_of(shell: Arc<Shell>, (tenant, session): Seat, untold: Vec<Unto
     }
 }
 
+/// Takes a task away that is called off, if nobody has it. If somebody has, the server that it talks to sees to it.
+async fn lose_if_nobodys(shell: Arc<Shell>, spot: Spot) {
+    let run = spot.1.run.of(spot.0);
+    match shell.store.work().of_runs(vec![run]).await {
+        Ok(rows) => {
+            let row = rows.into_iter().find(|row| row.task == spot.1.task && row.held.is_none());
+            if let Some(row) = row {
+                lose(shell, nobodys(spot, Some(row.fence))).await;
+            }
+        }
+        Err(error) => {
+            tracing::debug!(run = %run.id, %error, "it can't be read who has a task; the next look finds it");
+        }
+    }
+}
+
+/// Forgets sessions on disk once nothing is left to be taken from them: until then they keep their home, so that it can be
+/// told from a new one.
+async fn end_sessions(shell: Arc<Shell>, ended: Vec<Seat>, taken: Vec<JoinHandle<()>>) {
+    join_all(taken).await;
+    let home = shell.workers.home.unwrap_or_default();
+    for seat in ended {
+        let (tenant, id) = seat;
+        while !shell.workers.with(|desk| desk.is_here(seat)) {
+            match shell.store.sessions().end(tenant, id, home).await {
+                Ok(_) | Err(abide_store::Error::Closed) => break,
+                Err(error) => {
+                    tracing::error!(session = %id, %error, "a worker that is gone can't be forgotten; trying again");
+                    rest().await;
+                }
+            }
+        }
+        shell.workers.with(|desk| desk.ended(seat));
+    }
+}
+
 /// Claims what waits on disk for those who have room, for as long as the engine lives. First it finds out who had what
 /// before this start.
 pub(crate) async fn run_claims(shell: Arc<Shell>) {
     settle(&shell).await;
+    if shell.workers.home.is_some() {
+        tokio::join!(claims(&shell), moves(&shell));
+    } else {
+        claims(&shell).await;
+    }
+}
+
+/// Looks at runs that other servers have moved on and that somebody here has tasks of.
+async fn moves(shell: &Arc<Shell>) {
+    loop {
+        shell.workers.moved.notified().await;
+        if let Err(error) = shell.look_at_moved().await {
+            tracing::debug!(%error, "runs that moved on can't be looked at; the next look finds them");
+        }
+    }
+}
+
+async fn claims(shell: &Arc<Shell>) {
     loop {
         let claiming = shell.workers.with(|desk| desk.next_claim(shell.clock.now()));
         let Some(claiming) = claiming.filter(|_| !shell.is_draining()) else {
@@ -175,8 +255,13 @@ pub(crate) async fn run_claims(shell: Arc<Shell>) {
     }
 }
 
+/// Of a store that several servers share, nothing is known to be left behind: the others live on, and one of them looks
+/// after what belonged to those that don't.
 async fn settle(shell: &Arc<Shell>) {
     let rows = loop {
+        if shell.workers.home.is_some() {
+            break Vec::new();
+        }
         match shell.store.work().left_behind().await {
             Ok(rows) => break rows,
             Err(error) => {
@@ -194,6 +279,7 @@ async fn settle(shell: &Arc<Shell>) {
 /// Gives up workers that fell silent and tasks that took too long, for as long as the engine lives.
 pub(crate) async fn run_leases(shell: Arc<Shell>) {
     loop {
+        shell.until_current().await;
         let now = shell.clock.now();
         let (chores, next) = shell.workers.with(|desk| desk.expire(now, Instant::now()));
         shell.see_to(chores);
@@ -212,8 +298,11 @@ pub(crate) async fn run_calls(shell: Arc<Shell>) {
         let agents = shell.workers.with(|desk| desk.agents_to_call(now));
         for (agent, on, under_way) in agents {
             let limit = under_way + limits::HOOKS_PAGE_MAX;
-            match shell.store.work().hooks(agent.0, agent.1.clone(), on, limit).await {
-                Ok(rows) => shell.workers.with(|desk| desk.place_calls(&agent, rows, now)),
+            match shell.hooks_to_call(&agent, on, limit, now).await {
+                Ok(rows) => {
+                    let nobodys = shell.workers.with(|desk| desk.place_calls(&agent, rows, now));
+                    shell.give_back_hooks(nobodys).await;
+                }
                 Err(error) => {
                     tracing::error!(agent = agent.1, %error, "the hooks of an agent can't be read; trying again");
                     rest().await;

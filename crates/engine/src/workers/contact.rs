@@ -34,6 +34,11 @@ impl Contact {
         (self.at, self.real, self.gone) = (self.at.max(now), Instant::now(), false);
     }
 
+    /// It could not be heard of, whatever it did.
+    pub(super) fn forgive(&mut self, now: Millis) {
+        (self.at, self.real) = (self.at.max(now), Instant::now());
+    }
+
     pub(super) fn open_line(&mut self, now: Millis) {
         self.touch(now);
         self.lines += 1;

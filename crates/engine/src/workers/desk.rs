@@ -6,6 +6,7 @@
 mod calls;
 mod hand_out;
 mod leases;
+mod looks;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use crate::limits;
 
 pub(super) use calls::Agent;
 pub(crate) use hand_out::Reservation;
+pub(crate) use looks::Scope;
 
 /// A tenant's session.
 pub(super) type Seat = (TenantId, SessionId);
@@ -55,6 +57,10 @@ pub(super) struct Desk {
     under_way: HashMap<(TenantId, HookId), Call>,
     /// The calls that have ended since calls were last read.
     ended: HashSet<(TenantId, HookId)>,
+    /// Several servers share the store: what is known here may have changed elsewhere.
+    shared: bool,
+    /// What looks at the store are under way, and what has changed here since they began.
+    looks: looks::Looks,
     /// Tasks that were called off before it was known who has them.
     early: Vec<Spot>,
     /// Whether it is known who has what.
@@ -74,6 +80,8 @@ pub(super) struct News {
     pub(super) leases: bool,
     /// Some agent may have to be called.
     pub(super) calls: bool,
+    /// Another server has moved runs on that somebody here has tasks of.
+    pub(super) moved: bool,
 }
 
 /// A task in somebody's hands.
@@ -89,6 +97,10 @@ struct Held {
     sent: bool,
     /// It is being taken away.
     losing: bool,
+    /// The worker may wait for something with it that comes about at another server.
+    waits: bool,
+    /// The last look that had begun when it was given out.
+    look: u64,
     due: Option<(Millis, u64)>,
     letters: Letters,
 }
@@ -126,11 +138,27 @@ pub(crate) struct Chores {
     pub(super) lose: Vec<Lost>,
     /// Calls that did not come to an end.
     pub(super) failed_calls: Vec<(Agent, HookId, u32)>,
+    /// Tasks that are called off and that nobody here has.
+    pub(super) elsewhere: Vec<Spot>,
+    /// Sessions that are over.
+    pub(super) ended: Vec<Seat>,
 }
 
 impl Chores {
+    pub(super) fn extend(&mut self, more: Self) {
+        self.unclaim.extend(more.unclaim);
+        self.lose.extend(more.lose);
+        self.failed_calls.extend(more.failed_calls);
+        self.elsewhere.extend(more.elsewhere);
+        self.ended.extend(more.ended);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.unclaim.is_empty() && self.lose.is_empty() && self.failed_calls.is_empty()
+        self.unclaim.is_empty()
+            && self.lose.is_empty()
+            && self.failed_calls.is_empty()
+            && self.elsewhere.is_empty()
+            && self.ended.is_empty()
     }
 }
 
@@ -148,6 +176,8 @@ pub(super) struct Lost {
     pub(super) fence: Option<u64>,
     pub(super) reason: Loss,
     pub(super) worker: String,
+    /// Who has it, if it is taken from nobody else.
+    pub(super) session: Option<SessionId>,
 }
 
 /// Somebody who has a task.
@@ -195,7 +225,7 @@ pub struct SessionView {
 }
 
 impl Desk {
-    pub(super) fn new(boot: u64) -> Self {
+    pub(super) fn new(boot: u64, shared: bool) -> Self {
         Self {
             sessions: HashMap::new(),
             ready: HashMap::new(),
@@ -210,6 +240,8 @@ impl Desk {
             calls_due: BTreeMap::new(),
             under_way: HashMap::new(),
             ended: HashSet::new(),
+            shared,
+            looks: looks::Looks::new(shared),
             early: Vec::new(),
             settled: false,
             next: (boot & 0x1f_ffff) << 32 | 1,
@@ -256,17 +288,25 @@ impl Desk {
             called_off: row.called_off.then(|| now.saturating_add(limits::CANCEL_GRACE_MS)),
             sent: true,
             losing: false,
+            waits: true,
+            look: self.looks.begun,
             due: None,
             letters: Letters::default(),
         };
-        self.held.insert(spot.clone(), held);
+        self.put_held(spot, held);
+    }
+
+    fn put_held(&mut self, spot: &Spot, held: Held) {
+        if self.held.insert(spot.clone(), held).is_none() {
+            self.looks.holds(spot);
+        }
         self.reschedule(spot);
     }
 
     /// Takes in a worker, or one that was here before. Gives what it says it has and has not.
     pub(super) fn register(&mut self, new: &NewSession, now: Millis) -> Result<(Vec<Place>, Chores), Full> {
         let seat = (new.tenant, new.id);
-        let session = match self.sessions.remove(&seat) {
+        let mut session = match self.sessions.remove(&seat) {
             Some(known) => {
                 let given_up =
                     known.kinds.keys().filter(|kind| new.kinds.iter().all(|it| it.kind != ***kind));
@@ -283,6 +323,7 @@ impl Desk {
                 Session::new(new, now)
             }
         };
+        session.look = self.looks.begun;
         self.sessions.insert(seat, session);
         // What was taken from it since the start is not its own any more, and may be another's.
         let mut before = self.orphans.remove(&seat).unwrap_or_default();
@@ -310,6 +351,10 @@ impl Desk {
             let Some(held) = self.held.get(&spot).filter(|held| !held.losing) else { continue };
             let knows = holding.iter().any(|known| known.place == spot.1 && known.fence == held.fence);
             let called_off = held.called_off.is_some();
+            if knows && let Some(held) = self.held.get_mut(&spot) {
+                held.sent = true;
+            }
+            let held = &self.held[&spot];
             // It took the letter from this very server, so it had the task. After a start nobody knows whether it did.
             let took = held.letters.task.is_some_and(|n| !self.sessions[&seat].has_letter(Some(n)));
             if !knows && took {
@@ -483,8 +528,9 @@ impl Desk {
 #[derive(Debug)]
 pub(super) struct Full;
 
-fn nobodys(spot: Spot, fence: Option<u64>) -> Lost {
-    Lost { spot, fence, reason: Loss::CalledOff, worker: String::new() }
+/// A task that is called off and that nobody has.
+pub(super) fn nobodys(spot: Spot, fence: Option<u64>) -> Lost {
+    Lost { spot, fence, reason: Loss::CalledOff, worker: String::new(), session: None }
 }
 
 fn view(id: SessionId, session: &Session) -> SessionView {

@@ -13,7 +13,7 @@ use abide_core::{
     AskState, ChildState, Command, Event, Failure, Json, JsonMap, Key, Lifecycle, Millis, Rejection, Run,
     RunEvent, RunId, TenantId, Work, WorkOp, WorkOutcome,
 };
-use abide_store::{HookId, Lane, SessionId};
+use abide_store::{HookId, Lane, SessionId, TaskHolder};
 use futures_util::future::join_all;
 
 use super::session::Holding;
@@ -169,7 +169,13 @@ impl Engine {
             return first.into_iter().collect();
         }
         let key = holding.place.run.of(tenant);
-        let ended = self.shell.work_in_order(key, &holding, &ops).await;
+        let ended = self.shell.work_in_order(key, session, &holding, &ops).await;
+        let waits = |outcome: &WorkOutcome| {
+            matches!(outcome, WorkOutcome::Ask(_) | WorkOutcome::Sleep { .. } | WorkOutcome::Child { .. })
+        };
+        if self.shell.workers.home.is_some() && ended.iter().flatten().any(|(outcome, _)| waits(outcome)) {
+            self.shell.workers.with(|desk| desk.note_wait(&(tenant, holding.place.clone())));
+        }
         let mut told = Vec::with_capacity(ended.len());
         for ((at, op), ended) in ops.into_iter().zip(ended) {
             let did = match ended {
@@ -226,9 +232,18 @@ impl Shell {
     async fn work_in_order(
         self: &Arc<Self>,
         key: Key,
+        session: SessionId,
         holding: &Holding,
         ops: &[(usize, WorkOp)],
     ) -> Vec<Decided> {
+        // With one server on the store, what is in memory says who has a task.
+        let holder = self.workers.home.map(|_| TaskHolder {
+            task: holding.place.task.clone(),
+            fence: holding.fence,
+            session,
+            home: None,
+        });
+        let basis = Basis { holder, ..Basis::default() };
         let mut done: Vec<Decided> = Vec::with_capacity(ops.len());
         let since = Instant::now();
         for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
@@ -251,7 +266,7 @@ impl Shell {
                 let see = |run: &Run| run.work_outcome(&task, op);
                 let work = Work { task: task.clone(), fence: holding.fence, op: op.clone() };
                 let command = Command::Work(Box::new(work));
-                match self.attempt(&cell, &command, Lane::Interactive, &Basis::default(), permit, &see) {
+                match self.attempt(&cell, &command, Lane::Interactive, &basis, permit, &see) {
                     Attempt::Dead => break,
                     Attempt::Rejected { rejection, next, .. } => {
                         flying.push(Flying::Rejected(next, rejection));
@@ -360,6 +375,7 @@ impl Shell {
                 return match answered.await {
                     Ok(Ok(())) => Some(told(seen, true)),
                     Ok(Err(abide_store::Error::Stale)) => None,
+                    Ok(Err(abide_store::Error::Fenced)) => Some(Err(Rejection::StaleFence.into())),
                     Ok(Err(error)) => Some(Err(error.into())),
                     Err(_) => Some(Err(abide_store::Error::Closed.into())),
                 };

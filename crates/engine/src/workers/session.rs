@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use abide_core::event::HookKind;
 use abide_core::{Key, Millis, RunId, TaskId, TenantId, hex};
-use abide_store::{HookId, HookRow, KindRow, SessionId};
+use abide_store::{HookId, HookRow, KindRow, SessionId, SessionState};
 use tokio::sync::watch;
 
 use super::contact::Contact;
@@ -117,6 +117,10 @@ pub(super) struct Session {
     pub(super) code_version: Option<String>,
     pub(super) sdk: Option<String>,
     pub(super) registered_at: Millis,
+    /// The last look that had begun when it came.
+    pub(super) look: u64,
+    /// How it stood when that was last written down.
+    pub(super) said: Option<SessionState>,
     pub(super) contact: Contact,
     /// The tasks it has.
     pub(super) held: HashSet<Place>,
@@ -153,6 +157,8 @@ impl Session {
             code_version: None,
             sdk: None,
             registered_at: now,
+            look: 0,
+            said: None,
             contact: Contact::new(now),
             held: HashSet::new(),
             reserved: 0,
@@ -224,6 +230,16 @@ impl Session {
 
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
         self.news.subscribe()
+    }
+
+    /// How it stands.
+    pub(super) fn state(&self) -> SessionState {
+        SessionState {
+            seen_at: self.contact.at(),
+            listening: self.contact.is_listening(),
+            gone: self.contact.is_gone(),
+            draining: self.draining,
+        }
     }
 
     /// What people know it by.

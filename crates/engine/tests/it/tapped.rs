@@ -332,6 +332,10 @@ impl Store for Tapped {
         self.inner.providers()
     }
 
+    fn sessions(&self) -> &dyn abide_store::Sessions {
+        self.inner.sessions()
+    }
+
     fn work(&self) -> &dyn abide_store::Work {
         self.inner.work()
     }

@@ -599,7 +599,7 @@ async fn a_worker_that_is_sent_home_gets_no_more() {
     rig.engine.drain_worker(TENANT, hand.id).unwrap();
     work(&rig).await;
     assert_eq!(hand.letters().await, [Message::Drain]);
-    let view = &rig.engine.sessions(TENANT)[0];
+    let view = &rig.engine.sessions(TENANT).await.unwrap()[0];
     assert!(view.draining && view.held == 0);
     assert!(rig.engine.drain_worker(abide_core::TenantId(2), hand.id).is_err(), "another's");
 }

@@ -185,8 +185,9 @@ pub(crate) async fn show(
     let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
     let mirrored = mirror::of(&app, key, !children.is_empty()).await?;
     let reader = Reader::of(&app, key, &principal);
+    let hands = app.engine().hands(key).await?;
     let beside =
-        snapshot::Beside { children: &children, mirrored, reader: Some(&reader), engine: Some(app.engine()) };
+        snapshot::Beside { children: &children, mirrored, reader: Some(&reader), hands: Some(&hands) };
     let known = |tag: &str| conditional::has_already(&headers, tag);
     let read = |run: &Run| {
         let tag = snapshot::tag(run, beside);
@@ -216,8 +217,9 @@ pub(crate) async fn show(
 pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: RunPath) -> Result<Response> {
     let key = run.of(&principal)?;
     let mirrored = mirror::of(&app, key, true).await?;
+    let hands = app.engine().hands(key).await?;
     let look = |run: &Run| {
-        let why = of_run::explain(app.engine(), run, run.why());
+        let why = of_run::explain(&hands, run, run.why());
         (mirrored.unwrap_or_else(|| run.status()), why)
     };
     let (status, why) = match app.engine().read(key, look).await {

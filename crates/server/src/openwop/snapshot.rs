@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use abide_core::{
     EventId, Failure, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why, hex, sha256,
 };
-use abide_engine::Engine;
+use abide_engine::Hands;
 use abide_store::{ChildRow, Listed};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -217,8 +217,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) mirrored: Option<Status>,
     /// Who reads it. What is made for many has no reader, and no tokens then.
     pub(crate) reader: Option<&'a Reader<'a>>,
-    /// Who knows which workers have its tasks.
-    pub(crate) engine: Option<&'a Engine>,
+    /// Which workers have its tasks.
+    pub(crate) hands: Option<&'a Hands>,
 }
 
 impl Beside<'_> {
@@ -250,7 +250,7 @@ pub(crate) fn of(run: &Run, beside: Beside<'_>) -> serde_json::Result<Vec<u8>> {
         variables: mask::map(run.variables(), |name| run.hides_variable(name)),
         channels: mask::map(run.channels(), |name| run.hides_channel(name)),
         configurable: run.configurable(),
-        node_states: NodeStates(run, Handed::of(beside.engine, run)),
+        node_states: NodeStates(run, Handed::of(beside.hands, run)),
         tags: run.tags(),
         metadata: run.metadata(),
         parent_run_id: run.parent().map(|parent| parent.run),
@@ -271,7 +271,7 @@ pub(super) fn tag(run: &Run, beside: Beside<'_>) -> String {
         .iter()
         .map(stand)
         .chain(beside.mirrored.map(|shown| shown.name().to_owned()))
-        .chain(beside.engine.into_iter().flat_map(|engine| holders(engine, run)))
+        .chain(beside.hands.into_iter().flat_map(|hands| holders(hands, run)))
         .collect();
     let family =
         if stand.is_empty() { String::new() } else { format!("-{}", &hex(&sha256(stand.as_bytes()))[..16]) };

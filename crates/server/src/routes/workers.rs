@@ -59,7 +59,7 @@ fn sessions() -> Vec<Operation> {
         Operation::delete(ONE, "leaveWorker", "A worker goes; what it has is lost at once.", leave)
             .scope(Scope::WorkPerform)
             .answers_empty(204, "It is gone.")
-            .refuses(&["worker_unknown"]),
+            .at_home(),
         Operation::post(
             "/v1/workers/{session}:poll",
             "pollWorker",
@@ -70,7 +70,7 @@ fn sessions() -> Vec<Operation> {
         .waits()
         .may_take::<PollWorker>()
         .answers::<WorkerMessages>(200, "Messages, by number.")
-        .refuses(&["worker_unknown"]),
+        .at_home(),
         Operation::get(
             "/v1/workers/{session}/stream",
             "streamWorker",
@@ -81,7 +81,8 @@ fn sessions() -> Vec<Operation> {
         .waits()
         .header("Last-Event-ID", "The number of the last message that the worker has.")
         .answers_as::<WorkerMessage>(200, "text/event-stream", "Messages, by number.")
-        .refuses(&["worker_unknown", "validation_error"]),
+        .at_home()
+        .refuses(&["validation_error"]),
         Operation::post(
             "/v1/workers/{session}:drain",
             "drainWorker",
@@ -90,7 +91,7 @@ fn sessions() -> Vec<Operation> {
         )
         .scope(Scope::RunsCancel)
         .answers_empty(204, "It is told.")
-        .refuses(&["worker_unknown"]),
+        .at_home(),
     ]
 }
 
@@ -104,7 +105,7 @@ fn tasks() -> Vec<Operation> {
     .scope(Scope::WorkPerform)
     .takes::<OneOp>()
     .answers::<OpAnswer>(200, "What became of it.")
-    .refuses(&["worker_unknown"])
+    .at_home()
     .refuses(OP_CODES);
     let one = OP_FAILURES.iter().fold(one, |one, code| one.refuses_under(422, code));
     vec![
@@ -117,7 +118,7 @@ fn tasks() -> Vec<Operation> {
         .scope(Scope::WorkPerform)
         .takes::<WorkerOps>()
         .answers::<WorkerOpResults>(200, "What became of each, in order.")
-        .refuses(&["worker_unknown"]),
+        .at_home(),
         one,
         Operation::get(
             "/v1/workers/{session}/tasks/{task}/history",
@@ -128,7 +129,8 @@ fn tasks() -> Vec<Operation> {
         .scope(Scope::WorkPerform)
         .query::<HistoryQuery>()
         .answers::<HistoryPage>(200, "A page of it.")
-        .refuses(&["worker_unknown", "stale_fence", "run_not_found", "run_erased"]),
+        .at_home()
+        .refuses(&["stale_fence", "run_not_found", "run_erased"]),
     ]
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use abide_core::{Offer, Run, Why};
-use abide_engine::{Engine, Holder, Place};
+use abide_engine::{Hands, Holder, Place};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -49,23 +49,23 @@ struct ProgressOfNode {
 
 /// The nodes of a run that workers have or should get.
 pub(crate) struct Handed<'a> {
-    engine: Option<&'a Engine>,
+    hands: Option<&'a Hands>,
     offers: HashMap<Arc<str>, Offer>,
 }
 
 impl<'a> Handed<'a> {
     /// Those of a run, if somebody knows who has them.
-    pub(crate) fn of(engine: Option<&'a Engine>, run: &Run) -> Self {
-        let offers = engine.into_iter().flat_map(|_| run.offers());
-        Self { engine, offers: offers.map(|offer| (offer.task.node.clone(), offer)).collect() }
+    pub(crate) fn of(hands: Option<&'a Hands>, run: &Run) -> Self {
+        let offers = hands.into_iter().flat_map(|_| run.offers());
+        Self { hands, offers: offers.map(|offer| (offer.task.node.clone(), offer)).collect() }
     }
 
     /// Who does a node.
     pub(crate) fn worker(&self, run: &Run, node: &str) -> Option<WorkerOfNode> {
-        let (engine, offer) = (self.engine?, self.offers.get(node)?);
+        let (hands, offer) = (self.hands?, self.offers.get(node)?);
         let assignment = run.assignment(node)?;
-        let holder = holder(engine, run, offer);
-        let waits = holder.is_none().then(|| nobody(engine, run, offer));
+        let holder = holder(hands, run, offer);
+        let waits = holder.is_none().then(|| nobody(hands, offer));
         let (session, since) = holder.as_ref().map(|holder| (holder.session, holder.since)).unzip();
         let progress = assignment.progress.map(|told| ProgressOfNode { done: told.done, total: told.total });
         Some(WorkerOfNode {
@@ -81,15 +81,15 @@ impl<'a> Handed<'a> {
     }
 }
 
-fn holder(engine: &Engine, run: &Run, offer: &Offer) -> Option<Holder> {
-    engine.holder(run.key().tenant, &Place { run: run.key().id, task: offer.task.clone() })
+fn holder(hands: &Hands, run: &Run, offer: &Offer) -> Option<Holder> {
+    hands.holder(&Place { run: run.key().id, task: offer.task.clone() })
 }
 
 /// Why nobody has a task.
-fn nobody(engine: &Engine, run: &Run, offer: &Offer) -> String {
+fn nobody(hands: &Hands, offer: &Offer) -> String {
     let kind = &offer.kind;
     let whose = offer.agent.as_ref().map_or_else(String::new, |agent| format!(" for agent '{agent}'"));
-    if engine.is_provided(run.key().tenant, kind, offer.agent.as_deref()) {
+    if hands.is_provided(kind, offer.agent.as_deref()) {
         format!("it waits for a worker that provides {kind}{whose}; those that are connected are busy")
     } else {
         format!("it waits for a worker; none that provides {kind}{whose} is connected")
@@ -97,25 +97,25 @@ fn nobody(engine: &Engine, run: &Run, offer: &Offer) -> String {
 }
 
 /// Who has what, for the entity tag of a run: it changes when that does.
-pub(crate) fn holders(engine: &Engine, run: &Run) -> Vec<String> {
-    let told = |offer: Offer| match holder(engine, run, &offer) {
+pub(crate) fn holders(hands: &Hands, run: &Run) -> Vec<String> {
+    let told = |offer: Offer| match holder(hands, run, &offer) {
         Some(holder) => format!("{} {}", offer.task.node, holder.session),
-        None => format!("{} {}", offer.task.node, nobody(engine, run, &offer)),
+        None => format!("{} {}", offer.task.node, nobody(hands, &offer)),
     };
     run.offers().map(told).collect()
 }
 
 /// Says of what a run waits for with workers who has it, or why nobody has.
-pub(crate) fn explain(engine: &Engine, run: &Run, mut why: Why) -> Why {
-    let offers = Handed::of(Some(engine), run).offers;
+pub(crate) fn explain(hands: &Hands, run: &Run, mut why: Why) -> Why {
+    let offers = Handed::of(Some(hands), run).offers;
     for reason in why.reasons.iter_mut().filter(|reason| reason.kind == "worker") {
         let Some(offer) = reason.node.as_deref().and_then(|node| offers.get(node)) else { continue };
-        match holder(engine, run, offer) {
+        match holder(hands, run, offer) {
             Some(holder) => {
                 reason.what += &format!("; {} has it", words(&holder));
                 reason.since = Some(holder.since);
             }
-            None => reason.what += &format!("; {}", nobody(engine, run, offer)),
+            None => reason.what += &format!("; {}", nobody(hands, offer)),
         }
     }
     why

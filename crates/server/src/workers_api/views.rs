@@ -61,9 +61,9 @@ struct WorkerView {
 }
 
 /// The tenant's workers that are there.
-pub(crate) async fn workers(State(app): State<Arc<App>>, principal: Principal) -> Json<WorkerList> {
-    let workers = app.engine().sessions(principal.tenant).into_iter().map(view).collect();
-    Json(WorkerList { workers })
+pub(crate) async fn workers(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<WorkerList>> {
+    let workers = app.engine().sessions(principal.tenant).await?.into_iter().map(view).collect();
+    Ok(Json(WorkerList { workers }))
 }
 
 fn view(session: SessionView) -> WorkerView {
@@ -126,9 +126,10 @@ pub(crate) async fn kinds(
 ) -> Result<Json<KindPage>> {
     let after = query.cursor.clone().unwrap_or_default();
     let found = app.engine().store().work().kinds(principal.tenant, after, query.limit() + 1).await?;
+    let hands = app.engine().providers(principal.tenant).await?;
     let (kinds, next_cursor) = query.cut(found.into_iter(), |kind| kind.kind.clone());
     let view = |kind: KindRow| KindView {
-        provided: app.engine().is_provided(principal.tenant, &kind.kind, None),
+        provided: hands.is_provided(&kind.kind, None),
         kind: kind.kind,
         agent: kind.agent,
         idempotent: kind.idempotent,

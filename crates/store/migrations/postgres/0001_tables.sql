@@ -549,7 +549,12 @@ CREATE TABLE sessions (
     id            BYTEA   NOT NULL,
     home          BIGINT  NOT NULL,        -- the start of the server that the worker talks to
     agent         TEXT COLLATE "C" NOT NULL,
+    about         TEXT COLLATE "C" NOT NULL,  -- a JSON object: what it does, and how much of it at once
     registered_at BIGINT  NOT NULL,
+    seen_at       BIGINT  NOT NULL,        -- when it was last heard of, as its home says every so often
+    listening     BIGINT  NOT NULL,        -- 1 = it waits for something to do
+    gone          BIGINT  NOT NULL,        -- 1 = its line broke off
+    draining      BIGINT  NOT NULL,        -- 1 = it gets no more
     PRIMARY KEY (tenant, id)
 );
 
@@ -588,6 +593,7 @@ ALTER TABLE aggregates SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.
 ALTER TABLE timers SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 ALTER TABLE tasks SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 ALTER TABLE work SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+ALTER TABLE sessions SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 ALTER TABLE outbox SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 ALTER TABLE deliveries SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 ALTER TABLE interrupts SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);

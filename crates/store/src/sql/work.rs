@@ -23,6 +23,29 @@ pub(crate) const HOOK: &str = "INSERT INTO hooks (tenant, run, interrupt, hook, 
 pub(crate) const UNHOOK: &str =
     "DELETE FROM hooks WHERE tenant = $1 AND run = $2 AND interrupt = $3 AND hook = 0";
 
+/// Writes nothing new: it finds a task in the hands of a session, and keeps it there until the commit is written.
+pub(crate) const IN_HANDS: &str = "UPDATE work SET fence = fence WHERE tenant = $1 AND id = $2 AND node = $3 \
+    AND execution = $4 AND fence = $5 AND session = $6";
+/// The same of a session at its home.
+pub(crate) const AT_HOME: &str =
+    "UPDATE sessions SET home = home WHERE tenant = $1 AND id = $2 AND home = $3";
+
+/// What has to hold of a worker's task that a commit is about. The session comes first: that is what whoever moves it
+/// to another home writes before looking at its tasks.
+pub(super) fn in_hands(commit: &Commit) -> impl Iterator<Item = Statement<'_>> {
+    let otherwise = Otherwise::Fenced;
+    commit.holder.iter().flat_map(move |holder| {
+        let session = || blob(holder.session.as_bytes());
+        let at_home = holder.home.map(|home| {
+            let values = vec![int(commit.key.tenant.0), session(), Value::Int(home as i64)];
+            Statement { sql: AT_HOME, values, otherwise }
+        });
+        let mut values = named(commit, &holder.task);
+        values.extend([Value::Int(holder.fence as i64), session()]);
+        at_home.into_iter().chain([Statement { sql: IN_HANDS, values, otherwise }])
+    })
+}
+
 /// The statement of an effect that is about workers. Each offer takes the next of the sessions.
 pub(super) fn statement<'a>(
     commit: &'a Commit,

@@ -255,6 +255,7 @@ fn waits(asked: &Truncation) -> Commit {
         boot: 0,
         sessions: vec![Some(SessionId::from_bytes([0; 16])); asked.offers.len()],
         fence: None,
+        holder: None,
         holds: None,
         held: false,
         consumed: None,

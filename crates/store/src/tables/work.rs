@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::db::{self, Connection, Row};
+use crate::db::{self, Connection, Optional, Row, SKIP_LOCKED, Values};
 use abide_core::event::HookKind;
 use abide_core::{Key, Millis, TaskId, TenantId};
 
@@ -10,33 +10,22 @@ use super::Database;
 use super::inbox::interrupt_id;
 use super::reader::{checked, key, run_id};
 use crate::store::Answer;
-use crate::work::{HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow, hook_by_code, hook_code};
+use crate::work::{
+    HookClaim, HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow, hook_by_code, hook_code,
+};
 
 impl<E: Database> Work for E {
     fn claim(&self, claim: WorkClaim) -> Answer<'_, Vec<WorkRow>> {
         self.write(move |transaction| claimed(transaction, &claim))
     }
 
-    fn unclaim(&self, session: SessionId, tasks: Vec<(Key, TaskId, u64)>) -> Answer<'_, usize> {
-        self.write(move |transaction| {
-            let mut taken = 0;
-            let mut statement = transaction.prepare_cached(
-                "UPDATE work SET session = NULL, claimed_at = NULL \
-                 WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5 AND session = $6",
-            )?;
-            for (key, task, fence) in &tasks {
-                let (tenant, id) = (key.tenant.0, key.id.as_bytes());
-                taken += statement.execute((
-                    tenant,
-                    id,
-                    &*task.node,
-                    task.execution,
-                    fence,
-                    session.as_bytes(),
-                ))?;
-            }
-            Ok(taken)
-        })
+    fn unclaim(
+        &self,
+        session: SessionId,
+        home: Option<u64>,
+        tasks: Vec<(Key, TaskId, u64)>,
+    ) -> Answer<'_, usize> {
+        self.write(move |transaction| unclaim(transaction, session, home, &tasks))
     }
 
     fn left_behind(&self) -> Answer<'_, Vec<WorkRow>> {
@@ -46,6 +35,43 @@ impl<E: Database> Work for E {
             );
             let mut statement = connection.prepare_cached(&sql)?;
             db::readable(statement.query_map((), work)?, usize::MAX)
+        })
+    }
+
+    fn of_runs(&self, runs: Vec<Key>) -> Answer<'_, Vec<WorkRow>> {
+        self.read(move |connection| {
+            let mut found = Vec::new();
+            let mut statement =
+                connection.prepare_cached(&format!("{WORK} WHERE tenant = $1 AND id = $2"))?;
+            for run in &runs {
+                let rows = statement.query_map((run.tenant.0, run.id.as_bytes()), work)?;
+                found.extend(db::readable(rows, usize::MAX)?);
+            }
+            Ok(found)
+        })
+    }
+
+    fn called_off(&self) -> Answer<'_, Vec<WorkRow>> {
+        self.read(|connection| {
+            let sql = format!("{WORK} WHERE session IS NULL AND called_off = 1");
+            let mut statement = connection.prepare_cached(&sql)?;
+            db::readable(statement.query_map((), work)?, usize::MAX)
+        })
+    }
+
+    fn kinds_waited_for(&self, limit: usize) -> Answer<'_, Vec<(TenantId, String)>> {
+        self.read(move |connection| {
+            let mut found: Vec<(TenantId, String)> = Vec::new();
+            let mut statement = connection.prepare_cached(NEXT_KIND)?;
+            while found.len() < limit {
+                let (tenant, kind) = found.last().map_or((0, ""), |(tenant, kind)| (tenant.0, kind));
+                let read = |row: &Row<'_>| Ok((TenantId(row.get(0)?), row.get(1)?));
+                match statement.query_row((tenant, kind), read).optional()? {
+                    Some(next) => found.push(next),
+                    None => break,
+                }
+            }
+            Ok(found)
         })
     }
 
@@ -80,7 +106,19 @@ impl<E: Database> Work for E {
         on: Vec<HookKind>,
         limit: usize,
     ) -> Answer<'_, Vec<HookRow>> {
-        self.read(move |connection| hooks(connection, tenant, &agent, &on, limit))
+        self.read(move |connection| {
+            connection.readable(HOOKS, hooks_of(tenant, &agent, &on), limit, |row| hook(row, tenant, &agent))
+        })
+    }
+
+    fn claim_hooks(&self, claim: HookClaim) -> Answer<'_, Vec<HookRow>> {
+        self.write(move |transaction| claim_hooks(transaction, &claim))
+    }
+
+    fn keep_hooks(&self, hooks: Vec<(TenantId, HookId)>, until: Millis) -> Answer<'_, ()> {
+        self.write(move |transaction| {
+            hooks.iter().try_for_each(|(tenant, hook)| keep_hook(transaction, *tenant, hook, until))
+        })
     }
 
     fn settle_hook(&self, tenant: TenantId, hook: HookId, again: Option<Millis>) -> Answer<'_, bool> {
@@ -89,8 +127,12 @@ impl<E: Database> Work for E {
 }
 
 /// What [`work`] reads.
-const WORK: &str = "SELECT tenant, id, node, execution, kind, agent, fence, attempt, timeout_ms, queued_at, session, \
+pub(super) const WORK: &str = "SELECT tenant, id, node, execution, kind, agent, fence, attempt, timeout_ms, queued_at, session, \
     claimed_at, called_off FROM work";
+
+/// The next kind that something waits for.
+const NEXT_KIND: &str = "SELECT tenant, kind FROM work WHERE session IS NULL AND (tenant, kind) > ($1, $2) \
+    AND called_off = 0 ORDER BY tenant, kind LIMIT 1";
 
 /// The oldest of one kind that a session may have.
 const WAITING: &str = "SELECT tenant, id, node, execution, kind, agent, fence, attempt, timeout_ms, queued_at, session, \
@@ -100,9 +142,10 @@ const WAITING: &str = "SELECT tenant, id, node, execution, kind, agent, fence, a
 /// The oldest of all its kinds, each of which comes in its order out of the index.
 fn claimed(transaction: Connection<'_>, claim: &WorkClaim) -> db::Result<Vec<WorkRow>> {
     let mut found = Vec::new();
+    let waiting = format!("{WAITING} {SKIP_LOCKED}");
     for kind in &claim.kinds {
         let values = (claim.tenant.0, &**kind, &claim.agent);
-        found.extend(transaction.readable(WAITING, values, claim.limit, work)?);
+        found.extend(transaction.readable(&waiting, values, claim.limit, work)?);
     }
     found.sort_by(|one, other| {
         let place = |row: &WorkRow| (row.queued_at, row.key.id, row.task.node.clone(), row.task.execution);
@@ -110,18 +153,43 @@ fn claimed(transaction: Connection<'_>, claim: &WorkClaim) -> db::Result<Vec<Wor
     });
     found.truncate(claim.limit);
     let mut take = transaction.prepare_cached(
-        "UPDATE work SET session = $1, claimed_at = $2 WHERE tenant = $3 AND id = $4 AND node = $5 AND execution = $6",
+        "UPDATE work SET session = $1, claimed_at = $2 \
+         WHERE tenant = $3 AND id = $4 AND node = $5 AND execution = $6 AND session IS NULL",
     )?;
-    for row in &mut found {
+    let mut taken = Vec::with_capacity(found.len());
+    for row in found {
         let (tenant, id) = (row.key.tenant.0, row.key.id.as_bytes());
-        let task = &row.task;
-        take.execute((claim.session.as_bytes(), claim.now, tenant, id, &*task.node, task.execution))?;
-        row.held = Some((claim.session, claim.now));
+        let (session, task) = (claim.session.as_bytes(), &row.task);
+        if take.execute((session, claim.now, tenant, id, &*task.node, task.execution))? > 0 {
+            taken.push(WorkRow { held: Some((claim.session, claim.now)), ..row });
+        }
     }
-    Ok(found)
+    Ok(taken)
 }
 
-fn work(row: &Row<'_>) -> db::Result<WorkRow> {
+fn unclaim(
+    transaction: Connection<'_>,
+    session: SessionId,
+    home: Option<u64>,
+    tasks: &[(Key, TaskId, u64)],
+) -> db::Result<usize> {
+    let mut taken = 0;
+    for (key, task, fence) in tasks {
+        let (tenant, id) = (key.tenant.0, key.id.as_bytes());
+        if let Some(home) = home
+            && transaction.execute(crate::sql::AT_HOME, (tenant, session.as_bytes(), home))? == 0
+        {
+            continue;
+        }
+        let sql = "UPDATE work SET session = NULL, claimed_at = NULL \
+            WHERE tenant = $1 AND id = $2 AND node = $3 AND execution = $4 AND fence = $5 AND session = $6";
+        let values = (tenant, id, &*task.node, task.execution, fence, session.as_bytes());
+        taken += transaction.execute(sql, values)?;
+    }
+    Ok(taken)
+}
+
+pub(super) fn work(row: &Row<'_>) -> db::Result<WorkRow> {
     let (node, kind): (String, String) = (row.get(2)?, row.get(4)?);
     let session: Option<[u8; 16]> = row.get(10)?;
     let claimed_at: Option<Millis> = row.get(11)?;
@@ -197,26 +265,24 @@ fn kinds(
     })
 }
 
-fn hooks(
-    connection: Connection<'_>,
-    tenant: TenantId,
-    agent: &str,
-    on: &[HookKind],
-    limit: usize,
-) -> db::Result<Vec<HookRow>> {
-    let sql = "SELECT run, interrupt, hook, attempt, queued_at, due, tries FROM hooks \
-         WHERE tenant = $1 AND agent = $2 AND hook IN ($3, $4, $5) ORDER BY due, run, interrupt, hook, attempt";
+/// What [`hook`] reads, and until when somebody has it in hand.
+const HOOKS: &str = "SELECT run, interrupt, hook, attempt, queued_at, due, tries, held_until FROM hooks \
+    WHERE tenant = $1 AND agent = $2 AND hook IN ($3, $4, $5) ORDER BY due, run, interrupt, hook, attempt";
+
+fn hooks_of<'a>(tenant: TenantId, agent: &'a str, on: &[HookKind]) -> impl Values + use<'a> {
     let [one, two, three] = HookKind::ALL.map(|kind| on.contains(&kind).then(|| hook_code(kind)));
-    connection.readable(sql, (tenant.0, agent, one, two, three), limit, |row| {
-        let id = HookId {
-            run: run_id(row, 0)?,
-            interrupt: interrupt_id(row, 1)?,
-            hook: checked(2, hook_by_code(row.get(2)?))?,
-            attempt: row.get(3)?,
-        };
-        let (queued_at, due, tries) = (row.get(4)?, row.get(5)?, row.get(6)?);
-        Ok(HookRow { tenant, id, agent: agent.to_owned(), queued_at, due, tries })
-    })
+    (tenant.0, agent, one, two, three)
+}
+
+fn hook(row: &Row<'_>, tenant: TenantId, agent: &str) -> db::Result<HookRow> {
+    let id = HookId {
+        run: run_id(row, 0)?,
+        interrupt: interrupt_id(row, 1)?,
+        hook: checked(2, hook_by_code(row.get(2)?))?,
+        attempt: row.get(3)?,
+    };
+    let (queued_at, due, tries) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    Ok(HookRow { tenant, id, agent: agent.to_owned(), queued_at, due, tries })
 }
 
 fn settle_hook(
@@ -230,13 +296,37 @@ fn settle_hook(
     let (code, attempt) = (hook_code(hook.hook), hook.attempt);
     let written = match again {
         Some(due) => transaction.execute(
-            &format!("UPDATE hooks SET due = ?6, tries = tries + 1 WHERE {AT}"),
+            &format!("UPDATE hooks SET due = ?6, tries = tries + 1, held_until = 0 WHERE {AT}"),
             (tenant.0, run, interrupt, code, attempt, due),
         ),
         None => transaction
             .execute(&format!("DELETE FROM hooks WHERE {AT}"), (tenant.0, run, interrupt, code, attempt)),
     };
     Ok(written? > 0)
+}
+
+fn claim_hooks(transaction: Connection<'_>, claim: &HookClaim) -> db::Result<Vec<HookRow>> {
+    let sql = format!("{HOOKS} {SKIP_LOCKED}");
+    let mut found = Vec::new();
+    let values = hooks_of(claim.tenant, &claim.agent, &claim.on);
+    for (row, held_until) in transaction.readable(&sql, values, claim.limit, |row| {
+        Ok((hook(row, claim.tenant, &claim.agent)?, row.get::<Millis>(7)?))
+    })? {
+        let due = row.due.max(held_until);
+        if due <= claim.now {
+            keep_hook(transaction, row.tenant, &row.id, claim.until)?;
+        }
+        found.push(HookRow { due, ..row });
+    }
+    Ok(found)
+}
+
+fn keep_hook(transaction: Connection<'_>, tenant: TenantId, hook: &HookId, until: Millis) -> db::Result<()> {
+    let sql = "UPDATE hooks SET held_until = $1 \
+        WHERE tenant = $2 AND run = $3 AND interrupt = $4 AND hook = $5 AND attempt = $6";
+    let (run, interrupt) = (hook.run.as_bytes(), hook.interrupt.as_bytes());
+    let values = (until, tenant.0, run, interrupt, hook_code(hook.hook), hook.attempt);
+    transaction.execute(sql, values).map(drop)
 }
 
 /// Calls nobody any more about this run.
@@ -268,5 +358,12 @@ mod tests {
         let plan = plan(WAITING, 3);
         assert!(plan.contains("USING INDEX work_waiting (tenant=? AND kind=?)"), "{plan}");
         assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
+    }
+
+    #[test]
+    fn the_next_kind_that_something_waits_for_is_found_without_passing_what_waits_for_another() {
+        let plan = plan(NEXT_KIND, 2);
+        assert!(plan.contains("USING INDEX work_waiting ((tenant,kind)>(?,?))"), "{plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{plan}");
     }
 }

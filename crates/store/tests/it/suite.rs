@@ -18,6 +18,7 @@ mod queues;
 mod reads;
 mod receipts;
 mod secrets;
+mod sessions;
 mod webhooks;
 mod work;
 mod workflows;

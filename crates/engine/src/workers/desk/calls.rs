@@ -52,8 +52,14 @@ impl Desk {
         self.news.calls = true;
     }
 
-    /// Gives calls to sessions that have room for them.
-    pub(crate) fn place_calls(&mut self, agent: &Agent, rows: Vec<HookRow>, now: Millis) {
+    /// Gives calls to sessions that have room for them. Gives those that are due and found nobody.
+    pub(crate) fn place_calls(
+        &mut self,
+        agent: &Agent,
+        rows: Vec<HookRow>,
+        now: Millis,
+    ) -> Vec<(TenantId, HookId)> {
+        let mut nobodys = Vec::new();
         for row in rows {
             let call = (row.tenant, row.id);
             // One that ended while these were read is read again: its end was not on disk yet.
@@ -64,7 +70,10 @@ impl Desk {
                 self.calls_due.entry(row.due).or_default().insert(agent.clone());
                 continue;
             }
-            let Some(seat) = self.listener(agent, row.id.hook) else { continue };
+            let Some(seat) = self.listener(agent, row.id.hook) else {
+                nobodys.push(call);
+                continue;
+            };
             let session = self.sessions.get_mut(&seat).expect("it was just found");
             session.calls.insert(row.id);
             let n = self.next;
@@ -73,6 +82,19 @@ impl Desk {
             self.under_way.insert((row.tenant, row.id), call);
             session.tell(n, Letter::Hook(Box::new(row)));
         }
+        nobodys
+    }
+
+    /// The calls that are under way.
+    pub(crate) fn calls_under_way(&self) -> Vec<(TenantId, HookId)> {
+        self.under_way.keys().copied().collect()
+    }
+
+    /// Every agent that somebody here speaks for may have to be called.
+    pub(crate) fn call_all(&mut self) {
+        let wants = self.sessions.iter().filter(|(_, session)| !session.hooks.is_empty());
+        let agents: Vec<Agent> = wants.map(|(seat, session)| (seat.0, session.agent.clone())).collect();
+        agents.into_iter().for_each(|agent| self.call(agent));
     }
 
     /// The session that has the fewest calls, if one wants such calls and has room.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use abide_core::{Effect, Key, Millis, Offer, TenantId};
 use abide_store::{SessionId, WorkClaim, WorkRow};
 
-use super::{Chores, Desk, Due, Held, Letters, Seat, Spot, Untold, nobodys};
+use super::{Chores, Desk, Due, Held, Letters, Seat, Spot, nobodys};
 use crate::limits;
-use crate::workers::session::{Holding, Letter, Place};
+use crate::workers::session::{Letter, Place};
 
 /// Who gets the tasks that a commit offers.
 #[derive(Debug, Default)]
@@ -26,6 +26,16 @@ struct Given {
 }
 
 impl Reservation {
+    /// Of the tasks that were offered, those that nobody gets.
+    pub(crate) fn unheard<'a>(&self, effects: &'a [Effect]) -> impl Iterator<Item = &'a Offer> {
+        let offers = effects.iter().filter_map(|effect| match effect {
+            Effect::Offer(offer) => Some(offer),
+            _ => None,
+        });
+        let given = self.given.clone().into_iter().chain(std::iter::repeat(None));
+        offers.zip(given).filter(|(_, given)| given.is_none()).map(|(offer, _)| offer)
+    }
+
     /// As a commit has it.
     pub(crate) fn sessions(&self) -> Vec<Option<SessionId>> {
         self.given.iter().map(|given| given.map(|given| given.session)).collect()
@@ -153,14 +163,13 @@ impl Desk {
         let seat = (key.tenant, given.session);
         let spot = Place::of(key, &offer.task);
         let Some(session) = self.sessions.get_mut(&seat) else {
-            let holding = Holding { place: spot.1, fence: offer.fence };
-            return chores.unclaim.push(Untold { seat, holding, kind: offer.kind.clone() });
+            return self.take_back(seat, spot.1, offer.fence, &offer.kind, chores);
         };
         session.reserved = session.reserved.saturating_sub(usize::from(!given.in_place));
         self.hold(&spot, given.session, offer.fence, &offer.kind, offer.at, offer.timeout_ms);
     }
 
-    fn hold(
+    pub(super) fn hold(
         &mut self,
         spot: &Spot,
         session: SessionId,
@@ -169,8 +178,9 @@ impl Desk {
         since: Millis,
         timeout_ms: Option<Millis>,
     ) {
-        // It may have been handed out anew since this was read.
-        if self.held.get(spot).is_some_and(|held| held.fence > fence) {
+        // It may have been handed out anew since this was read, or found on disk before this was told.
+        let is_known = |held: &Held| held.fence > fence || (held.fence == fence && held.session == session);
+        if self.held.get(spot).is_some_and(is_known) {
             return;
         }
         if let Some(session) = self.sessions.get_mut(&(spot.0, session)) {
@@ -185,17 +195,19 @@ impl Desk {
             called_off: None,
             sent: false,
             losing: false,
+            waits: false,
+            look: self.looks.begun,
             due: None,
             letters: Letters::default(),
         };
-        self.held.insert(spot.clone(), held);
-        self.reschedule(spot);
+        self.put_held(spot, held);
         self.tell(spot, |letters| &mut letters.task, Letter::Task);
     }
 
     /// Nobody has a task any more. Gives who had it.
     pub(super) fn remove(&mut self, spot: &Spot) -> Option<Seat> {
         let held = self.held.remove(spot)?;
+        self.looks.left(spot, held.fence);
         if let Some(due) = held.due {
             self.due.remove(&due);
         }
@@ -234,7 +246,7 @@ impl Desk {
     }
 
     /// Puts a session that has room in line, if there may be something for it.
-    fn line_up(&mut self, seat: Seat) {
+    pub(super) fn line_up(&mut self, seat: Seat) {
         let Some(session) = self.sessions.get_mut(&seat).filter(|session| session.room() > 0) else { return };
         let unheard = |kind: &Arc<str>| self.unheard.get(&(seat.0, kind.clone())).copied().unwrap_or(1);
         let behind = session.kinds.iter().any(|(kind, provides)| provides.seen < unheard(kind));
@@ -276,11 +288,10 @@ impl Desk {
         let there = self.sessions.get_mut(&seat).filter(|session| !session.contact.is_gone());
         let Some(session) = there else {
             self.unreserve(seat, claim.limit);
-            let back = |row: WorkRow| {
-                let holding = Holding { place: Place::of(row.key, &row.task).1, fence: row.fence };
-                Untold { seat, holding, kind: row.kind }
-            };
-            chores.unclaim.extend(rows.into_iter().map(back));
+            for row in rows {
+                let (_, place) = Place::of(row.key, &row.task);
+                self.take_back(seat, place, row.fence, &row.kind, &mut chores);
+            }
             return chores;
         };
         session.reserved = session.reserved.saturating_sub(claim.limit);
@@ -292,6 +303,10 @@ impl Desk {
         for row in rows {
             let spot = Place::of(row.key, &row.task);
             self.hold(&spot, claim.session, row.fence, &row.kind, claim.now, row.timeout_ms);
+            // Where one waited, more may wait that nobody here was told of.
+            if self.shared {
+                self.probe(&(seat.0, row.kind));
+            }
         }
         self.make_ready(seat);
         chores
@@ -308,6 +323,7 @@ impl Desk {
                 self.reschedule(spot);
                 self.tell(spot, |letters| &mut letters.cancel, Letter::Cancel);
             }
+            None if self.shared => chores.elsewhere.push(spot.clone()),
             None => chores.lose.push(nobodys(spot.clone(), None)),
         }
     }

@@ -1,5 +1,7 @@
 //! What is due: leases that nobody renewed, tasks that took too long, tasks that were called off.
 
+use std::sync::Arc;
+
 use abide_core::Millis;
 use abide_core::event::Loss;
 use tokio::time::Instant;
@@ -55,11 +57,12 @@ impl Desk {
 
     fn check_lease(&mut self, seat: Seat, now: Millis, real: Instant, chores: &mut Chores, next: &mut Next) {
         let Some(session) = self.sessions.get(&seat) else {
-            for place in self.orphans.remove(&seat).unwrap_or_default() {
+            let Some(orphans) = self.orphans.remove(&seat) else { return };
+            for place in orphans {
                 let worker = format!("session {}", seat.1);
                 self.lose(&(seat.0, place), Loss::Silent, worker, chores);
             }
-            return;
+            return self.end(seat, chores);
         };
         let end = session.contact.lease_end();
         if end > now {
@@ -93,7 +96,8 @@ impl Desk {
     pub(super) fn lose(&mut self, spot: &Spot, reason: Loss, worker: String, chores: &mut Chores) {
         let Some(held) = self.held.get_mut(spot) else { return };
         if !std::mem::replace(&mut held.losing, true) {
-            chores.lose.push(Lost { spot: spot.clone(), fence: Some(held.fence), reason, worker });
+            let session = self.shared.then_some(held.session);
+            chores.lose.push(Lost { spot: spot.clone(), fence: Some(held.fence), reason, worker, session });
         }
     }
 
@@ -128,6 +132,7 @@ impl Desk {
                 chores.failed_calls.push(((seat.0, session.agent.clone()), hook, call.tries));
             }
         }
+        self.end(seat, chores);
     }
 
     /// Takes a task back that its session has not heard of. Nobody claims what was called off: that is lost, even if it
@@ -136,10 +141,28 @@ impl Desk {
         let spot = (seat.0, place.clone());
         let is_untold = |held: &&Held| !held.sent && !held.losing && held.called_off.is_none();
         let Some(held) = self.held.get(&spot).filter(is_untold) else { return false };
-        let holding = Holding { place: place.clone(), fence: held.fence };
-        chores.unclaim.push(Untold { seat, holding, kind: held.kind.clone() });
+        let (fence, kind) = (held.fence, held.kind.clone());
         self.remove(&spot);
+        self.take_back(seat, place.clone(), fence, &kind, chores);
         true
+    }
+
+    /// Takes a task back on disk from a session that has not heard of it.
+    pub(super) fn take_back(
+        &mut self,
+        seat: Seat,
+        place: Place,
+        fence: u64,
+        kind: &Arc<str>,
+        chores: &mut Chores,
+    ) {
+        // It may have been found on disk and told meanwhile.
+        let spot = (seat.0, place.clone());
+        if self.held.get(&spot).is_some_and(|held| held.session == seat.1 && held.fence == fence) {
+            return;
+        }
+        self.looks.gives_back(&spot, fence);
+        chores.unclaim.push(Untold { seat, holding: Holding { place, fence }, kind: kind.clone() });
     }
 
     /// A task is not out under this fence any more, although it looked so.

@@ -77,7 +77,7 @@ fn row(n: u8, held: Option<SessionId>) -> WorkRow {
 
 impl Desk {
     fn open(rows: Vec<WorkRow>) -> Self {
-        let mut desk = Self::new(1);
+        let mut desk = Self::new(1, false);
         assert!(desk.settle(rows, 0).is_empty());
         desk
     }

@@ -206,9 +206,10 @@ async fn seen(
 ) -> Result<Seen> {
     let children = app.engine().children(key, limits::CHILD_RUNS_MAX).await?;
     let mirrored = mirror::of(app, key, !children.is_empty()).await.unwrap_or_default();
-    let beside = snapshot::Beside { children: &children, mirrored, reader: None, engine: Some(app.engine()) };
+    let hands = app.engine().hands(key).await?;
+    let beside = snapshot::Beside { children: &children, mirrored, reader: None, hands: Some(&hands) };
     let look = |run: &Run| {
-        let mut why = of_run::explain(app.engine(), run, run.why());
+        let mut why = of_run::explain(&hands, run, run.why());
         why.reasons.truncate(limits::BUNDLE_ENTRIES_MAX);
         let status = mirrored.unwrap_or_else(|| run.status());
         let told = snapshot::why(key.id, status, &why)?;

@@ -1,7 +1,7 @@
 //! How a run stands, as plain data: two looks at the same run are equal as long as nothing has changed.
 
 use abide_core::{InterruptId, Key, Millis, NodePhase, Reason, Run, RunId, Status, Why};
-use abide_engine::Error as EngineError;
+use abide_engine::{Error as EngineError, Hands};
 
 use super::super::{source, words};
 use super::notice::{self, Notice};
@@ -182,7 +182,8 @@ impl Nodes {
 impl Seen {
     /// A run as it stands now.
     pub(super) async fn of(app: &App, key: Key) -> Result<Self> {
-        let look = |run: &Run| Self::look(app, run);
+        let hands = app.engine().hands(key).await?;
+        let look = |run: &Run| Self::look(&hands, run);
         match app.engine().read(key, look).await {
             Ok(mut seen) => {
                 if let Some(shown) = mirror::of(app, key, seen.has_children()).await? {
@@ -196,8 +197,8 @@ impl Seen {
         }
     }
 
-    fn look(app: &App, run: &Run) -> Self {
-        let why = of_run::explain(app.engine(), run, run.why());
+    fn look(hands: &Hands, run: &Run) -> Self {
+        let why = of_run::explain(hands, run, run.why());
         let head = Head {
             workflow: run.graph().workflow_id.to_string(),
             stands: run.status(),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use abide_core::event::HookKind;
 use abide_core::{Effect, Hook, InterruptId, Key, Millis, Offer, TaskId, TenantId};
 use abide_store::{
-    Commit, Erased, Erasure, Expected, HookId, HookRow, KindRow, SessionId, Store, WorkClaim, WorkRow,
+    Commit, Erased, Erasure, Expected, HookClaim, HookId, HookRow, KindRow, SessionId, Store, WorkClaim,
+    WorkRow,
 };
 use serde_json::json;
 
@@ -14,15 +15,15 @@ use crate::engine::{commit, engines};
 use crate::live::{BEGIN, Live, TENANT, key, start};
 use crate::workflow::{asking, voyage};
 
-fn session(n: u8) -> SessionId {
+pub(super) fn session(n: u8) -> SessionId {
     SessionId::from_bytes([n; 16])
 }
 
-fn task(node: &str) -> TaskId {
+pub(super) fn task(node: &str) -> TaskId {
     TaskId { node: node.into(), execution: 1 }
 }
 
-fn offer(node: &str, kind: &str, at: Millis) -> Offer {
+pub(super) fn offer(node: &str, kind: &str, at: Millis) -> Offer {
     Offer {
         task: task(node),
         fence: 3,
@@ -35,7 +36,12 @@ fn offer(node: &str, kind: &str, at: Millis) -> Offer {
 }
 
 /// A run whose nodes are offered to workers. What the workflow itself does is of no concern here.
-async fn offering(store: &dyn Store, at: Key, offers: Vec<Offer>, sessions: Vec<Option<SessionId>>) -> Live {
+pub(super) async fn offering(
+    store: &dyn Store,
+    at: Key,
+    offers: Vec<Offer>,
+    sessions: Vec<Option<SessionId>>,
+) -> Live {
     let (live, created) = Live::start_with(start(at, &voyage()), BEGIN);
     let mut effects = created.effects.clone();
     effects.extend(offers.into_iter().map(Effect::Offer));
@@ -44,20 +50,26 @@ async fn offering(store: &dyn Store, at: Key, offers: Vec<Offer>, sessions: Vec<
 }
 
 /// The run is paused, or goes on, with this beside.
-async fn with(store: &dyn Store, live: &mut Live, effect: Effect) {
+pub(super) async fn with(store: &dyn Store, live: &mut Live, effect: Effect) {
     let paused = live.run.status() == abide_core::Status::Paused;
     let step = if paused { live.resume() } else { live.pause() };
     commit(store, Commit { effects: vec![effect], ..step }).await.unwrap();
 }
 
-async fn claim(store: &dyn Store, who: SessionId, agent: &str, kinds: &[&str], limit: usize) -> Vec<WorkRow> {
+pub(super) async fn claim(
+    store: &dyn Store,
+    who: SessionId,
+    agent: &str,
+    kinds: &[&str],
+    limit: usize,
+) -> Vec<WorkRow> {
     let kinds: Vec<Arc<str>> = kinds.iter().copied().map(Into::into).collect();
     let (agent, now) = (agent.to_owned(), BEGIN + 9);
     let claim = WorkClaim { tenant: TENANT, session: who, agent, kinds, limit, now };
     store.work().claim(claim).await.unwrap()
 }
 
-fn nodes(rows: &[WorkRow]) -> Vec<&str> {
+pub(super) fn nodes(rows: &[WorkRow]) -> Vec<&str> {
     rows.iter().map(|row| &*row.task.node).collect()
 }
 
@@ -130,7 +142,7 @@ async fn what_a_session_never_heard_of_can_be_taken_back_and_nothing_else() {
         let store = engine.open();
         let offers = vec![offer("one", "mail", BEGIN)];
         offering(&*store, key(1), offers, vec![Some(session(1))]).await;
-        let back = |who, fence| store.work().unclaim(who, vec![(key(1), task("one"), fence)]);
+        let back = |who, fence| store.work().unclaim(who, None, vec![(key(1), task("one"), fence)]);
         assert_eq!(back(session(2), 3).await.unwrap(), 0, "another's");
         assert_eq!(back(session(1), 2).await.unwrap(), 0, "an earlier hand-out");
         assert_eq!(back(session(1), 3).await.unwrap(), 1);
@@ -242,6 +254,31 @@ async fn a_call_waits_until_it_is_over_and_is_tried_again_when_it_is_due() {
         assert!(!store.work().settle_hook(TENANT, first, None).await.unwrap());
         assert!(!store.work().settle_hook(TenantId(2), rows[0].id, None).await.unwrap());
         assert_eq!(hooks(&*store).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_one_server_has_in_hand_is_for_no_other_until_it_gives_it_back() {
+    for engine in engines() {
+        let store = engine.open();
+        let live = calling(&*store, &[(HookKind::InputRequested, 1), (HookKind::InputRequested, 90)]).await;
+        let take = |now: Millis| {
+            let (tenant, agent, on) = (TENANT, "ada".to_owned(), HookKind::ALL.to_vec());
+            let claim = HookClaim { tenant, agent, on, limit: 10, now, until: now + 30 };
+            store.work().claim_hooks(claim)
+        };
+        let due = |rows: &[HookRow]| rows.iter().map(|row| (row.id.attempt, row.due)).collect::<Vec<_>>();
+        let now = BEGIN + 10;
+        assert_eq!(due(&take(now).await.unwrap()), [(1, BEGIN + 1), (90, BEGIN + 90)]);
+        assert_eq!(due(&take(now + 1).await.unwrap()), [(1, now + 30), (90, BEGIN + 90)], "it is taken");
+        let first = id(&live, live.first_interrupt(), HookKind::InputRequested, 1);
+        store.work().keep_hooks(vec![(TENANT, first)], now + 50).await.unwrap();
+        assert_eq!(due(&take(now + 31).await.unwrap())[0], (1, now + 50), "it is kept");
+        assert_eq!(due(&take(now + 50).await.unwrap())[0], (1, now + 50), "whoever kept it is gone");
+        store.work().keep_hooks(vec![(TENANT, first)], 0).await.unwrap();
+        assert_eq!(due(&take(now + 51).await.unwrap())[0], (1, BEGIN + 1), "it was given back");
+        assert!(store.work().settle_hook(TENANT, first, Some(BEGIN + 70)).await.unwrap());
+        assert_eq!(due(&take(BEGIN + 71).await.unwrap())[0], (1, BEGIN + 70), "it is due for its next try");
     }
 }
 
