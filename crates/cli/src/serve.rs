@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
-use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
+use abide_engine::{
+    Clock, Engine, EngineOptions, Failpoints, NetPolicy, StoreClock, SystemClock, TestClock, Window,
+};
 use abide_server::{
     ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, OtlpSettings, ProviderFacts,
     RunSealer, SecretStore, Signer, TenantOf, Tls,
@@ -26,7 +28,6 @@ use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs, StartArgs};
 use crate::config::{Config, Usual};
 use crate::definition_file::{self, DefinitionFile};
 use crate::place::Place;
-use crate::store_clock::StoreClock;
 use crate::{output, run};
 
 /// How long a shutdown waits for work under way; the rest goes on at the next start.

@@ -247,6 +247,8 @@ impl Shell {
         };
         commit.sessions = handed.sessions();
         commit.boot = if places.is_some() { self.store.boot() } else { 0 };
+        // By a clock that is moved by hand, nobody can say for how long.
+        commit.held = !leaves && self.store.cluster().is_some() && self.clock.catch_up().is_none();
         let (answer, answered) = oneshot::channel();
         let ended = ahead.run.lifecycle().is_terminal().then(|| ahead.run.status());
         let above = trace::current();
@@ -257,7 +259,7 @@ impl Shell {
             cell: cell.clone(),
             first: commit.base.next,
             next,
-            held: commit.boot != 0,
+            held: commit.held,
             effects: commit.effects.clone(),
             ended,
             span,
