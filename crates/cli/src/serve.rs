@@ -161,10 +161,10 @@ fn start_logging(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The filter that was asked for. Libraries that log where requests go, hosts and all, tell warnings only, unless they
-/// are asked for by name.
+/// The filter that was asked for. Libraries that log where requests go, hosts and all, or what is written to a database,
+/// tell warnings only, unless they are asked for by name.
 fn log_filter(asked: &str) -> anyhow::Result<EnvFilter> {
-    const TALKATIVE: [&str; 4] = ["reqwest", "hyper_util", "hyper", "rustls"];
+    const TALKATIVE: [&str; 5] = ["reqwest", "hyper_util", "hyper", "rustls", "tokio_postgres"];
     let read =
         |text: &str| EnvFilter::try_new(text).with_context(|| format!("--log '{asked}' is not a filter"));
     let filter = read(asked)?;
@@ -474,10 +474,13 @@ mod tests {
 
     #[test]
     fn hosts_of_requests_are_logged_only_if_somebody_asks_for_them() {
-        assert_eq!(filter("debug"), "debug,hyper=warn,hyper_util=warn,reqwest=warn,rustls=warn");
+        assert_eq!(
+            filter("debug"),
+            "debug,hyper=warn,hyper_util=warn,reqwest=warn,rustls=warn,tokio_postgres=warn"
+        );
         assert_eq!(
             filter("info,reqwest=debug,hyper_util::client=trace"),
-            "hyper=warn,hyper_util::client=trace,info,reqwest=debug,rustls=warn"
+            "hyper=warn,hyper_util::client=trace,info,reqwest=debug,rustls=warn,tokio_postgres=warn"
         );
         assert_eq!(filter("error"), "error", "a filter is never widened");
         assert_eq!(filter("off"), "off");

@@ -154,6 +154,16 @@ impl Site {
         self.ground.text("SELECT id FROM api_keys WHERE whole = 1")
     }
 
+    /// The only number that a query gives, read past the server.
+    pub(crate) fn count(&self, sql: &str) -> u64 {
+        self.ground.count(sql)
+    }
+
+    /// Changes rows past the server, and tells how many.
+    pub(crate) fn change(&self, sql: &str) -> u64 {
+        self.ground.change(sql)
+    }
+
     /// The file of the data directory, beside a server that may be running. A test that asks for it is about files, and
     /// is left out where there are none.
     pub(crate) fn database(&self) -> rusqlite::Connection {
