@@ -43,7 +43,10 @@ pub(super) async fn prepare(dir: &Path, workflows: &[Value]) -> anyhow::Result<S
 
 impl Server {
     pub(super) async fn start(dir: &Path, key: &str) -> anyhow::Result<Self> {
-        Self::launch(dir, key, |command| drop(command.arg("--data").arg(dir.join("data")))).await
+        let place = |command: &mut Command| {
+            command.arg("--data").arg(dir.join("data"));
+        };
+        Self::launch(dir, key, place).await
     }
 
     /// One of several on a database.

@@ -9,6 +9,7 @@ mod crash;
 mod examples;
 mod golden;
 mod http;
+mod left_out;
 mod outage;
 mod pages;
 mod receiver;

@@ -50,6 +50,11 @@ fn without_settings(mut command: Command) -> Command {
         "ABIDE_EVENT_RETENTION",
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_SERVICE_NAME",
         "ABIDE_RATE_KEY",
         "ABIDE_RATE_TENANT",
         "ABIDE_MAX_REQUESTS",
@@ -147,6 +152,16 @@ impl Site {
             return id.to_owned();
         }
         self.ground.text("SELECT id FROM api_keys WHERE whole = 1")
+    }
+
+    /// The only number that a query gives, read past the server.
+    pub(crate) fn count(&self, sql: &str) -> u64 {
+        self.ground.count(sql)
+    }
+
+    /// Changes rows past the server, and tells how many.
+    pub(crate) fn change(&self, sql: &str) -> u64 {
+        self.ground.change(sql)
     }
 
     /// The file of the data directory, beside a server that may be running. A test that asks for it is about files, and

@@ -19,6 +19,13 @@ struct Slot {
     state: Mutex<State>,
 }
 
+impl Slot {
+    /// What is known of it, also by a test that has failed and cleans up.
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
 #[derive(Default)]
 struct State {
     child: Option<std::process::Child>,
@@ -87,13 +94,13 @@ impl Fleet {
 
     /// Where a server is, or was.
     pub(super) fn url(&self, slot: usize) -> String {
-        self.slots[slot].state.lock().unwrap().url.clone()
+        self.slots[slot].state().url.clone()
     }
 
     /// Where the servers are, for somebody who goes their own way.
     pub(super) fn addresses(&self) -> Arc<dyn Fn(usize) -> String + Send + Sync> {
         let slots = self.slots.clone();
-        Arc::new(move |at| slots[at].state.lock().unwrap().url.clone())
+        Arc::new(move |at| slots[at].state().url.clone())
     }
 
     fn said(&self, slot: &Slot) -> PathBuf {
@@ -103,7 +110,7 @@ impl Fleet {
     /// Starts a server that is not there, and waits until it takes requests.
     pub(super) fn raise(&self, at: usize) {
         let slot = &self.slots[at];
-        let mut state = slot.state.lock().unwrap();
+        let mut state = slot.state();
         if state.child.is_some() {
             return;
         }
@@ -121,7 +128,15 @@ impl Fleet {
                 "--keyring",
             ])
             .arg(self.site.path("keyring"))
-            .args(["--public-url", "http://abide.example", "--rate-key", "0", "--workflows"])
+            .args([
+                "--public-url",
+                "http://abide.example",
+                "--rate-key",
+                "100000/s",
+                "--rate-tenant",
+                "100000/s",
+                "--workflows",
+            ])
             .arg(self.site.path("workflows"))
             .env("ABIDE_STORE", &self.url)
             .stdin(Stdio::null())
@@ -141,7 +156,7 @@ impl Fleet {
 
     /// Ends a server as `kill -9` does.
     pub(super) fn kill(&self, at: usize) {
-        let child = self.slots[at].state.lock().unwrap().child.take();
+        let child = self.slots[at].state().child.take();
         if let Some(mut child) = child {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -151,7 +166,7 @@ impl Fleet {
     /// Ends a server in an orderly way.
     pub(super) fn stop(&self, at: usize) {
         self.signal(at, Signal::TERM);
-        let child = self.slots[at].state.lock().unwrap().child.take();
+        let child = self.slots[at].state().child.take();
         if let Some(mut child) = child {
             let ended = child.wait().unwrap();
             assert!(
@@ -163,7 +178,7 @@ impl Fleet {
     }
 
     pub(super) fn signal(&self, at: usize, signal: Signal) {
-        let state = self.slots[at].state.lock().unwrap();
+        let state = self.slots[at].state();
         if let Some(child) = &state.child {
             rustix::process::kill_process(Pid::from_child(child), signal).unwrap();
         }

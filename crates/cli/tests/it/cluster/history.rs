@@ -12,7 +12,7 @@ pub(super) enum Told {
     /// An answer was taken.
     Won { run: String, value: u64 },
     /// An answer came too late.
-    Lost { run: String },
+    Lost,
     /// A subscriber saw this run from its beginning to its end, with these sequences.
     Followed { run: String, sequences: Vec<u64> },
     /// A run that naps was started.
@@ -83,7 +83,7 @@ pub(super) fn check(history: &[Told], seen: &BTreeMap<String, Seen>) -> Summary 
                 summary.answers += 1;
                 winners.entry(run).or_default().push(*value);
             }
-            Told::Lost { .. } => summary.answers += 1,
+            Told::Lost => summary.answers += 1,
             Told::Followed { run, sequences } => {
                 summary.followed += 1;
                 assert_eq!(
@@ -131,7 +131,7 @@ mod tests {
             Told::Started { key: "k".to_owned(), run: run() },
             Told::Started { key: "k".to_owned(), run: run() },
             Told::Won { run: run(), value: 3 },
-            Told::Lost { run: run() },
+            Told::Lost,
             Told::Followed { run: run(), sequences: vec![0, 1, 2] },
             Told::Napped { run: "run-2".to_owned() },
         ];

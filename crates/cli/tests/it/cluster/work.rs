@@ -114,7 +114,7 @@ impl Client {
         for (value, (status, body)) in answers {
             match status.as_u16() {
                 200 => self.history.note(Told::Won { run: run.clone(), value }),
-                409 => self.history.note(Told::Lost { run: run.clone() }),
+                409 => self.history.note(Told::Lost),
                 other => panic!("{other} {body}"),
             }
         }
