@@ -91,6 +91,12 @@ pub(crate) enum Scope {
     Session(Seat),
 }
 
+impl Scope {
+    fn is_of(&self, seat: Seat) -> bool {
+        matches!(self, Self::Session(session) if *session == seat)
+    }
+}
+
 impl Desk {
     /// A look begins.
     pub(crate) fn begin_look(&mut self) -> u64 {
@@ -116,6 +122,10 @@ impl Desk {
         for row in rows {
             let Some((session, since)) = row.held else { continue };
             let (spot, seat) = (Place::of(row.key, &row.task), (row.key.tenant, session));
+            // What a session has that came since was looked at when it did.
+            if self.sessions.get(&seat).is_some_and(|session| session.look >= look) && !scope.is_of(seat) {
+                continue;
+            }
             if self.sessions.contains_key(&seat) || self.orphans.contains_key(&seat) {
                 found.insert(spot.clone(), row.fence);
                 self.compare_task(look, &spot, seat, since, row, now, &mut chores);
@@ -230,8 +240,12 @@ impl Desk {
             self.sessions.get(&seat).map(|session| session.held.iter().cloned().collect());
         for place in orphans.into_iter().chain(held.unwrap_or_default()) {
             let spot = (seat.0, place);
-            if self.held.get(&spot).is_some_and(|held| held.session == seat.1) {
+            if let Some(fence) =
+                self.held.get(&spot).filter(|held| held.session == seat.1).map(|held| held.fence)
+            {
                 self.remove(&spot);
+                // It is on disk still, and the session's: it comes back with that.
+                self.looks.left.remove(&(spot, fence));
             }
         }
         if let Some(lease) = self.leases.remove(&seat) {
