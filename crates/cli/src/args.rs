@@ -6,6 +6,7 @@ mod bench;
 mod inbox;
 mod ladder;
 mod notify;
+mod otlp;
 mod resume;
 mod turn;
 mod upkeep;
@@ -30,6 +31,7 @@ pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
+pub(crate) use otlp::OtlpArgs;
 pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
 pub(crate) use turn::{BundleArgs, ProviderArgs, ProviderVerb, TurnArgs, TurnVerb};
 pub(crate) use upkeep::{
@@ -120,7 +122,7 @@ pub(crate) enum Verb {
 #[derive(ClapArgs, Clone)]
 pub(crate) struct ServerArgs {
     /// Configuration file (TOML) with the same names: listen, public-url, data, store, name,
-    /// advertise, workflows, keyring, allow-net, event-retention, otlp-endpoint, log, openintent, tls-cert, tls-key; the tables limits, oidc, suspension, resume, notify, channels
+    /// advertise, workflows, keyring, allow-net, event-retention, otlp-endpoint, otlp-protocol, otlp-service-name, log, openintent, tls-cert, tls-key; the tables limits, oidc, suspension, resume, notify, channels
     /// and retention hold the rest
     #[arg(long, env = "ABIDE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -161,9 +163,8 @@ pub(crate) struct ServerArgs {
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
     #[arg(long)]
     pub(crate) conformance: bool,
-    /// Send traces to this collector, by OTLP over HTTP: http://localhost:4318
-    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
-    pub(crate) otlp_endpoint: Option<String>,
+    #[command(flatten)]
+    pub(crate) otlp: OtlpArgs,
     /// What to log: error, warn, info, debug, or a filter such as abide_engine=debug
     #[arg(long, env = "ABIDE_LOG", value_name = "FILTER", overrides_with = "log")]
     pub(crate) log: Option<String>,

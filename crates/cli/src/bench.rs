@@ -4,6 +4,7 @@
 //! Steps that share a commit are never counted as individually durable.
 
 mod ceiling;
+mod cluster;
 mod desk;
 mod graphs;
 mod http;
@@ -65,6 +66,11 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
         BenchVerb::Turns { runs, outage } => {
             let size = turns::Size { runs: runs.max(1), outage: Duration::from_secs(outage) };
             turns::bench(dir.path(), &size).await?
+        }
+        BenchVerb::Cluster { store, servers, concurrency, roundtrips, pgbench, seconds } => {
+            let concurrency = concurrency.max(1);
+            let size = cluster::Size { store, servers, concurrency, roundtrips, pgbench, seconds };
+            cluster::bench(dir.path(), &size).await?
         }
         BenchVerb::Parked { runs, payload } => parked::bench(dir.path(), runs, payload).await?,
     };

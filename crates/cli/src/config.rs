@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod manual;
+mod otlp;
 mod resume;
 mod suspension;
 
@@ -15,12 +16,13 @@ use abide_engine::limits::EVENT_KEPT_MS;
 use abide_model::{ProviderConfig, Providers};
 use abide_notify::{ChannelConfig, Channels, ChannelsConfig, NotifyConfig};
 use abide_server::limits::{BODIES_BYTES_MIN, DEFINITION_BYTES_MAX};
-use abide_server::{Capacity, JwksSource, OidcOptions, Rates, Scope, Scopes, TenantOf};
+use abide_server::{Capacity, JwksSource, OidcOptions, OtlpSettings, Rates, Scope, Scopes, TenantOf};
 use anyhow::Context;
 use serde::Deserialize;
 
 use crate::args::{LimitArgs, OidcArgs, ServerArgs, parse_span};
 use crate::place::{Place, Told};
+use otlp::FileOtlp;
 use resume::FileResume;
 use suspension::FileSuspension;
 
@@ -43,6 +45,10 @@ struct FileConfig {
     event_retention: Option<String>,
     #[serde(rename = "otlp-endpoint")]
     otlp_endpoint: Option<String>,
+    #[serde(rename = "otlp-protocol")]
+    otlp_protocol: Option<String>,
+    #[serde(rename = "otlp-service-name")]
+    otlp_service_name: Option<String>,
     log: Option<String>,
     openintent: Option<PathBuf>,
     #[serde(rename = "tls-cert")]
@@ -133,7 +139,8 @@ pub(crate) struct Config {
     /// A certificate and its key, if connections are encrypted.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     pub(crate) conformance: bool,
-    pub(crate) otlp_endpoint: Option<String>,
+    /// Where traces are sent, if they are.
+    pub(crate) otlp: Option<OtlpSettings>,
     pub(crate) log: String,
     pub(crate) log_json: bool,
     pub(crate) rates: Rates,
@@ -181,7 +188,15 @@ impl Config {
             retention: retention(path, &file.retention)?,
             tls: tls(args.tls.tls_cert.or(file.tls_cert), args.tls.tls_key.or(file.tls_key))?,
             conformance: args.conformance,
-            otlp_endpoint: args.otlp_endpoint.or(file.otlp_endpoint).filter(|url| !url.is_empty()),
+            otlp: otlp::resolve(
+                args.otlp,
+                FileOtlp {
+                    endpoint: file.otlp_endpoint,
+                    protocol: file.otlp_protocol,
+                    service_name: file.otlp_service_name,
+                },
+                |name| std::env::var(name).ok(),
+            )?,
             log: args.log.or(file.log).unwrap_or_else(|| usual.log.to_owned()),
             log_json: args.log_json,
             rates: rates(&args.limits, &file.limits)?,
@@ -385,7 +400,7 @@ mod tests {
             tls: crate::args::TlsArgs::default(),
             event_retention: None,
             conformance: false,
-            otlp_endpoint: None,
+            otlp: crate::args::OtlpArgs::default(),
             log: None,
             log_json: false,
         }

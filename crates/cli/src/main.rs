@@ -32,7 +32,6 @@ mod run;
 mod scaffold;
 mod secrets;
 mod serve;
-mod store_clock;
 mod terminal;
 mod turn;
 mod verify;

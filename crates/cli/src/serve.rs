@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use abide_core::{Graph, TenantId};
 use abide_engine::trace::Spans;
-use abide_engine::{Clock, Engine, EngineOptions, Failpoints, NetPolicy, SystemClock, TestClock, Window};
+use abide_engine::{
+    Clock, Engine, EngineOptions, Failpoints, NetPolicy, StoreClock, SystemClock, TestClock, Window,
+};
 use abide_server::{
-    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, ProviderFacts, RunSealer,
-    SecretStore, Signer, TenantOf, Tls,
+    ApiSecret, App, AppOptions, CallbackMinter, Grant, Keys, Oidc, Otlp, OtlpSettings, ProviderFacts,
+    RunSealer, SecretStore, Signer, TenantOf, Tls,
 };
 use abide_store::{
     ApiKey, Postgres, PostgresOptions, Sealing, Sqlite, SqliteOptions, Stage, StageHook, Store,
@@ -26,7 +28,6 @@ use crate::args::{ClientArgs, DevArgs, RunArgs, RunVerb, ServeArgs, StartArgs};
 use crate::config::{Config, Usual};
 use crate::definition_file::{self, DefinitionFile};
 use crate::place::Place;
-use crate::store_clock::StoreClock;
 use crate::{output, run};
 
 /// How long a shutdown waits for work under way; the rest goes on at the next start.
@@ -160,10 +161,10 @@ fn start_logging(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The filter that was asked for. Libraries that log where requests go, hosts and all, tell warnings only, unless they
-/// are asked for by name.
+/// The filter that was asked for. Libraries that log where requests go, hosts and all, or what is written to a database,
+/// tell warnings only, unless they are asked for by name.
 fn log_filter(asked: &str) -> anyhow::Result<EnvFilter> {
-    const TALKATIVE: [&str; 4] = ["reqwest", "hyper_util", "hyper", "rustls"];
+    const TALKATIVE: [&str; 5] = ["reqwest", "hyper_util", "hyper", "rustls", "tokio_postgres"];
     let read =
         |text: &str| EnvFilter::try_new(text).with_context(|| format!("--log '{asked}' is not a filter"));
     let filter = read(asked)?;
@@ -294,7 +295,7 @@ async fn prepare(config: &Config, ground: Ground, dev: DevOptions) -> anyhow::Re
     let signals = Signals::listen()?;
     let listener = listener.map_or_else(|| listen(config), Ok)?;
     let url = own_url(config, listener.local_addr()?);
-    let otlp = config.otlp_endpoint.as_deref().map(start_otlp).transpose()?;
+    let otlp = config.otlp.as_ref().map(start_otlp).transpose()?;
     let engine = Engine::start(EngineOptions {
         store,
         clock,
@@ -356,10 +357,9 @@ fn open_tls(config: &Config) -> anyhow::Result<Option<Arc<Tls>>> {
     Ok(Some(Arc::new(Tls::open(cert, key).map_err(anyhow::Error::msg)?)))
 }
 
-/// Sends traces to a collector. What it asks for beside its address is in the environment, where keys belong.
-fn start_otlp(endpoint: &str) -> anyhow::Result<Arc<Otlp>> {
-    let headers = std::env::var("OTEL_EXPORTER_OTLP_HEADERS").ok();
-    Otlp::start(endpoint, headers.as_deref()).map_err(|error| anyhow::anyhow!("--otlp-endpoint: {error}"))
+/// Sends traces to a collector.
+fn start_otlp(settings: &OtlpSettings) -> anyhow::Result<Arc<Otlp>> {
+    Otlp::start(settings).map_err(|error| anyhow::anyhow!("traces can't be sent: {error}"))
 }
 
 /// The identity provider, and the tenant of those who come with its tokens.
@@ -474,10 +474,13 @@ mod tests {
 
     #[test]
     fn hosts_of_requests_are_logged_only_if_somebody_asks_for_them() {
-        assert_eq!(filter("debug"), "debug,hyper=warn,hyper_util=warn,reqwest=warn,rustls=warn");
+        assert_eq!(
+            filter("debug"),
+            "debug,hyper=warn,hyper_util=warn,reqwest=warn,rustls=warn,tokio_postgres=warn"
+        );
         assert_eq!(
             filter("info,reqwest=debug,hyper_util::client=trace"),
-            "hyper=warn,hyper_util::client=trace,info,reqwest=debug,rustls=warn"
+            "hyper=warn,hyper_util::client=trace,info,reqwest=debug,rustls=warn,tokio_postgres=warn"
         );
         assert_eq!(filter("error"), "error", "a filter is never widened");
         assert_eq!(filter("off"), "off");

@@ -210,7 +210,7 @@ table! {
         "What was asked for belongs to a family of operations that this server does not offer. As the error of a run: a node's kind is known to nobody here, so the run failed when it came to that node."
         "Read `/.well-known/openwop` for what is offered. Check the spelling of the node's `typeId`.";
     "unavailable" 503
-        "The server is shutting down, has as many connections or as much to do as it takes on at once, or the run changes too quickly. Nothing was taken in."
+        "The server is shutting down, has as many connections or as much to do as it takes on at once, or the run changes too quickly. During an upgrade: a newer server has gone on with the run, and this one can't read it. Nothing was taken in."
         "Try again after the seconds in `Retry-After`.";
     "store_unavailable" 503
         "The server can't reach the database that it shares with others, or has been away from it for so long that the others do its work. Nothing was changed."

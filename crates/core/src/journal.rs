@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{Context, SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, Key, Millis};
+use crate::{Event, EventType, Key, Millis};
 
 /// A SHA-256 hash.
 pub type Hash = [u8; 32];
@@ -142,6 +142,11 @@ impl Record {
             Payload::Present(bytes) => Event::decode(self.type_code, self.version, self.node.as_ref(), bytes),
             Payload::Erased(_) => Err(format!("the payload of event {} was erased", self.sequence)),
         }
+    }
+
+    /// Whether a later version of abide wrote it, so that this one can't read it: no damage, but nothing to decide on.
+    pub fn is_newer(&self) -> bool {
+        EventType::by_code(self.type_code).is_none_or(|kind| self.version > kind.version)
     }
 
     /// Whether its payload holds something that is never shown, or may: one that can't be read counts as such.

@@ -96,9 +96,10 @@ pub use effect::{
 };
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
-    Cancellation, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HookKind, Loss, Mask,
-    MessageChunk, NodeEvent, Parent, ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, TurnEnd,
-    TurnSealed, event_types,
+    Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HookKind,
+    InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted,
+    Parent, ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed,
+    event_types,
 };
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx, offers};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use abide_core::Millis;
-use abide_store::{Hint, Store};
+use abide_store::{Cluster, Hint, Store};
 use tokio::sync::watch;
 use uuid::{ContextV7, Timestamp, Uuid};
 
@@ -54,22 +54,24 @@ impl Clock for SystemClock {
     }
 }
 
-/// The clock of a store that several servers share, however wrong this machine's is. On a store of one's own it is the
-/// machine's.
+/// The clock of a store that several servers share, however wrong this machine's is.
 pub struct StoreClock {
     store: Arc<dyn Store>,
 }
 
 impl StoreClock {
-    /// The clock of this store.
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+    /// The clock of a store; the machine's, if it has none of its own.
+    pub fn of(store: &Arc<dyn Store>) -> Arc<dyn Clock> {
+        match store.cluster() {
+            Some(_) => Arc::new(Self { store: store.clone() }),
+            None => Arc::new(SystemClock),
+        }
     }
 }
 
 impl Clock for StoreClock {
     fn now(&self) -> Millis {
-        self.store.cluster().map_or_else(|| SystemClock.now(), |cluster| cluster.now())
+        self.store.cluster().map_or_else(|| SystemClock.now(), Cluster::now)
     }
 
     fn wait_until(&self, due: Millis) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

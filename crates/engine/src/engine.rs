@@ -35,7 +35,7 @@ use crate::shell::{Basis, Shell};
 use crate::stats::{Counters, Stats};
 use crate::surroundings::AllSurroundings;
 use crate::timers::Timers;
-use crate::trace::{Spans, Trace};
+use crate::trace::{self, Spans, Teller, Trace};
 use crate::webhooks::Webhooks;
 use crate::workers::Workers;
 use crate::{
@@ -207,11 +207,16 @@ impl Engine {
             permits: Arc::new(Semaphore::new(limits::COMMITS_IN_FLIGHT_MAX)),
             draining: AtomicBool::new(false),
             failpoints: options.failpoints,
+            teller: options.spans.clone().map(|spans| Arc::new(Teller::new(spans))),
             spans: options.spans,
             counters: Counters::default(),
             runtime: tokio::runtime::Handle::current(),
         });
         options.workflows.into_iter().for_each(|graph| shell.graphs.register(graph));
+        if let Some(teller) = &shell.teller {
+            // It goes on until everything that is durable was told.
+            tokio::spawn(trace::run(teller.clone(), shell.store.clone()));
+        }
         let loops = vec![
             tokio::spawn(timers::run(shell.clone())),
             tokio::spawn(executor::run(shell.clone())),
@@ -521,6 +526,9 @@ impl Engine {
             tracing::warn!("some work did not end in time; it goes on at the next start");
         }
         self.shell.permits.close();
+        if let Some(teller) = &self.shell.teller {
+            teller.drain().await;
+        }
         self.shell.store.close().await?;
         Ok(())
     }

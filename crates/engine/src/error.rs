@@ -49,6 +49,14 @@ pub enum Error {
         /// The first bad event.
         corrupt: Corrupt,
     },
+    /// A later version of abide has gone on with the run, as one does beside this one during an upgrade.
+    #[error("{run} was gone on with by a newer abide: event {sequence} can't be read by this one")]
+    Newer {
+        /// Which run.
+        run: RunId,
+        /// The first event that is newer.
+        sequence: u64,
+    },
     /// The journal of a run can't be cut.
     #[error("the journal of {run} can't be cut: {reason}")]
     Untruncatable {

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use abide_core::{
     Command, Effect, Failure, HttpRequest, InterruptionClass, Performance, Product, Reached, Report,
-    TaskFailure, TurnCommand,
+    TaskFailure,
 };
 use abide_store::{Lane, TaskRow};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -20,7 +20,7 @@ use crate::confirm::give_way;
 use crate::secrets::names_in;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
-use crate::trace::{self, OpenSpan, SpanKind, Spans, Trace};
+use crate::trace::{self, Trace};
 use crate::{Error, Window, limits};
 
 pub(crate) struct Executor {
@@ -71,13 +71,11 @@ impl Executor {
 
 impl Shell {
     /// Executes a leased task and reports it.
-    ///
-    /// `cause` is the commit that dispatched it, if that was a moment ago; otherwise it belongs where its run does.
-    pub(crate) fn execute(self: &Arc<Self>, row: TaskRow, place: OwnedSemaphorePermit, cause: Option<Trace>) {
+    pub(crate) fn execute(self: &Arc<Self>, row: TaskRow, place: OwnedSemaphorePermit) {
         let shell = self.clone();
         self.runtime.spawn(async move {
             shell.counters.dispatched();
-            shell.perform(&row, cause).await;
+            shell.perform(&row).await;
             drop(place);
             if shell.executor.backlog.load(Ordering::Acquire) {
                 shell.executor.wake.notify_one();
@@ -87,14 +85,13 @@ impl Shell {
 
     /// Executes a task once, and reports it until that is on disk. A report that can't be written is written again;
     /// what it tells of is not done again.
-    async fn perform(self: &Arc<Self>, row: &TaskRow, cause: Option<Trace>) {
-        let mut dispatch = Dispatch::of(cause);
+    async fn perform(self: &Arc<Self>, row: &TaskRow) {
         let mut outcome: Option<Command> = None;
         loop {
             let tried = match &outcome {
-                None => self.outcome_of(row, &mut dispatch).await.map(|found| outcome = Some(found)),
-                Some(outcome) => match dispatch.within(self.report(row, outcome)).await {
-                    Ok(()) => return dispatch.end(has_failed(outcome)),
+                None => self.outcome_of(row).await.map(|found| outcome = Some(found)),
+                Some(outcome) => match self.report(row, outcome).await {
+                    Ok(()) => return,
                     Err(error) => Err(error),
                 },
             };
@@ -120,14 +117,15 @@ impl Shell {
     }
 
     /// Does what the task asks for.
-    async fn outcome_of(self: &Arc<Self>, row: &TaskRow, dispatch: &mut Dispatch) -> Result<Command, Error> {
+    async fn outcome_of(self: &Arc<Self>, row: &TaskRow) -> Result<Command, Error> {
         let since = Instant::now();
         let cell = self.cell(row.key).await?;
+        // What is sent belongs to the attempt that sends it, whatever trace the commit before it was made in.
         let performed = cell.lock().map(|ahead| {
-            dispatch.begin(self.spans.as_ref(), row, ahead.run.trace());
-            (ahead.run.perform_task(&row.task), ahead.run.head().next)
+            let own = trace::of_attempt(&ahead.run, &row.task);
+            (ahead.run.perform_task(&row.task), own, ahead.run.head().next)
         });
-        let Some((performed, next)) = performed else {
+        let Some((performed, own, next)) = performed else {
             // A commit failed meanwhile; the next try reads the run again.
             self.hot.remove(&cell);
             return Err(Error::Contended);
@@ -147,7 +145,7 @@ impl Shell {
             Performance::Done(done) => done.map_err(final_failure),
             // Whether it may be sent again is decided like any other failure: whoever had it may have sent it.
             Performance::Http(_) if row.retaken => Err(outcome_unknown(&row.task.node)),
-            Performance::Http(request) => self.request(row, &request, dispatch.own.as_ref()).await?,
+            Performance::Http(request) => self.request(row, &request, own.as_ref()).await?,
         };
         Ok(Command::Report(Report { task: row.task.clone(), outcome }))
     }
@@ -185,57 +183,6 @@ impl Shell {
         let look_up = |name: &str| values.get(name).cloned();
         let performed = http.perform(request, &look_up, trace);
         Ok(performed.await.map(|outputs| Product::of(Some(outputs))))
-    }
-}
-
-/// One task on its way through the executor, as its trace sees it.
-struct Dispatch {
-    /// What led to it.
-    cause: Option<Trace>,
-    /// Its own place in the trace, once it is known which trace that is.
-    own: Option<Trace>,
-    span: Option<OpenSpan>,
-}
-
-impl Dispatch {
-    fn of(cause: Option<Trace>) -> Self {
-        Self { cause, own: None, span: None }
-    }
-
-    /// Begins it, unless it has begun. A task that a dead process left behind belongs where its run does.
-    fn begin(&mut self, spans: Option<&Arc<dyn Spans>>, row: &TaskRow, of_run: Option<&Trace>) {
-        let Some(above) = self.cause.as_ref().or(of_run).filter(|_| self.own.is_none()) else { return };
-        let own = trace::below(above);
-        self.span = spans.filter(|_| own.sampled).map(|spans| {
-            let mut span = OpenSpan::begin(spans, "dispatch", SpanKind::Internal, &own, Some(above.span_id));
-            span.note("openwop.run_id", &row.key.id);
-            span.note("openwop.node_id", &row.task.node);
-            span.note("abide.tenant", &row.key.tenant.0);
-            span.note("abide.execution", &row.task.execution);
-            span.note("abide.retaken", &row.retaken);
-            span
-        });
-        self.own = Some(own);
-    }
-
-    /// Does something as part of it.
-    async fn within<F: Future>(&self, work: F) -> F::Output {
-        trace::carried(self.own.clone(), work).await
-    }
-
-    fn end(self, failed: bool) {
-        if let Some(span) = self.span {
-            span.end(failed);
-        }
-    }
-}
-
-/// Whether what is reported is a failure.
-fn has_failed(command: &Command) -> bool {
-    match command {
-        Command::Report(report) => report.outcome.is_err(),
-        Command::Turn(command) => matches!(**command, TurnCommand::Ended { outcome: Err(_), .. }),
-        _ => false,
     }
 }
 
@@ -291,7 +238,7 @@ fn begin(shell: &Arc<Shell>, rows: Vec<TaskRow>, mut places: OwnedSemaphorePermi
     }
     for row in rows {
         if let Some(place) = places.split(1) {
-            shell.execute(row, place, None);
+            shell.execute(row, place);
         }
     }
 }

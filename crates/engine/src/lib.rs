@@ -24,7 +24,7 @@
 //! | workers, [`Message`], [`Did`] | `workers.rs` and `workers/` | processes outside that do nodes' work |
 //! | [`Purged`] | `retention.rs` | runs that have ended are removed, when asked for or when it is time |
 //! | surroundings | `surroundings.rs` | what a run finds around it whenever it decides |
-//! | [`trace`], [`Stats`] | `trace.rs`, `stats.rs` | what is told of the work: spans and counts |
+//! | [`trace`], [`Stats`] | `trace.rs` and `trace/`, `stats.rs` | what is told of the work: spans and counts |
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 

@@ -328,3 +328,22 @@ pub const SURROUNDINGS_SURE_MS: u64 = 5_000;
 
 /// Agents of one tenant whose policies are read: more than a tenant may have.
 pub const AGENTS_READ_MAX: usize = 10_000;
+
+/// Commits that wait for their spans to be told. A busy second makes fewer; what finds no room is counted and gone.
+pub const TOLD_WAITING_MAX: usize = 8192;
+
+/// Bytes of the events in them. They are held until they were looked at, whatever is in them.
+pub const TOLD_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Spans of runs that have begun and are kept in memory until they end: about half a kilobyte each. Those of a run that
+/// finds no room are read from its journal again.
+pub const SPANS_OPEN_MAX: usize = 16_384;
+
+/// Runs whose open spans are kept in memory.
+pub const TIMELINES_MAX: usize = 4096;
+
+/// Events that are read at once when the spans of a run are read from its journal.
+pub const TOLD_PAGE_MAX: usize = 1000;
+
+/// How long a shutdown waits until what is durable was told.
+pub const TOLD_DRAIN_MS: u64 = 1000;

@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use abide_core::{
-    Command, Effect, Key, Rejection, Run, Salt, Start, Status, Step, TaskId, limits as core_limits,
+    Command, Effect, Key, Record, Rejection, Run, Salt, Start, Status, Step, TaskId, limits as core_limits,
 };
 use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -26,7 +26,7 @@ use crate::retention::Keeper;
 use crate::stats::Counters;
 use crate::surroundings::AllSurroundings;
 use crate::timers::Timers;
-use crate::trace::{self, OpenSpan, SpanKind, Spans, Trace};
+use crate::trace::{self, OpenSpan, SpanKind, Spans, Teller, Told, Trace};
 use crate::watch::Watchers;
 use crate::webhooks::Webhooks;
 use crate::workers::{Reservation, Workers};
@@ -58,6 +58,7 @@ pub(crate) struct Shell {
     pub(crate) draining: AtomicBool,
     pub(crate) failpoints: Option<Arc<Failpoints>>,
     pub(crate) spans: Option<Arc<dyn Spans>>,
+    pub(crate) teller: Option<Arc<Teller>>,
     pub(crate) counters: Counters,
     pub(crate) runtime: tokio::runtime::Handle,
 }
@@ -89,9 +90,9 @@ struct Pending {
     effects: Vec<Effect>,
     /// How the run has ended with it, if it has.
     ended: Option<Status>,
-    /// The place of what follows from it in the run's trace, and the span of the commit itself.
-    trace: Option<Trace>,
+    /// Its own span, and what it has to tell of the run's.
     span: Option<OpenSpan>,
+    told: Option<Told>,
     /// Places at the executor for the tasks that begin with it.
     places: Option<OwnedSemaphorePermit>,
     /// Who gets the tasks for workers that begin with it.
@@ -246,18 +247,23 @@ impl Shell {
         };
         commit.sessions = handed.sessions();
         commit.boot = if places.is_some() { self.store.boot() } else { 0 };
+        // By a clock that is moved by hand, nobody can say for how long.
+        commit.held = !leaves && self.store.cluster().is_some() && self.clock.catch_up().is_none();
         let (answer, answered) = oneshot::channel();
         let ended = ahead.run.lifecycle().is_terminal().then(|| ahead.run.status());
-        let (trace, span) = self.trace_commit(&ahead.run, &commit, lane);
+        let above = trace::current();
+        let span = above.as_ref().and_then(|above| self.trace_commit(above, &commit, lane));
+        let teller = self.teller.as_ref().filter(|_| ahead.run.trace().is_some_and(|trace| trace.sampled));
+        let told = teller.and_then(|teller| teller.note(cell.key, &commit.records, above));
         let pending = Pending {
             cell: cell.clone(),
             first: commit.base.next,
             next,
-            held: commit.boot != 0,
+            held: commit.held,
             effects: commit.effects.clone(),
             ended,
-            trace,
             span,
+            told,
             places,
             handed,
             answer,
@@ -274,18 +280,16 @@ impl Shell {
         answered
     }
 
-    /// Where a commit stands in a trace: below what the current task does, or else in the trace of its run.
-    fn trace_commit(&self, run: &Run, commit: &Commit, lane: Lane) -> (Option<Trace>, Option<OpenSpan>) {
-        let Some(above) = trace::current().or_else(|| run.trace().cloned()) else { return (None, None) };
-        let Some(spans) = self.spans.as_ref().filter(|_| above.sampled) else { return (Some(above), None) };
-        let own = trace::below(&above);
-        let mut span = OpenSpan::begin(spans, "commit", SpanKind::Internal, &own, Some(above.span_id));
-        span.note("openwop.run_id", &commit.key.id);
-        span.note("abide.tenant", &commit.key.tenant.0);
-        span.note("abide.events", &commit.records.len());
-        span.note("abide.lane", if lane == Lane::Interactive { "interactive" } else { "background" });
-        commit.effects.iter().for_each(|effect| trace_interrupt(spans, &own, run, effect));
-        (Some(own), Some(span))
+    /// A commit that somebody waits for is a span below what they do.
+    fn trace_commit(&self, above: &Trace, commit: &Commit, lane: Lane) -> Option<OpenSpan> {
+        let spans = self.spans.as_ref().filter(|_| above.sampled)?;
+        let own = trace::below(above);
+        let mut span = OpenSpan::begin(spans, "abide.commit", SpanKind::Internal, &own, Some(above.span_id));
+        span.note("abide.run.id", commit.key.id.to_string());
+        span.note("abide.tenant.id", commit.key.tenant.0);
+        span.note("abide.commit.events", commit.records.len() as u64);
+        span.note("abide.commit.lane", if lane == Lane::Interactive { "interactive" } else { "background" });
+        Some(span)
     }
 
     /// A commit was answered: called by the store, in order for each run.
@@ -307,6 +311,9 @@ impl Shell {
                 let ended = pending.ended.is_some();
                 self.tell_peers(Hint::Run { key: cell.key, next: pending.next, ended });
                 self.tell_workers(cell.key, &pending.effects, &pending.handed);
+                if let Some((teller, told)) = self.teller.as_ref().zip(pending.told.take()) {
+                    teller.tell(told);
+                }
                 self.carry_out(cell.key, &mut pending);
             }
             Err(error) => {
@@ -337,7 +344,7 @@ impl Shell {
                     match places.as_mut().and_then(|places| places.split(1)) {
                         Some(place) => {
                             let row = TaskRow { key, task, fence, retaken: false };
-                            self.execute(row, place, commit.trace.clone());
+                            self.execute(row, place);
                         }
                         None => {
                             self.executor.note_backlog();
@@ -434,8 +441,10 @@ impl Shell {
                 (Run::empty(key, salt, graph), 0, journal)
             }
         };
+        let newer = |record: &Record| Error::Newer { run: key.id, sequence: record.sequence };
         for record in &tail {
-            run.apply(record).map_err(damaged)?;
+            run.apply(record)
+                .map_err(|corrupt| if record.is_newer() { newer(record) } else { damaged(corrupt) })?;
         }
         if run.head() != loaded.head {
             return Err(damaged(cut_short(run.head().next, loaded.head.next)));
@@ -501,23 +510,4 @@ fn wants_snapshot(ahead: &Ahead) -> bool {
     let nodes = ahead.run.graph().len() as u64;
     since >= core_limits::SNAPSHOT_EVENTS_MAX.max(nodes)
         || rests && since >= core_limits::SNAPSHOT_PARK_EVENTS_MIN.max(nodes / 8)
-}
-
-/// A span below a commit for an interrupt that is opened or closed by it. What is asked and answered is not in it.
-fn trace_interrupt(spans: &Arc<dyn Spans>, commit: &Trace, run: &Run, effect: &Effect) {
-    let (name, id, kind) = match effect {
-        Effect::OpenInterrupt(open) => ("interrupt requested", open.id, open.kind),
-        Effect::CloseInterrupt(closed) => ("interrupt resolved", closed.id, closed.kind),
-        _ => return,
-    };
-    let own = trace::below(commit);
-    let mut span = OpenSpan::begin(spans, name, SpanKind::Internal, &own, Some(commit.span_id));
-    span.note("openwop.run_id", &run.key().id);
-    span.note("openwop.interrupt_kind", kind.name());
-    span.note("openwop.interrupt_id", &id);
-    if let Some(open) = run.interrupt(id) {
-        span.note("openwop.node_id", run.interrupted_node(open));
-        span.note("openwop.interrupt_count", &open.requested.call);
-    }
-    span.end(false);
 }

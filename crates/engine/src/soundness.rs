@@ -190,6 +190,10 @@ impl Walk {
                 break;
             }
             for record in &page {
+                // Where servers of two versions run side by side, the newer one decides.
+                if store.cluster().is_some() && record.is_newer() {
+                    return Err(Error::Newer { run: self.key.id, sequence: record.sequence });
+                }
                 if let Err(reason) = self.step(record, outline) {
                     return Ok(Err(format!("event {}: {reason}", self.head.next)));
                 }

@@ -1,13 +1,24 @@
-//! Traces: what belongs together across requests, commits and dispatches, and across restarts.
+//! Traces: what belongs together across requests, runs and their children, and across restarts.
 //!
-//! A span is made where its work is done and handed over when that has ended; where to, is the server's business.
-//! Without somebody to hand them to, nothing is measured and nothing is kept. The context goes on all the same: what
-//! a run sends to other systems belongs to the trace that the run was started in.
+//! There are two kinds of spans. What one process does from beginning to end, a request or a commit, is measured where it
+//! is done ([`OpenSpan`]). What may last for months, a run and everything in it, is read from the run's journal when it
+//! has ended (`trace/timeline.rs`): no process need be there from beginning to end, and the ids follow from what the
+//! spans are of (`trace/id.rs`). Both are handed over when they have ended; where to, is the server's business. Without
+//! somebody to hand them to, nothing is measured and nothing is kept. The context goes on all the same: what a run sends
+//! to other systems belongs to the trace that the run was started in.
+
+mod id;
+mod teller;
+mod timeline;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use abide_core::Millis;
 pub use abide_core::Trace;
+
+pub(crate) use id::of_attempt;
+pub(crate) use teller::{Teller, Told, run};
 
 tokio::task_local! {
     static CURRENT: Trace;
@@ -50,6 +61,9 @@ fn draw() -> [u8; 8] {
 pub trait Spans: Send + Sync + 'static {
     /// A span has ended.
     fn take(&self, span: Span);
+
+    /// So many spans have ended that nobody will hear of.
+    fn lose(&self, spans: usize);
 }
 
 /// A piece of work that has ended.
@@ -57,7 +71,7 @@ pub trait Spans: Send + Sync + 'static {
 pub struct Span {
     /// What was done.
     pub name: String,
-    /// Whether somebody else asked for it.
+    /// Whether somebody else asked for it, or is asked.
     pub kind: SpanKind,
     /// Its own place in the trace.
     pub trace: Trace,
@@ -70,7 +84,55 @@ pub struct Span {
     /// Whether it failed.
     pub failed: bool,
     /// What else is known of it.
-    pub attributes: Vec<(&'static str, String)>,
+    pub attributes: Vec<(&'static str, Value)>,
+    /// What happened meanwhile.
+    pub moments: Vec<Moment>,
+    /// What it has to do with in other traces.
+    pub links: Vec<Trace>,
+}
+
+/// Something that happened within a span: what OpenTelemetry calls an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// What happened.
+    pub name: &'static str,
+    /// When.
+    pub at: SystemTime,
+    /// What else is known of it.
+    pub attributes: Vec<(&'static str, Value)>,
+}
+
+/// What is known of a span, under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
 }
 
 /// Who asked for a piece of work.
@@ -80,6 +142,13 @@ pub enum SpanKind {
     Internal,
     /// Somebody else.
     Server,
+    /// We ourselves, and somebody else does it.
+    Client,
+}
+
+/// A time of a journal, as spans have it.
+fn time(at: Millis) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(at).unwrap_or(0))
 }
 
 /// A span that has begun.
@@ -98,15 +167,24 @@ impl OpenSpan {
         parent: Option<[u8; 8]>,
     ) -> Self {
         let now = SystemTime::now();
-        let (name, trace) = (name.into(), own.clone());
-        let span =
-            Span { name, kind, trace, parent, began: now, ended: now, failed: false, attributes: Vec::new() };
+        let span = Span {
+            name: name.into(),
+            kind,
+            trace: own.clone(),
+            parent,
+            began: now,
+            ended: now,
+            failed: false,
+            attributes: Vec::new(),
+            moments: Vec::new(),
+            links: Vec::new(),
+        };
         Self { span, spans: spans.clone() }
     }
 
     /// Notes what is known of it.
-    pub fn note(&mut self, name: &'static str, value: &(impl ToString + ?Sized)) {
-        self.span.attributes.push((name, value.to_string()));
+    pub fn note(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.span.attributes.push((name, value.into()));
     }
 
     /// Calls it by a better name.

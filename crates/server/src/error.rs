@@ -234,6 +234,9 @@ impl From<EngineError> for ApiError {
             EngineError::Draining => {
                 Self::unavailable("the server is shutting down; try again at another or later")
             }
+            EngineError::Newer { .. } => Self::unavailable(
+                "a newer abide has gone on with the run; try again, which may reach one, or upgrade this server",
+            ),
             EngineError::Contended => Self::unavailable("the run changes too quickly; try again"),
             EngineError::Store(abide_store::Error::Closed) => {
                 Self::unavailable("the server is shutting down")

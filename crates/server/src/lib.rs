@@ -26,7 +26,7 @@
 //! | runs that have ended are removed | `purge_api.rs` |
 //! | users' named secrets | `secrets.rs`, `secrets_api.rs` |
 //! | events to webhooks, signed | `webhooks.rs`, `openwop/webhooks.rs` |
-//! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs`, `metrics.rs` |
+//! | what is told of requests: the log, traces, metrics | `trace.rs`, `otlp.rs` and `otlp/`, `metrics.rs` |
 //! | turns of models, and their providers | `turns_api.rs`, `providers_api.rs` |
 //! | workers: what they are told, and what they do | `workers_api.rs` and `workers_api/` |
 //! | servers that share a store | `cluster_api.rs` |
@@ -101,7 +101,7 @@ pub use keys_api::{KeyPage, KeyView, MadeKey};
 pub use listen::{bind, serve};
 pub use names::NameProblem;
 pub use oidc::{JwksSource, Oidc, OidcOptions, TenantOf};
-pub use otlp::Otlp;
+pub use otlp::{Otlp, OtlpEndpoint, OtlpProtocol, OtlpSettings};
 pub use providers_api::ProviderFacts;
 pub use rates::Rates;
 pub use reseal::{Resealed, keys_under, reseal};

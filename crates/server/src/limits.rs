@@ -100,7 +100,8 @@ pub const LIST_ENTRIES_MAX: usize = 500;
 pub const LIST_ENTRIES_DEFAULT: usize = 100;
 
 /// Spans that wait for the collector. A busy second makes fewer; what finds no room is counted and gone.
-pub const SPANS_WAITING_MAX: usize = 8192;
+/// About a kilobyte each.
+pub const SPANS_WAITING_MAX: usize = 16_384;
 
 /// Spans in one request to the collector: well below what collectors take.
 pub const SPANS_SENT_MAX: usize = 512;
@@ -110,6 +111,18 @@ pub const SPANS_LINGER_MS: u64 = 1000;
 
 /// How long the collector may take for one request. What waits meanwhile is bounded.
 pub const SPANS_SEND_MS_MAX: u64 = 10_000;
+
+/// How often a batch is sent before it is given up: for about a quarter of a minute, so that a collector may restart.
+pub const SPANS_TRIES_MAX: u32 = 5;
+
+/// How long the second try waits; each further one waits twice as long.
+pub const SPANS_RETRY_MS: u64 = 1000;
+
+/// How long a collector may ask to be left alone. Spans find no room meanwhile.
+pub const SPANS_RETRY_MS_MAX: u64 = 30_000;
+
+/// Bytes of a collector's answer that are read.
+pub const SPANS_ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Characters of an Idempotency-Key (OpenWOP's own bound).
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;

@@ -1,28 +1,33 @@
-//! Sends spans to a collector: OTLP over HTTP, in its JSON form.
+//! Sends spans to a collector: OTLP over HTTP, as JSON or as Protocol Buffers.
 //!
-//! Spans wait in a bounded queue and leave in batches. A collector that is slow or down costs the spans that find no
-//! room, and nobody else notices.
+//! Spans wait in a bounded queue and leave in batches. A batch that the collector can't take just now is sent again, a
+//! few times; a collector that is slow or down costs the spans that find no room meanwhile, and nobody else notices.
+
+mod json;
+mod protobuf;
+mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use abide_core::hex;
 use abide_engine::trace::{Span, SpanKind, Spans};
-use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Response, StatusCode, Url};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::limits;
 
-/// Where a collector takes traces, below the address that it is known by.
-const TRACES: &str = "/v1/traces";
+pub use settings::{OtlpEndpoint, OtlpProtocol, OtlpSettings};
 
 /// Sends spans.
 pub struct Otlp {
     queue: mpsc::Sender<Message>,
     counts: Arc<Counts>,
+    /// Nothing is waited for any more.
+    hurry: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -38,25 +43,33 @@ enum Message {
 }
 
 impl Otlp {
-    /// Sends to a collector, with headers that it asks for: `name=value,name=value`, as OpenTelemetry has them in
-    /// `OTEL_EXPORTER_OTLP_HEADERS`.
-    pub fn start(endpoint: &str, headers: Option<&str>) -> Result<Arc<Self>, String> {
-        let url = traces_url(endpoint)?;
+    /// Sends to a collector from now on.
+    pub fn start(settings: &OtlpSettings) -> Result<Arc<Self>, String> {
         let client = reqwest::Client::builder()
             .timeout(Duration::from_millis(limits::SPANS_SEND_MS_MAX))
             .redirect(reqwest::redirect::Policy::none())
-            .default_headers(headers.map(read_headers).transpose()?.unwrap_or_default())
+            .default_headers(settings.header_map()?)
             .build()
             .map_err(|error| format!("the client can't start: {error}"))?;
         let (queue, waiting) = mpsc::channel(limits::SPANS_WAITING_MAX);
+        let (hurry, hurried) = watch::channel(false);
         let counts = Arc::new(Counts::default());
-        let sender = Sender { client, url, counts: counts.clone(), up: true };
+        let sender = Sender {
+            client,
+            url: settings.endpoint.url()?,
+            service: settings.service_name.clone(),
+            protocol: settings.protocol,
+            counts: counts.clone(),
+            hurried,
+            up: true,
+        };
         tokio::spawn(sender.run(waiting));
-        Ok(Arc::new(Self { queue, counts }))
+        Ok(Arc::new(Self { queue, counts, hurry }))
     }
 
-    /// Waits until everything that was taken has left, or could not.
+    /// Waits until everything that was taken has left, or could not at the first try: there is no time for another.
     pub async fn flush(&self) {
+        self.hurry.send_replace(true);
         let (sender, flushed) = oneshot::channel();
         if self.queue.send(Message::Flush(sender)).await.is_ok() {
             // If the task is gone, there is nothing to wait for.
@@ -74,42 +87,34 @@ impl Otlp {
 impl Spans for Otlp {
     fn take(&self, span: Span) {
         if self.queue.try_send(Message::Span(Box::new(span))).is_err() {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            self.lose(1);
         }
     }
-}
 
-fn traces_url(endpoint: &str) -> Result<Url, String> {
-    let base = endpoint.trim_end_matches('/');
-    let text = if base.ends_with(TRACES) { base.to_owned() } else { format!("{base}{TRACES}") };
-    let url = Url::parse(&text).map_err(|error| format!("it is not a URL: {error}"))?;
-    match url.scheme() {
-        "http" | "https" => Ok(url),
-        _ => Err("it begins with http:// or https://".to_owned()),
+    fn lose(&self, spans: usize) {
+        self.counts.dropped.fetch_add(spans as u64, Ordering::Relaxed);
     }
-}
-
-/// Values are never repeated in a message: they may be keys.
-fn read_headers(text: &str) -> Result<HeaderMap, String> {
-    let mut headers = HeaderMap::new();
-    for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
-        let (name, value) = pair.split_once('=').ok_or("the headers are written name=value,name=value")?;
-        let name = HeaderName::try_from(name.trim()).map_err(|_| "a header's name can't be sent")?;
-        let mut value = HeaderValue::try_from(value.trim())
-            .map_err(|_| format!("the value of header {name} can't be sent"))?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
-    Ok(headers)
 }
 
 /// The task that sends.
 struct Sender {
     client: reqwest::Client,
     url: Url,
+    service: String,
+    protocol: OtlpProtocol,
     counts: Arc<Counts>,
+    hurried: watch::Receiver<bool>,
     /// Whether the collector took the last batch. Only a change is worth a line in the log.
     up: bool,
+}
+
+/// Why a batch was not taken.
+struct Refusal {
+    problem: String,
+    /// Whether it may be taken later.
+    passes: bool,
+    /// How long the collector wants to be left alone.
+    after: Option<Duration>,
 }
 
 impl Sender {
@@ -151,106 +156,130 @@ impl Sender {
         }
     }
 
+    /// Sends a batch until it is taken, can't be, or was tried often enough.
     async fn send(&mut self, spans: &[Span]) {
         if spans.is_empty() {
             return;
         }
-        let sent = self.client.post(self.url.clone()).json(&batch(spans)).send().await;
-        // An error of the client names the address, which may hold a password.
-        let problem = match sent.map(|response| response.status()) {
-            Ok(status) if status.is_success() => None,
-            Ok(status) => Some(format!("it answered {status}")),
-            Err(error) => Some(error.without_url().to_string()),
+        let body = match self.protocol {
+            OtlpProtocol::Json => json::batch(spans, &self.service),
+            OtlpProtocol::Protobuf => protobuf::batch(spans, &self.service),
         };
-        let counter = if problem.is_none() { &self.counts.exported } else { &self.counts.dropped };
-        counter.fetch_add(spans.len() as u64, Ordering::Relaxed);
-        let host = self.url.host_str().unwrap_or_default();
-        match (self.up, &problem) {
-            (true, Some(problem)) => {
-                tracing::warn!(host, problem, "the trace collector takes no spans; they are dropped");
+        for tried in 1..=limits::SPANS_TRIES_MAX {
+            let refusal = match self.post(body.clone()).await {
+                Ok(rejected) => return self.taken(spans.len() as u64, rejected),
+                Err(refusal) => refusal,
+            };
+            self.note_refusal(&refusal.problem);
+            if !refusal.passes || tried == limits::SPANS_TRIES_MAX || !self.rest(tried, refusal.after).await {
+                break;
             }
-            (false, None) => tracing::info!(host, "the trace collector takes spans again"),
-            _ => {}
         }
-        self.up = problem.is_none();
+        self.counts.dropped.fetch_add(spans.len() as u64, Ordering::Relaxed);
+    }
+
+    /// One try. The answer is how many spans the collector took and threw away.
+    async fn post(&self, body: Vec<u8>) -> Result<u64, Refusal> {
+        let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, self.protocol.content_type());
+        // An error of the client names the address, which may hold a password.
+        let sent = request.body(body).send().await.map_err(|error| Refusal {
+            problem: error.without_url().to_string(),
+            passes: true,
+            after: None,
+        })?;
+        let status = sent.status();
+        if status.is_success() {
+            return Ok(self.rejected(sent).await);
+        }
+        // What OTLP has a sender try again; anything else would be refused again.
+        const PASSING: [StatusCode; 4] = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::BAD_GATEWAY,
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::GATEWAY_TIMEOUT,
+        ];
+        let asked = sent.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let passes = PASSING.contains(&status);
+        Err(Refusal {
+            problem: format!("it answered {status}"),
+            passes,
+            after: asked.map(Duration::from_secs),
+        })
+    }
+
+    /// What the collector says that it did not take of a batch that it did.
+    async fn rejected(&self, mut answer: Response) -> u64 {
+        let mut bytes = Vec::new();
+        while let Ok(Some(chunk)) = answer.chunk().await {
+            if bytes.len() + chunk.len() > limits::SPANS_ANSWER_BYTES_MAX {
+                return 0;
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        match self.protocol {
+            OtlpProtocol::Json => json::rejected(&bytes),
+            OtlpProtocol::Protobuf => protobuf::rejected(&bytes),
+        }
+    }
+
+    fn taken(&mut self, spans: u64, rejected: u64) {
+        let rejected = rejected.min(spans);
+        self.counts.exported.fetch_add(spans - rejected, Ordering::Relaxed);
+        self.counts.dropped.fetch_add(rejected, Ordering::Relaxed);
+        if !std::mem::replace(&mut self.up, true) {
+            tracing::info!(host = self.host(), "the trace collector takes spans again");
+        }
+    }
+
+    fn note_refusal(&mut self, problem: &str) {
+        if std::mem::replace(&mut self.up, false) {
+            tracing::warn!(
+                host = self.host(),
+                problem,
+                "the trace collector takes no spans; they are sent again a few times and then dropped, and \
+                 abide_spans_dropped counts them"
+            );
+        }
+    }
+
+    fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// Waits before the next try, unless there is no time for one.
+    async fn rest(&mut self, tried: u32, asked: Option<Duration>) -> bool {
+        let usual = Duration::from_millis(limits::SPANS_RETRY_MS << (tried - 1));
+        let wait = asked.unwrap_or(usual).min(Duration::from_millis(limits::SPANS_RETRY_MS_MAX));
+        tokio::select! {
+            // Whoever was sending is gone, or has no time.
+            _ = self.hurried.wait_for(|hurry| *hurry) => false,
+            () = tokio::time::sleep(wait) => true,
+        }
     }
 }
 
-/// An `ExportTraceServiceRequest`.
-fn batch(spans: &[Span]) -> Value {
-    let version = env!("CARGO_PKG_VERSION");
-    let resource = [("service.name", "abide".to_owned()), ("service.version", version.to_owned())];
-    json!({
-        "resourceSpans": [{
-            "resource": { "attributes": attributes(&resource) },
-            "scopeSpans": [{
-                "scope": { "name": "abide", "version": version },
-                "spans": spans.iter().map(written).collect::<Vec<_>>(),
-            }],
-        }],
-    })
+/// What a batch is from: the attributes of its resource.
+fn resource(service: &str) -> [(&'static str, &str); 2] {
+    [("service.name", service), ("service.version", VERSION)]
 }
 
-fn written(span: &Span) -> Value {
-    let kind = match span.kind {
+/// The name and version of what made the spans.
+const SCOPE: &str = "abide";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The number that OTLP has for a span that failed.
+const FAILED: u64 = 2;
+
+fn kind(kind: SpanKind) -> u64 {
+    match kind {
         SpanKind::Internal => 1,
         SpanKind::Server => 2,
-    };
-    let mut written = json!({
-        "traceId": span.trace.id(),
-        "spanId": hex(&span.trace.span_id),
-        "name": span.name,
-        "kind": kind,
-        "startTimeUnixNano": nanos(span.began),
-        "endTimeUnixNano": nanos(span.ended),
-        "attributes": attributes(&span.attributes),
-        "status": if span.failed { json!({ "code": 2 }) } else { json!({}) },
-    });
-    if let Some(parent) = span.parent {
-        written["parentSpanId"] = json!(hex(&parent));
+        SpanKind::Client => 3,
     }
-    if let Some(state) = &span.trace.state {
-        written["traceState"] = json!(state);
-    }
-    written
 }
 
-fn attributes(pairs: &[(&'static str, String)]) -> Vec<Value> {
-    pairs.iter().map(|(key, value)| json!({ "key": key, "value": { "stringValue": value } })).collect()
-}
-
-/// 64-bit numbers are text in this form of JSON.
-fn nanos(time: SystemTime) -> String {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos()).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_collector_is_known_by_its_address() {
-        for (endpoint, url) in [
-            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
-            ("http://localhost:4318/", "http://localhost:4318/v1/traces"),
-            ("https://c.example/otlp", "https://c.example/otlp/v1/traces"),
-            ("https://c.example/v1/traces", "https://c.example/v1/traces"),
-        ] {
-            assert_eq!(traces_url(endpoint).unwrap().as_str(), url);
-        }
-        assert!(traces_url("localhost:4318").is_err() && traces_url("ftp://c.example").is_err());
-    }
-
-    #[test]
-    fn headers_are_read_and_never_repeated() {
-        let headers = read_headers("x-key=s3cret=, x-team = blue,").unwrap();
-        assert_eq!(
-            (&headers["x-key"], &headers["x-team"]),
-            (&"s3cret=".parse().unwrap(), &"blue".parse().unwrap())
-        );
-        for wrong in ["s3cret", "a b=s3cret", "a=s3cret\u{1}x"] {
-            let problem = read_headers(wrong).unwrap_err();
-            assert!(!problem.contains("s3cret"), "{problem}");
-        }
-    }
+/// Since 1970, as OTLP has it.
+fn nanos(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

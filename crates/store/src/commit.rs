@@ -32,6 +32,8 @@ pub struct Commit {
     pub effects: Vec<Effect>,
     /// Which start of the server holds the lease on the tasks that begin here; 0 leaves them to be claimed.
     pub boot: u64,
+    /// What it arms for the next minute and sends is left to this server for a few seconds, on a store that several share.
+    pub held: bool,
     /// For each task that is offered to workers here, in order, who gets it right away. Those beyond the end wait.
     pub sessions: Vec<Option<SessionId>>,
     /// The fencing token of the lease under which a task was finished.
@@ -67,6 +69,7 @@ impl Commit {
             hides: run.hides_something(),
             effects: step.effects,
             boot: 0,
+            held: false,
             sessions: Vec::new(),
             fence: None,
             holder: None,

@@ -108,6 +108,27 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 30)]
         outage: u64,
     },
+    /// Servers that share a PostgreSQL database: roundtrips through one and through several, beside pgbench
+    Cluster {
+        /// An empty database for the bench: postgres://user:password@host/database
+        #[arg(long, env = "ABIDE_STORE", hide_env_values = true, value_name = "URL")]
+        store: String,
+        /// How many servers, one measurement for each number
+        #[arg(long, value_delimiter = ',', default_value = "1,3")]
+        servers: Vec<usize>,
+        /// Roundtrips at once
+        #[arg(long, default_value_t = 64)]
+        concurrency: usize,
+        /// Roundtrips in all, for each number of servers
+        #[arg(long, default_value_t = 10_000)]
+        roundtrips: usize,
+        /// PostgreSQL's own pgbench; psql has to be beside it
+        #[arg(long, default_value = "pgbench", value_name = "PATH")]
+        pgbench: String,
+        /// For how long pgbench measures
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+    },
     /// Parked runs: memory, disk, waking one, and starting after a kill
     Parked {
         /// Runs to park

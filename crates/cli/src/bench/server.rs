@@ -43,15 +43,30 @@ pub(super) async fn prepare(dir: &Path, workflows: &[Value]) -> anyhow::Result<S
 
 impl Server {
     pub(super) async fn start(dir: &Path, key: &str) -> anyhow::Result<Self> {
+        let place = |command: &mut Command| {
+            command.arg("--data").arg(dir.join("data"));
+        };
+        Self::launch(dir, key, place).await
+    }
+
+    /// One of several on a database.
+    pub(super) async fn start_on(dir: &Path, store: &str, name: &str, key: &str) -> anyhow::Result<Self> {
+        let place = |command: &mut Command| {
+            command.env("ABIDE_STORE", store).args(["--name", name, "--public-url", "http://127.0.0.1"]);
+            command.arg("--keyring").arg(dir.join("keyring"));
+        };
+        Self::launch(dir, key, place).await
+    }
+
+    async fn launch(dir: &Path, key: &str, place: impl FnOnce(&mut Command)) -> anyhow::Result<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let began = Instant::now();
         let mut command = Command::new(std::env::current_exe()?);
         command
-            .args(["serve", "--log", "error", "--listen", &format!("127.0.0.1:{port}"), "--data"])
-            .arg(dir.join("data"))
-            .arg("--workflows")
+            .args(["serve", "--log", "error", "--listen", &format!("127.0.0.1:{port}"), "--workflows"])
             .arg(dir.join("workflows"))
             .stdin(Stdio::null());
+        place(&mut command);
         if dir.join(CONFIG).exists() {
             command.arg("--config").arg(dir.join(CONFIG));
         }

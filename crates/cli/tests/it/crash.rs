@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::support::{PATIENCE, Server, Site, answer, verify};
-use dice::Dice;
+pub(crate) use dice::Dice;
 use journals::{Disk, SWEEP};
 use load::{Load, has_ended};
 use workflows::{Kind, lanes, parked};
@@ -123,12 +123,12 @@ impl fmt::Display for Tally {
     }
 }
 
-fn from_environment(name: &str) -> Option<u64> {
+pub(crate) fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a whole number, not '{text}'")))
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let clock = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
     from_environment("ABIDE_CRASH_SEED").unwrap_or(clock)
 }

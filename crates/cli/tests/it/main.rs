@@ -4,10 +4,12 @@
 
 mod browser;
 mod cli;
+mod cluster;
 mod crash;
 mod examples;
 mod golden;
 mod http;
+mod left_out;
 mod outage;
 mod pages;
 mod receiver;

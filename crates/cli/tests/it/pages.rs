@@ -16,6 +16,7 @@
 //!
 //! `ABIDE_REGENERATE=1 cargo test -p abide --test it pages` rewrites what the commands print, and the pictures.
 
+mod cluster;
 mod hands;
 
 use std::path::{Path, PathBuf};

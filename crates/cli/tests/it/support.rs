@@ -23,7 +23,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The binary under test.
 pub(crate) fn abide() -> Command {
-    let mut command = ground::command(env!("CARGO_BIN_EXE_abide"));
+    without_settings(ground::command(env!("CARGO_BIN_EXE_abide")))
+}
+
+/// The binary under test, on whatever store it is told.
+pub(crate) fn abide_itself() -> Command {
+    without_settings(Command::new(env!("CARGO_BIN_EXE_abide")))
+}
+
+fn without_settings(mut command: Command) -> Command {
     for name in [
         "ABIDE_STORE",
         "ABIDE_NAME",
@@ -42,6 +50,11 @@ pub(crate) fn abide() -> Command {
         "ABIDE_EVENT_RETENTION",
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "OTEL_SERVICE_NAME",
         "ABIDE_RATE_KEY",
         "ABIDE_RATE_TENANT",
         "ABIDE_MAX_REQUESTS",
@@ -139,6 +152,16 @@ impl Site {
             return id.to_owned();
         }
         self.ground.text("SELECT id FROM api_keys WHERE whole = 1")
+    }
+
+    /// The only number that a query gives, read past the server.
+    pub(crate) fn count(&self, sql: &str) -> u64 {
+        self.ground.count(sql)
+    }
+
+    /// Changes rows past the server, and tells how many.
+    pub(crate) fn change(&self, sql: &str) -> u64 {
+        self.ground.change(sql)
     }
 
     /// The file of the data directory, beside a server that may be running. A test that asks for it is about files, and
@@ -548,7 +571,7 @@ fn read_welcome(child: &mut Child, said: &Path) -> Result<(String, String), Exit
 }
 
 /// Waits until a server has said `prefix`, and gives what follows it up to `end`.
-fn await_word(child: &mut Child, said: &Path, prefix: &str, end: char) -> String {
+pub(crate) fn await_word(child: &mut Child, said: &Path, prefix: &str, end: char) -> String {
     let began = std::time::Instant::now();
     loop {
         let text = std::fs::read_to_string(said).unwrap();

@@ -32,8 +32,9 @@ impl Server {
     ) -> Self {
         let place = PostgresOptions { on_stage, ..PostgresOptions::new(database.url()) };
         let store = Arc::new(Postgres::open(&place).unwrap());
-        let clock = Arc::new(StoreClock::new(store.clone()));
-        Self::on(store.clone(), change(options(store, clock)))
+        let shared: Arc<dyn Store> = store.clone();
+        let clock = StoreClock::of(&shared);
+        Self::on(store, change(options(shared, clock)))
     }
 
     /// With a clock that is moved by hand.

@@ -102,7 +102,6 @@ async fn import(
 }
 
 /// A database that holds anything but what a first start makes is somebody's.
-#[expect(clippy::future_not_send, reason = "as above")]
 async fn check_empty(target: &Target, transaction: &Transaction<'_>) -> Result<(), Error> {
     let sql = "SELECT name FROM servers WHERE until > extract(epoch FROM clock_timestamp()) * 1000";
     let alive = transaction.query(sql, &[]).await.map_err(|error| failed(target, &error))?;
@@ -185,7 +184,7 @@ async fn columns(
         let kind = found.map(|column| column.type_().clone());
         kind.ok_or_else(|| Error::Failed(format!("{} has no column {table}.{name}", target.shown())))
     };
-    let names = statement.column_names().into_iter().map(str::to_owned);
+    let names = statement.column_names().map(str::to_owned);
     names.map(|name| Ok(Column { kind: kind(&name)?, name })).collect()
 }
 
@@ -228,7 +227,6 @@ async fn finish(
     Ok(())
 }
 
-#[expect(clippy::future_not_send, reason = "as above")]
 async fn check_counts(
     target: &Target,
     transaction: &Transaction<'_>,
@@ -246,14 +244,12 @@ async fn check_counts(
 }
 
 /// Lets the database know what it has, or its first plans are bad. It would find out by itself a little later.
-#[expect(clippy::future_not_send, reason = "as above")]
 async fn analyze(client: &Client) {
     if let Err(error) = client.batch_execute("ANALYZE").await {
         tracing::debug!(%error, "the tables were not analyzed");
     }
 }
 
-#[expect(clippy::future_not_send, reason = "as above")]
 async fn run(target: &Target, transaction: &Transaction<'_>, sql: &str) -> Result<(), Error> {
     transaction.batch_execute(sql).await.map_err(|error| failed(target, &error))
 }
@@ -262,6 +258,7 @@ fn failed(target: &Target, error: &tokio_postgres::Error) -> Error {
     Error::Failed(format!("{}: {}; nothing was kept", target.shown(), words(error)))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it takes what `map_err` gives")]
 fn unreadable(error: rusqlite::Error) -> Error {
     Error::Failed(format!("the data directory can't be read: {error}; nothing was kept"))
 }

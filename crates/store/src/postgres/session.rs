@@ -243,7 +243,9 @@ impl ToSql for Value<'_> {
             Value::Int(number) if *kind == Type::INT4 => i32::try_from(*number)?.to_sql(kind, out),
             Value::Int(number) if *kind == Type::BOOL => (*number != 0).to_sql(kind, out),
             Value::Int(number) => number.to_sql(kind, out),
-            Value::Text(text) if text.contains('\0') => Err("text with a NUL in it can't be kept".into()),
+            // PostgreSQL keeps no NUL in a text. Nothing that is looked up by such a text can be there, and in words for
+            // people it stands for a sign that can't be shown.
+            Value::Text(text) if text.contains('\0') => text.replace('\0', "\u{fffd}").to_sql(kind, out),
             Value::Text(text) => (&**text).to_sql(kind, out),
             Value::Blob(bytes) => (&**bytes).to_sql(kind, out),
         }

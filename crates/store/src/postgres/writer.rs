@@ -204,10 +204,8 @@ impl Writer {
         let mut plan = plan(commit, &self.sealing)?;
         for statement in &mut plan {
             let held = match (statement.sql, statement.values.first()) {
-                (ARM, Some(Value::Int(due))) if commit.boot != 0 && *due < now + NEAR_MS => {
-                    Some((ARM_HELD, *due))
-                }
-                (SEND, _) if commit.boot != 0 => Some((SEND_HELD, now)),
+                (ARM, Some(Value::Int(due))) if commit.held && *due < now + NEAR_MS => Some((ARM_HELD, *due)),
+                (SEND, _) if commit.held => Some((SEND_HELD, now)),
                 _ => None,
             };
             if let Some((sql, from)) = held {

@@ -85,9 +85,7 @@ fn task(row: &Row<'_>, at: usize) -> db::Result<TaskId> {
 /// What is sealed stands behind a byte that says so.
 pub(crate) fn sealed_kids(connection: Connection<'_>) -> db::Result<Vec<u32>> {
     let sealed = |column: &str, from: &str| {
-        format!(
-            "SELECT substr({column}, 2, 4) AS kid FROM {from} WHERE substr({column}, 1, 1) = x'{SEALED:02x}'"
-        )
+        format!("SELECT substr({column}, 2, 4) AS kid FROM {from} WHERE substr({column}, 1, 1) = $1")
     };
     let sql = [
         sealed("payload", "events"),
@@ -102,7 +100,7 @@ pub(crate) fn sealed_kids(connection: Connection<'_>) -> db::Result<Vec<u32>> {
     ];
     let mut statement = connection.prepare_cached(&format!("{} ORDER BY kid", sql.join(" UNION ")))?;
     let kid = |row: &Row<'_>| Ok(u32::from_be_bytes(row.get(0)?));
-    statement.query_map((), kid)?.collect()
+    statement.query_map([[SEALED]], kid)?.collect()
 }
 
 pub(crate) fn totals(connection: Connection<'_>) -> db::Result<Totals> {

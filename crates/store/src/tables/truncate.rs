@@ -257,6 +257,7 @@ fn waits(asked: &Truncation) -> Commit {
         fence: None,
         holder: None,
         holds: None,
+        held: false,
         consumed: None,
         blobs: Vec::new(),
         receipt: None,

@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::engine::{commit, sealing, submit, word, words};
 use crate::live::{BEGIN, Live, TENANT, key};
+use crate::suite::external::{event, target};
 use crate::workflow::{HOUR, ordering, waiting, waiting_briefly, working};
 
 /// How long a test waits for something that should have happened long ago before it calls it a failure.
@@ -189,7 +190,7 @@ async fn a_timer_is_left_to_the_server_that_armed_it_and_then_claimed_by_one() {
     let (live, created) = Live::start_with(crate::live::start(key(1), &waiting()), now - HOUR);
     let (timer, due) = live.run.timers().iter().next().map(|(timer, due)| (timer.clone(), *due)).unwrap();
     assert!(due <= now);
-    commit(&one, Commit { boot: one.boot(), ..created }).await.unwrap();
+    commit(&one, Commit { boot: one.boot(), held: true, ..created }).await.unwrap();
     // It was due long ago, so whoever armed it had its time.
     let (mine, theirs) = tokio::join!(
         one.cluster().unwrap().claim_timers(now, 10),
@@ -201,8 +202,63 @@ async fn a_timer_is_left_to_the_server_that_armed_it_and_then_claimed_by_one() {
     assert!(one.cluster().unwrap().claim_timers(now, 10).await.unwrap().is_empty());
     // Another that is due soon is its own until then, and a moment longer.
     let (_, created) = Live::start_with(crate::live::start(key(2), &waiting_briefly()), now);
-    commit(&one, Commit { boot: one.boot(), ..created }).await.unwrap();
+    commit(&one, Commit { boot: one.boot(), held: true, ..created }).await.unwrap();
     assert!(two.cluster().unwrap().claim_timers(now + HOUR, 10).await.unwrap().is_empty());
+}
+
+/// Tasks of a server that lives are its own. Once its lease is over they go to another, and what it decides then under its
+/// old token is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_its_servers_for_as_long_as_that_lives() {
+    let database = Database::new();
+    let (one, two) = (open(&database, "one"), open(&database, "two"));
+    let (live, created) = Live::start(key(1), &working());
+    commit(&one, Commit { boot: one.boot(), ..created }).await.unwrap();
+    let (_, unheld) = Live::start(key(2), &working());
+    commit(&one, unheld).await.unwrap();
+    let claimed = two.claim_tasks(two.boot(), 10).await.unwrap();
+    assert_eq!(claimed.iter().map(|row| (row.key, row.retaken)).collect::<Vec<_>>(), [(key(2), false)]);
+    let held = |live: &Live, lease| {
+        let task = live.first_task();
+        let mut live = live.clone();
+        Commit { holds: Some((task, live.fence(lease))), ..live.pause() }
+    };
+    assert_eq!(word(&commit(&two, held(&live, 2)).await), "fenced");
+    one.cluster().unwrap().leave().await.unwrap();
+    let claimed = two.claim_tasks(two.boot(), 10).await.unwrap();
+    assert_eq!(claimed.iter().map(|row| (row.key, row.retaken)).collect::<Vec<_>>(), [(key(1), true)]);
+    assert_eq!(word(&commit(&one, held(&live, 1)).await), "fenced");
+    assert_eq!(one.tip(key(1)).await.unwrap(), Some(live.run.head()));
+    assert_eq!(word(&commit(&two, held(&live, 2)).await), "ok");
+}
+
+/// An event that a server gives is given on by another only once the first is gone, which then can't say any more how it
+/// ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_given_by_whoever_has_taken_it_over() {
+    let database = Database::new();
+    let (one, two) = (open(&database, "one"), open(&database, "two"));
+    let (live, created) = Live::start(key(1), &ordering(7));
+    commit(&one, created).await.unwrap();
+    let (mine, theirs) = (one.external_events(), two.external_events());
+    mine.put(event("a", BEGIN), 9).await.unwrap();
+    let to = vec![target(&live)];
+    assert!(mine.give(TENANT, "a".to_owned(), to.clone()).await.unwrap());
+    assert_eq!(
+        (mine.being_given(9).await.unwrap().len(), theirs.being_given(9).await.unwrap().len()),
+        (1, 0)
+    );
+    assert!(!theirs.take_over(TENANT, "a".to_owned()).await.unwrap());
+    one.cluster().unwrap().leave().await.unwrap();
+    assert_eq!(theirs.being_given(9).await.unwrap()[0].targets, to);
+    assert!(theirs.take_over(TENANT, "a".to_owned()).await.unwrap());
+    mine.given(TENANT, "a".to_owned(), vec![]).await.unwrap();
+    assert!(
+        !theirs.get(TENANT, "a".to_owned()).await.unwrap().unwrap().is_kept,
+        "it is not the first one's any more"
+    );
+    theirs.given(TENANT, "a".to_owned(), to.clone()).await.unwrap();
+    assert_eq!(mine.get(TENANT, "a".to_owned()).await.unwrap().unwrap().targets, to);
 }
 
 /// Of two messages from one run to another only the first is given, whoever asks.

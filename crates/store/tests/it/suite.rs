@@ -8,7 +8,7 @@ mod audit_log;
 mod children;
 mod commits;
 mod erasure;
-mod external;
+pub(crate) mod external;
 mod inbox;
 mod isolation;
 mod notices;

@@ -2,28 +2,28 @@
 
 /// A `SplitMix64` generator.
 #[derive(Clone)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    pub(super) fn one_in(&mut self, bound: u64) -> bool {
+    pub(crate) fn one_in(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }
 
-    pub(super) fn pick<'a, T>(&mut self, among: &'a [T]) -> Option<&'a T> {
+    pub(crate) fn pick<'a, T>(&mut self, among: &'a [T]) -> Option<&'a T> {
         let bound = (among.len() as u64).max(1);
         among.get(self.below(bound) as usize)
     }
 
     /// Dice of their own, for somebody who rolls beside this one.
-    pub(super) fn fork(&mut self) -> Self {
+    pub(crate) fn fork(&mut self) -> Self {
         Self(self.next())
     }
 

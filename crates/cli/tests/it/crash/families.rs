@@ -99,14 +99,12 @@ async fn every_child_is_started_once_and_every_family_ends() {
         server.events(run).await;
     }
     assert!(server.stop().success());
-    let database = site.database();
-    let count = |sql: &str| -> u64 { database.query_row(sql, [], |row| row.get(0)).unwrap() };
+    let count = |sql: &str| site.count(sql);
     let parents = count("SELECT count(*) FROM aggregates WHERE workflow = 'parent'");
     assert!(parents >= acknowledged.len() as u64);
     assert_eq!(count("SELECT count(*) FROM aggregates WHERE workflow = 'child'"), CHILDREN * parents);
     assert_eq!(count("SELECT count(*) FROM children"), CHILDREN * parents);
     assert_eq!(count("SELECT count(*) FROM aggregates WHERE status <> 4"), 0, "all are completed");
     assert_eq!(count("SELECT count(*) FROM outbox"), 0);
-    drop(database);
     assert_eq!(verify(&site.data()), (1 + CHILDREN) * parents);
 }

@@ -234,7 +234,7 @@ async fn time_in_a_journal_never_goes_back() {
     assert!(server.stop().success());
     let back =
         format!("UPDATE settings SET value = value - {} WHERE name = 'test_clock_ms'", 30 * 24 * HOUR_MS);
-    assert_eq!(site.database().execute(&back, []).unwrap(), 1);
+    assert_eq!(site.change(&back), 1);
     // The clock is now a month behind what this run has seen.
     let server = site.start(&["--test-clock"]);
     let (status, _) = server.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await;

@@ -218,9 +218,9 @@ async fn only_keys_in_force_count_against_the_limit() {
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
              INSERT INTO api_keys (id, tenant, principal, mac, created_at, revoked_at, roles, act_as, whole) \
              SELECT '{name}' || i, tenant, principal, mac, created_at, {revoked_at}, roles, act_as, whole \
-             FROM n, (SELECT * FROM api_keys LIMIT 1)"
+             FROM n, (SELECT * FROM api_keys LIMIT 1) AS one"
         );
-        assert_eq!(site.database().execute(&sql, []).unwrap(), count as usize);
+        assert_eq!(site.change(&sql), u64::from(count));
     };
     copies("over", 10_005, "created_at + i");
     let server = site.start(&[]);

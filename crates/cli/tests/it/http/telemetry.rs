@@ -1,15 +1,16 @@
-//! Traces, metrics and logs: what belongs together is told together, and nothing that nobody may read is told.
+//! The context of traces, metrics and logs: what belongs together is told together, and nothing that nobody may read is
+//! told.
 
 use std::collections::BTreeSet;
 
 use super::outgoing::{ALLOWED, Peer, asks, header_of};
 use super::*;
 
-const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+pub(super) const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+pub(super) const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// The trace and the span that a header names, which must be well-formed.
-fn parts(header: &str) -> (String, String) {
+pub(super) fn parts(header: &str) -> (String, String) {
     let parts: Vec<&str> = header.split('-').collect();
     let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
     assert_eq!((parts[0], lengths), ("00", vec![2, 32, 16, 2]), "{header}");
@@ -17,7 +18,7 @@ fn parts(header: &str) -> (String, String) {
     (parts[1].to_owned(), parts[2].to_owned())
 }
 
-async fn traced(request: Ask) -> (StatusCode, String) {
+pub(super) async fn traced(request: Ask) -> (StatusCode, String) {
     let response = request.send().await.unwrap();
     (response.status(), response.headers()["traceparent"].to_str().unwrap().to_owned())
 }
@@ -131,122 +132,7 @@ async fn a_child_belongs_to_its_parents_trace() {
     assert_eq!(parts(header_of(&peer.heard()[0], "traceparent").unwrap()).0, TRACE);
 }
 
-/// A span as the collector was told of it.
-pub(super) struct Told {
-    pub(super) name: String,
-    trace: String,
-    id: String,
-    parent: Option<String>,
-    pub(super) attributes: Value,
-}
-
-/// The spans in a request to a collector.
-pub(super) fn spans(request: &str) -> Vec<Told> {
-    assert!(request.starts_with("POST /v1/traces "), "{request}");
-    let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
-    let resource = &body["resourceSpans"][0];
-    assert_eq!(attribute(&resource["resource"]["attributes"], "service.name"), "abide");
-    let spans = resource["scopeSpans"][0]["spans"].as_array().unwrap().clone();
-    let text = |span: &Value, key: &str| span[key].as_str().map(str::to_owned);
-    let told = |span: &Value| {
-        let time = |key: &str| text(span, key).unwrap().parse::<u128>().unwrap();
-        assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"));
-        Told {
-            name: text(span, "name").unwrap(),
-            trace: text(span, "traceId").unwrap(),
-            id: text(span, "spanId").unwrap(),
-            parent: text(span, "parentSpanId"),
-            attributes: span["attributes"].clone(),
-        }
-    };
-    spans.iter().map(told).collect()
-}
-
-pub(super) fn attribute(attributes: &Value, key: &str) -> String {
-    let found = attributes.as_array().unwrap().iter().find(|pair| pair["key"] == key);
-    found.unwrap_or_else(|| panic!("no {key} in {attributes}"))["value"]["stringValue"]
-        .as_str()
-        .unwrap()
-        .to_owned()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_trace_leads_from_the_request_over_commit_and_dispatch_to_the_peer() {
-    let collector = Peer::start(|_, _| (200, "{}".to_owned())).await;
-    let peer = Peer::start(|_, _| (200, "pong".to_owned())).await;
-    let site = Site::new();
-    let args = [&ALLOWED[..], &["--otlp-endpoint", &collector.url]].concat();
-    let server = site.start(&args);
-    push(&server, &asks("ask", json!({ "method": "GET", "url": format!("{}/x", peer.url) }), json!({})))
-        .await;
-    let request = server.request(Method::POST, "/v1/runs").header("traceparent", PARENT);
-    let response = request.json(&json!({ "workflowId": "ask" })).send().await.unwrap();
-    let answered = parts(response.headers()["traceparent"].to_str().unwrap());
-    let run = response.json::<Value>().await.unwrap()["runId"].as_str().unwrap().to_owned();
-    server.events(&run).await;
-    // What waits is sent before the end.
-    server.stop();
-    let all: Vec<Told> = collector.heard().iter().flat_map(|request| spans(request)).collect();
-    let ours: Vec<&Told> = all.iter().filter(|span| span.trace == TRACE).collect();
-    let named = |name: &str| {
-        let found: Vec<_> = ours.iter().filter(|span| span.name == name).collect();
-        assert_eq!(
-            found.len(),
-            1,
-            "{name} in {:?}",
-            all.iter().map(|span| (&span.name, &span.trace)).collect::<Vec<_>>()
-        );
-        found[0]
-    };
-    let http = named("POST /v1/runs");
-    assert_eq!((&http.parent, &http.id), (&Some("00f067aa0ba902b7".to_owned()), &answered.1));
-    assert_eq!(attribute(&http.attributes, "http.response.status_code"), "201");
-    let dispatch = named("dispatch");
-    assert_eq!(attribute(&dispatch.attributes, "openwop.run_id"), run);
-    assert_eq!(attribute(&dispatch.attributes, "openwop.node_id"), "ask");
-    let commits: Vec<_> = ours.iter().filter(|span| span.name == "commit").collect();
-    assert_eq!(commits.len(), 2, "the start, and the report");
-    let below =
-        |parent: &Told| commits.iter().find(|commit| commit.parent.as_ref() == Some(&parent.id)).unwrap();
-    assert_eq!(dispatch.parent.as_ref(), Some(&below(http).id));
-    below(dispatch);
-    let sent = parts(header_of(&peer.heard()[0], "traceparent").unwrap());
-    assert_eq!(sent, (TRACE.to_owned(), dispatch.id.clone()));
-    let unsampled = all.iter().filter(|span| span.trace != TRACE).count();
-    assert!(unsampled > 0, "requests without a trace of their own begin one");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_notices_a_collector_that_is_down_or_a_trace_that_is_not_sampled() {
-    let collector = Peer::start(|_, _| (503, String::new())).await;
-    let site = site();
-    let nobody = "http://127.0.0.1:9";
-    let server = site.start(&["--otlp-endpoint", nobody]);
-    for _ in 0..20 {
-        let run = server.start_run("payload", json!({})).await;
-        server.events(&run).await;
-    }
-    let (_, text) = metrics(&server).await;
-    assert_eq!(value(&text, "abide_runs_started_total"), 20.0);
-    server.stop();
-    site.await_said("the trace collector takes no spans");
-    let server = site.start(&["--otlp-endpoint", &collector.url]);
-    let quiet = PARENT.replace("-01", "-00");
-    let request = server.request(Method::POST, "/v1/runs").header("traceparent", &quiet);
-    let (_, header) = traced(request.json(&json!({ "workflowId": "payload" }))).await;
-    assert!(header.starts_with(&format!("00-{TRACE}-")) && header.ends_with("-00"), "{header}");
-    server.stop();
-    assert!(collector.heard().iter().all(|request| !request.contains(TRACE)));
-}
-
-#[tokio::test]
-async fn an_address_that_is_none_is_refused_at_the_start() {
-    let site = site();
-    assert!(site.try_start(&["--otlp-endpoint", "localhost:4318"]).is_err());
-    assert!(site.said().contains("--otlp-endpoint"), "{}", site.said());
-}
-
-async fn metrics(server: &Server) -> (StatusCode, String) {
+pub(super) async fn metrics(server: &Server) -> (StatusCode, String) {
     let response = server.request(Method::GET, "/metrics").send().await.unwrap();
     let status = response.status();
     assert!(response.headers()["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
@@ -254,7 +140,7 @@ async fn metrics(server: &Server) -> (StatusCode, String) {
 }
 
 /// The value of a series without labels, or of one that is named with its labels.
-fn value(text: &str, series: &str) -> f64 {
+pub(super) fn value(text: &str, series: &str) -> f64 {
     let line = text.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
     let line = line.unwrap_or_else(|| panic!("no {series} in {text}"));
     line.rsplit_once(' ').unwrap().1.parse().unwrap()

@@ -50,11 +50,9 @@ async fn a_subscriber_that_comes_back_after_each_kill_has_every_event_once() {
         // Killed in the middle of it, when some new events were durable.
         let site_of = &site;
         let dying = async {
-            let events = || {
-                site_of.database().query_row("SELECT count(*) FROM events", [], |row| row.get::<_, u64>(0))
-            };
-            let from = events().unwrap();
-            while events().unwrap() < from + 25 && !server_is_done(site_of) {
+            let events = || site_of.count("SELECT count(*) FROM events");
+            let from = events();
+            while events() < from + 25 && !server_is_done(site_of) {
                 tokio::task::yield_now().await;
             }
             server.signal(rustix::process::Signal::KILL);
@@ -89,5 +87,5 @@ fn shown_in_updates(kind: &str) -> bool {
 /// Whether every run has ended, so that nothing more will happen.
 fn server_is_done(site: &Site) -> bool {
     let ended = "SELECT count(*) FROM events WHERE type = 2";
-    site.database().query_row(ended, [], |row| row.get::<_, usize>(0)).unwrap() == RUNS
+    site.count(ended) == RUNS as u64
 }

@@ -78,6 +78,17 @@ impl Ground {
         }
     }
 
+    /// Changes rows past the server, and tells how many.
+    pub(super) fn change(&self, sql: &str) -> u64 {
+        match self {
+            Self::File(_) => self.file().execute(sql, []).unwrap() as u64,
+            Self::Postgres(database) => {
+                let counted = format!("WITH changed AS ({sql} RETURNING 1) SELECT count(*) FROM changed");
+                database.sql(&counted).parse().unwrap()
+            }
+        }
+    }
+
     /// How many rows that are such each table has, or each that says whose its rows are.
     pub(super) fn rows(&self, such: &str, owned: bool) -> BTreeMap<String, u64> {
         let tables: Vec<String> = match self {

@@ -10,7 +10,7 @@ use crate::workflow::ordering;
 
 const DAY: i64 = 24 * 3_600_000;
 
-fn event(id: &str, at: i64) -> NewEvent {
+pub(crate) fn event(id: &str, at: i64) -> NewEvent {
     NewEvent {
         tenant: TENANT,
         id: id.to_owned(),
@@ -28,7 +28,7 @@ async fn kept(store: &dyn Store, now: i64) -> Vec<String> {
     events.into_iter().map(|event| event.id).collect()
 }
 
-fn target(live: &Live) -> Target {
+pub(crate) fn target(live: &Live) -> Target {
     let (run_id, interrupt_id) = (live.key().id, live.first_interrupt());
     Target { run_id, node_id: "paid".to_owned(), interrupt_id }
 }

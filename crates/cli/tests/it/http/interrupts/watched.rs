@@ -1,12 +1,12 @@
 //! What is measured of questions and answers.
 
-use super::super::outgoing::Peer;
-use super::super::telemetry::{Told, attribute, spans, start_traced};
+use super::super::collector::{Collector, Told};
+use super::super::telemetry::start_traced;
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn spans_name_the_kind_the_id_and_the_count_of_interrupts() {
-    let collector = Peer::start(|_, _| (200, "{}".to_owned())).await;
+    let collector = Collector::start().await;
     let site = Site::new();
     let server = site.start(&["--test-clock", "--otlp-endpoint", &collector.url]);
     let one = |name: &str| json!({ "kind": "custom", "data": { "customKind": name, "payload": null } });
@@ -23,20 +23,16 @@ async fn spans_name_the_kind_the_id_and_the_count_of_interrupts() {
         assert_eq!(server.post(&path, &json!({ "resumeValue": "hush-4711" })).await.0, StatusCode::OK);
     }
     assert!(server.stop().success());
-    let told: Vec<Told> = collector.heard().iter().flat_map(|request| spans(request)).collect();
     for (at, id) in ids.iter().enumerate() {
-        let of = |name: &str| {
-            let named = told.iter().filter(|span| span.name == name).map(|span| &span.attributes);
-            let mut found = named.filter(|attributes| attribute(attributes, "openwop.interrupt_id") == *id);
-            found.next().unwrap_or_else(|| panic!("{name} of {id}"))
-        };
-        let asked = of("interrupt requested");
-        assert_eq!(attribute(asked, "openwop.interrupt_kind"), "custom");
-        assert_eq!(attribute(asked, "openwop.interrupt_count"), (at + 1).to_string());
-        assert_eq!(attribute(asked, "openwop.run_id"), run);
-        assert_eq!(attribute(of("interrupt resolved"), "openwop.interrupt_kind"), "custom");
+        let of_id = |span: &Told| span.attributes.get("openwop.interrupt_id") == Some(id);
+        let waits: Vec<Told> = collector.spans().into_iter().filter(of_id).collect();
+        assert_eq!(waits.iter().map(|span| span.name.as_str()).collect::<Vec<_>>(), ["openwop.interrupt"]);
+        let wait = &waits[0];
+        assert_eq!(wait.said("openwop.interrupt_kind"), "custom");
+        assert_eq!(wait.said("openwop.interrupt_count"), (at + 1).to_string());
+        assert_eq!((wait.said("openwop.run_id"), wait.said("abide.status")), (run.as_str(), "resolved"));
     }
-    assert!(!collector.heard().concat().contains("hush-4711"));
+    assert!(!collector.bytes().windows(9).any(|window| window == b"hush-4711"));
 }
 
 #[tokio::test]

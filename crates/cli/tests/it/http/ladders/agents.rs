@@ -126,7 +126,7 @@ async fn a_tenant_has_so_many_records_and_no_more() {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {most}) \
          INSERT INTO agents SELECT 1, 'agent' || i, 'null', 0 FROM n"
     );
-    assert_eq!(site.database().execute(&fill, []).unwrap(), most);
+    assert_eq!(site.change(&fill), most as u64);
     refusal(set_agent(&server, "one-more", quick()).await, "too_many");
     assert_eq!(set_agent(&server, "agent7", quick()).await.0, StatusCode::OK, "it is there already");
     server.ask_as(&server.key, Method::DELETE, "/v1/agent-records/agent7", None).await;

@@ -52,7 +52,7 @@ async fn attempts_that_fell_due_while_no_server_ran_are_recorded_and_the_last_on
     until_states(&server, &["sent"]).await;
     server.kill();
     let later = "UPDATE settings SET value = value + 7200001 WHERE name = 'test_clock_ms'";
-    assert_eq!(site.database().execute(later, []).unwrap(), 1);
+    assert_eq!(site.change(later), 1);
     let server = start(&site, &[]);
     let notices = until_states(&server, &["sent"; 2]).await;
     assert_eq!([&notices[0]["attempt"], &notices[1]["attempt"]], [&json!(1), &json!(3)]);
