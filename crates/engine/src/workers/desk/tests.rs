@@ -247,6 +247,22 @@ fn a_worker_that_comes_back_while_its_going_is_noticed_keeps_what_it_has() {
 }
 
 #[test]
+fn a_look_takes_nothing_from_a_worker_that_registers_meanwhile() {
+    let mut desk = shared();
+    desk.comes(&worker(1, 2));
+    desk.commit(7, &[offer(1)]);
+    let look = desk.begin_look();
+    let comes = desk.begin_look();
+    let rows = [row(7, Some(session(1)))];
+    let again = NewSession { holding: vec![holding(7)], ..worker(1, 2) };
+    assert_eq!(desk.moves_here(comes, &again, &rows), []);
+    for found in [&rows[..], &[]] {
+        assert!(desk.looked(look, &Scope::Home([seat(1)].into()), found, 0).is_empty());
+        assert_eq!(desk.fence(seat(1), &spot(7).1), Some(1));
+    }
+}
+
+#[test]
 fn a_look_leaves_alone_what_has_changed_since_it_began() {
     let mut desk = shared();
     desk.comes(&worker(1, 4));
