@@ -16,14 +16,14 @@ use crate::support::{START, TENANT, options, within};
 use crate::workers::{KIND, new_session};
 
 /// A server: an engine and its store, on threads of their own, so that it can die.
-struct Server {
-    engine: Engine,
-    store: Arc<Postgres>,
-    runtime: Option<Runtime>,
+pub(crate) struct Server {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<Postgres>,
+    pub(crate) runtime: Option<Runtime>,
 }
 
 impl Server {
-    fn start(database: &Database) -> Self {
+    pub(crate) fn start(database: &Database) -> Self {
         Self::with(database, None, |options| options)
     }
 
@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// With a clock that is moved by hand.
-    async fn with_test_clock(database: &Database) -> (Self, Arc<TestClock>) {
+    pub(crate) async fn with_test_clock(database: &Database) -> (Self, Arc<TestClock>) {
         let store = Arc::new(Postgres::open(&PostgresOptions::new(database.url())).unwrap());
         let clock = Arc::new(TestClock::open(store.clone(), START).await.unwrap());
         (Self::on(store.clone(), options(store, clock.clone())), clock)
@@ -56,7 +56,7 @@ impl Server {
     }
 
     /// Dies, as by SIGKILL: nothing is put in order, and nobody is told.
-    fn die(mut self) {
+    pub(crate) fn die(mut self) {
         self.stop();
     }
 
@@ -85,11 +85,11 @@ impl Server {
         self.engine.push_workflow(TENANT, definition.to_string().as_bytes(), None).await.unwrap();
     }
 
-    async fn status(&self, key: Key) -> Status {
+    pub(crate) async fn status(&self, key: Key) -> Status {
         self.engine.head(key).await.unwrap().summary.status
     }
 
-    async fn end_of(&self, key: Key) -> Status {
+    pub(crate) async fn end_of(&self, key: Key) -> Status {
         let mut news = self.engine.subscribe(key);
         loop {
             let status = self.status(key).await;
@@ -100,18 +100,18 @@ impl Server {
         }
     }
 
-    async fn story(&self, key: Key) -> Vec<&'static str> {
+    pub(crate) async fn story(&self, key: Key) -> Vec<&'static str> {
         let records = self.engine.events(key, 0, usize::MAX).await.unwrap();
         records.iter().map(|record| EventType::by_code(record.type_code).unwrap().name).collect()
     }
 
     /// Waits until it sees so.
-    async fn sees(&self, what: impl FnMut(&View) -> bool) {
+    pub(crate) async fn sees(&self, what: impl FnMut(&View) -> bool) {
         let mut view = self.store.cluster().unwrap().view();
         within("the servers to know of each other", view.wait_for(what)).await.unwrap();
     }
 
-    async fn verify(&self) {
+    pub(crate) async fn verify(&self) {
         let report = verify::verify(&*self.store, |_| ()).await.unwrap();
         assert!(report.is_clean(), "{:?}", report.findings);
     }
@@ -127,7 +127,7 @@ fn node(id: &str, kind: &str, config: &Value) -> Value {
     json!({ "id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {} })
 }
 
-fn count(story: &[&str], name: &str) -> usize {
+pub(crate) fn count(story: &[&str], name: &str) -> usize {
     story.iter().filter(|event| **event == name).count()
 }
 
