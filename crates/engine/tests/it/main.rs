@@ -13,6 +13,7 @@ mod http;
 mod large;
 mod messages;
 mod models;
+mod moves;
 mod notices;
 mod peer;
 mod receipts;

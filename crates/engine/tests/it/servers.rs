@@ -1,8 +1,10 @@
 //! Several servers on one PostgreSQL: whatever one of them knows, holds or was doing when it died, the others go on rightly.
 
+mod for_all;
+
 use std::sync::{Arc, Condvar, Mutex};
 
-use abide_core::{EventType, Json, Key, Millis, Rejection, Status};
+use abide_core::{EventType, Json, Key, Millis, Rejection, Run, Status};
 use abide_engine::{Clock, Engine, EngineOptions, Error, NewRun, StoreClock, TestClock, verify};
 use abide_pgtest::Database;
 use abide_store::{Postgres, PostgresOptions, Role, Stage, StageHook, Store, View};
@@ -14,14 +16,14 @@ use crate::support::{START, TENANT, options, within};
 use crate::workers::{KIND, new_session};
 
 /// A server: an engine and its store, on threads of their own, so that it can die.
-struct Server {
-    engine: Engine,
-    store: Arc<Postgres>,
-    runtime: Option<Runtime>,
+pub(crate) struct Server {
+    pub(crate) engine: Engine,
+    pub(crate) store: Arc<Postgres>,
+    pub(crate) runtime: Option<Runtime>,
 }
 
 impl Server {
-    fn start(database: &Database) -> Self {
+    pub(crate) fn start(database: &Database) -> Self {
         Self::with(database, None, |options| options)
     }
 
@@ -38,7 +40,7 @@ impl Server {
     }
 
     /// With a clock that is moved by hand.
-    async fn with_test_clock(database: &Database) -> (Self, Arc<TestClock>) {
+    pub(crate) async fn with_test_clock(database: &Database) -> (Self, Arc<TestClock>) {
         let store = Arc::new(Postgres::open(&PostgresOptions::new(database.url())).unwrap());
         let clock = Arc::new(TestClock::open(store.clone(), START).await.unwrap());
         (Self::on(store.clone(), options(store, clock.clone())), clock)
@@ -54,7 +56,7 @@ impl Server {
     }
 
     /// Dies, as by SIGKILL: nothing is put in order, and nobody is told.
-    fn die(mut self) {
+    pub(crate) fn die(mut self) {
         self.stop();
     }
 
@@ -83,11 +85,11 @@ impl Server {
         self.engine.push_workflow(TENANT, definition.to_string().as_bytes(), None).await.unwrap();
     }
 
-    async fn status(&self, key: Key) -> Status {
+    pub(crate) async fn status(&self, key: Key) -> Status {
         self.engine.head(key).await.unwrap().summary.status
     }
 
-    async fn end_of(&self, key: Key) -> Status {
+    pub(crate) async fn end_of(&self, key: Key) -> Status {
         let mut news = self.engine.subscribe(key);
         loop {
             let status = self.status(key).await;
@@ -98,18 +100,18 @@ impl Server {
         }
     }
 
-    async fn story(&self, key: Key) -> Vec<&'static str> {
+    pub(crate) async fn story(&self, key: Key) -> Vec<&'static str> {
         let records = self.engine.events(key, 0, usize::MAX).await.unwrap();
         records.iter().map(|record| EventType::by_code(record.type_code).unwrap().name).collect()
     }
 
     /// Waits until it sees so.
-    async fn sees(&self, what: impl FnMut(&View) -> bool) {
+    pub(crate) async fn sees(&self, what: impl FnMut(&View) -> bool) {
         let mut view = self.store.cluster().unwrap().view();
         within("the servers to know of each other", view.wait_for(what)).await.unwrap();
     }
 
-    async fn verify(&self) {
+    pub(crate) async fn verify(&self) {
         let report = verify::verify(&*self.store, |_| ()).await.unwrap();
         assert!(report.is_clean(), "{:?}", report.findings);
     }
@@ -121,11 +123,11 @@ impl Drop for Server {
     }
 }
 
-fn node(id: &str, kind: &str, config: Value) -> Value {
+fn node(id: &str, kind: &str, config: &Value) -> Value {
     json!({ "id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {} })
 }
 
-fn count(story: &[&str], name: &str) -> usize {
+pub(crate) fn count(story: &[&str], name: &str) -> usize {
     story.iter().filter(|event| **event == name).count()
 }
 
@@ -138,15 +140,15 @@ async fn a_server_says_nothing_about_a_run_that_another_has_moved_on() {
     for round in 0..30 {
         let (one, other) = (&servers[round % 2].engine, &servers[(round + 1) % 2].engine);
         assert_eq!(one.pause(key, None, None).await.unwrap(), Status::Paused, "round {round}");
-        assert_eq!(other.read(key, |run| run.status()).await.unwrap(), Status::Paused, "round {round}");
+        assert_eq!(other.read(key, Run::status).await.unwrap(), Status::Paused, "round {round}");
         other.resume(key, None).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
         let rejected = one.resume(key, None).await;
         assert!(matches!(rejected, Err(Error::Rejected(Rejection::NotPaused))), "{rejected:?}");
     }
     servers[1].engine.cancel(key, None, None).await.unwrap();
-    assert_eq!(servers[0].engine.read(key, |run| run.status()).await.unwrap(), Status::Cancelled);
+    assert_eq!(servers[0].engine.read(key, Run::status).await.unwrap(), Status::Cancelled);
     servers[0].engine.erase(key, None, None).await.unwrap();
-    let erased = servers[1].engine.read(key, |run| run.status()).await;
+    let erased = servers[1].engine.read(key, Run::status).await;
     assert!(matches!(erased, Err(Error::Erased(_))), "{erased:?}");
     servers[0].verify().await;
 }
@@ -305,8 +307,8 @@ async fn a_message_that_its_server_does_not_deliver_is_delivered_once_by_another
     let gate = Gate::default();
     let one = Server::with(&database, Some(gate.hook()), |options| options);
     let two = Server::start(&database);
-    one.push("child", json!([node("n", "core.noop", json!({}))])).await;
-    one.push("parent", json!([node("call", "core.subWorkflow", json!({ "workflowId": "child" }))])).await;
+    one.push("child", json!([node("n", "core.noop", &json!({}))])).await;
+    one.push("parent", json!([node("call", "core.subWorkflow", &json!({ "workflowId": "child" }))])).await;
     gate.hold_after(1);
     let parent = one.run("parent").await;
     within("the child's commit", async {
@@ -321,7 +323,7 @@ async fn a_message_that_its_server_does_not_deliver_is_delivered_once_by_another
     assert_eq!(children.len(), 1);
     let child = children[0].child.of(TENANT);
     // Whatever the one was about to write is refused by now, and it knows.
-    assert_eq!(one.engine.read(child, |run| run.status()).await.unwrap(), Status::Completed);
+    assert_eq!(one.engine.read(child, Run::status).await.unwrap(), Status::Completed);
     assert_eq!(count(&one.story(child).await, "run.started"), 1);
     assert_eq!(count(&one.story(parent).await, "child.reported"), 1);
     one.verify().await;
@@ -331,7 +333,7 @@ async fn a_message_that_its_server_does_not_deliver_is_delivered_once_by_another
 async fn pending_request(server: &Server) -> (Peer, Key) {
     let peer = Peer::start(|_| Act::SayAndHang(Vec::new())).await;
     let request = json!({ "method": "POST", "url": peer.url("/pay") });
-    server.push("request", json!([node("send", "core.http.request", request)])).await;
+    server.push("request", json!([node("send", "core.http.request", &request)])).await;
     let key = server.run("request").await;
     peer.hears(1).await;
     (peer, key)
@@ -377,7 +379,7 @@ async fn what_a_server_reports_that_was_away_is_refused() {
     })
     .await;
     let request = json!({ "method": "GET", "url": peer.url("/") });
-    let mut send = node("send", "core.http.request", request);
+    let mut send = node("send", "core.http.request", &request);
     let retry = json!({ "strategy": "fixed", "maxRetries": 3, "baseDelayMs": 1, "jitter": false });
     send["settings"] = json!({ "abide": { "retry": retry } });
     one.push("request", json!([send])).await;
@@ -405,7 +407,7 @@ async fn a_workflow_that_was_pushed_through_one_server_is_followed_on_another_at
     let missing = two.engine.start_run(NewRun::of(TENANT, "errand")).await;
     assert!(matches!(missing, Err(Error::WorkflowNotFound(_))), "{missing:?}");
     for nodes in 1..4 {
-        let all: Vec<Value> = (0..nodes).map(|n| node(&format!("n{n}"), "core.noop", json!({}))).collect();
+        let all: Vec<Value> = (0..nodes).map(|n| node(&format!("n{n}"), "core.noop", &json!({}))).collect();
         one.push("errand", json!(all)).await;
         let key = two.run("errand").await;
         assert_eq!(two.engine.read(key, |run| run.nodes().len()).await.unwrap(), nodes);
@@ -416,7 +418,7 @@ async fn a_workflow_that_was_pushed_through_one_server_is_followed_on_another_at
 async fn a_kind_that_a_worker_provides_through_one_server_is_known_on_another() {
     let database = Database::new();
     let (one, two) = (Server::start(&database), Server::start(&database));
-    one.push("craft", json!([node("n", KIND, json!({}))])).await;
+    one.push("craft", json!([node("n", KIND, &json!({}))])).await;
     let failed = two.run("craft").await;
     assert_eq!(two.end_of(failed).await, Status::Failed);
     one.engine.register_worker(new_session(1, 1)).await.unwrap();

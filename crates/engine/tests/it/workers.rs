@@ -8,7 +8,7 @@ use abide_core::{
     AskState, Failure, FailureClass, Json, Key, Millis, Rejection, Status, WorkAsk, WorkFailure, WorkOp,
 };
 use abide_engine::{
-    Did, Error, Holding, Letter, Message, NewSession, Op, OpFailure, Place, Post, TaskMessage, limits,
+    Did, Engine, Error, Holding, Letter, Message, NewSession, Op, OpFailure, Place, Post, TaskMessage, limits,
 };
 use abide_store::{KindRow, SessionId, Store};
 use serde_json::{Value, json};
@@ -19,9 +19,9 @@ use crate::support::{Rig, TENANT, within};
 pub(crate) const KIND: &str = "acme.work";
 
 /// A worker, as a test plays it.
-struct Hand<'a> {
-    rig: &'a Rig,
-    id: SessionId,
+pub(crate) struct Hand<'a> {
+    engine: &'a Engine,
+    pub(crate) id: SessionId,
     after: u64,
     /// Tasks that came with another.
     tasks: VecDeque<TaskMessage>,
@@ -61,13 +61,20 @@ impl<'a> Hand<'a> {
     }
 
     async fn of(rig: &'a Rig, new: NewSession) -> Self {
-        let id = new.id;
-        rig.engine.register_worker(new).await.unwrap();
-        Self { rig, id, after: 0, tasks: VecDeque::new() }
+        let (hand, lost) = Self::at(&rig.engine, new).await;
+        assert!(lost.is_empty());
+        hand
     }
 
-    fn listen(&self) -> Post {
-        self.rig.engine.listen_to(TENANT, self.id, self.after).unwrap()
+    /// A worker that comes, and what it says it has and has not.
+    pub(crate) async fn at(engine: &'a Engine, new: NewSession) -> (Self, Vec<Place>) {
+        let id = new.id;
+        let lost = engine.register_worker(new).await.unwrap();
+        (Self { engine, id, after: 0, tasks: VecDeque::new() }, lost)
+    }
+
+    pub(crate) fn listen(&self) -> Post {
+        self.engine.listen_to(TENANT, self.id, self.after).unwrap()
     }
 
     /// What there is for it now.
@@ -79,7 +86,7 @@ impl<'a> Hand<'a> {
     }
 
     /// What there is for it, when there is something.
-    async fn wait(&mut self) -> Vec<Message> {
+    pub(crate) async fn wait(&mut self) -> Vec<Message> {
         let mut post = self.listen();
         let letters = within("a letter", async {
             loop {
@@ -99,13 +106,13 @@ impl<'a> Hand<'a> {
         let mut messages = Vec::new();
         for (n, letter) in letters {
             self.after = n;
-            messages.extend(self.rig.engine.message(TENANT, self.id, &letter).await.unwrap());
+            messages.extend(self.engine.message(TENANT, self.id, &letter).await.unwrap());
         }
         messages
     }
 
     /// The next task, when there is one.
-    async fn task(&mut self) -> TaskMessage {
+    pub(crate) async fn task(&mut self) -> TaskMessage {
         while self.tasks.is_empty() {
             for message in self.wait().await {
                 if let Message::Task(task) = message {
@@ -118,28 +125,28 @@ impl<'a> Hand<'a> {
 
     async fn ops(&self, holding: &Holding, ops: Vec<WorkOp>) -> Vec<Result<Did, OpFailure>> {
         let ops = ops.into_iter().map(|op| Op::Work(holding.clone(), Box::new(op))).collect();
-        self.rig.engine.work(TENANT, self.id, ops).await.unwrap()
+        self.engine.work(TENANT, self.id, ops).await.unwrap()
     }
 
-    async fn op(&self, holding: &Holding, op: WorkOp) -> Result<Did, OpFailure> {
+    pub(crate) async fn op(&self, holding: &Holding, op: WorkOp) -> Result<Did, OpFailure> {
         self.ops(holding, vec![op]).await.pop().unwrap()
     }
 
-    async fn complete(&self, holding: &Holding) {
+    pub(crate) async fn complete(&self, holding: &Holding) {
         self.op(holding, WorkOp::Complete { outputs: None }).await.unwrap();
     }
 
     /// Its line breaks off: nobody gives it the benefit of the doubt.
-    fn die(&self) {
+    pub(crate) fn die(&self) {
         drop(self.listen());
     }
 }
 
-fn step(key: &str, value: u32) -> WorkOp {
+pub(crate) fn step(key: &str, value: u32) -> WorkOp {
     WorkOp::Record { key: key.to_owned(), outcome: Ok(Json::of(&value)) }
 }
 
-fn failure() -> WorkOp {
+pub(crate) fn failure() -> WorkOp {
     WorkOp::Fail(WorkFailure {
         failure: Failure::new("broken", "it broke"),
         class: FailureClass::Cancelled,
@@ -149,11 +156,11 @@ fn failure() -> WorkOp {
     })
 }
 
-fn is_stale(refused: &Result<Did, OpFailure>) -> bool {
+pub(crate) fn is_stale(refused: &Result<Did, OpFailure>) -> bool {
     matches!(refused, Err(OpFailure::Failed(Error::Rejected(Rejection::StaleFence))))
 }
 
-fn workflow(nodes: &[&str]) -> Value {
+pub(crate) fn workflow(nodes: &[&str]) -> Value {
     let node = |id: &&str| json!({ "id": id, "typeId": KIND, "name": id, "position": {}, "config": {}, "inputs": {} });
     let edge =
         |pair: &[&str]| json!({ "id": pair.concat(), "sourceNodeId": pair[0], "targetNodeId": pair[1] });
@@ -323,7 +330,7 @@ async fn a_worker_that_outlives_the_server_keeps_what_it_has() {
     let id = new.id;
     let lost = rig.engine.register_worker(new).await.unwrap();
     assert_eq!(lost, [gone.place]);
-    let mut hand = Hand { rig: &rig, id, after: 0, tasks: VecDeque::new() };
+    let mut hand = Hand { engine: &rig.engine, id, after: 0, tasks: VecDeque::new() };
     let again = hand.task().await;
     assert_ne!(again.holding.place, has[0].place, "only what it does not know of is told again");
     hand.complete(&again.holding).await;
@@ -523,7 +530,7 @@ async fn a_task_that_is_released_goes_to_another() {
     assert_eq!(lost.unwrap().reason, Loss::Released);
 }
 
-fn ask() -> WorkOp {
+pub(crate) fn ask() -> WorkOp {
     let data = json!({ "questions": [{ "id": "answer", "question": "Well?" }] });
     WorkOp::Ask(Box::new(WorkAsk {
         agent: "ada".to_owned(),

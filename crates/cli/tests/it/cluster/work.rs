@@ -143,7 +143,7 @@ impl Client {
 
     /// Follows a run until it ends, or the connection does.
     async fn follow_once(&self, run: &str, seen: &mut Vec<u64>) -> Option<()> {
-        let url = format!("{}/v1/runs/{run}/events?mode=updates", self.anywhere().await);
+        let url = format!("{}/v1/runs/{run}/events?streamMode=updates", self.anywhere().await);
         let mut request = self.http.get(url).bearer_auth(&self.key).header("accept", "text/event-stream");
         request = request.timeout(Duration::from_secs(20));
         if let Some(last) = seen.last() {
@@ -193,7 +193,8 @@ pub(super) async fn look(fleet: &Fleet, history: &[Told]) -> BTreeMap<String, Se
 }
 
 async fn look_at(fleet: &Fleet, run: &str) -> Seen {
-    let page = fleet.get(&format!("/v1/runs/{run}/events/poll?timeout=3&lastSequence=-1&mode=updates")).await;
+    let page =
+        fleet.get(&format!("/v1/runs/{run}/events/poll?timeout=3&lastSequence=-1&streamMode=updates")).await;
     let shown = fleet.get(&format!("/v1/runs/{run}")).await;
     let events = page["events"].as_array().unwrap();
     let at = |kind: &'static str| {

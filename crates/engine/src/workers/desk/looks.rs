@@ -116,7 +116,8 @@ impl Desk {
         for row in rows {
             let Some((session, since)) = row.held else { continue };
             let (spot, seat) = (Place::of(row.key, &row.task), (row.key.tenant, session));
-            if self.sessions.contains_key(&seat) || self.orphans.contains_key(&seat) {
+            let is_here = self.sessions.contains_key(&seat) || self.orphans.contains_key(&seat);
+            if is_here && !self.has_come_since(look, scope, seat) {
                 found.insert(spot.clone(), row.fence);
                 self.compare_task(look, &spot, seat, since, row, now, &mut chores);
             }
@@ -127,7 +128,10 @@ impl Desk {
             Scope::Session(seat) => *seat == (spot.0, session),
         };
         let is_over = self.held.iter().filter(|(spot, held)| {
-            held.look < look && is_meant(spot, held.session) && found.get(*spot) != Some(&held.fence)
+            held.look < look
+                && is_meant(spot, held.session)
+                && !self.has_come_since(look, scope, (spot.0, held.session))
+                && found.get(*spot) != Some(&held.fence)
         });
         let over: Vec<Spot> = is_over.map(|(spot, _)| spot.clone()).collect();
         let freed: Vec<Seat> = over.iter().filter_map(|spot| self.remove(spot)).collect();
@@ -136,6 +140,12 @@ impl Desk {
             self.wake_in(runs);
         }
         chores
+    }
+
+    /// Whether a session has come since a look began: what it has was looked at when it did.
+    fn has_come_since(&self, look: u64, scope: &Scope, seat: Seat) -> bool {
+        let is_its_own = matches!(scope, Scope::Session(session) if *session == seat);
+        !is_its_own && self.sessions.get(&seat).is_some_and(|session| session.look >= look)
     }
 
     /// Sessions that have moved are forgotten, and those that nobody looks after are looked after.
@@ -230,8 +240,12 @@ impl Desk {
             self.sessions.get(&seat).map(|session| session.held.iter().cloned().collect());
         for place in orphans.into_iter().chain(held.unwrap_or_default()) {
             let spot = (seat.0, place);
-            if self.held.get(&spot).is_some_and(|held| held.session == seat.1) {
+            if let Some(fence) =
+                self.held.get(&spot).filter(|held| held.session == seat.1).map(|held| held.fence)
+            {
                 self.remove(&spot);
+                // It is on disk still, and the session's: it comes back with that.
+                self.looks.left.remove(&(spot, fence));
             }
         }
         if let Some(lease) = self.leases.remove(&seat) {

@@ -203,3 +203,137 @@ fn what_a_worker_took_and_does_not_have_any_more_is_forgotten() {
     assert_eq!(lost, [(spot(7), Loss::Forgotten)]);
     assert!(desk.register(&worker(1, 2), 0).unwrap().1.is_empty(), "it is lost once");
 }
+
+/// A desk of one of several servers.
+fn shared() -> Desk {
+    let mut desk = Desk::new(1, true);
+    assert!(desk.settle(Vec::new(), 0).is_empty());
+    desk
+}
+
+impl Desk {
+    /// A worker comes, who has this on disk. Gives what it says it has and has not.
+    fn moves_here(&mut self, look: u64, worker: &NewSession, rows: &[WorkRow]) -> Vec<Place> {
+        let seat = (worker.tenant, worker.id);
+        self.expect(seat);
+        assert!(self.looked(look, &Scope::Session(seat), rows, 0).is_empty());
+        let (lost, chores) = self.register(worker, 0).unwrap();
+        assert!(chores.is_empty());
+        self.end_look(look);
+        lost
+    }
+}
+
+fn holding(n: u8) -> Holding {
+    Holding { place: spot(n).1, fence: 1 }
+}
+
+#[test]
+fn a_worker_that_comes_back_while_its_going_is_noticed_keeps_what_it_has() {
+    let mut desk = shared();
+    desk.comes(&worker(1, 2));
+    desk.commit(7, &[offer(1)]);
+    let noticed = desk.begin_look();
+    let comes = desk.begin_look();
+    // It was elsewhere when this was asked, and is here when it is answered.
+    desk.moved_away(seat(1), noticed);
+    desk.end_look(noticed);
+    let back = NewSession { holding: vec![holding(7)], ..worker(1, 2) };
+    assert_eq!(desk.moves_here(comes, &back, &[row(7, Some(session(1)))]), []);
+    assert_eq!(desk.room(1), 1);
+    let late = desk.begin_look();
+    assert!(desk.looked(late, &Scope::Home([seat(1)].into()), &[row(7, Some(session(1)))], 0).is_empty());
+    assert_eq!(desk.fence(seat(1), &spot(7).1), Some(1));
+}
+
+#[test]
+fn a_look_takes_nothing_from_a_worker_that_registers_meanwhile() {
+    let mut desk = shared();
+    desk.comes(&worker(1, 2));
+    desk.commit(7, &[offer(1)]);
+    let look = desk.begin_look();
+    let comes = desk.begin_look();
+    let rows = [row(7, Some(session(1)))];
+    let again = NewSession { holding: vec![holding(7)], ..worker(1, 2) };
+    assert_eq!(desk.moves_here(comes, &again, &rows), []);
+    for found in [&rows[..], &[]] {
+        assert!(desk.looked(look, &Scope::Home([seat(1)].into()), found, 0).is_empty());
+        assert_eq!(desk.fence(seat(1), &spot(7).1), Some(1));
+    }
+}
+
+#[test]
+fn a_look_leaves_alone_what_has_changed_since_it_began() {
+    let mut desk = shared();
+    desk.comes(&worker(1, 4));
+    desk.commit(7, &[offer(1)]);
+    let look = desk.begin_look();
+    desk.commit(7, &[Effect::Withdraw(task())]);
+    desk.commit(8, &[offer(1)]);
+    // The look found the first, which is gone, and not the second, which is new.
+    let home = Scope::Home([seat(1)].into());
+    assert!(desk.looked(look, &home, &[row(7, Some(session(1)))], 0).is_empty());
+    desk.end_look(look);
+    assert_eq!((desk.fence(seat(1), &spot(7).1), desk.fence(seat(1), &spot(8).1)), (None, Some(1)));
+    // The next one finds what other servers did: the second is over, and a third has come.
+    let look = desk.begin_look();
+    assert!(desk.looked(look, &home, &[row(9, Some(session(1)))], 0).is_empty());
+    assert_eq!((desk.fence(seat(1), &spot(8).1), desk.fence(seat(1), &spot(9).1)), (None, Some(1)));
+    assert_eq!(desk.room(1), 3);
+}
+
+#[test]
+fn what_is_being_taken_back_is_not_found_again() {
+    let mut desk = shared();
+    desk.comes(&worker(1, 4));
+    desk.open_line(seat(1), 0).unwrap();
+    desk.commit(7, &[offer(1)]);
+    assert_eq!(desk.close_line(seat(1), 0, false).unclaim.len(), 1);
+    let home = Scope::Home([seat(1)].into());
+    let look = desk.begin_look();
+    assert!(desk.looked(look, &home, &[row(7, Some(session(1)))], 0).is_empty());
+    assert_eq!(desk.fence(seat(1), &spot(7).1), None, "it is not written yet");
+    let later = desk.begin_look();
+    desk.gave_back(&spot(7), 1);
+    assert!(desk.looked(later, &home, &[row(7, Some(session(1)))], 0).is_empty());
+    assert_eq!(desk.fence(seat(1), &spot(7).1), None, "it was written after this look began");
+}
+
+#[test]
+fn what_is_called_off_elsewhere_is_told_and_taken_away_only_after_a_while() {
+    let mut desk = shared();
+    desk.comes(&worker(1, 4));
+    desk.commit(7, &[offer(1)]);
+    desk.letters(seat(1), 0, 9).unwrap();
+    let called_off = WorkRow { called_off: true, ..row(7, Some(session(1))) };
+    desk.run_moved(run(8));
+    assert!(desk.moved_runs().is_empty(), "nobody here has a task of it");
+    desk.run_moved(run(7));
+    let (look, runs) = (desk.begin_look(), desk.moved_runs());
+    assert!(desk.looked(look, &Scope::Runs(runs), &[called_off], 0).is_empty());
+    let letters = desk.letters(seat(1), 0, 9).unwrap();
+    assert!(letters.iter().any(|(_, letter)| *letter == Letter::Cancel(holding(7))), "{letters:?}");
+    let (chores, _) = desk.expire(limits::CANCEL_GRACE_MS, tokio::time::Instant::now());
+    assert_eq!(chores.lose.len(), 1);
+    // Of what nobody here has, somebody else may know more.
+    assert_eq!(desk.commit(9, &[Effect::CallOff(task())]).elsewhere, [spot(9)]);
+}
+
+#[test]
+fn one_worker_of_each_agent_looks_for_what_waits_elsewhere_until_nothing_is_found() {
+    let mut desk = shared();
+    for n in 1..=3 {
+        desk.comes(&worker(n, 1));
+    }
+    while let Some(claiming) = desk.next_claim(0) {
+        assert!(desk.claimed(&claiming, Some(Vec::new())).is_empty());
+    }
+    desk.heard_of_work(&(TENANT, KIND.into()));
+    let first = desk.next_claim(0).unwrap();
+    assert!(desk.next_claim(0).is_none(), "the others are left in peace");
+    assert!(desk.claimed(&first, Some(vec![row(7, Some(first.claim.session))])).is_empty());
+    let second = desk.next_claim(0).unwrap();
+    assert_ne!(first.claim.session, second.claim.session);
+    assert!(desk.claimed(&second, Some(Vec::new())).is_empty());
+    assert!(desk.next_claim(0).is_none());
+}
