@@ -294,8 +294,7 @@ async fn prepare(config: &Config, ground: Ground, dev: DevOptions) -> anyhow::Re
     let test_clock = open_test_clock(&store, &dev).await?;
     let clock: Arc<dyn Clock> = match &test_clock {
         Some(clock) => clock.clone(),
-        None if store.cluster().is_some() => Arc::new(StoreClock::new(store.clone())),
-        None => Arc::new(SystemClock),
+        None => StoreClock::of(&store),
     };
     let keyring = Arc::new(config.place.open_keyring(&config.keyring, &*store).await?);
     if store.cluster().is_some() {
