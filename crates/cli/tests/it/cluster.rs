@@ -55,7 +55,7 @@ async fn drill(fleet: &Fleet, chaos: &Chaos, seed: u64) {
         done.unwrap();
     }
     let told = history.take();
-    let seen = work::look(fleet, &told).await;
+    let seen = work::look(fleet, &told, dice.fork()).await;
     let summary = history::check(&told, &seen);
     println!("{summary}, {troubled}");
     assert!(summary.races > 5 && summary.naps > 2, "the drill was dull: {summary}");
