@@ -34,7 +34,7 @@ pub(super) fn race() -> Value {
 
 /// Waits for a moment.
 pub(super) fn nap() -> Value {
-    let nodes = [node("sleep", "core.delay", json!({ "delayMs": NAP_MS }), json!({}), json!({}))];
+    let nodes = [node("sleep", "core.delay", json!({ "ms": NAP_MS }), json!({}), json!({}))];
     workflow("nap", &nodes, &[], json!([]))
 }
 
