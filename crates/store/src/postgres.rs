@@ -96,6 +96,7 @@ impl Postgres {
         let boot = pool.write_now(|transaction| {
             transaction.exclude("start", TenantId(0))?;
             webhooks::begin(transaction)?;
+            peers::replace(transaction, &options.advertise)?;
             transaction.query_row("SELECT nextval('boots')", (), |row| row.get(0))
         })?;
         let wanted = Arc::new(Wanted::default());

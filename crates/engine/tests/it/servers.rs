@@ -1,6 +1,7 @@
 //! Several servers on one PostgreSQL: whatever one of them knows, holds or was doing when it died, the others go on rightly.
 
 mod for_all;
+mod upgrade;
 
 use std::sync::{Arc, Condvar, Mutex};
 

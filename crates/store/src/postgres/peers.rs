@@ -21,6 +21,7 @@ use super::connect::Target;
 use super::session::{Fault, words};
 use super::{Postgres, PostgresOptions};
 use crate::cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
+use crate::db::{self, Connection};
 use crate::sql::ENDED;
 use crate::store::Answer;
 use crate::tables::Database;
@@ -459,6 +460,16 @@ fn server(row: &Row) -> ServerRow {
     }
 }
 
+/// Forgets a server that was where this one is now: it can't be there any more.
+pub(super) fn replace(transaction: Connection<'_>, url: &str) -> db::Result<()> {
+    if url.is_empty() {
+        return Ok(());
+    }
+    let roles = "DELETE FROM roles WHERE boot IN (SELECT boot FROM servers WHERE url = $1)";
+    transaction.execute(roles, [url])?;
+    transaction.execute("DELETE FROM servers WHERE url = $1", [url]).map(drop)
+}
+
 impl Postgres {
     fn shared(&self) -> &Shared {
         &self.peers.as_ref().expect("a cluster is given out only by one of its servers").shared
@@ -519,7 +530,7 @@ impl Cluster for Postgres {
                  ORDER BY due, tenant, id, timer LIMIT $4 FOR UPDATE SKIP LOCKED) RETURNING due, tenant, id, timer",
             )?;
             let rows = statement.query_map((now + CLAIM_MS, until, now, limit), reader::timer)?;
-            let mut found = crate::db::readable(rows, usize::MAX)?;
+            let mut found = db::readable(rows, usize::MAX)?;
             found.sort_unstable();
             Ok(found)
         })
@@ -536,7 +547,7 @@ impl Cluster for Postgres {
                  RETURNING tenant, sender, seq, receiver, type, version, message",
             )?;
             let rows = statement.query_map((now + CLAIM_MS, now, limit), |row| reader::sent(row, &sealing))?;
-            let mut found = crate::db::readable(rows, usize::MAX)?;
+            let mut found = db::readable(rows, usize::MAX)?;
             let place = |at: &MessageRef| (at.sender, at.sequence, at.receiver);
             found.sort_unstable_by_key(|row| place(&row.at));
             Ok(found)
@@ -553,7 +564,7 @@ impl Cluster for Postgres {
                     let status = reader::status(1, row.get(1)?)?;
                     Ok((*key, row.get(0)?, ENDED.contains(&status)))
                 })?;
-                found.extend(crate::db::readable(rows, 1)?);
+                found.extend(db::readable(rows, 1)?);
             }
             Ok(found)
         })
