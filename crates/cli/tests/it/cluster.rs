@@ -7,7 +7,9 @@
 mod chaos;
 mod fleet;
 mod history;
+mod spread;
 mod work;
+mod workers;
 
 use std::time::Duration;
 

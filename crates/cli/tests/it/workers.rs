@@ -11,3 +11,5 @@ mod timers;
 mod wire;
 
 pub(crate) use home::sdk_home;
+pub(crate) use runner::{PYTHON, Start, Worker};
+pub(crate) use scenario::Scenario;

@@ -80,7 +80,7 @@ impl<'a> World<'a> {
         wire.lead_to(&server.url);
         let folder = site.path("outside");
         let start = Start { scenario: &scenario.path, folder: &folder, capacity: CAPACITY, changed: false };
-        let worker = Worker::start(runner, &wire, &server.key, &start);
+        let worker = Worker::start(runner, &wire.url, &server.key, &start);
         let (labels, answered, plays) = Default::default();
         let world =
             Self { scenario, runner, site, wire, server, worker, patient: true, labels, answered, plays };
@@ -220,7 +220,7 @@ impl<'a> World<'a> {
     fn hire(&self, changed: bool) -> Worker {
         let folder = self.site.path("outside");
         let start = Start { scenario: &self.scenario.path, folder: &folder, capacity: 1, changed };
-        Worker::start(self.runner, &self.wire, &self.server.key, &start)
+        Worker::start(self.runner, &self.wire.url, &self.server.key, &start)
     }
 
     /// Lets everything go on until what has not ended waits for code that fits, and puts the old code back.

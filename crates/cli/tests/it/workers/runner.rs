@@ -4,20 +4,19 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::home::{python, sdk_home};
-use super::wire::Wire;
 use crate::support::repository;
 
 /// An SDK's runner.
 #[derive(Clone, Copy)]
-pub(super) struct Runner {
+pub(crate) struct Runner {
     /// The program, up to what every runner is given.
-    pub(super) program: fn() -> Command,
+    pub(crate) program: fn() -> Command,
 }
 
 /// Python, in async functions.
-pub(super) const PYTHON: Runner = Runner { program: python_runner };
+pub(crate) const PYTHON: Runner = Runner { program: python_runner };
 /// Python, in functions that are not async.
-pub(super) const PYTHON_SYNC: Runner = Runner {
+pub(crate) const PYTHON_SYNC: Runner = Runner {
     program: || {
         let mut runner = python_runner();
         runner.arg("--sync");
@@ -32,21 +31,21 @@ fn python_runner() -> Command {
 }
 
 /// A worker that plays a scenario.
-pub(super) struct Worker {
+pub(crate) struct Worker {
     child: Child,
 }
 
 /// How a worker is started.
-pub(super) struct Start<'a> {
-    pub(super) scenario: &'a Path,
-    pub(super) folder: &'a Path,
-    pub(super) capacity: usize,
+pub(crate) struct Start<'a> {
+    pub(crate) scenario: &'a Path,
+    pub(crate) folder: &'a Path,
+    pub(crate) capacity: usize,
     /// Its code is the one after the change.
-    pub(super) changed: bool,
+    pub(crate) changed: bool,
 }
 
 impl Worker {
-    pub(super) fn start(runner: Runner, wire: &Wire, key: &str, start: &Start<'_>) -> Self {
+    pub(crate) fn start(runner: Runner, url: &str, key: &str, start: &Start<'_>) -> Self {
         let mut command = (runner.program)();
         command.arg(start.scenario).arg(start.folder).args(["--capacity", &start.capacity.to_string()]);
         if start.changed {
@@ -55,7 +54,7 @@ impl Worker {
         let log = std::fs::File::options().create(true).append(true).open(start.folder.join("worker.log"));
         let log = log.unwrap();
         let child = command
-            .env("ABIDE_URL", &wire.url)
+            .env("ABIDE_URL", url)
             .env("ABIDE_API_KEY", key)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -66,13 +65,13 @@ impl Worker {
     }
 
     /// Kills it as `kill -9` does, and waits until it is gone.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// Fails if it has ended by itself.
-    pub(super) fn demand_alive(&mut self) {
+    pub(crate) fn demand_alive(&mut self) {
         assert!(self.child.try_wait().unwrap().is_none(), "the worker ended by itself");
     }
 }

@@ -11,7 +11,7 @@ use crate::support::repository;
 /// A scenario.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Scenario {
+pub(crate) struct Scenario {
     /// What it shows, for its readers.
     #[serde(rename = "about")]
     _about: String,
@@ -27,7 +27,7 @@ pub(super) struct Scenario {
     pub(super) people: BTreeMap<String, Value>,
     pub(super) expect: Vec<Expected>,
     #[serde(skip)]
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +57,7 @@ pub(super) struct Step {
 }
 
 impl Scenario {
-    pub(super) fn read(name: &str) -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         let path = repository().join(format!("sdk/scenarios/{name}.json"));
         let text = std::fs::read_to_string(&path).unwrap();
         let read: Self = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
