@@ -110,10 +110,5 @@ fn tell(
             report.sealed_runs
         ));
     }
-    output::line(&format!(
-        "{to}: {rows} rows in {} tables, {} runs and {} events checked",
-        tables.len(),
-        report.runs,
-        report.events
-    ))
+    output::line(&format!("{to}: {rows} rows, {} runs and {} events checked", report.runs, report.events))
 }

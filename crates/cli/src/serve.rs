@@ -104,13 +104,8 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     start_logging(&config)?;
     check_shared(&config)?;
     let ground = Ground::open(&config, None)?;
-    if ground.store.test_clock().await?.is_some() {
-        let place = &config.place;
-        anyhow::bail!(
-            "{place} runs on a test clock, which `serve` never does; use `abide dev --test-clock`, or another --data"
-        );
-    }
-    let server = prepare(&config, ground, DevOptions::default()).await?;
+    let store = ground.store.clone();
+    let server = or_leave(&*store, prepare_to_serve(&config, ground).await).await?;
     tracing::info!(url = server.url, data = %config.place, "abide is listening");
     run_until_signal(server, false).await
 }
@@ -122,19 +117,10 @@ pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
     let failpoints =
         args.failpoint.as_deref().map(str::parse::<Failpoints>).transpose().map_err(anyhow::Error::msg)?;
     let failpoints = failpoints.map(Arc::new);
-    let ground = Ground::open(&config, failpoints.clone())?;
-    let (store, place) = (&ground.store, &config.place);
-    if !args.test_clock && store.test_clock().await?.is_some() {
-        anyhow::bail!("{place} runs on a test clock; add --test-clock, or use another --data");
-    }
-    if args.test_clock && store.test_clock().await?.is_none() && !store.scan(None, 1).await?.is_empty() {
-        anyhow::bail!(
-            "{place} has runs in real time; a test clock needs a directory of its own: use another --data"
-        );
-    }
-    let key = dev_key(&config, &**store).await?;
     let dev = DevOptions { test_clock: args.test_clock, failpoints };
-    let server = prepare(&config, ground, dev).await?;
+    let ground = Ground::open(&config, dev.failpoints.clone())?;
+    let store = ground.store.clone();
+    let (server, key) = or_leave(&*store, prepare_to_develop(&config, ground, dev).await).await?;
     print_welcome(&server, &key);
     if let Some(workflow) = args.run {
         // Whoever made the certificate trusts it.
@@ -143,6 +129,43 @@ pub(crate) async fn dev(args: DevArgs) -> anyhow::Result<()> {
         tokio::spawn(run_example(client, workflow));
     }
     run_until_signal(server, true).await
+}
+
+async fn prepare_to_serve(config: &Config, ground: Ground) -> anyhow::Result<Server> {
+    if ground.store.test_clock().await?.is_some() {
+        let place = &config.place;
+        anyhow::bail!(
+            "{place} runs on a test clock, which `serve` never does; use `abide dev --test-clock`, or another --data"
+        );
+    }
+    prepare(config, ground, DevOptions::default()).await
+}
+
+/// The server, and the key that it prints.
+async fn prepare_to_develop(
+    config: &Config,
+    ground: Ground,
+    dev: DevOptions,
+) -> anyhow::Result<(Server, String)> {
+    let (store, place) = (&ground.store, &config.place);
+    if !dev.test_clock && store.test_clock().await?.is_some() {
+        anyhow::bail!("{place} runs on a test clock; add --test-clock, or use another --data");
+    }
+    if dev.test_clock && store.test_clock().await?.is_none() && !store.scan(None, 1).await?.is_empty() {
+        anyhow::bail!(
+            "{place} has runs in real time; a test clock needs a directory of its own: use another --data"
+        );
+    }
+    let key = dev_key(config, &**store).await?;
+    Ok((prepare(config, ground, dev).await?, key))
+}
+
+/// A server that does not come up leaves the others at once: they need not count on it until its lease is over.
+async fn or_leave<T>(store: &dyn Store, prepared: anyhow::Result<T>) -> anyhow::Result<T> {
+    if prepared.is_err() {
+        let _ = store.close().await;
+    }
+    prepared
 }
 
 fn start_logging(config: &Config) -> anyhow::Result<()> {

@@ -176,7 +176,8 @@ impl Record {
         to_hash(context.finish())
     }
 
-    fn link(&self, before: &Hash, salt: Option<&Salt>) -> Option<Hash> {
+    /// The link of the chain that it is, behind the one before it; none if its payload can't be hashed any more.
+    pub fn link(&self, before: &Hash, salt: Option<&Salt>) -> Option<Hash> {
         let node = self.node.as_deref().unwrap_or_default();
         let mut context = Context::new(&SHA256);
         context.update(before);

@@ -136,6 +136,23 @@ impl ApiError {
         )
     }
 
+    /// What may well be done when it is asked for again, or else a failure of ours.
+    fn for_now(error: &EngineError) -> Self {
+        use abide_store::Error::{Closed, Unavailable};
+        match error {
+            EngineError::Draining => {
+                Self::unavailable("the server is shutting down; try again at another or later")
+            }
+            EngineError::Newer { .. } => Self::unavailable(
+                "a newer abide has gone on with the run; try again, which may reach one, or upgrade this server",
+            ),
+            EngineError::Contended => Self::unavailable("the run changes too quickly; try again"),
+            EngineError::Store(Closed) => Self::unavailable("the server is shutting down"),
+            EngineError::Store(Unavailable(reason)) => Self::store_away(reason),
+            other => Self::internal(other),
+        }
+    }
+
     fn unavailable(message: &str) -> Self {
         Self::new("unavailable", message)
     }
@@ -231,18 +248,7 @@ impl From<EngineError> for ApiError {
                     format!("nothing can be recorded in the run: {reason}; GET its /resume tells more");
                 Self::new("resume_missing_runtime_artifacts", message)
             }
-            EngineError::Draining => {
-                Self::unavailable("the server is shutting down; try again at another or later")
-            }
-            EngineError::Newer { .. } => Self::unavailable(
-                "a newer abide has gone on with the run; try again, which may reach one, or upgrade this server",
-            ),
-            EngineError::Contended => Self::unavailable("the run changes too quickly; try again"),
-            EngineError::Store(abide_store::Error::Closed) => {
-                Self::unavailable("the server is shutting down")
-            }
-            EngineError::Store(abide_store::Error::Unavailable(reason)) => Self::store_away(&reason),
-            other => Self::internal(&other),
+            other => Self::for_now(&other),
         }
     }
 }

@@ -164,11 +164,7 @@ impl Metrics {
         registry.register("http_waiting", "Polls and streams that are open", waiting.clone());
         let body_bytes = Gauge::default();
         registry.register("http_body_bytes", "Bytes of request bodies that are held", body_bytes.clone());
-        let servers = Gauge::default();
-        registry.register("cluster_servers", "Servers that share the store, with this one", servers.clone());
-        let lag: Gauge<f64, AtomicU64> = Gauge::default();
-        let help = "How long the oldest thing that this server should have done by now has waited";
-        registry.register("cluster_lag_seconds", help, lag.clone());
+        let (servers, lag) = register_cluster(&mut registry);
         let (engine, otlp) = (options.engine.clone(), options.otlp.clone());
         registry.register_collector(Box::new(Below { engine, otlp }));
         Self {
@@ -297,6 +293,15 @@ impl Metrics {
             self.rate_limited.inc();
         }
     }
+}
+
+/// How many servers there are, and how far behind this one is.
+fn register_cluster(registry: &mut Registry) -> (Gauge, Gauge<f64, AtomicU64>) {
+    let (servers, lag) = (Gauge::default(), Gauge::default());
+    registry.register("cluster_servers", "Servers that share the store, with this one", servers.clone());
+    let help = "How long the oldest thing that this server should have done by now has waited";
+    registry.register("cluster_lag_seconds", help, lag.clone());
+    (servers, lag)
 }
 
 /// The metrics, for whoever collects them.

@@ -3,6 +3,7 @@
 //! The tables and nearly all of the SQL are the embedded engine's. What is different is here: how connections are made and
 //! lost, how commits are written in batches while other servers write theirs, and how servers know of each other.
 
+mod clock;
 mod connect;
 mod import;
 mod migrate;
@@ -96,6 +97,7 @@ impl Postgres {
         let boot = pool.write_now(|transaction| {
             transaction.exclude("start", TenantId(0))?;
             webhooks::begin(transaction)?;
+            peers::replace(transaction, &options.advertise)?;
             transaction.query_row("SELECT nextval('boots')", (), |row| row.get(0))
         })?;
         let wanted = Arc::new(Wanted::default());

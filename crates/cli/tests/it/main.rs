@@ -14,6 +14,7 @@ mod outage;
 mod pages;
 mod receiver;
 mod resume;
+mod shared;
 mod stream;
 mod support;
 mod turns;

@@ -1,8 +1,11 @@
 //! Several servers on one PostgreSQL: whatever one of them knows, holds or was doing when it died, the others go on rightly.
 
+mod for_all;
+mod upgrade;
+
 use std::sync::{Arc, Condvar, Mutex};
 
-use abide_core::{EventType, Json, Key, Millis, Rejection, Status};
+use abide_core::{EventType, Json, Key, Millis, Rejection, Run, Status};
 use abide_engine::{Clock, Engine, EngineOptions, Error, NewRun, StoreClock, TestClock, verify};
 use abide_pgtest::Database;
 use abide_store::{Postgres, PostgresOptions, Role, Stage, StageHook, Store, View};
@@ -121,7 +124,7 @@ impl Drop for Server {
     }
 }
 
-fn node(id: &str, kind: &str, config: Value) -> Value {
+fn node(id: &str, kind: &str, config: &Value) -> Value {
     json!({ "id": id, "typeId": kind, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {} })
 }
 
@@ -138,15 +141,15 @@ async fn a_server_says_nothing_about_a_run_that_another_has_moved_on() {
     for round in 0..30 {
         let (one, other) = (&servers[round % 2].engine, &servers[(round + 1) % 2].engine);
         assert_eq!(one.pause(key, None, None).await.unwrap(), Status::Paused, "round {round}");
-        assert_eq!(other.read(key, |run| run.status()).await.unwrap(), Status::Paused, "round {round}");
+        assert_eq!(other.read(key, Run::status).await.unwrap(), Status::Paused, "round {round}");
         other.resume(key, None).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
         let rejected = one.resume(key, None).await;
         assert!(matches!(rejected, Err(Error::Rejected(Rejection::NotPaused))), "{rejected:?}");
     }
     servers[1].engine.cancel(key, None, None).await.unwrap();
-    assert_eq!(servers[0].engine.read(key, |run| run.status()).await.unwrap(), Status::Cancelled);
+    assert_eq!(servers[0].engine.read(key, Run::status).await.unwrap(), Status::Cancelled);
     servers[0].engine.erase(key, None, None).await.unwrap();
-    let erased = servers[1].engine.read(key, |run| run.status()).await;
+    let erased = servers[1].engine.read(key, Run::status).await;
     assert!(matches!(erased, Err(Error::Erased(_))), "{erased:?}");
     servers[0].verify().await;
 }
@@ -305,8 +308,8 @@ async fn a_message_that_its_server_does_not_deliver_is_delivered_once_by_another
     let gate = Gate::default();
     let one = Server::with(&database, Some(gate.hook()), |options| options);
     let two = Server::start(&database);
-    one.push("child", json!([node("n", "core.noop", json!({}))])).await;
-    one.push("parent", json!([node("call", "core.subWorkflow", json!({ "workflowId": "child" }))])).await;
+    one.push("child", json!([node("n", "core.noop", &json!({}))])).await;
+    one.push("parent", json!([node("call", "core.subWorkflow", &json!({ "workflowId": "child" }))])).await;
     gate.hold_after(1);
     let parent = one.run("parent").await;
     within("the child's commit", async {
@@ -321,7 +324,7 @@ async fn a_message_that_its_server_does_not_deliver_is_delivered_once_by_another
     assert_eq!(children.len(), 1);
     let child = children[0].child.of(TENANT);
     // Whatever the one was about to write is refused by now, and it knows.
-    assert_eq!(one.engine.read(child, |run| run.status()).await.unwrap(), Status::Completed);
+    assert_eq!(one.engine.read(child, Run::status).await.unwrap(), Status::Completed);
     assert_eq!(count(&one.story(child).await, "run.started"), 1);
     assert_eq!(count(&one.story(parent).await, "child.reported"), 1);
     one.verify().await;
@@ -331,7 +334,7 @@ async fn a_message_that_its_server_does_not_deliver_is_delivered_once_by_another
 async fn pending_request(server: &Server) -> (Peer, Key) {
     let peer = Peer::start(|_| Act::SayAndHang(Vec::new())).await;
     let request = json!({ "method": "POST", "url": peer.url("/pay") });
-    server.push("request", json!([node("send", "core.http.request", request)])).await;
+    server.push("request", json!([node("send", "core.http.request", &request)])).await;
     let key = server.run("request").await;
     peer.hears(1).await;
     (peer, key)
@@ -377,7 +380,7 @@ async fn what_a_server_reports_that_was_away_is_refused() {
     })
     .await;
     let request = json!({ "method": "GET", "url": peer.url("/") });
-    let mut send = node("send", "core.http.request", request);
+    let mut send = node("send", "core.http.request", &request);
     let retry = json!({ "strategy": "fixed", "maxRetries": 3, "baseDelayMs": 1, "jitter": false });
     send["settings"] = json!({ "abide": { "retry": retry } });
     one.push("request", json!([send])).await;
@@ -405,7 +408,7 @@ async fn a_workflow_that_was_pushed_through_one_server_is_followed_on_another_at
     let missing = two.engine.start_run(NewRun::of(TENANT, "errand")).await;
     assert!(matches!(missing, Err(Error::WorkflowNotFound(_))), "{missing:?}");
     for nodes in 1..4 {
-        let all: Vec<Value> = (0..nodes).map(|n| node(&format!("n{n}"), "core.noop", json!({}))).collect();
+        let all: Vec<Value> = (0..nodes).map(|n| node(&format!("n{n}"), "core.noop", &json!({}))).collect();
         one.push("errand", json!(all)).await;
         let key = two.run("errand").await;
         assert_eq!(two.engine.read(key, |run| run.nodes().len()).await.unwrap(), nodes);
@@ -416,7 +419,7 @@ async fn a_workflow_that_was_pushed_through_one_server_is_followed_on_another_at
 async fn a_kind_that_a_worker_provides_through_one_server_is_known_on_another() {
     let database = Database::new();
     let (one, two) = (Server::start(&database), Server::start(&database));
-    one.push("craft", json!([node("n", KIND, json!({}))])).await;
+    one.push("craft", json!([node("n", KIND, &json!({}))])).await;
     let failed = two.run("craft").await;
     assert_eq!(two.end_of(failed).await, Status::Failed);
     one.engine.register_worker(new_session(1, 1)).await.unwrap();

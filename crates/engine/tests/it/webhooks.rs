@@ -19,7 +19,7 @@ use crate::support::{START, TENANT, engine_with, within};
 use crate::tapped::Tapped;
 
 /// Writes `<run> <sequence>` on each event.
-struct Plain;
+pub(crate) struct Plain;
 
 impl Envelopes for Plain {
     fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Envelope, String> {
@@ -104,7 +104,7 @@ impl Office {
     }
 }
 
-fn bodies(peer: &Peer) -> Vec<String> {
+pub(crate) fn bodies(peer: &Peer) -> Vec<String> {
     peer.heard().iter().map(|heard| heard.split_once("\r\n\r\n").unwrap().1.to_owned()).collect()
 }
 

@@ -60,14 +60,13 @@ impl Postgres {
         pool.close();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let file = from.file().to_owned();
-        let copied = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let copy = scope.spawn(|| {
                 let lite = Lite::open_with_flags(&file, flags).map_err(unreadable)?;
                 drive.handle().block_on(import(&target, &lite, mark, &mut progress))
             });
             copy.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        copied
+        })
     }
 }
 

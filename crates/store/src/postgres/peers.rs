@@ -5,9 +5,8 @@
 //! by themselves a little later.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use abide_core::{Key, Millis};
 use futures_util::StreamExt;
@@ -17,10 +16,12 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Row};
 
+use super::clock::Clock;
 use super::connect::Target;
 use super::session::{Fault, words};
 use super::{Postgres, PostgresOptions};
 use crate::cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
+use crate::db::{self, Connection};
 use crate::sql::ENDED;
 use crate::store::Answer;
 use crate::tables::Database;
@@ -386,40 +387,6 @@ async fn listen_once(shared: &Shared, news: &WebhookNews, rest: &mut Duration) -
     }
 }
 
-/// The store's time: a sample of it, and the time that has passed here since.
-struct Clock {
-    sample: RwLock<Option<(i64, Instant)>>,
-    shown: AtomicI64,
-}
-
-impl Clock {
-    fn new() -> Self {
-        Self { sample: RwLock::new(None), shown: AtomicI64::new(0) }
-    }
-
-    /// Takes a sample, which was made somewhere between two moments.
-    fn set(&self, millis: i64, from: Instant, until: Instant) {
-        let middle = from + (until - from) / 2;
-        *self.sample.write().expect("no thread panics holding this") = Some((millis, middle));
-    }
-
-    fn now(&self) -> i64 {
-        let sample = *self.sample.read().expect("no thread panics holding this");
-        let now = sample.map_or_else(wall, |(millis, at)| millis + at.elapsed().as_millis() as i64);
-        self.shown.fetch_max(now, Ordering::Relaxed).max(now)
-    }
-
-    /// How far the clock of this machine is ahead of the store's.
-    fn ahead(&self) -> i64 {
-        let sample = *self.sample.read().expect("no thread panics holding this");
-        sample.map_or(0, |(millis, at)| wall() - millis - at.elapsed().as_millis() as i64)
-    }
-}
-
-fn wall() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
-}
-
 /// Writes this server's row, and tells the store's time and until when the lease was before.
 const RENEW: &str = "WITH n AS (SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) AS ms), \
     before AS (SELECT until FROM servers WHERE boot = $1) \
@@ -457,6 +424,16 @@ fn server(row: &Row) -> ServerRow {
         sessions: row.get::<_, i64>(10) as u64,
         roles: roles.iter().filter_map(|name| Role::by_name(name)).collect(),
     }
+}
+
+/// Forgets a server that was where this one is now: it can't be there any more.
+pub(super) fn replace(transaction: Connection<'_>, url: &str) -> db::Result<()> {
+    if url.is_empty() {
+        return Ok(());
+    }
+    let roles = "DELETE FROM roles WHERE boot IN (SELECT boot FROM servers WHERE url = $1)";
+    transaction.execute(roles, [url])?;
+    transaction.execute("DELETE FROM servers WHERE url = $1", [url]).map(drop)
 }
 
 impl Postgres {
@@ -519,7 +496,7 @@ impl Cluster for Postgres {
                  ORDER BY due, tenant, id, timer LIMIT $4 FOR UPDATE SKIP LOCKED) RETURNING due, tenant, id, timer",
             )?;
             let rows = statement.query_map((now + CLAIM_MS, until, now, limit), reader::timer)?;
-            let mut found = crate::db::readable(rows, usize::MAX)?;
+            let mut found = db::readable(rows, usize::MAX)?;
             found.sort_unstable();
             Ok(found)
         })
@@ -536,7 +513,7 @@ impl Cluster for Postgres {
                  RETURNING tenant, sender, seq, receiver, type, version, message",
             )?;
             let rows = statement.query_map((now + CLAIM_MS, now, limit), |row| reader::sent(row, &sealing))?;
-            let mut found = crate::db::readable(rows, usize::MAX)?;
+            let mut found = db::readable(rows, usize::MAX)?;
             let place = |at: &MessageRef| (at.sender, at.sequence, at.receiver);
             found.sort_unstable_by_key(|row| place(&row.at));
             Ok(found)
@@ -553,7 +530,7 @@ impl Cluster for Postgres {
                     let status = reader::status(1, row.get(1)?)?;
                     Ok((*key, row.get(0)?, ENDED.contains(&status)))
                 })?;
-                found.extend(crate::db::readable(rows, 1)?);
+                found.extend(db::readable(rows, 1)?);
             }
             Ok(found)
         })
@@ -583,15 +560,5 @@ mod tests {
         );
         let read = letters.iter().flat_map(|letter| serde_json::from_str::<Letter>(letter).unwrap().hints);
         assert_eq!(read.collect::<Vec<_>>(), hints);
-    }
-
-    #[test]
-    fn the_stores_time_never_goes_back() {
-        let clock = Clock::new();
-        let moment = Instant::now();
-        clock.set(5_000_000, moment, moment);
-        let before = clock.now();
-        clock.set(1_000_000, moment, moment);
-        assert!(clock.now() >= before && before >= 5_000_000);
     }
 }

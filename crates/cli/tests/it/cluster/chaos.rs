@@ -18,13 +18,13 @@ pub(super) enum Chaos {
 
 impl Chaos {
     /// Makes trouble, and tells how much.
-    pub(super) async fn make_trouble(self, fleet: &Fleet, mut dice: Dice, until: Instant) -> String {
+    pub(super) async fn make_trouble(&self, fleet: &Fleet, mut dice: Dice, until: Instant) -> String {
         let (mut kills, mut pauses, mut stops, mut promoted) = (0, 0, 0, false);
         let begun = Instant::now();
         let middle = begun + (until - begun) / 2;
         while Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(300 + dice.below(700))).await;
-            if let Self::Database(primary, standby) = &self
+            if let Self::Database(primary, standby) = self
                 && !promoted
                 && Instant::now() > middle
             {

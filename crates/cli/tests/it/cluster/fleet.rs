@@ -205,10 +205,12 @@ impl Fleet {
         let began = std::time::Instant::now();
         for at in (0..self.size()).cycle() {
             let asked = self.http.get(format!("{}{path}", self.url(at))).bearer_auth(&self.key).send().await;
-            if let Ok(answer) = asked
-                && answer.status().is_success()
-            {
-                return answer.json().await.unwrap();
+            if let Ok(answer) = asked {
+                let status = answer.status();
+                assert!(!status.is_client_error(), "{path}: {status} {}", answer.text().await.unwrap());
+                if status.is_success() {
+                    return answer.json().await.unwrap();
+                }
             }
             assert!(began.elapsed() < PATIENCE, "nobody answers {path}");
             tokio::time::sleep(Duration::from_millis(20)).await;

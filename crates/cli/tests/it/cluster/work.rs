@@ -34,7 +34,7 @@ pub(super) fn race() -> Value {
 
 /// Waits for a moment.
 pub(super) fn nap() -> Value {
-    let nodes = [node("sleep", "core.delay", json!({ "delayMs": NAP_MS }), json!({}), json!({}))];
+    let nodes = [node("sleep", "core.delay", json!({ "ms": NAP_MS }), json!({}), json!({}))];
     workflow("nap", &nodes, &[], json!([]))
 }
 
@@ -143,7 +143,7 @@ impl Client {
 
     /// Follows a run until it ends, or the connection does.
     async fn follow_once(&self, run: &str, seen: &mut Vec<u64>) -> Option<()> {
-        let url = format!("{}/v1/runs/{run}/events?mode=updates", self.anywhere().await);
+        let url = format!("{}/v1/runs/{run}/events?streamMode=updates", self.anywhere().await);
         let mut request = self.http.get(url).bearer_auth(&self.key).header("accept", "text/event-stream");
         request = request.timeout(Duration::from_secs(20));
         if let Some(last) = seen.last() {
@@ -181,19 +181,21 @@ async fn sent(request: reqwest::RequestBuilder) -> Option<(StatusCode, Value)> {
 }
 
 /// Reads at the end what became of every run that anybody was told of.
-pub(super) async fn look(fleet: &Fleet, history: &[Told]) -> BTreeMap<String, Seen> {
+pub(super) async fn look(fleet: &Fleet, history: &[Told], dice: Dice) -> BTreeMap<String, Seen> {
+    let somebody = Client::new(fleet, &History::default(), dice, 99);
     let mut seen = BTreeMap::new();
     for told in history {
         let (Told::Started { run, .. } | Told::Napped { run }) = told else { continue };
         if !seen.contains_key(run) {
-            seen.insert(run.clone(), look_at(fleet, run).await);
+            let sequences = somebody.follow(run).await;
+            seen.insert(run.clone(), look_at(fleet, run, sequences).await);
         }
     }
     seen
 }
 
-async fn look_at(fleet: &Fleet, run: &str) -> Seen {
-    let page = fleet.get(&format!("/v1/runs/{run}/events/poll?timeout=3&lastSequence=-1&mode=updates")).await;
+async fn look_at(fleet: &Fleet, run: &str, sequences: Vec<u64>) -> Seen {
+    let page = fleet.get(&format!("/v1/runs/{run}/events/poll?timeout=3&lastSequence=-1")).await;
     let shown = fleet.get(&format!("/v1/runs/{run}")).await;
     let events = page["events"].as_array().unwrap();
     let at = |kind: &'static str| {
@@ -202,7 +204,7 @@ async fn look_at(fleet: &Fleet, run: &str) -> Seen {
     let resolved = events.iter().filter(|event| event["type"] == "interrupt.resolved");
     Seen {
         completed: shown["status"] == "completed",
-        sequences: events.iter().map(|event| event["sequence"].as_u64().unwrap()).collect(),
+        sequences,
         resolutions: resolved.filter_map(|event| event["payload"]["resumeValue"].as_u64()).collect(),
         kept: shown["variables"]["won"].as_u64(),
         naps: at("node.started").zip(at("node.completed")).map(|(from, to)| (to - from, NAP_MS)).collect(),
