@@ -27,7 +27,7 @@ mod ops;
 mod peers;
 mod session;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
@@ -66,6 +66,8 @@ pub(crate) struct Workers {
     /// How often that was done.
     looks: AtomicU64,
     known: hands::Known,
+    /// Servers that were gone when that was last looked at.
+    dead: Mutex<HashSet<u64>>,
 }
 
 impl Workers {
@@ -87,6 +89,7 @@ impl Workers {
             lapses: AtomicU64::new(0),
             looks: AtomicU64::new(0),
             known: hands::Known::default(),
+            dead: Mutex::default(),
         }
     }
 
@@ -121,6 +124,11 @@ impl Workers {
     /// The commit came to nothing.
     pub(crate) fn give_back(&self, reservation: &Reservation) {
         self.with(|desk| desk.give_back(reservation));
+    }
+
+    /// These servers are gone. Gives those that were when this was last said.
+    fn seen_dead(&self, dead: HashSet<u64>) -> HashSet<u64> {
+        std::mem::replace(&mut *self.dead.lock().expect("no thread panics holding this"), dead)
     }
 
     /// Waits until it is known who had what before this start.

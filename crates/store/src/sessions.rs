@@ -29,9 +29,12 @@ pub trait Sessions: Send + Sync {
     /// Durably forgets a session, if its home is still this one. `false` if it is not.
     fn end(&self, tenant: TenantId, id: SessionId, home: u64) -> Answer<'_, bool>;
 
-    /// Durably becomes the home of every session whose home is none of these, and of those that have tasks and no home
-    /// at all. A start that is later than all of them is one that they do not know of yet, and counts among them.
-    fn adopt(&self, home: u64, living: Vec<u64>) -> Answer<'_, Adopted>;
+    /// The starts of servers that sessions have their home at.
+    fn homes(&self) -> Answer<'_, Vec<u64>>;
+
+    /// Durably becomes the home of every session whose home is one of these, and of those that have tasks and no home at
+    /// all.
+    fn adopt(&self, home: u64, dead: Vec<u64>) -> Answer<'_, Adopted>;
 }
 
 /// A worker's session.

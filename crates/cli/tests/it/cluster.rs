@@ -6,6 +6,7 @@
 
 mod chaos;
 mod fleet;
+mod forwarded;
 mod history;
 mod spread;
 mod work;

@@ -19,7 +19,7 @@ use ground::Ground;
 
 /// How long a test waits for what must come. It is only there so that one that would wait for ever ends, so it is long
 /// enough for a machine that is busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The binary under test.
 pub(crate) fn abide() -> Command {

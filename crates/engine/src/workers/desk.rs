@@ -25,6 +25,9 @@ pub(super) use calls::Agent;
 pub(crate) use hand_out::Reservation;
 pub(crate) use looks::Scope;
 
+/// How many letters the numbers of one start are for, as a power of two.
+const LETTERS_OF_START: u32 = 32;
+
 /// A tenant's session.
 pub(super) type Seat = (TenantId, SessionId);
 /// A tenant's task.
@@ -65,7 +68,10 @@ pub(super) struct Desk {
     early: Vec<Spot>,
     /// Whether it is known who has what.
     settled: bool,
-    /// The number of the next letter. It is higher after each start, so that a worker's place in its mail stays good.
+    /// The number of the first letter of this start. It is higher after each, so that a worker's place in its mail stays
+    /// good.
+    first: u64,
+    /// The number of the next letter.
     next: u64,
     ticket: u64,
     pub(super) news: News,
@@ -226,6 +232,7 @@ pub struct SessionView {
 
 impl Desk {
     pub(super) fn new(boot: u64, shared: bool) -> Self {
+        let first = (boot & 0x1f_ffff) << LETTERS_OF_START | 1;
         Self {
             sessions: HashMap::new(),
             ready: HashMap::new(),
@@ -244,7 +251,8 @@ impl Desk {
             looks: looks::Looks::new(shared),
             early: Vec::new(),
             settled: false,
-            next: (boot & 0x1f_ffff) << 32 | 1,
+            first,
+            next: first,
             ticket: 0,
             news: News::default(),
         }
@@ -454,8 +462,16 @@ impl Desk {
         chores
     }
 
+    /// Where a worker is in the mail of this server. Another one that it has talked to has numbers of its own, which may be
+    /// higher and say nothing here.
+    fn place_in_mail(&self, after: u64) -> u64 {
+        let is_ours = after >> LETTERS_OF_START == self.first >> LETTERS_OF_START;
+        if self.shared && !is_ours { 0 } else { after }
+    }
+
     /// A worker has the letters up to a number.
     pub(super) fn acknowledge(&mut self, seat: Seat, after: u64) {
+        let after = self.place_in_mail(after);
         if let Some(session) = self.sessions.get_mut(&seat) {
             session.acknowledge(after);
         }
@@ -463,7 +479,7 @@ impl Desk {
 
     /// The letters for a worker behind a number. `None` if it is not known.
     pub(super) fn letters(&mut self, seat: Seat, after: u64, most: usize) -> Option<Vec<(u64, Letter)>> {
-        let letters = self.sessions.get(&seat)?.letters(after, most);
+        let letters = self.sessions.get(&seat)?.letters(self.place_in_mail(after), most);
         for (_, letter) in &letters {
             if let Letter::Task(holding) = letter
                 && let Some(held) = self.held.get_mut(&(seat.0, holding.place.clone()))

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use abide_core::{Key, Millis, TenantId};
-use abide_store::{SessionId, SessionRow};
+use abide_store::{ServerRow, SessionId, SessionRow};
 use serde::{Deserialize, Serialize};
 
 use super::desk::{Holder, SessionView};
@@ -169,22 +169,33 @@ impl Engine {
         Ok(sessions)
     }
 
-    /// The start of the server that a worker talks to, if that is alive. `None` also if the worker is not known at all.
+    /// The server that a worker talks to, if it is another one and alive. `None` also if the worker is not known at all.
     pub async fn home_of(&self, tenant: TenantId, id: SessionId) -> Result<Option<Home>, Error> {
         let Some(cluster) = self.shell.store.cluster() else { return Ok(None) };
         let Some(row) = self.shell.store.sessions().get(tenant, id).await? else { return Ok(None) };
-        let view = cluster.view();
-        let view = view.borrow();
-        let home = view.servers.iter().find(|server| server.boot == row.home);
-        let elsewhere = home.filter(|home| Some(home.boot) != self.shell.workers.home);
-        Ok(elsewhere.map(|home| Home { boot: home.boot, url: home.url.clone() }))
+        if Some(row.home) == self.shell.workers.home {
+            return Ok(None);
+        }
+        let home = |servers: &[ServerRow]| {
+            let home = servers.iter().find(|server| server.boot == row.home)?;
+            Some(Home { boot: home.boot, url: home.url.clone() })
+        };
+        let known = home(&cluster.view().borrow().servers);
+        if known.is_some() {
+            return Ok(known);
+        }
+        // It may have come a moment ago.
+        let living = self.shell.living_servers().await?;
+        Ok(home(&living))
     }
 
     /// Returns when a server does not count as alive any more.
     pub async fn until_gone(&self, boot: u64) {
         let Some(cluster) = self.shell.store.cluster() else { return };
-        // The store lives as long as the engine.
-        let _ = cluster.view().wait_for(|view| !view.is_alive(boot)).await;
+        let mut view = cluster.view();
+        // One that has just come is not there yet. The store lives as long as the engine.
+        let _ = view.wait_for(|view| view.is_alive(boot)).await;
+        let _ = view.wait_for(|view| !view.is_alive(boot)).await;
     }
 
     /// The number of this start, if several servers share the store.

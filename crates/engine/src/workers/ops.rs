@@ -148,6 +148,11 @@ impl Engine {
         for (at, answer) in join_all(done).await.into_iter().flatten() {
             answers[at] = Some(answer);
         }
+        // What is not its own here may well be where it has gone in the middle of this: it asks again there.
+        let is_shared = self.shell.workers.home.is_some();
+        if is_shared && answers.iter().flatten().any(is_stale) && !self.is_here(tenant, session) {
+            return Err(Error::WorkerUnknown(session));
+        }
         Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(OpFailure::Skipped))).collect())
     }
 
@@ -209,6 +214,10 @@ impl Engine {
         let agent = self.shell.workers.with(|desk| desk.agent((tenant, session)));
         agent.ok_or(Error::WorkerUnknown(session))
     }
+}
+
+fn is_stale(answer: &Result<Did, OpFailure>) -> bool {
+    matches!(answer, Err(OpFailure::Failed(Error::Rejected(Rejection::StaleFence)) | OpFailure::NoSuchHook))
 }
 
 /// What is done in order.

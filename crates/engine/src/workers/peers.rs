@@ -2,14 +2,15 @@
 //!
 //! None of this is called if the store is one server's own. What is called where hints are heard must not wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use abide_core::event::HookKind;
 use abide_core::{Effect, Key, Millis, TenantId};
 use abide_store::{
-    Adopted, Cluster, Hint, HookClaim, HookId, HookRow, KindRow, Role, SessionId, SessionRow, SessionState,
+    Adopted, Cluster, Hint, HookClaim, HookId, HookRow, KindRow, Role, ServerRow, SessionId, SessionRow,
+    SessionState,
 };
 
 use super::desk::{Agent, Desk, Reservation, Scope, nobodys};
@@ -97,7 +98,7 @@ impl Shell {
         if self.workers.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(RARELY) {
             self.keep_calls().await?;
             if cluster.view().borrow().holds(Role::Workers) {
-                self.look_after_the_lost(home, cluster).await?;
+                self.look_after_the_lost(home).await?;
             }
         }
         Ok(())
@@ -147,16 +148,30 @@ impl Shell {
         Ok(found.map(drop)?)
     }
 
-    /// Looks after sessions whose server is gone, and after tasks that are called off and that nobody has.
-    async fn look_after_the_lost(self: &Arc<Self>, home: u64, cluster: &dyn Cluster) -> Result<(), Error> {
-        let living = cluster.view().borrow().servers.iter().map(|server| server.boot).collect();
-        let Adopted { sessions, tasks } = self.store.sessions().adopt(home, living).await?;
+    /// Looks after sessions whose server is gone, and after tasks that are called off and that nobody has. A server has to
+    /// be found gone twice: it may have come between two looks at the store.
+    async fn look_after_the_lost(self: &Arc<Self>, home: u64) -> Result<(), Error> {
+        let homes = self.store.sessions().homes().await?;
+        let living = self.living_servers().await?;
+        let is_dead = |home: &u64| !living.iter().any(|server| server.boot == *home);
+        let dead: HashSet<u64> = homes.into_iter().filter(is_dead).collect();
+        let before = self.workers.seen_dead(dead.clone());
+        let gone = dead.intersection(&before).copied().collect();
+        let Adopted { sessions, tasks } = self.store.sessions().adopt(home, gone).await?;
         let now = self.clock.now();
         self.workers.with(|desk| desk.take_in(&sessions, &tasks, now));
         for row in self.store.work().called_off().await? {
             super::chores::lose_spot(self, nobodys(Place::of(row.key, &row.task), Some(row.fence)));
         }
         Ok(())
+    }
+
+    /// The servers that count as alive, as the store has it now.
+    pub(super) async fn living_servers(&self) -> Result<Vec<ServerRow>, Error> {
+        let Some(cluster) = self.store.cluster() else { return Ok(Vec::new()) };
+        let mut servers = cluster.servers().await?;
+        servers.retain(|server| server.until > cluster.now());
+        Ok(servers)
     }
 
     /// Calls that are under way here stay here, and agents that others may have given back calls of are called.

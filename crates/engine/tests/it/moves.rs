@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use abide_core::{Answerer, AskState, Json, Status};
 use abide_engine::{Did, Message, NewSession, Op, OpFailure, Reply, TaskMessage, TestClock, limits};
 use abide_pgtest::Database;
-use abide_store::{Role, SessionId, Store};
+use abide_store::{Role, SessionId, SessionRow, Store};
 use serde_json::json;
 
 use crate::asked::start;
@@ -166,6 +166,44 @@ async fn a_server_that_was_stopped_takes_nothing_from_workers_that_went_elsewher
     for run in [told, later] {
         assert_eq!(two.end_of(run).await, Status::Completed);
         assert_eq!(count(&two.story(run).await, "task.lost"), 0);
+    }
+    one.verify().await;
+}
+
+/// Nobody tells the first one that its worker has gone, and it gives the worker up before it looks: what it had been told of
+/// and what it had not is its own all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_takes_from_a_worker_that_is_not_its_own_any_more_stays_where_it_is() {
+    let database = Database::new();
+    let (one, two, _) = two(&database).await;
+    let (mut hand, _) = Hand::at(&one.engine, new_session(1, 2)).await;
+    let told = start(&one.engine, &workflow(&["one"])).await;
+    let task = hand.task().await;
+    let untold = start(&one.engine, &workflow(&["one"])).await;
+    let row = one.store.sessions().get(TENANT, hand.id).await.unwrap().unwrap();
+    let moved = SessionRow { home: two.store.boot(), ..row };
+    let came = two.store.sessions().put(moved, limits::SESSIONS_OF_TENANT_MAX).await.unwrap().unwrap();
+    assert_eq!((came.before, came.tasks.len()), (Some(one.store.boot()), 2));
+    // Unless it has looked by chance, it believes that the worker is there, and takes everything from it.
+    let _ = one.engine.leave(TENANT, hand.id);
+    // Whatever it wants to write of that is written before this.
+    let other = Hand::at(&one.engine, NewSession { kinds: Vec::new(), ..new_session(2, 1) }).await.0;
+    one.engine.leave(TENANT, other.id).unwrap();
+    within("the other worker to be forgotten", async {
+        while one.store.sessions().get(TENANT, other.id).await.unwrap().is_some() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let (mut hand, lost) = Hand::at(&two.engine, with(&task, new_session(1, 2))).await;
+    assert_eq!(lost, []);
+    let second = hand.task().await;
+    assert_eq!(second.holding.place.run, untold.id);
+    for (task, run) in [(&task, told), (&second, untold)] {
+        hand.complete(&task.holding).await;
+        assert_eq!(two.end_of(run).await, Status::Completed);
+        let events = two.engine.events(run, 0, usize::MAX).await.unwrap();
+        assert_eq!(count(&two.story(run).await, "task.lost"), 0, "{events:?}");
     }
     one.verify().await;
 }

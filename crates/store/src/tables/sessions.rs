@@ -62,8 +62,16 @@ impl<E: Database> Sessions for E {
         })
     }
 
-    fn adopt(&self, home: u64, living: Vec<u64>) -> Answer<'_, Adopted> {
-        self.write(move |transaction| adopt(transaction, home, &living))
+    fn homes(&self) -> Answer<'_, Vec<u64>> {
+        self.read(|connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT DISTINCT home FROM sessions ORDER BY home")?;
+            statement.query_map((), |row| row.get(0))?.collect()
+        })
+    }
+
+    fn adopt(&self, home: u64, dead: Vec<u64>) -> Answer<'_, Adopted> {
+        self.write(move |transaction| adopt(transaction, home, &dead))
     }
 }
 
@@ -140,12 +148,9 @@ fn held_by(connection: Connection<'_>, tenant: TenantId, id: SessionId) -> db::R
     db::readable(statement.query_map((tenant.0, id.as_bytes()), work)?, usize::MAX)
 }
 
-fn adopt(transaction: Connection<'_>, home: u64, living: &[u64]) -> db::Result<Adopted> {
-    let latest = living.iter().copied().max().unwrap_or(0);
-    let mut statement = transaction.prepare_cached("SELECT DISTINCT home FROM sessions")?;
-    let homes = statement.query_map((), |row| row.get::<u64>(0))?.collect::<db::Result<Vec<_>>>()?;
+fn adopt(transaction: Connection<'_>, home: u64, dead: &[u64]) -> db::Result<Adopted> {
     let mut sessions = Vec::new();
-    for dead in homes.into_iter().filter(|home| *home <= latest && !living.contains(home)) {
+    for dead in dead {
         let sql = "UPDATE sessions SET home = $1 WHERE home = $2 RETURNING tenant, id";
         let mut statement = transaction.prepare_cached(sql)?;
         sessions.extend(statement.query_map((home, dead), seat)?.collect::<db::Result<Vec<_>>>()?);

@@ -83,29 +83,19 @@ impl Stage {
         }
     }
 
-    /// The server that the worker talks to, once all agree on it.
-    async fn home(&mut self) -> usize {
-        let mut home = None;
-        self.until("one server has the worker", async |stage| {
-            let status = stage.fleet.get("/v1/cluster").await;
-            let has = |server: &&Value| server["sessions"] == 1;
-            let names: Vec<Value> = status["servers"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .filter(has)
-                .map(|server| server["name"].clone())
-                .collect();
-            names.len() == 1
-        })
-        .await;
-        let status = self.fleet.get("/v1/cluster").await;
-        for server in status["servers"].as_array().unwrap() {
-            if server["sessions"] == 1 {
-                home = server["name"].as_str().unwrap().strip_prefix("server-").map(|n| n.parse().unwrap());
+    /// The server that the worker talks to.
+    async fn home(&self) -> usize {
+        let began = std::time::Instant::now();
+        loop {
+            let status = self.fleet.get("/v1/cluster").await;
+            let servers = status["servers"].as_array().unwrap();
+            let has_it: Vec<&Value> = servers.iter().filter(|server| server["sessions"] == 1).collect();
+            if let [home] = has_it[..] {
+                return home["name"].as_str().unwrap().strip_prefix("server-").unwrap().parse().unwrap();
             }
+            assert!(began.elapsed() < PATIENCE, "{status:#}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        home.unwrap()
     }
 
     /// Waits until every run has ended; one that does not tells why.
@@ -193,16 +183,26 @@ async fn a_server_that_is_stopped_for_longer_than_its_lease_takes_nothing_from_i
     let home = stage.home().await;
     stage.fleet.signal(home, Signal::STOP);
     stage.spread.avoid(home);
+    let name = format!("server-{home}");
     stage
-        .until("the others do without it", async |stage| {
+        .until("the worker talks to another", async |stage| {
             let status = stage.fleet.get("/v1/cluster").await;
             let servers = status["servers"].as_array().unwrap();
-            servers.iter().filter(|server| server["alive"] == true && server["sessions"] == 1).count() == 1
+            let is_gone = |server: &Value| server["name"] == *name && server["alive"] == false;
+            let has_it = |server: &Value| server["alive"] == true && server["sessions"] == 1;
+            servers.iter().any(is_gone) && servers.iter().any(has_it)
         })
         .await;
     // It wakes up with all that it believed, in the middle of the work.
     stage.fleet.signal(home, Signal::CONT);
-    stage.fleet.all_up().await;
+    stage
+        .until("it knows that the worker has gone", async |stage| {
+            let status = stage.fleet.get("/v1/cluster").await;
+            let is_back = |server: &Value| server["name"] == *name && server["alive"] == true;
+            let servers = status["servers"].as_array().unwrap();
+            servers.iter().any(|server| is_back(server) && server["sessions"] == 0)
+        })
+        .await;
     stage.go_on();
     stage.until_ended().await;
     stage.start("last", None).await;

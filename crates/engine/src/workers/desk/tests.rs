@@ -263,6 +263,20 @@ fn a_look_takes_nothing_from_a_worker_that_registers_meanwhile() {
 }
 
 #[test]
+fn a_place_in_the_mail_of_another_server_acknowledges_nothing_here() {
+    let mut desk = shared();
+    desk.comes(&worker(1, 2));
+    desk.commit(7, &[offer(1)]);
+    let elsewhere = Desk::new(9, true).first + 5;
+    desk.acknowledge(seat(1), elsewhere);
+    let letters = desk.letters(seat(1), elsewhere, 9).unwrap();
+    let [(n, Letter::Task(told))] = letters.as_slice() else { panic!("{letters:?}") };
+    assert_eq!(*told, holding(7));
+    desk.acknowledge(seat(1), *n);
+    assert!(desk.letters(seat(1), *n, 9).unwrap().is_empty());
+}
+
+#[test]
 fn a_look_leaves_alone_what_has_changed_since_it_began() {
     let mut desk = shared();
     desk.comes(&worker(1, 4));
