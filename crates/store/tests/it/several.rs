@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::Health;
+use abide_core::{Effect, Health};
 use abide_pgtest::{Cluster as Postgresql, Database, Options, Tls};
 use abide_store::{
     Added, Commit, Hint, Load, Postgres, PostgresOptions, Receipt, Role, Store, View, WebhookKey, WebhookRow,
@@ -342,7 +342,7 @@ async fn tls_is_verified_against_the_roots_that_are_named() {
     assert_eq!(word(&refused.map(drop)), "unavailable", "a server that wants TLS is not spoken to without");
 }
 
-/// One text can't be kept by PostgreSQL. The commit with it is refused, and the others of its batch are not.
+/// One commit arms the same timer twice, which no table takes. It is refused, and the others of its batch are not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_cant_be_kept_fails_alone() {
     let database = Database::new();
@@ -351,7 +351,8 @@ async fn a_commit_that_cant_be_kept_fails_alone() {
     for n in 1..=30 {
         let (_, mut created) = Live::start(key(n), &waiting());
         if n % 10 == 0 {
-            created.summary.workflow_id = "a\0b".into();
+            let armed = created.effects.iter().find(|effect| matches!(effect, Effect::ArmTimer { .. }));
+            created.effects.extend(armed.cloned());
         }
         pending.push(submit(&store, created));
     }

@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-use abide_pgtest::Database;
+use abide_pgtest::{Cluster, Database};
+use abide_store::{Postgres, Sealing};
 
 use super::PATIENCE;
 
@@ -41,13 +43,25 @@ pub(super) fn command(binary: &str) -> Command {
     command
 }
 
+/// A database with the tables in it: copying one is quicker than making them for every test.
+fn template() -> &'static str {
+    static TEMPLATE: OnceLock<Database> = OnceLock::new();
+    let made = || {
+        let database = Database::new();
+        drop(Postgres::open_beside(&database.url(), Sealing::in_clear()).unwrap());
+        database.mark_as_template();
+        database
+    };
+    TEMPLATE.get_or_init(made).name()
+}
+
 impl Ground {
     /// For a data directory at this place.
     pub(super) fn beside(data: &Path) -> Self {
         if !on_postgres() {
             return Self::File(data.join("abide.db"));
         }
-        let database = Database::new();
+        let database = Cluster::shared().database_from(template());
         std::fs::write(data.with_extension("postgres"), database.url() + "\n").unwrap();
         Self::Postgres(database)
     }
