@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use abide_core::{Answerer, AskState, Json, Status};
-use abide_engine::{Did, Message, NewSession, Op, OpFailure, Reply, TaskMessage, TestClock, limits};
+use abide_engine::{Did, Error, Message, NewSession, Op, OpFailure, Reply, TaskMessage, TestClock, limits};
 use abide_pgtest::Database;
 use abide_store::{Role, SessionId, SessionRow, Store};
 use serde_json::json;
@@ -98,8 +98,13 @@ async fn a_worker_that_goes_to_another_server_keeps_what_it_has() {
     two.engine.hear_worker(TENANT, moved.id, None).unwrap();
     clock.advance(limits::LEASE_MS * 2 / 3).await.unwrap();
     moved.op(&task.holding, step("b", 2)).await.unwrap();
-    let stranger = hand.op(&task.holding, step("c", 3)).await;
-    assert!(is_stale(&stranger), "{stranger:?}");
+    // Where it was, it is told to come again, and not that the task is another's.
+    let late = vec![Op::Work(task.holding.clone(), Box::new(step("c", 3)))];
+    let unknown = one.engine.work(TENANT, moved.id, late).await;
+    assert!(matches!(unknown, Err(Error::WorkerUnknown(_))), "{unknown:?}");
+    let (stranger, _) = Hand::at(&two.engine, new_session(2, 1)).await;
+    let refused = stranger.op(&task.holding, step("c", 3)).await;
+    assert!(is_stale(&refused), "{refused:?}");
     moved.complete(&task.holding).await;
     assert_eq!(one.end_of(run).await, Status::Completed);
     assert_eq!(count(&one.story(run).await, "task.lost"), 0);
