@@ -37,7 +37,7 @@ async fn a_run_that_a_newer_server_has_gone_on_with_is_left_to_it() {
     let server = Server::start(&database);
     let (theirs, ours) = (server.run_waiting(1_500).await, server.run_waiting(1_500).await);
     let tip = pause_as_a_newer_one(&server, &database, theirs).await;
-    let read = server.engine.read(theirs, |run| run.status()).await;
+    let read = server.engine.read(theirs, abide_core::Run::status).await;
     assert!(matches!(read, Err(Error::Newer { sequence, .. }) if sequence + 1 == tip.next), "{read:?}");
     let cancelled = server.engine.cancel(theirs, None, None).await;
     assert!(matches!(cancelled, Err(Error::Newer { .. })), "{cancelled:?}");
