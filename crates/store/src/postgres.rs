@@ -5,6 +5,7 @@
 
 mod clock;
 mod connect;
+mod events;
 mod import;
 mod migrate;
 mod peers;

@@ -31,7 +31,7 @@ fn seconds() -> Duration {
 }
 
 /// Sends commands to a fleet while somebody makes trouble, and checks what came of it.
-async fn drill(fleet: &Fleet, chaos: &Chaos, seed: u64) {
+async fn drill(fleet: &Fleet, chaos: &Chaos, seed: u64) -> String {
     let history = History::default();
     let mut dice = Dice::new(seed);
     let mut clients = JoinSet::new();
@@ -60,9 +60,9 @@ async fn drill(fleet: &Fleet, chaos: &Chaos, seed: u64) {
     let told = history.take();
     let seen = work::look(fleet, &told, dice.fork()).await;
     let summary = history::check(&told, &seen);
-    println!("{summary}, {troubled}");
     assert!(summary.races > 5 && summary.naps > 2, "the drill was dull: {summary}");
     fleet.verify(summary.runs());
+    format!("{summary}, {troubled}")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ async fn three_servers_that_are_killed_and_paused_have_one_winner_each_time_and_
     let seed = seed();
     println!("ABIDE_CRASH_SEED={seed} ABIDE_CLUSTER_SECONDS={}", seconds().as_secs());
     let fleet = Fleet::start(Cluster::shared().database(), None, &["", "+1h", "-1h"]).await;
-    drill(&fleet, &Chaos::Servers, seed).await;
+    println!("{}", drill(&fleet, &Chaos::Servers, seed).await);
     let status = fleet.get("/v1/cluster").await;
     let ahead = |server: &serde_json::Value| server["clockAheadMs"].as_i64().unwrap().abs() > 3_000_000;
     let servers = status["servers"].as_array().unwrap();
@@ -87,5 +87,5 @@ async fn a_standby_that_is_promoted_in_the_middle_has_all_that_was_acknowledged(
     let standby = Cluster::start(Options { standby_of: Some(&primary), ..Options::default() });
     primary.synchronize_with(&standby);
     let fleet = Fleet::start(primary.database(), Some(&standby), &["", "", ""]).await;
-    drill(&fleet, &Chaos::Database(primary, standby), seed).await;
+    println!("{}", drill(&fleet, &Chaos::Database(primary, standby), seed).await);
 }

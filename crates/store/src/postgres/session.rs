@@ -11,6 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row, Statement};
 
+use super::events::kept;
 use crate::db::{Value, ValueRef};
 
 /// How long one answer may take. What a server is asked for takes moments, so it is gone, or as good as gone.
@@ -245,8 +246,7 @@ impl ToSql for Value<'_> {
             Value::Int(number) => number.to_sql(kind, out),
             // PostgreSQL keeps no NUL in a text. Nothing that is looked up by such a text can be there, and in words for
             // people it stands for a sign that can't be shown.
-            Value::Text(text) if text.contains('\0') => text.replace('\0', "\u{fffd}").to_sql(kind, out),
-            Value::Text(text) => (&**text).to_sql(kind, out),
+            Value::Text(text) => kept(text).to_sql(kind, out),
             Value::Blob(bytes) => (&**bytes).to_sql(kind, out),
         }
     }

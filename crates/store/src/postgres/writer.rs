@@ -12,13 +12,14 @@ use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 use tokio_postgres::{Client, Row, RowStream, Statement as Prepared};
 
+use super::events::{APPEND_ALL, Events};
 use super::pool::{PATIENCE, Pool, Tries};
 use super::session::{BEGIN, Fault, Session};
 use crate::answers::{Answers, Counters};
 use crate::db::{COMMITS, Connection, Fault as DbFault, Optional, Value};
 use crate::queue::Queue;
 use crate::sealing::Sealing;
-use crate::sql::{ARM, Otherwise, SEND, Statement, plan};
+use crate::sql::{APPEND, ARM, Otherwise, SEND, Statement, plan};
 use crate::store::Counts;
 use crate::tables::deliveries::Wanted;
 use crate::{Commit, Done, Error, Stage, StageHook, WebhookKey};
@@ -275,22 +276,28 @@ impl Writer {
         moved: &[bool],
     ) -> Result<Written, Undo> {
         let there = || moved.iter().enumerate().filter(|(_, moved)| **moved).map(|(at, _)| at);
-        let rest: Vec<(usize, &Statement<'_>)> =
+        let all: Vec<(usize, &Statement<'_>)> =
             there().flat_map(|at| plans[at].iter().skip(1).map(move |statement| (at, statement))).collect();
+        // Events are most of what is written, so all of a batch's go in one statement.
+        let (events, rest): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, statement)| statement.sql == APPEND);
+        let events = Events::of(events.iter().map(|(_, statement)| &*statement.values));
         let statements: Vec<&Statement<'_>> = rest.iter().map(|(_, statement)| *statement).collect();
         let prepared = prepare(session, &statements)?;
-        let enqueue = session.prepare(ENQUEUE_LOCKED)?;
+        let (append, enqueue) = (session.prepare(APPEND_ALL)?, session.prepare(ENQUEUE_LOCKED)?);
         let wanted: Vec<&Commit> =
             there().map(|at| commits[at]).filter(|commit| self.wanted.wants(commit)).collect();
         let named: Vec<[Value<'_>; 3]> = wanted.iter().map(|commit| first_of(commit)).collect();
         let client = session.client();
-        let (written, told) = session.wait(async {
+        let columns = events.columns();
+        let (appended, written, told) = session.wait(async {
             let all = statements.iter().zip(&prepared);
             let all =
                 join_all(all.map(|(statement, prepared)| client.execute_raw(prepared, &statement.values)));
             let told = join_all(named.iter().map(|named| rows(client, &enqueue, named)));
-            Ok(tokio::join!(biased; all, told))
+            Ok(tokio::join!(biased; client.execute(&append, &columns), all, told))
         })?;
+        let appended = appended.map_err(Fault::from)?;
         let written = written.into_iter().collect::<Result<Vec<u64>, _>>().map_err(Fault::from)?;
         let out = refused(&rest, &written);
         if !out.is_empty() {
@@ -304,7 +311,7 @@ impl Writer {
                 fresh.map(|row| WebhookKey { tenant: commit.key.tenant, id: row.get::<_, String>(0).into() }),
             );
         }
-        let rows = written.iter().sum::<u64>() + made.len() as u64;
+        let rows = appended + written.iter().sum::<u64>() + made.len() as u64;
         Ok(Written { rows, matched: wanted.len() as u64, made })
     }
 }

@@ -146,12 +146,15 @@ mod tests {
         (history, BTreeMap::from([(run(), race), ("run-2".to_owned(), nap)]))
     }
 
+    /// What makes a fault.
+    type Breaking = dyn Fn(&mut Vec<Told>, &mut BTreeMap<String, Seen>);
+
     /// The checker must find each of these, or it proves nothing.
     #[test]
     fn the_checker_finds_what_cant_be() {
         let (history, seen) = fine();
         assert_eq!(check(&history, &seen).runs(), 2);
-        let broken = |break_it: &dyn Fn(&mut Vec<Told>, &mut BTreeMap<String, Seen>)| {
+        let broken = |break_it: &Breaking| {
             let (mut history, mut seen) = fine();
             break_it(&mut history, &mut seen);
             std::panic::catch_unwind(|| check(&history, &seen)).is_err()
