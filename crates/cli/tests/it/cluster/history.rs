@@ -174,7 +174,7 @@ mod tests {
             broken(&|_, seen| seen.get_mut("run-2").unwrap().naps.push((1500, 1500))),
             "a timer fired twice"
         );
-        let second = Told::Started { key: "k".to_owned(), run: "run-9".to_owned() };
-        assert!(broken(&|history, _| history.push(second.clone())), "one key, two runs");
+        let second = || Told::Started { key: "k".to_owned(), run: "run-9".to_owned() };
+        assert!(broken(&move |history, _| history.push(second())), "one key, two runs");
     }
 }
