@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::support::{PATIENCE, Server, Site, answer, verify};
+pub(crate) use answers::race;
 pub(crate) use dice::Dice;
 use journals::{Disk, SWEEP};
 use load::{Load, has_ended};

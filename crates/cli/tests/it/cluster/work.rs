@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use super::fleet::Fleet;
 use super::history::{History, Seen, Told};
 use crate::crash::Dice;
+pub(super) use crate::crash::race;
 use crate::support::{PATIENCE, node, workflow};
 
 /// How long a nap is.
@@ -19,18 +20,6 @@ const NAP_MS: i64 = 1_500;
 
 /// Who answers one question at once.
 const RIVALS: u64 = 4;
-
-/// Asks for anything, and keeps what it got where it can be seen.
-pub(super) fn race() -> Value {
-    let asks = json!({ "kind": "custom", "data": { "customKind": "race" } });
-    let got = json!({ "got": { "type": "connection", "nodeId": "gate", "outputKey": "resumeValue" } });
-    let nodes = [
-        node("gate", "core.interrupt", asks, json!({}), json!({})),
-        node("keep", "core.transform", json!({ "assign": { "won": "inputs.got" } }), got, json!({})),
-    ];
-    let variables = json!([{ "name": "won", "type": "number", "defaultValue": -1 }]);
-    workflow("race", &nodes, &[("gate", "keep")], variables)
-}
 
 /// Waits for a moment.
 pub(super) fn nap() -> Value {

@@ -22,7 +22,7 @@ const ROUNDS: u64 = 20;
 const CLIENTS: usize = 64;
 
 /// Asks for anything, and keeps what it got where it can be seen.
-fn race() -> Value {
+pub(crate) fn race() -> Value {
     let asks = json!({ "kind": "custom", "data": { "customKind": "race" } });
     let got = json!({ "got": { "type": "connection", "nodeId": "gate", "outputKey": "resumeValue" } });
     let nodes = [
