@@ -185,16 +185,20 @@ async fn a_provider_that_is_away_sees_one_probe_at_a_time_and_then_everybody_at_
     let outage = Outage::begin(runs).await;
     let provider = &outage.provider;
     provider.usually(held(Step::overloaded(529)));
+    let cooldown = async |outage: &Outage| outage.breaker().await["cooldownMs"].as_i64().unwrap();
     let mut cooldowns = Vec::new();
-    for probe in 1..=6 {
-        cooldowns.push(outage.breaker().await["cooldownMs"].as_i64().unwrap());
+    // One turn may be the probe each time. After four of them its own next try is as far off as the breaker's; after a
+    // fifth it would be farther, and that turn would not come with the others.
+    for probe in 1..=4 {
+        cooldowns.push(cooldown(&outage).await);
         outage.cool_down().await;
         outage.answer_probe(probe).await;
         outage.until_waiting(runs).await;
         assert_eq!(outage.breaker().await["state"], "open");
     }
-    assert_eq!(cooldowns, [30_000, 60_000, 120_000, 240_000, 300_000, 300_000]);
-    assert_eq!((provider.count(), provider.in_flight_max()), (6, 1), "one after the other");
+    cooldowns.push(cooldown(&outage).await);
+    assert_eq!(cooldowns, [30_000, 60_000, 120_000, 240_000, 300_000]);
+    assert_eq!((provider.count(), provider.in_flight_max()), (4, 1), "one after the other");
 
     // It is back: the one that finds out, four more, and then two for each that is answered.
     provider.forget();

@@ -1,5 +1,6 @@
 //! Reads: journals in pages, snapshots with their tails, large payloads, lists, and nobody else's data.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use abide_core::{Graph, Key, Payload, Run, RunId, Start, Status, TenantId, sha256};
@@ -98,17 +99,19 @@ async fn a_load_sees_one_moment_while_the_run_goes_on() {
         let (mut live, created) = Live::start(key(1), &graph);
         let salt = created.salt.unwrap();
         commit(&*store, created).await.unwrap();
+        let (seen, last) = (RefCell::new(BTreeSet::new()), Cell::new(None));
         let going_on = async {
-            for turn in 0..200 {
+            // However slow the reader is: it goes on until enough was seen of it.
+            for turn in (0..20_000).take_while(|turn| *turn < 200 || seen.borrow().len() <= 20) {
                 let moved = if turn % 2 == 0 { live.pause() } else { live.resume() };
                 // Some commits move the snapshot as well, so that there is more to tear.
                 let snapshot = (turn % 4 > 1).then(|| live.run.snapshot());
                 commit(&*store, Commit { snapshot, ..moved }).await.unwrap();
             }
+            last.set(Some(live.run.head().next));
         };
         let looking_on = async {
-            let mut seen = BTreeSet::new();
-            while !seen.contains(&202) {
+            loop {
                 let loaded = store.load(key(1)).await.unwrap().unwrap();
                 let mut run = match &loaded.snapshot {
                     Some((_, bytes)) => Run::from_snapshot(key(1), salt, graph.clone(), bytes).unwrap(),
@@ -118,11 +121,14 @@ async fn a_load_sees_one_moment_while_the_run_goes_on() {
                     run.apply(record).unwrap();
                 }
                 assert_eq!((run.head().next, run.status()), (loaded.head.next, loaded.summary.status));
-                seen.insert(loaded.head.next);
+                seen.borrow_mut().insert(loaded.head.next);
+                if last.get() == Some(loaded.head.next) {
+                    break;
+                }
             }
-            seen.len()
         };
-        let ((), moments) = tokio::join!(going_on, looking_on);
+        tokio::join!(going_on, looking_on);
+        let moments = seen.borrow().len();
         assert!(moments > 20, "only {moments} moments were seen");
     }
 }
