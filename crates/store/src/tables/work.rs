@@ -177,7 +177,7 @@ fn unclaim(
     for (key, task, fence) in tasks {
         let (tenant, id) = (key.tenant.0, key.id.as_bytes());
         if let Some(home) = home
-            && transaction.execute(crate::sql::AT_HOME, (tenant, session.as_bytes(), home))? == 0
+            && is_elsewhere(transaction, tenant, session, home)?
         {
             continue;
         }
@@ -187,6 +187,14 @@ fn unclaim(
         taken += transaction.execute(sql, values)?;
     }
     Ok(taken)
+}
+
+/// Whether another server is a session's home. A session that has left has none: what was claimed for it just then goes
+/// back, or nobody would ever have it.
+fn is_elsewhere(transaction: Connection<'_>, tenant: u32, session: SessionId, home: u64) -> db::Result<bool> {
+    let here = transaction.execute(crate::sql::AT_HOME, (tenant, session.as_bytes(), home))? > 0;
+    let mut any = transaction.prepare_cached("SELECT 1 FROM sessions WHERE tenant = $1 AND id = $2")?;
+    Ok(!here && any.exists((tenant, session.as_bytes()))?)
 }
 
 pub(super) fn work(row: &Row<'_>) -> db::Result<WorkRow> {

@@ -156,6 +156,18 @@ async fn nothing_is_taken_back_from_a_session_that_has_moved() {
 }
 
 #[tokio::test]
+async fn what_was_claimed_for_a_session_that_has_just_left_goes_back() {
+    for engine in engines() {
+        let store = engine.open();
+        comes(&*store, 1, 7).await;
+        offering(&*store, key(1), vec![offer("one", "mail", BEGIN)], vec![Some(session(1))]).await;
+        assert!(store.sessions().end(TENANT, session(1), 7).await.unwrap());
+        let back = store.work().unclaim(session(1), Some(7), vec![(key(1), task("one"), 3)]);
+        assert_eq!(back.await.unwrap(), 1, "nobody else would ever take it back");
+    }
+}
+
+#[tokio::test]
 async fn what_waits_is_told_by_kind_and_what_was_called_off_apart() {
     for engine in engines() {
         let store = engine.open();
