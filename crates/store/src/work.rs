@@ -21,8 +21,8 @@ pub trait Work: Send + Sync {
     fn claim(&self, claim: WorkClaim) -> Answer<'_, Vec<WorkRow>>;
 
     /// Durably takes back tasks that a session never got to hear of. Those that it does not have under this fence any
-    /// more are left alone, and all of them if the session's home is not the one that is given. Gives how many were taken
-    /// back.
+    /// more are left alone, and all of them if another server than the one that is given is the session's home. Gives how
+    /// many were taken back.
     fn unclaim(
         &self,
         session: SessionId,
