@@ -3,6 +3,11 @@
 //! An event type is declared once, in [`event_types`]: its number on disk, its name, its version, and
 //! whether OpenWOP knows it. Payloads are JSON objects; users' values inside them are carried as they are.
 
+mod approval;
+mod conversation;
+mod doubt;
+mod failure;
+mod fork;
 mod interrupt;
 mod node;
 mod resume;
@@ -14,10 +19,12 @@ mod work;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use crate::Json;
-
+pub use approval::{ApprovalAsked, ApprovalReplied, ApprovalVoted, NodeRefined};
+pub use conversation::{ConversationClosed, ConversationExchanged, ConversationOpened};
+pub use doubt::{AgentDecided, ConfidenceEscalated, Doubt};
+pub use failure::Failure;
+pub use fork::{DivergenceKind, ForkMode, Forked, ReplayDiverged};
 pub use interrupt::{
     ApprovalReceived, ClarificationRequested, ClarificationResolved, HookKind, Hooks, InterruptEscalated,
     InterruptExpired, InterruptRenotified, InterruptRequested, InterruptResolved, NodeResumed, NodeSuspended,
@@ -29,14 +36,17 @@ pub use node::{
 };
 pub use resume::{NodeInterrupted, ResumeDecided, ResumeEscalated, ResumeRequested, ResumeSwitched};
 pub use run::{
-    Cancellation, CapBreached, Caps, ChildRefused, ChildReported, Completed, Failed, LoopRestarted,
-    LoopbackLimit, Parent, Paused, Resumed, Started, VariableChanged, Yielded,
+    Cancellation, CapBreached, Caps, ChildRefused, ChildReported, Completed, Failed, Held, HoldMode,
+    LoopRestarted, LoopbackLimit, Parent, Paused, Released, Resumed, Started, VariableChanged, Yielded,
 };
-pub(crate) use run::{READING, READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, READING_OF_TURNS};
+pub(crate) use run::{
+    READING, READING_OF_ARTIFACTS, READING_OF_INTERRUPTS, READING_OF_REFINING, READING_OF_TURNS,
+};
 pub use turn::{
     ChunkEnd, ChunkKind, MessageChunk, ModelAnswered, ModelCalled, ProviderPostponed, ProviderRetry,
     ProviderUsage, ToolAnswered, TurnBegan, TurnEnd, TurnSealed,
 };
+pub(crate) use types::ORCHESTRATOR_DECIDED;
 use types::*;
 pub use types::{EventType, event_types};
 pub use work::{
@@ -99,6 +109,12 @@ pub enum RunEvent {
     ResumeEscalated(ResumeEscalated),
     /// Accepted by a running run: whether it is resumed by itself.
     ResumeSwitched(ResumeSwitched),
+    /// Accepted by a running run that is not held this way already, and that waits for no decision about a resume.
+    Held(Held),
+    /// Accepted by a run that people hold.
+    Released(Released),
+    /// Accepted by a run that has not ended: a replay came out otherwise than what it replays.
+    ReplayDiverged(ReplayDiverged),
 }
 
 /// What can happen to a node. The node table says which phases accept which.
@@ -186,26 +202,24 @@ pub enum NodeEvent {
     ToolAnswered(ToolAnswered),
     /// Accepted by a node whose turn is over.
     TurnSealed(Box<TurnSealed>),
-}
-
-/// Why a node or a run failed: a stable code and a sentence for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Failure {
-    /// Stable, for programs.
-    pub code: String,
-    /// For people: what happened and what to change.
-    pub message: String,
-    /// Anything more, as an object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Json>,
-}
-
-impl Failure {
-    /// A failure without details.
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), details: None }
-    }
+    /// Accepted by a node that has just asked: a conversation begins.
+    ConversationOpened(ConversationOpened),
+    /// Accepted by any node: somebody took a turn in its conversation.
+    ConversationExchanged(Box<ConversationExchanged>),
+    /// Accepted by a node that has just asked: a conversation ends.
+    ConversationClosed(ConversationClosed),
+    /// Accepted by a running node: its agent has decided.
+    AgentDecided(Box<AgentDecided>),
+    /// Accepted by a running node: what it was to carry out is too unsure.
+    ConfidenceEscalated(Box<ConfidenceEscalated>),
+    /// Accepted by a suspended node: one of several people decided.
+    ApprovalVoted(Box<ApprovalVoted>),
+    /// Accepted by a suspended node: somebody wants to know something before they decide.
+    ApprovalAsked(Box<ApprovalAsked>),
+    /// Accepted by a suspended node: they were told.
+    ApprovalReplied(Box<ApprovalReplied>),
+    /// Accepted by a node whose outcome is to be made better.
+    Refined(Box<NodeRefined>),
 }
 
 impl Event {
@@ -285,6 +299,9 @@ impl RunEvent {
             Self::ResumeRequested(_) => RESUME_REQUESTED,
             Self::ResumeEscalated(_) => RESUME_ESCALATED,
             Self::ResumeSwitched(_) => RESUME_SWITCHED,
+            Self::Held(_) => RUN_HELD,
+            Self::Released(_) => RUN_RELEASED,
+            Self::ReplayDiverged(_) => REPLAY_DIVERGED,
         }
     }
 
@@ -309,7 +326,10 @@ impl RunEvent {
             | Self::ResumeDecided(_)
             | Self::ResumeRequested(_)
             | Self::ResumeEscalated(_)
-            | Self::ResumeSwitched(_) => false,
+            | Self::ResumeSwitched(_)
+            | Self::Held(_)
+            | Self::Released(_)
+            | Self::ReplayDiverged(_) => false,
         }
     }
 
@@ -334,6 +354,9 @@ impl RunEvent {
             Self::ResumeRequested(payload) => serde_json::to_vec(payload),
             Self::ResumeEscalated(payload) => serde_json::to_vec(payload),
             Self::ResumeSwitched(payload) => serde_json::to_vec(payload),
+            Self::Held(payload) => serde_json::to_vec(payload),
+            Self::Released(payload) => serde_json::to_vec(payload),
+            Self::ReplayDiverged(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -358,6 +381,9 @@ impl RunEvent {
             RESUME_REQUESTED => read(kind, payload).map(Self::ResumeRequested),
             RESUME_ESCALATED => read(kind, payload).map(Self::ResumeEscalated),
             RESUME_SWITCHED => read(kind, payload).map(Self::ResumeSwitched),
+            RUN_HELD => read(kind, payload).map(Self::Held),
+            RUN_RELEASED => read(kind, payload).map(Self::Released),
+            REPLAY_DIVERGED => read(kind, payload).map(Self::ReplayDiverged),
             _ => Err(format!("{} is no event of a run", kind.name)),
         }
     }
@@ -407,6 +433,15 @@ impl NodeEvent {
             Self::ProviderPostponed(_) => PROVIDER_POSTPONED,
             Self::ToolAnswered(_) => TOOL_ANSWERED,
             Self::TurnSealed(_) => TURN_SEALED,
+            Self::ConversationOpened(_) => CONVERSATION_OPENED,
+            Self::ConversationExchanged(_) => CONVERSATION_EXCHANGED,
+            Self::ConversationClosed(_) => CONVERSATION_CLOSED,
+            Self::AgentDecided(_) => AGENT_DECIDED,
+            Self::ConfidenceEscalated(_) => CONFIDENCE_ESCALATED,
+            Self::ApprovalVoted(_) => APPROVAL_VOTED,
+            Self::ApprovalAsked(_) => APPROVAL_ASKED,
+            Self::ApprovalReplied(_) => APPROVAL_REPLIED,
+            Self::Refined(_) => NODE_REFINED,
         }
     }
 
@@ -448,7 +483,16 @@ impl NodeEvent {
             Self::TurnBegan(began) => began.sensitive,
             Self::ModelAnswered(answered) => answered.sensitive,
             Self::ToolAnswered(answered) => answered.sensitive,
+            Self::ConversationOpened(opened) => opened.sensitive,
+            Self::ConversationExchanged(exchanged) => exchanged.sensitive,
+            Self::ConversationClosed(closed) => closed.sensitive,
+            Self::AgentDecided(decided) => decided.sensitive,
+            Self::ApprovalVoted(voted) => voted.sensitive,
+            Self::ApprovalAsked(asked) => asked.sensitive,
+            Self::ApprovalReplied(replied) => replied.sensitive,
+            Self::Refined(refined) => refined.sensitive,
             Self::Suspended(_)
+            | Self::ConfidenceEscalated(_)
             | Self::InterruptRenotified(_)
             | Self::InterruptEscalated(_)
             | Self::InterruptExpired(_)
@@ -521,6 +565,15 @@ impl NodeEvent {
             Self::ProviderPostponed(payload) => serde_json::to_vec(payload),
             Self::ToolAnswered(payload) => serde_json::to_vec(payload),
             Self::TurnSealed(payload) => serde_json::to_vec(payload),
+            Self::ConversationOpened(payload) => serde_json::to_vec(payload),
+            Self::ConversationExchanged(payload) => serde_json::to_vec(payload),
+            Self::ConversationClosed(payload) => serde_json::to_vec(payload),
+            Self::AgentDecided(payload) => serde_json::to_vec(payload),
+            Self::ConfidenceEscalated(payload) => serde_json::to_vec(payload),
+            Self::ApprovalVoted(payload) => serde_json::to_vec(payload),
+            Self::ApprovalAsked(payload) => serde_json::to_vec(payload),
+            Self::ApprovalReplied(payload) => serde_json::to_vec(payload),
+            Self::Refined(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -567,6 +620,15 @@ impl NodeEvent {
             PROVIDER_POSTPONED => read(kind, payload).map(Self::ProviderPostponed),
             TOOL_ANSWERED => read(kind, payload).map(Self::ToolAnswered),
             TURN_SEALED => read(kind, payload).map(Self::TurnSealed),
+            CONVERSATION_OPENED => read(kind, payload).map(Self::ConversationOpened),
+            CONVERSATION_EXCHANGED => read(kind, payload).map(Self::ConversationExchanged),
+            CONVERSATION_CLOSED => read(kind, payload).map(Self::ConversationClosed),
+            AGENT_DECIDED => read(kind, payload).map(Self::AgentDecided),
+            CONFIDENCE_ESCALATED => read(kind, payload).map(Self::ConfidenceEscalated),
+            APPROVAL_VOTED => read(kind, payload).map(Self::ApprovalVoted),
+            APPROVAL_ASKED => read(kind, payload).map(Self::ApprovalAsked),
+            APPROVAL_REPLIED => read(kind, payload).map(Self::ApprovalReplied),
+            NODE_REFINED => read(kind, payload).map(Self::Refined),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }
@@ -590,8 +652,8 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused_by_name() {
-        let error = Event::decode(1, 6, None, b"{}").unwrap_err();
-        assert!(error.contains("run.started has version 6"), "{error}");
+        let error = Event::decode(1, 7, None, b"{}").unwrap_err();
+        assert!(error.contains("run.started has version 7"), "{error}");
         let error = Event::decode(999, 1, None, b"{}").unwrap_err();
         assert!(error.contains("999"), "{error}");
     }

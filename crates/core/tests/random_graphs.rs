@@ -269,6 +269,10 @@ const BEYOND: &[&str] = &[
     "provider.postponed",
     "tool.answered",
     "turn.sealed",
+    "approval.voted",
+    "approval.asked",
+    "approval.replied",
+    "node.refined",
 ];
 
 /// Whether the cases reach what they are meant to reach.
