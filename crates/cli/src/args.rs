@@ -9,6 +9,7 @@ mod ladder;
 mod notify;
 mod otlp;
 mod resume;
+mod secrets;
 mod turn;
 mod upkeep;
 mod webhook;
@@ -35,6 +36,7 @@ pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use otlp::OtlpArgs;
 pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
+pub(crate) use secrets::{SecretsArgs, SecretsVerb};
 pub(crate) use turn::{BundleArgs, ProviderArgs, ProviderVerb, TurnArgs, TurnVerb};
 pub(crate) use upkeep::{
     BackupArgs, ClusterArgs, ClusterVerb, MigrateArgs, PeerArgs, PurgeArgs, ReadyArgs, RestoreArgs,
@@ -530,34 +532,6 @@ pub(crate) enum WorkflowVerb {
         /// Mark each node with its state in this run
         #[arg(long, value_name = "RUN")]
         run: Option<String>,
-    },
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct SecretsArgs {
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
-    #[command(subcommand)]
-    pub(crate) verb: SecretsVerb,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum SecretsVerb {
-    /// Store a secret under a name: abide secrets set CRM_TOKEN < token.txt
-    #[command(
-        after_help = "The value comes from standard input, without its last newline. On a terminal it is asked for, \
-                      and not shown.\n\nA workflow names it as {{ secrets.CRM_TOKEN }}."
-    )]
-    Set {
-        /// Its name: letters, digits, '.', '_' and '-'
-        name: String,
-    },
-    /// List the names of the secrets; values are never shown
-    List,
-    /// Remove a secret
-    Rm {
-        /// Its name
-        name: String,
     },
 }
 

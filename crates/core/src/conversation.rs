@@ -53,6 +53,14 @@ pub fn is_minted_conversation(id: &str) -> bool {
         .is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
+impl InterruptRequested {
+    /// The id that its run made for the conversation which it opens.
+    pub(crate) fn minted_conversation(&self) -> Option<String> {
+        let opens = self.kind == InterruptKind::ConversationStart;
+        text_of(&self.data, "conversationId").filter(|id| opens && is_minted_conversation(id))
+    }
+}
+
 /// A member of the data that is text.
 pub(crate) fn text_of(data: &Json, key: &str) -> Option<String> {
     data.parse::<JsonMap>().ok()?.remove(key)?.parse().ok()

@@ -1,4 +1,4 @@
-//! How two journals differ: event by event, whatever their runs, interrupts, artifacts and children are called and whenever
+//! How two journals differ: event by event, whatever their runs, interrupts, conversations, artifacts and children are called and whenever
 //! things happened.
 
 use std::collections::{BTreeMap, HashMap};
@@ -139,7 +139,12 @@ fn name(names: &mut Names, run: RunId, place: &Place, event: &Event) {
     let Event::Node { node, event } = event else { return };
     let at = format!("{node}/{}/{}", place.execution, place.nth);
     match event {
-        NodeEvent::InterruptRequested(asked) => names.add(asked.interrupt_id, format!("interrupt/{at}")),
+        NodeEvent::InterruptRequested(asked) => {
+            names.add(asked.interrupt_id, format!("interrupt/{at}"));
+            if let Some(id) = asked.minted_conversation() {
+                names.add(id, format!("conversation/{at}"));
+            }
+        }
         NodeEvent::Spawned(spawned) => names.add(spawned.child, format!("child/{at}")),
         // A gate may speak of what its node produces before it has produced anything.
         NodeEvent::Started(_) => {
@@ -160,7 +165,7 @@ fn neutral(names: &Names, event: &Event) -> Value {
         let times = TIMES.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, times)| *times);
         let origins = if kind == "run.started" { ORIGINS } else { &[] };
         times.iter().chain(origins).for_each(|field| drop(fields.remove(*field)));
-        if kind == "node.spawned" {
+        if ["node.spawned", "conversation.opened"].contains(&kind) {
             fields.remove("elsewhere");
         }
     }

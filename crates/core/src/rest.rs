@@ -49,7 +49,10 @@ impl Run {
                 node.until.is_some() || child || node.work.is_some() || turn || interrupted
             }
             NodePhase::Suspended => {
-                node.work.is_some() || node.stopped_for.iter().any(|id| self.state.open.contains_key(id))
+                let asked = || node.stopped_for.iter().any(|id| self.state.open.contains_key(id));
+                // Whoever was answered while the run is held goes on when it is released.
+                let kept = || self.state.answered.iter().any(|(answered, _)| *answered == ix);
+                node.work.is_some() || asked() || self.state.hold != Hold::None && kept()
             }
             _ => true,
         }

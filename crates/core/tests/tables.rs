@@ -72,6 +72,11 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     ("run.held", " with `pause`", r#"{"mode":"pause"}"#),
     ("run.held", " with `stop`", r#"{"mode":"stop"}"#),
     ("run.released", "", "{}"),
+    (
+        "replay.diverged",
+        "",
+        r#"{"sourceRunId":"run-00000000-0000-0000-0000-000000000000","atSequence":3,"divergenceKind":"output"}"#,
+    ),
     ("node.started", "", r#"{"typeId":"core.noop","execution":1}"#),
     ("node.started", " with `until`", r#"{"typeId":"core.delay","execution":1,"until":5}"#),
     ("node.started", " with `forChild`", r#"{"typeId":"core.subWorkflow","execution":1,"forChild":true}"#),

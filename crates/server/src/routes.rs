@@ -1,5 +1,6 @@
 //! The table of operations. What is not here does not exist.
 
+mod forks;
 mod ladders;
 mod notices;
 mod purges;
@@ -37,7 +38,7 @@ fn everywhere() -> Vec<Operation> {
         runs(),
         events(),
         control(),
-        forks(),
+        forks::forks(),
         resumption::resumption(),
         bundles(),
         turns::turns(),
@@ -392,33 +393,6 @@ fn artifacts() -> Vec<Operation> {
             .scope(Scope::ArtifactsRead)
             .answers::<ArtifactDoc>(200, "The artifact, with what it holds.")
             .refuses(&["run_not_found", "artifact_not_found", "run_erased"]),
-    ]
-}
-
-fn forks() -> Vec<Operation> {
-    use openwop::forks::{Against, Comparison, ForkRun, ForkedRun, compare, fork};
-    vec![
-        Operation::post(
-            "/v1/runs/{runId}:fork",
-            "forkRun",
-            "Makes a run that begins with the events of another: to see whether they come out the same, or to go on otherwise.",
-            fork,
-        )
-        .scope(Scope::RunsCreate)
-        .takes::<ForkRun>()
-        .idempotent()
-        .answers::<ForkedRun>(201, "The fork is on disk, with all that it begins with.")
-        .refuses(&["run_not_found", "run_erased", "fork_beyond_log", "fork_too_large"]),
-        Operation::get(
-            "/v1/runs/{runId}:diff",
-            "diffRuns",
-            "How the events of two runs differ, whatever things are called and whenever they happened.",
-            compare,
-        )
-        .scope(Scope::RunsRead)
-        .query::<Against>()
-        .answers::<Comparison>(200, "A page of differences, in the order of the events.")
-        .refuses(&["run_not_found", "run_erased", "fork_too_large"]),
     ]
 }
 

@@ -56,14 +56,16 @@ def test_runs_are_replayed_branched_and_compared(shared_server: TestServer) -> N
     client.inbox.accept(asked)
     again = client.runs.replay(run.id)
     assert (again.source, again.mode, again.status, again.diverged) == (run.id, "replay", "completed", 0)
-    assert again.executed > 0 and client.runs.diff(run.id, again.id).equal
+    assert again.executed > 0
+    assert client.runs.diff(run.id, again.id).equal
     answered = next(one.sequence for one in client.events.journal(run.id) if one.type == "approval.received")
     other = client.runs.branch(run.id, answered, overlay={"tags": ["other"]}, idempotency_key="branch-once")
     assert client.runs.branch(run.id, answered, overlay={"tags": ["other"]}, idempotency_key="branch-once") == other
     (asked,) = shared_server.asked(other.id, 1)
     client.inbox.reject(asked)
     found = client.runs.diff(run.id, other.id)
-    assert not found.equal and found.different == len(found.differences)
+    assert not found.equal
+    assert found.different == len(found.differences)
 
 
 def test_what_waits_is_listed_and_answered(shared_server: TestServer) -> None:

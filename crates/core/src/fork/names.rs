@@ -1,7 +1,7 @@
 //! Names of one journal, and what they are in another.
 //!
-//! An interrupt, an artifact and a run have names that nobody makes up: they can be told from any other text, wherever in
-//! a payload they stand.
+//! An interrupt, an artifact, a run and a conversation whose id its run made have names that nobody makes up: they can be
+//! told from any other text, wherever in a payload they stand.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,12 @@ use crate::event::ArtifactCreated;
 use crate::{InterruptId, RunId};
 
 /// What begins such a name, and how long it is.
-const FORMS: [(&str, usize); 3] =
-    [("int-", 4 + 2 * InterruptId::BYTES), ("art-", 4 + 2 * ArtifactCreated::ID_BYTES), ("run-", 4 + 36)];
+const FORMS: [(&str, usize); 4] = [
+    ("int-", 4 + 2 * InterruptId::BYTES),
+    ("art-", 4 + 2 * ArtifactCreated::ID_BYTES),
+    ("run-", 4 + 36),
+    ("conv-", 5 + 32),
+];
 
 /// Names of one journal, and what they are in another.
 #[derive(Clone, Debug, Default)]
@@ -31,21 +35,21 @@ impl Names {
     pub(crate) fn rename(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some(at) = rest.find('-').map(|dash| dash.saturating_sub(3)) {
+        while let Some(dash) = rest.find('-') {
             let named = FORMS.iter().find_map(|(prefix, length)| {
+                let at = (dash + 1).checked_sub(prefix.len())?;
                 let name = rest.get(at..at + length).filter(|name| name.starts_with(prefix))?;
-                Some((self.0.get(name)?, at + length))
+                Some((at, self.0.get(name)?, at + length))
             });
             let next = match named {
-                Some((name, end)) => {
+                Some((at, name, end)) => {
                     out.push_str(&rest[..at]);
                     out.push_str(name);
                     end
                 }
                 None => {
-                    let dash = rest.find('-').map_or(rest.len(), |dash| dash + 1);
-                    out.push_str(&rest[..dash]);
-                    dash
+                    out.push_str(&rest[..=dash]);
+                    dash + 1
                 }
             };
             rest = &rest[next..];

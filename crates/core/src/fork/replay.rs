@@ -257,6 +257,9 @@ impl<'a> Replay<'a> {
         ) = (recorded, event)
         {
             self.transcript.names.add(before.interrupt_id, now.interrupt_id);
+            if let (Some(before), Some(now)) = (before.minted_conversation(), now.minted_conversation()) {
+                self.transcript.names.add(before, now);
+            }
         }
         let mut expected = self.transcript.renamed(recorded);
         self.transcript.adapt(&mut expected);

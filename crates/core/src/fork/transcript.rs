@@ -101,6 +101,7 @@ impl Transcript {
                     again.next_attempt_at = again.next_attempt_at.map(|at| at + moved);
                 }
                 NodeEvent::InterruptRequested(asked) if asked.keyless => own(&mut asked.key),
+                NodeEvent::AgentDecided(decided) if decided.keyless => own(&mut decided.key),
                 NodeEvent::Suspended(suspended) => own(&mut suspended.key),
                 NodeEvent::TurnBegan(began) => {
                     own(&mut began.conversation_id);

@@ -255,9 +255,11 @@ pub(crate) async fn compare(
     run: RunPath,
     query: std::result::Result<Query<Against>, QueryRejection>,
 ) -> Result<Json<Comparison>> {
+    let key = run.of(&principal)?;
+    // A run that is not there is told before anything else is.
+    app.engine().read(key, |_| ()).await?;
     let Query(query) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     let (limit, from) = paging(&query)?;
-    let key = run.of(&principal)?;
     let other = RunPath::named(query.against).of(&principal)?;
     let found = app.engine().diff(key, other).await?;
     let different = found.differences.len();

@@ -12,7 +12,7 @@ mod turns;
 
 use abide_core::event::{
     ArtifactCreated, ChannelWritten, Decided, NodeCancelled, NodeCompleted, NodeFailed, NodeRetried,
-    NodeSkipped, NodeStarted,
+    NodeSkipped,
 };
 use abide_core::{Action, Event, InterruptId, InterruptKind, Json, JsonMap, Millis, NodeEvent, RunId};
 use schemars::JsonSchema;
@@ -558,7 +558,7 @@ pub(crate) struct Place {
 
 fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {
     Some(match event {
-        NodeEvent::Started(started) => Payload::NodeHasStarted(node_started(node_id, started)),
+        NodeEvent::Started(started) => Payload::NodeHasStarted(runs::node_started(node_id, started)),
         NodeEvent::Completed(NodeCompleted { outputs, .. }) => {
             Payload::NodeHasCompleted(NodeHasCompleted { node_id, outputs })
         }
@@ -586,17 +586,6 @@ fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {
         NodeEvent::ProviderUsage(used) => Payload::ProviderWasUsed(turns::usage(*used, node_id)),
         asked => return interrupts::of(asked, node_id, place),
     })
-}
-
-fn node_started(node_id: String, started: NodeStarted) -> NodeHasStarted {
-    NodeHasStarted {
-        node_id,
-        type_id: started.type_id.to_string(),
-        attempt: started.attempt,
-        execution: started.execution,
-        inputs: started.inputs,
-        until: started.until.map(time::rfc3339),
-    }
 }
 
 /// An event that OpenWOP has no name for, as an entry of its log.

@@ -2,14 +2,15 @@
 
 use abide_core::RunEvent;
 use abide_core::event::{
-    Cancellation, CapBreached, Completed, Failed, Held, LoopbackLimit, Paused, Released, ResumeEscalated,
-    Resumed, Started, VariableChanged,
+    Cancellation, CapBreached, Completed, Failed, Held, LoopbackLimit, NodeStarted, Paused, Released,
+    ResumeEscalated, Resumed, Started, VariableChanged,
 };
 
 use super::{
-    CapWasBreached, LoopbackLimitReached, Payload, ReplayHasDiverged, RunCancelled, RunCompleted, RunFailed,
-    RunPaused, RunResumed, RunStarted, Transport, VariableHasChanged,
+    CapWasBreached, LoopbackLimitReached, NodeHasStarted, Payload, ReplayHasDiverged, RunCancelled,
+    RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted, Transport, VariableHasChanged,
 };
+use crate::time;
 
 /// What an event says; `None` if OpenWOP has no name for it.
 pub(super) fn of(event: RunEvent) -> Option<Payload> {
@@ -82,5 +83,17 @@ fn run_started(started: Started) -> RunStarted {
         scope_id: started.scope,
         parent_run_id,
         parent_node_id,
+    }
+}
+
+/// A node has begun, as OpenWOP tells it.
+pub(super) fn node_started(node_id: String, started: NodeStarted) -> NodeHasStarted {
+    NodeHasStarted {
+        node_id,
+        type_id: started.type_id.to_string(),
+        attempt: started.attempt,
+        execution: started.execution,
+        inputs: started.inputs,
+        until: started.until.map(time::rfc3339),
     }
 }
