@@ -9,7 +9,7 @@ use crate::engine::{dump, rows};
 /// What the first release left behind.
 const FIRST: &str = include_str!("../../../cli/tests/golden/0.1.sql");
 
-const NEW_TABLES: [&str; 30] = [
+const NEW_TABLES: [&str; 31] = [
     "agents",
     "audit_heads",
     "audit_log",

@@ -125,7 +125,8 @@ async fn a_replay_of_a_run_that_waits_waits_too_and_takes_no_answer() {
 async fn a_branch_asks_again_under_a_new_id_and_goes_its_own_way() {
     let (site, receiver) = (Site::new(), Receiver::start().await);
     let (server, run) = accepted(&site, &receiver).await;
-    let (_, journal) = server.get(&format!("/v1/runs/{run}/journal")).await;
+    let journal = server.request(Method::GET, &format!("/v1/runs/{run}/journal"));
+    let (_, journal) = answer(journal.header("accept", "application/json")).await.unwrap();
     let journal = journal["events"].as_array().unwrap().clone();
     let at = |name: &str| journal.iter().position(|event| event["type"] == name).unwrap();
     let asked = journal[at("interrupt.requested")]["payload"]["interruptId"].clone();
