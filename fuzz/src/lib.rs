@@ -70,7 +70,7 @@ pub fn answer(bytes: &[u8]) {
                 assert!(ask.title().chars().count() <= limits::INBOX_TITLE_CHARS_MAX);
                 assert!(ask.same_question(ask.kind, ask.resume_schema.as_ref()), "a question is itself");
                 assert_eq!(Ask::read_alias(&question).ok().as_ref(), Some(&ask), "`suspend` reads the same");
-                drop((ask.unbuilt(), scheduled_time(&ask.data), correlates(&ask.data, &answer)));
+                drop((scheduled_time(&ask.data), correlates(&ask.data, &answer)));
                 answered(ask.kind, &ask.data, ask.resume_schema.as_ref(), &answer);
             }
             Err(problems) => assert!((1..=limits::PROBLEMS_MAX + 1).contains(&problems.len())),
@@ -83,7 +83,7 @@ pub fn answer(bytes: &[u8]) {
 }
 
 fn answered(kind: InterruptKind, data: &Json, schema: Option<&Json>, answer: &Json) {
-    let by = Answerer { principal: "somebody".to_owned(), may_act_for_others: true };
+    let by = Answerer { may_act_for_others: true, ..Answerer::of("somebody") };
     match check_answer(kind, data, schema, answer, &by, 1) {
         Ok(checked) => {
             assert!(checked.value.parse::<Value>().is_ok(), "the node can't read {:?}", checked.value);

@@ -323,6 +323,14 @@ def _():
     assert client.runs_debug_bundle(NO_RUN) is None
 
 
+@method("runs_fork")
+def _():
+    run = started()
+    fork = client.runs_fork(run, types.ForkRunRequest(mode="replay", fromSeq=0))
+    assert (fork.sourceRunId, fork.mode, fork.fromSeq) == (run, "replay", 0), fork
+    refused(404, "run_not_found", lambda: client.runs_fork(NO_RUN, types.ForkRunRequest(mode="replay", fromSeq=0)))
+
+
 # What is not offered: each method with the status that it fails with, or with what the client makes of the refusal.
 
 NOT_FOUND, NOT_PROVIDED = (404, "not_found"), (501, "capability_not_provided")
@@ -333,7 +341,6 @@ REFUSED = {
     "webhooks_unregister": NOT_FOUND,
     "create_annotation": NOT_FOUND,
     "list_annotations": None,
-    "runs_fork": NOT_FOUND,
     "runs_ancestry": None,
     "runs_diff": None,
     "runs_eval_summary": None,

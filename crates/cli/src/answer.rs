@@ -1,5 +1,7 @@
 //! `abide answer`: shows what a run asks, takes an answer, checks it, and sends it exactly once.
 
+pub(crate) mod decision;
+mod many;
 pub(crate) mod place;
 mod question;
 mod typed;
@@ -20,32 +22,63 @@ use question::Question;
 
 pub(crate) async fn answer(args: AnswerArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.client)?;
+    if args.many.all {
+        return many::answer(&client, &args).await;
+    }
     let place = Place::find(&client, args.target.as_deref(), args.node.as_deref()).await?;
     let (place, question) = place.look(&client, is_given(&args.given)).await?;
+    if let Some(reply) = &args.given.reply {
+        return send_reply(&client, &args, &place, reply).await;
+    }
     let value = match (given(&args, question.as_ref())?, &question) {
         (Some(value), _) => value,
         (None, Some(question)) => asked(&args, question, &client)?,
         (None, None) => return Err(place.asks_nothing().into()),
     };
-    if let Some(question) = &question {
+    if let Some(question) = question.as_ref().filter(|_| !decision::asks_back(&value)) {
         question.check(&value).map_err(|problems| refused(&problems))?;
     }
     let answer = send(&client, &place, question.as_ref(), &value).await?;
     if args.client.json {
         return output::json(&answer.to_string());
     }
-    output::line(&recorded(&answer, &value))
+    output::line(&decision::recorded(&answer, &value))
+}
+
+/// Tells those who decide what they wanted to know.
+async fn send_reply(
+    client: &Client,
+    args: &AnswerArgs,
+    place: &Place,
+    reply: &[String],
+) -> anyhow::Result<()> {
+    let [ask, text] = reply else {
+        return Err(Failure::new(Exit::Refused, "--reply takes ASK and TEXT").into());
+    };
+    let key = format!("reply-{}", uuid::Uuid::new_v4().simple());
+    let answer = client
+        .post_surely(&place.ask_path(ask), &json!({ "answer": text }), &[("Idempotency-Key", &key)])
+        .await?;
+    if !answer.status().is_success() {
+        return Err(told(answer, place, None));
+    }
+    let answer = answer.json()?;
+    if args.client.json {
+        return output::json(&answer.to_string());
+    }
+    let (node, run, status) = (cell(&answer["nodeId"]), cell(&answer["runId"]), cell(&answer["status"]));
+    output::line(&format!("{} at {node} of {run} is answered; the run is {status}", cell(&answer["askId"])))
 }
 
 /// What stands in the flags, if they hold an answer.
 fn given(args: &AnswerArgs, question: Option<&Question>) -> anyhow::Result<Option<Value>> {
-    let GivenArgs { accept, reject, answers, value } = &args.given;
+    let GivenArgs { answers, value, .. } = &args.given;
     if let Some(value) = value {
         return Ok(Some(value.clone()));
     }
-    if *accept || *reject {
-        check_form(question, InterruptKind::Approval, "--accept and --reject decide an approval")?;
-        return Ok(Some(explained(json!({ "action": if *accept { "accept" } else { "reject" } }), args)));
+    if let Some(decision) = decision::given(args)? {
+        check_form(question, InterruptKind::Approval, "this flag decides an approval")?;
+        return Ok(Some(explained(decision, args)));
     }
     if answers.is_empty() {
         return Ok(None);
@@ -64,7 +97,9 @@ fn given(args: &AnswerArgs, question: Option<&Question>) -> anyhow::Result<Optio
 }
 
 fn is_given(given: &GivenArgs) -> bool {
-    given.accept || given.reject || !given.answers.is_empty() || given.value.is_some()
+    let decides = given.accept || given.reject || given.refine.is_some() || given.edit.is_some();
+    let asks = given.ask.is_some() || given.reply.is_some();
+    decides || asks || !given.answers.is_empty() || given.value.is_some()
 }
 
 /// Whether a flag makes sense for what is asked, as far as that is known.
@@ -131,14 +166,4 @@ fn told(answer: Answer, place: &Place, question: Option<&Question>) -> anyhow::E
             Err(error) => error,
         },
     }
-}
-
-fn recorded(answer: &Value, value: &Value) -> String {
-    let done = match value["action"].as_str() {
-        Some("accept") => "accepted",
-        Some("reject") => "rejected",
-        _ => "answered",
-    };
-    let (node, run) = (cell(&answer["nodeId"]), cell(&answer["runId"]));
-    format!("{node} of {run} is {done}; the run is {}", cell(&answer["status"]))
 }

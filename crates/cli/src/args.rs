@@ -3,11 +3,13 @@
 mod access;
 mod agent;
 mod bench;
+mod fork;
 mod inbox;
 mod ladder;
 mod notify;
 mod otlp;
 mod resume;
+mod secrets;
 mod turn;
 mod upkeep;
 mod webhook;
@@ -28,11 +30,13 @@ pub(crate) use access::{
 };
 pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
-pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs};
+pub(crate) use fork::{DiffArgs, ForkArgs};
+pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs, ManyArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
 pub(crate) use notify::{NotifyArgs, NotifyVerb};
 pub(crate) use otlp::OtlpArgs;
 pub(crate) use resume::{ResumeArgs, ResumeNowArgs, ResumeVerb};
+pub(crate) use secrets::{SecretsArgs, SecretsVerb};
 pub(crate) use turn::{BundleArgs, ProviderArgs, ProviderVerb, TurnArgs, TurnVerb};
 pub(crate) use upkeep::{
     BackupArgs, ClusterArgs, ClusterVerb, MigrateArgs, PeerArgs, PurgeArgs, ReadyArgs, RestoreArgs,
@@ -160,6 +164,9 @@ pub(crate) struct ServerArgs {
     /// How long an event that nobody waits for yet is kept for whoever does: 90s, 15m, 12h, 30d or 4w [default: 1d]
     #[arg(long, env = "ABIDE_EVENT_RETENTION", value_name = "TIME", value_parser = parse_span)]
     pub(crate) event_retention: Option<i64>,
+    /// Hold no conversations: workflows that would are refused, and discovery says so
+    #[arg(long, env = "ABIDE_NO_CONVERSATIONS")]
+    pub(crate) no_conversations: bool,
     /// Offer the kinds and mocks that OpenWOP's public conformance fixtures need; not for production
     #[arg(long)]
     pub(crate) conformance: bool,
@@ -299,6 +306,15 @@ pub(crate) enum RunVerb {
         #[arg(long)]
         reason: Option<String>,
     },
+    /// Make a run that begins with the events of another: to see whether they come out the same, or to go on otherwise
+    #[command(
+        after_help = "A replay takes answers, requests and times from what was recorded, works out the rest again and tells \
+                      where that differs. A branch asks again what was not answered before the event, and is a run like any \
+                      other. `abide run events RUN` shows the sequences."
+    )]
+    Fork(ForkArgs),
+    /// Show how the events of two runs differ, whatever things are called and whenever they happened
+    Diff(DiffArgs),
     /// Let nothing of a run start any more; nodes that are being executed end first
     Pause {
         /// The run's id
@@ -312,6 +328,29 @@ pub(crate) enum RunVerb {
     },
     /// Let a paused run go on; one that was interrupted goes on with `abide resume now`
     Resume {
+        /// The run's id
+        run: String,
+        /// Why, for the record
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Hold a run that works or waits for people: answers are kept, and nothing starts until it is released
+    #[command(
+        after_help = "People are reminded and questions run out as ever, unless you stop it: with --stop, the times of its \
+                      questions stand still and go on from there. A run that is held may be held the other way."
+    )]
+    Hold {
+        /// The run's id
+        run: String,
+        /// Let the times of its questions stand still as well: no reminders, no timeouts
+        #[arg(long)]
+        stop: bool,
+        /// Why, for the record
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Let a run go on that somebody holds, stopped or paused
+    Release {
         /// The run's id
         run: String,
         /// Why, for the record
@@ -493,34 +532,6 @@ pub(crate) enum WorkflowVerb {
         /// Mark each node with its state in this run
         #[arg(long, value_name = "RUN")]
         run: Option<String>,
-    },
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct SecretsArgs {
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
-    #[command(subcommand)]
-    pub(crate) verb: SecretsVerb,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum SecretsVerb {
-    /// Store a secret under a name: abide secrets set CRM_TOKEN < token.txt
-    #[command(
-        after_help = "The value comes from standard input, without its last newline. On a terminal it is asked for, \
-                      and not shown.\n\nA workflow names it as {{ secrets.CRM_TOKEN }}."
-    )]
-    Set {
-        /// Its name: letters, digits, '.', '_' and '-'
-        name: String,
-    },
-    /// List the names of the secrets; values are never shown
-    List,
-    /// Remove a secret
-    Rm {
-        /// Its name
-        name: String,
     },
 }
 

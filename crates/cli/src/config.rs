@@ -139,6 +139,7 @@ pub(crate) struct Config {
     /// A certificate and its key, if connections are encrypted.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     pub(crate) conformance: bool,
+    pub(crate) conversations: bool,
     /// Where traces are sent, if they are.
     pub(crate) otlp: Option<OtlpSettings>,
     pub(crate) log: String,
@@ -188,6 +189,7 @@ impl Config {
             retention: retention(path, &file.retention)?,
             tls: tls(args.tls.tls_cert.or(file.tls_cert), args.tls.tls_key.or(file.tls_key))?,
             conformance: args.conformance,
+            conversations: !args.no_conversations,
             otlp: otlp::resolve(
                 args.otlp,
                 FileOtlp {
@@ -400,6 +402,7 @@ mod tests {
             tls: crate::args::TlsArgs::default(),
             event_retention: None,
             conformance: false,
+            no_conversations: false,
             otlp: crate::args::OtlpArgs::default(),
             log: None,
             log_json: false,

@@ -1,4 +1,4 @@
-//! `abide run`: start, list, show, explain, follow, annotate, bundle, cancel, erase, purge.
+//! `abide run`: start, list, show, explain, follow, annotate, bundle, cancel, fork, compare, erase, purge.
 
 mod annotations;
 mod artifacts;
@@ -6,6 +6,7 @@ mod bundle;
 mod control;
 mod events;
 mod family;
+mod forks;
 mod purge;
 mod show;
 mod tree;
@@ -47,11 +48,19 @@ pub(crate) async fn dispatch(args: RunArgs) -> anyhow::Result<()> {
         (client, args, RunVerb::Cancel { runs, reason }) => {
             control::cancel(client, args, &runs, reason.as_deref()).await
         }
+        (client, args, RunVerb::Fork(asked)) => forks::fork(client, args, &asked).await,
+        (client, args, RunVerb::Diff(asked)) => forks::diff(client, args, &asked).await,
         (client, args, RunVerb::Pause { run, now, reason }) => {
             control::pause(client, args, &run, now, reason.as_deref()).await
         }
         (client, args, RunVerb::Resume { run, reason }) => {
             control::resume(client, args, &run, reason.as_deref()).await
+        }
+        (client, args, RunVerb::Hold { run, stop, reason }) => {
+            control::hold(client, args, &run, stop, reason.as_deref()).await
+        }
+        (client, args, RunVerb::Release { run, reason }) => {
+            control::release(client, args, &run, reason.as_deref()).await
         }
         (client, args, RunVerb::Erase { run, reason, yes }) => {
             erase(client, args, &run, reason.as_deref(), yes).await

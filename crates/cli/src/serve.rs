@@ -337,6 +337,7 @@ async fn prepare(config: &Config, ground: Ground, dev: DevOptions) -> anyhow::Re
         providers: config.providers.clone(),
         spans: otlp.clone().map(|otlp| otlp as Arc<dyn Spans>),
         mocks: config.conformance,
+        conversations: config.conversations,
         workflows,
     });
     let app = App::new(AppOptions {

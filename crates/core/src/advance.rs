@@ -41,31 +41,49 @@ impl Run {
     /// Does everything that can be done now, and ends the run if that is due.
     pub(crate) fn advance(&mut self, draft: &mut Draft) {
         let mut budget = limits::STRETCH_NODES_MAX;
-        while self.state.ending.is_none() && self.state.hold == Hold::None {
-            let state = &self.state;
-            let next = (
-                state.answered.front().copied(),
-                state.workers.front().copied(),
-                state.doomed.front().copied(),
-                state.restarts.front().copied(),
-                state.ready.front().copied(),
-            );
-            if next == (None, None, None, None, None) {
-                break;
-            }
+        while self.has_next() {
             if budget == 0 || draft.bytes > limits::STRETCH_BYTES_MAX {
                 return draft.emit_run(self, RunEvent::Yielded(Yielded {}), None);
             }
             budget -= 1;
-            match next {
-                (Some((ix, cause)), ..) => self.go_on(draft, ix, cause),
-                (_, Some((ix, cause)), ..) => self.next_worker(draft, ix, Some(cause)),
-                (_, _, Some((ix, cause)), ..) => self.skip(draft, ix, "trigger-rule", cause),
-                (_, _, _, Some((found, cause)), _) => self.start_over(draft, found, cause),
-                (.., Some((ix, cause))) => self.execute(draft, ix, cause),
-                _ => break,
-            }
+            self.take_next(draft);
         }
+        self.come_to_rest(draft);
+    }
+
+    /// Whether something stands in line that may be done now.
+    pub(crate) fn has_next(&self) -> bool {
+        let state = &self.state;
+        let in_line = !(state.answered.is_empty()
+            && state.workers.is_empty()
+            && state.doomed.is_empty()
+            && state.restarts.is_empty()
+            && state.ready.is_empty());
+        in_line && state.ending.is_none() && state.hold == Hold::None
+    }
+
+    /// Does what stands in line next.
+    pub(crate) fn take_next(&mut self, draft: &mut Draft) {
+        let state = &self.state;
+        let next = (
+            state.answered.front().copied(),
+            state.workers.front().copied(),
+            state.doomed.front().copied(),
+            state.restarts.front().copied(),
+            state.ready.front().copied(),
+        );
+        match next {
+            (Some((ix, cause)), ..) => self.go_on(draft, ix, cause),
+            (_, Some((ix, cause)), ..) => self.next_worker(draft, ix, Some(cause)),
+            (_, _, Some((ix, cause)), ..) => self.skip(draft, ix, "trigger-rule", cause),
+            (_, _, _, Some((found, cause)), _) => self.start_over(draft, found, cause),
+            (.., Some((ix, cause))) => self.execute(draft, ix, cause),
+            _ => {}
+        }
+    }
+
+    /// Ends or pauses the run, if that is due.
+    pub(crate) fn come_to_rest(&mut self, draft: &mut Draft) {
         let ending = self.state.ending.clone();
         self.conclude(draft, ending);
         self.settle_pause(draft);
@@ -161,7 +179,7 @@ impl Run {
     }
 
     fn begin_execution(&mut self, draft: &mut Draft, ix: NodeIx, cause: u64, mut started: NodeStarted) {
-        let (course, inputs) = match ports::resolve(self, self.graph.at(ix)) {
+        let (course, inputs) = match self.resolve_inputs(ix) {
             Ok(inputs) => (self.course(ix, &inputs, draft, started.execution), inputs),
             Err(failure) => (Course::Done(Err(failure)), Inputs::default()),
         };
@@ -174,9 +192,12 @@ impl Run {
                     started.offer = Some(offered.clone());
                 }
                 // Empty inputs are recorded too: an optional port may have a value by the time it is executed.
-                started.inputs = (!self.graph.at(ix).inputs.is_empty()).then(|| inputs.values.clone());
+                let given = !self.graph.at(ix).inputs.is_empty() || !inputs.values.is_empty();
+                started.inputs = given.then(|| inputs.values.clone());
             }
-            Course::Children => started.for_child = self.waits_for_child(ix),
+            Course::Children => {
+                started.for_child = self.waits_for_child(ix) && self.unsure_decision(ix).is_none();
+            }
             Course::Done(_) | Course::Turn(_) => {}
         }
         self.emit_node(draft, ix, NodeEvent::Started(started), Some(cause));
@@ -196,6 +217,11 @@ impl Run {
 
     fn course(&self, ix: NodeIx, inputs: &Inputs, draft: &Draft, execution: u32) -> Course {
         let node = self.graph.at(ix);
+        if let (Work::Unknown, Some(recorded)) = (&node.work, &draft.defaults.recorded)
+            && let Some(offered) = recorded.offer(&node.id, execution)
+        {
+            return Course::Offer(offered);
+        }
         if let (Work::Unknown, Some(provided)) = (&node.work, draft.defaults.kinds.get(&*node.type_id)) {
             let reversible = node.reversible.or(provided.reversible);
             return Course::Offer(Offered {
@@ -227,9 +253,9 @@ impl Run {
             Work::Unknown => Course::Done(Err(unknown_kind(&node.id, &node.type_id))),
             Work::Unfit(reason) => Course::Done(Err(Failure::new("invalid_config", reason.clone()))),
             Work::SubWorkflow(_) | Work::Dispatch(_) => Course::Children,
-            Work::Gate(_) => Course::Converse,
+            Work::Gate(_) | Work::Supervisor(_) | Work::MockAgent(_) => Course::Converse,
             _ if self.is_dispatched(ix) => Course::Dispatch,
-            _ => Course::Done(self.perform(ix, inputs, execution)),
+            _ => Course::Done(self.perform(ix, inputs)),
         }
     }
 
@@ -374,7 +400,7 @@ impl Run {
         for &edge in &graph.at(ix).out {
             let edge = graph.edge(edge);
             let chosen = edge.case.is_none() || edge.case == branch;
-            let open = chosen && !(ends && edge.back.is_some());
+            let open = chosen && !edge.implied && !(ends && edge.back.is_some());
             if !open || !holds(edge.condition.as_ref(), &scope, &mut fuel, &edge.id)? {
                 untaken.push(edge.id.to_string());
             }

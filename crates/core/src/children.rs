@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::command::Draft;
-use crate::event::{Failure, NodeEvent, NodeSpawned};
+use crate::event::{ConfidenceEscalated, Failure, NodeEvent, NodeSpawned, ORCHESTRATOR_DECIDED};
 use crate::graph::{Mapping, SubWorkflow, Work};
 use crate::ports::Inputs;
 use crate::scope::Source;
@@ -19,6 +19,17 @@ pub(crate) struct ChildEnd<'a> {
     pub(crate) outputs: &'a JsonMap,
     pub(crate) sensitive: &'a [String],
     pub(crate) error: Option<&'a Failure>,
+}
+
+/// A decision below this has to be confirmed (OpenWOP's floor for dispatch).
+const CONFIDENCE_FLOOR: f64 = 0.5;
+
+/// A decision of a supervisor that is too unsure to be carried out without asking.
+pub(crate) struct Unsure {
+    decision: JsonMap,
+    pub(crate) kind: String,
+    pub(crate) confidence: f64,
+    pub(crate) workers: Vec<String>,
 }
 
 /// A child that a node asks for.
@@ -53,7 +64,10 @@ impl Run {
 
     /// How many runs lie above this one.
     pub fn depth(&self) -> u32 {
-        self.state.parent.as_ref().map_or(0, |parent| parent.depth.unwrap_or(1))
+        match &self.state.parent {
+            Some(parent) => parent.depth.unwrap_or(1),
+            None => self.state.forked.as_ref().map_or(0, |forked| forked.depth),
+        }
     }
 
     /// Whether a node that starts children waits for them.
@@ -70,27 +84,67 @@ impl Run {
         let graph = self.graph.clone();
         match &graph.at(ix).work {
             Work::SubWorkflow(work) => self.begin_sub_workflow(draft, ix, work, inputs),
-            Work::Dispatch(work) => match self.workers(ix) {
-                Ok(workers) if workers.as_ref().is_none_or(Vec::is_empty) => {
-                    let outputs = Json::of(&serde_json::json!({ "dispatched": 0 }));
-                    self.complete(draft, ix, Some(outputs), false);
-                }
-                Ok(Some(workers)) if workers.len() > 1 && work.one_only => {
-                    let message = format!(
-                        "node '{}' was given {} workers, and its policy is reject",
-                        graph.at(ix).id,
-                        workers.len()
-                    );
-                    self.give_up(draft, ix, Failure::new("fan_out_unsupported", message));
-                }
-                Ok(_) => {
-                    let cause = draft.last_sequence();
-                    self.next_worker(draft, ix, cause);
-                }
-                Err(failure) => self.give_up(draft, ix, failure),
+            Work::Dispatch(_) => match self.unsure_decision(ix) {
+                Some(unsure) => self.ask_for_dispatch(draft, ix, unsure, &inputs),
+                None => self.begin_workers(draft, ix),
             },
             _ => {}
         }
+    }
+
+    /// Starts the first of the workers that a dispatch was given.
+    pub(crate) fn begin_workers(&mut self, draft: &mut Draft, ix: NodeIx) {
+        let graph = self.graph.clone();
+        let Work::Dispatch(work) = &graph.at(ix).work else { return };
+        match self.workers(ix) {
+            Ok(workers) if workers.as_ref().is_none_or(Vec::is_empty) => {
+                let outputs = Json::of(&serde_json::json!({ "dispatched": 0 }));
+                self.complete(draft, ix, Some(outputs), false);
+            }
+            Ok(Some(workers)) if workers.len() > 1 && work.one_only => {
+                let message = format!(
+                    "node '{}' was given {} workers, and its policy is reject",
+                    graph.at(ix).id,
+                    workers.len()
+                );
+                self.give_up(draft, ix, Failure::new("fan_out_unsupported", message));
+            }
+            Ok(_) => {
+                let cause = draft.last_sequence();
+                self.next_worker(draft, ix, cause);
+            }
+            Err(failure) => self.give_up(draft, ix, failure),
+        }
+    }
+
+    /// Tells that a decision is too unsure to be carried out, and has somebody asked.
+    fn ask_for_dispatch(&mut self, draft: &mut Draft, ix: NodeIx, unsure: Unsure, inputs: &Inputs) {
+        let worker_id = unsure.workers.first().cloned();
+        let escalated = ConfidenceEscalated {
+            confidence: unsure.confidence,
+            floor: CONFIDENCE_FLOOR,
+            worker_id,
+            original_decision: unsure.decision,
+        };
+        // What led here is the decision itself, if it was made just now.
+        let decided =
+            draft.step.records.iter().rev().find(|record| record.type_code == ORCHESTRATOR_DECIDED.code);
+        let cause = decided.map(|record| record.sequence).or(draft.last_sequence());
+        let event = NodeEvent::ConfidenceEscalated(Box::new(escalated));
+        self.emit_node(draft, ix, event, cause);
+        self.converse(draft, ix, inputs);
+    }
+
+    /// The decision before a dispatch, if it is too unsure to be carried out without asking.
+    pub(crate) fn unsure_decision(&self, ix: NodeIx) -> Option<Unsure> {
+        let decision = self.decision(ix)?;
+        let confidence = decision.get("confidence")?.parse::<f64>().ok()?;
+        let kind = decision.get("kind")?.parse::<String>().ok()?;
+        if confidence >= CONFIDENCE_FLOOR || !["next-worker", "terminate"].contains(&kind.as_str()) {
+            return None;
+        }
+        let workers = decision.get("nextWorkerIds").and_then(|ids| ids.parse().ok()).unwrap_or_default();
+        Some(Unsure { decision, kind, confidence, workers })
     }
 
     fn begin_sub_workflow(&mut self, draft: &mut Draft, ix: NodeIx, work: &SubWorkflow, inputs: Inputs) {
@@ -122,7 +176,7 @@ impl Run {
             }
         }
         let spawned = NodeSpawned {
-            child: self.child_id(draft.now),
+            child: self.child_id(draft, ix),
             workflow_id: asked.workflow_id.to_owned(),
             inputs: values,
             sensitive,
@@ -130,6 +184,8 @@ impl Run {
             harvest: asked.mapping.outputs.values().cloned().collect(),
             cascade: asked.cascade,
             key: None,
+            waits: self.node(ix).phase == NodePhase::Running && self.waits_for_child(ix),
+            elsewhere: false,
         };
         self.emit_node(draft, ix, NodeEvent::Spawned(spawned), asked.cause);
         true
@@ -158,7 +214,7 @@ impl Run {
         let hidden = self.node(ix).sensitive || self.graph.at(ix).hides_answers();
         let sensitive = if hidden { asked.inputs.keys().cloned().collect() } else { Vec::new() };
         let spawned = NodeSpawned {
-            child: self.child_id(draft.now),
+            child: self.child_id(draft, ix),
             workflow_id: asked.workflow_id,
             inputs: asked.inputs,
             sensitive,
@@ -166,13 +222,25 @@ impl Run {
             harvest: asked.outputs,
             cascade: asked.cascade,
             key: Some(asked.key),
+            waits: false,
+            elsewhere: false,
         };
         self.emit_node(draft, ix, NodeEvent::Spawned(spawned), None);
         Ok(())
     }
 
-    /// A child's id: of the usual form, but drawn from the run's secret and the place in its journal.
-    pub(crate) fn child_id(&self, now: Millis) -> RunId {
+    /// A child's id. A replay starts none, and names those of the run that it replays.
+    fn child_of(&self, draft: &Draft, ix: NodeIx) -> Option<RunId> {
+        let node = self.node(ix);
+        draft.defaults.recorded.as_ref()?.child(&self.graph.at(ix).id, node.execution, node.children)
+    }
+
+    pub(crate) fn child_id(&self, draft: &Draft, ix: NodeIx) -> RunId {
+        self.child_of(draft, ix).unwrap_or_else(|| self.own_child(draft.now))
+    }
+
+    /// A child's own id: of the usual form, but drawn from the run's secret and the place in its journal.
+    pub(crate) fn own_child(&self, now: Millis) -> RunId {
         let mut seed = b"child".to_vec();
         seed.extend(self.salt);
         seed.extend(self.key.id.as_bytes());
@@ -297,7 +365,8 @@ impl Run {
 
     /// What the supervisor before a dispatch decided last.
     fn decision(&self, ix: NodeIx) -> Option<JsonMap> {
-        let before = self.graph.edges.iter().filter(|edge| edge.target == ix).map(|edge| edge.source);
+        let before =
+            self.graph.edges.iter().filter(|edge| edge.target == ix && !edge.implied).map(|edge| edge.source);
         before
             .filter(|&source| matches!(self.graph.at(source).work, Work::Supervisor(_)))
             .find_map(|source| self.node(source).output("decision")?.parse().ok())

@@ -19,6 +19,9 @@ use crate::{
 /// Who answers when nobody does.
 const BY_LADDER: &str = "system:ladder";
 
+/// Why a node fails whose question has a ladder that makes no sense.
+pub(crate) const UNFIT_LADDER: &str = "invalid_ladder";
+
 /// Why an interrupt was closed at the end of its ladder.
 const EXPIRED: &str = "expired";
 
@@ -101,7 +104,7 @@ impl Run {
         let Some(ladder) = &asked.ladder else { return };
         let fallback_policy = ladder.final_fallback_policy;
         let value = ladder.fallback_value.as_ref().filter(|_| fallback_policy != FallbackPolicy::Fail);
-        let by = Answerer { principal: BY_LADDER.to_owned(), may_act_for_others: false };
+        let by = Answerer::of(BY_LADDER);
         let schema = asked.resume_schema.as_ref();
         let checked =
             value.and_then(|value| check_answer(asked.kind, &asked.data, schema, value, &by, draft.now).ok());
@@ -211,7 +214,7 @@ impl LadderCall {
 
 /// Why this can't be taken for an answer.
 fn check_fallback(ask: &Ask, value: &Json) -> Result<(), String> {
-    let by = Answerer { principal: BY_LADDER.to_owned(), may_act_for_others: false };
+    let by = Answerer::of(BY_LADDER);
     let checked = check_answer(ask.kind, &ask.data, ask.resume_schema.as_ref(), value, &by, 0);
     let checked = checked.map_err(|refused| {
         let (Refused::Invalid(errors) | Refused::Mismatch(errors)) = refused;
@@ -227,5 +230,5 @@ fn check_fallback(ask: &Ask, value: &Json) -> Result<(), String> {
 }
 
 fn unfit_ladder(key: &str, message: &str) -> Failure {
-    Failure::new("invalid_ladder", format!("settings.abide.ladder.{key}: {message}"))
+    Failure::new(UNFIT_LADDER, format!("settings.abide.ladder.{key}: {message}"))
 }

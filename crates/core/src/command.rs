@@ -9,19 +9,19 @@ mod hold;
 mod report;
 mod resolve;
 mod resume;
-mod start;
+pub(crate) mod start;
 mod timer;
 mod turn;
 mod work;
 
 use std::sync::Arc;
 
-pub use resolve::Resolve;
+pub use resolve::{Reply, Resolve};
 pub use start::Start;
 pub use turn::{CallRef, TurnCommand};
 
 use crate::effect::{Effect, Notice, TaskId, TimerId};
-use crate::event::{Cancellation, Event, Failure, Paused, Resumed, RunEvent};
+use crate::event::{Cancellation, Event, Failure, Held, Paused, Released, Resumed, RunEvent};
 use crate::http::TaskFailure;
 use crate::journal::{Head, Record};
 use crate::perform::Product;
@@ -50,6 +50,10 @@ pub enum Command {
         /// Who asks.
         by: Option<String>,
     },
+    /// Start no more nodes until released, whether or not the run waits for people.
+    Hold(Held),
+    /// Lift a hold.
+    Release(Released),
     /// A timer's time has come.
     Fire(TimerId),
     /// The time has come to look whether an interrupted run may be resumed.
@@ -76,6 +80,8 @@ pub enum Command {
     Work(Box<Work>),
     /// Somebody answers an interrupt.
     Resolve(Resolve),
+    /// Somebody tells those who decide what they wanted to know.
+    Reply(Box<Reply>),
     /// Somebody who was to be told of an interrupt may not be.
     RefuseNotice {
         /// Which interrupt.
@@ -150,6 +156,9 @@ impl Run {
         now: Millis,
         defaults: &Arc<Surroundings>,
     ) -> Result<Step, Rejection> {
+        if self.is_replay() && !matches!(command, Command::Cancel(_)) {
+            return Err(Rejection::Replay);
+        }
         let mut draft = Draft::new(self.head, now, defaults.clone());
         match command {
             Command::Cancel(asked) => cancel::decide(self, &mut draft, asked)?,
@@ -157,6 +166,8 @@ impl Run {
                 hold::pause(self, &mut draft, Paused { reason, by }, drain)?;
             }
             Command::Resume { reason, by } => hold::resume(self, &mut draft, Resumed { reason, by })?,
+            Command::Hold(asked) => hold::hold(self, &mut draft, asked)?,
+            Command::Release(asked) => hold::release(self, &mut draft, asked)?,
             Command::Fire(timer) => timer::decide(self, &mut draft, &timer)?,
             Command::ResumeDue { artifacts } => resume::due(self, &mut draft, artifacts)?,
             Command::ResumeNow(asked) => resume::now(self, &mut draft, *asked)?,
@@ -165,6 +176,7 @@ impl Run {
             Command::Turn(command) => turn::decide(self, &mut draft, *command)?,
             Command::Work(work) => work::decide(self, &mut draft, *work)?,
             Command::Resolve(resolve) => resolve::decide(self, &mut draft, &resolve)?,
+            Command::Reply(reply) => resolve::reply(self, &mut draft, *reply)?,
             Command::RefuseNotice { id, attempt, notify_to, reason } => {
                 self.refuse_notice(&mut draft, id, attempt, notify_to, reason)?;
             }
@@ -174,6 +186,18 @@ impl Run {
             }
         }
         Ok(draft.step)
+    }
+
+    /// The run as a command would leave it, or why it would be refused. Nothing happens.
+    pub fn foresee(
+        &self,
+        command: Command,
+        now: Millis,
+        defaults: &Arc<Surroundings>,
+    ) -> Result<Self, Rejection> {
+        let mut run = self.clone();
+        run.decide_under(command, now, defaults)?;
+        Ok(run)
     }
 
     /// Refuses anything asked of a run whose journal has ended.
@@ -226,11 +250,22 @@ impl Draft {
 
     /// Records an event: gives it its place in the journal and folds it into the run.
     pub(crate) fn emit(&mut self, run: &mut Run, event: &Event, cause: Option<u64>) {
-        let record = run.head.seal(&run.salt, event, cause, self.now);
-        run.fold(event, record.sequence, record.at, &mut self.step.effects)
+        self.try_emit(run, event, cause)
             .unwrap_or_else(|illegal| panic!("a decision made an illegal event, which is a bug: {illegal}"));
+    }
+
+    /// [`Self::emit`] of what may not be legal. The run is of no use if it is not.
+    pub(crate) fn try_emit(
+        &mut self,
+        run: &mut Run,
+        event: &Event,
+        cause: Option<u64>,
+    ) -> Result<(), String> {
+        let record = run.head.seal(&run.salt, event, cause, self.now);
+        run.fold(event, record.sequence, record.at, &mut self.step.effects)?;
         self.bytes += record.payload.len();
         self.step.records.push(record);
+        Ok(())
     }
 
     /// Records something that happened to the run as a whole.

@@ -88,6 +88,19 @@ impl Condition {
         }
     }
 
+    /// Whether it has this word in it, as what something is compared with.
+    pub(crate) fn names(&self, word: &str) -> bool {
+        let is = |value: &Value| value.as_str() == Some(word);
+        match self {
+            Self::Expression(expression) => {
+                ['\'', '"'].iter().any(|quote| expression.source().contains(&format!("{quote}{word}{quote}")))
+            }
+            Self::Test(_, Test::Equals(right) | Test::Contains(right)) => is(right),
+            Self::Test(_, Test::Matches(pattern)) => pattern.is_match(word),
+            Self::Test(..) => false,
+        }
+    }
+
     /// Whether anything goes this way.
     pub(crate) fn holds(&self, scope: &dyn Scope, fuel: &mut Fuel) -> Result<bool, Fault> {
         match self {

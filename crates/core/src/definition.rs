@@ -4,6 +4,7 @@
 //! in `graph/`.
 
 use crate::fields::{Fields, Findings, ROOT};
+use crate::interrupt::ApprovalRules;
 use crate::retry::RetryPolicy;
 use crate::{Json, JsonMap, LadderCall, ResumeSettings, Retention, limits};
 
@@ -67,6 +68,8 @@ pub(crate) struct NodeDefinition {
     pub(crate) disabled: bool,
     pub(crate) output_sensitivity: Vec<(String, bool)>,
     pub(crate) artifact_type: Option<String>,
+    /// The agent that it is pinned to, as the definition describes it.
+    pub(crate) pinned: Option<Json>,
 }
 
 /// What Abide itself reads from a node's settings.
@@ -92,6 +95,8 @@ pub(crate) struct AbideSettings {
     pub(crate) agent: Option<String>,
     /// Who may answer.
     pub(crate) respondents: Vec<String>,
+    /// Who may not decide, whose accepts it takes, and what an edited artifact looks like.
+    pub(crate) approval: ApprovalRules,
     /// How long a worker may take from one hand-out to its end.
     pub(crate) timeout_ms: Option<i64>,
 }
@@ -251,9 +256,10 @@ impl NodeDefinition {
         let settings = fields.optional("settings");
         let disabled = fields.optional_flag("disabled").unwrap_or(false);
         let sensitivity = fields.optional_map("outputSensitivity").unwrap_or_default();
-        for key in ["outputRole", "notes", "groupId", "agent", "envelopeContract"] {
+        for key in ["outputRole", "notes", "groupId", "envelopeContract"] {
             fields.optional(key);
         }
+        let pinned = fields.optional("agent").filter(|agent| agent.type_name() == "object");
         let artifact_type = read_artifact_type(&mut fields);
         fields.optional("cardType");
         let place = fields.place("inputs");
@@ -282,6 +288,7 @@ impl NodeDefinition {
             disabled,
             output_sensitivity,
             artifact_type,
+            pinned,
         })
     }
 }
@@ -333,7 +340,7 @@ impl AbideSettings {
     /// Whether something of it is of use to a node that asks alone.
     pub(crate) fn is_about_asking(&self) -> bool {
         let asks = self.ladder.is_some() || self.agent.is_some() || !self.respondents.is_empty();
-        self.sensitive || self.token_ms.is_some() || asks
+        self.sensitive || self.token_ms.is_some() || asks || !self.approval.is_empty()
     }
 
     fn read(json: &Json, place: &str, findings: &mut Findings) -> Self {
@@ -361,6 +368,7 @@ impl AbideSettings {
         let agent = names(&mut fields, "agent", limits::AGENT_NAME_CHARS_MAX, 1).pop();
         let respondents =
             names(&mut fields, "respondents", limits::PRINCIPAL_CHARS_MAX, limits::RESPONDENTS_MAX);
+        let approval = approval_rules(&mut fields);
         let place = fields.place("retry");
         let retry = retry.and_then(|json| RetryPolicy::read(&json, &place, fields.findings()));
         let place = fields.place("loop");
@@ -382,9 +390,21 @@ impl AbideSettings {
             ladder,
             agent,
             respondents,
+            approval,
             timeout_ms,
         }
     }
+}
+
+/// What a node's settings say about its approvals.
+fn approval_rules(fields: &mut Fields<'_>) -> ApprovalRules {
+    let given = fields.optional("approval");
+    let place = fields.place("approval");
+    let rules = given.map(|json| ApprovalRules::read(&json, &place, fields.findings())).unwrap_or_default();
+    let schema = fields.optional("artifactSchema");
+    let place = fields.place("artifactSchema");
+    let artifact_schema = schema.and_then(|json| ApprovalRules::read_schema(json, &place, fields.findings()));
+    ApprovalRules { artifact_schema, ..rules }
 }
 
 /// One name, or a list of them. What is wrong with them keeps a definition from being admitted.

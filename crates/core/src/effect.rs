@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Failure, HookKind, Parent, Resolution};
-use crate::{InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Sought, Trace};
+use crate::{Hash, InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Sought, Trace};
 
 /// One thing to do. The store writes it in the transaction that holds its event.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +70,15 @@ pub enum Effect {
     OpenInterrupt(Box<OpenInterrupt>),
     /// Take an interrupt from among those that wait for an answer.
     CloseInterrupt(ClosedInterrupt),
+    /// An interrupt is given up at another time than before, or nobody knows when.
+    MoveDeadline {
+        /// Which interrupt.
+        id: InterruptId,
+        /// When it is given up.
+        deadline: Option<Millis>,
+    },
+    /// Have a conversation's id to itself within the tenant. The commit is refused if another run has it.
+    TakeName(Hash),
     /// Tell people of an interrupt, and remember that they are to be told.
     Notify(Notify),
     /// Remember how far a sender has been heard, so that repeats are known.
@@ -358,6 +367,9 @@ pub struct Spawn {
     /// The trace that it belongs to: its parent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// Who started the run above it: whoever may not decide there may not decide here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl Spawn {

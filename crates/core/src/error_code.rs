@@ -98,6 +98,9 @@ table! {
     "channel_not_found" 404
         "The server has no channel of this name."
         "Check the name with `GET /v1/channels`. Channels are configured under [channels] of the server's configuration.";
+    "ask_not_found" 404
+        "Nobody asked this back about an open interrupt of the node."
+        "`GET /v1/runs/{runId}` shows what was asked in `interrupt.exchanges`, each with its id.";
     "interrupt_not_found" 404
         "Your tenant has no such interrupt at this node, or the token is not one of this server's, whole and unchanged."
         "Look at the run's open interrupts. A link has to be used as it was sent, to its last character; ask for a new one if it does not work.";
@@ -107,9 +110,15 @@ table! {
     "request_timeout" 408
         "The body of the request did not come in time. Nothing was changed."
         "Send the request again, as a whole.";
+    "run_is_replay" 409
+        "The run replays another one: it takes no answers, can't be paused or resumed, and goes no further than that one did."
+        "Answer the run that it replays, or fork that one with mode `branch` and answer the branch. A replay can be cancelled.";
     "run_not_ended" 409
         "The run has not ended, and only a run that has ended can be erased."
         "Cancel the run or wait for its end, and erase it then.";
+    "ask_already_answered" 409
+        "What was asked back has been answered. The first answer counts."
+        "Nothing: those who decide have an answer.";
     "interrupt_already_resolved" 409
         "Somebody was faster, or the run has ended: the interrupt is closed. Nothing was changed."
         "Look at the run: it shows how the interrupt was answered and how the run went on.";
@@ -151,6 +160,12 @@ table! {
         "Look at `details.runStatus`.";
     "run_not_paused" 409
         "The run is not paused, so it can't be resumed. Nothing was changed."
+        "Look at `details.runStatus`.";
+    "run_not_holdable" 409
+        "The run is held this way already, is being cancelled or has ended. Nothing was changed."
+        "Look at `details.runStatus` and `details.hold`. A pause becomes a stop and the other way round with the other mode.";
+    "run_not_held" 409
+        "Nobody holds the run, so there is nothing to release. Nothing was changed."
         "Look at `details.runStatus`.";
     "run_paused" 409
         "The run is paused, so it can't be resumed after an interruption. Nothing was changed."
@@ -194,6 +209,24 @@ table! {
     "payload_too_large" 413
         "The request body is larger than the server takes. Nothing was changed."
         "Send less: pass a reference to large data instead of the data.";
+    "conversation_not_found" 422
+        "The run has opened no conversation with this id. An id of another run, tenant or server is never taken for one."
+        "Open the conversation first, and take over its `conversationId`: `nodes.<node>.outputs.conversationId`.";
+    "conversation_closed" 422
+        "The conversation is closed, so that no turn can be taken in it and it can't be closed again."
+        "Open another conversation, or take the turn before the node that closes it.";
+    "conversation_busy" 422
+        "The conversation would be opened or closed while something else is asked in it."
+        "Wait for the open turn before closing, and ask for one thing after the other.";
+    "conversation_id_taken" 422
+        "Another conversation of the tenant has this id, or had it. Nothing of the conversation was opened."
+        "Choose another `conversationId`, or leave it out: then it gets one that nobody has.";
+    "fork_beyond_log" 422
+        "The run has no event with the sequence that it is to be forked at."
+        "Use a `fromSeq` from 0 to `details.events`. `abide run events RUN` shows the sequences.";
+    "fork_too_large" 422
+        "The run has more events or bytes than a fork may begin with, or than can be compared."
+        "Start a new run instead. A fork may have 10,000 events and 16 MiB.";
     "capability_required" 422
         "The workflow uses a node kind behind a capability that this server does not offer."
         "Remove the node that `details` names, or use a server that advertises the capability.";
@@ -284,6 +317,9 @@ table! {
     "invalid_interrupt" 0
         "What a node asks for is not what its kind of interrupt takes. Nothing was asked."
         "Read the message: it names each place and what it should be.";
+    "decision_declined" 0
+        "A supervisor was not sure enough of what it decided, and somebody decided against it."
+        "Look at the run's answers for who. Route the failure with an edge under any_failed, or have the supervisor decide anew.";
     "loop_limit_exceeded" 0
         "A loop went back as often as it may."
         "Raise the loop's `maxIterations` or `configurable.maxLoopIterations`, or let a condition end the loop.";
@@ -293,6 +329,9 @@ table! {
     "fan_out_unsupported" 0
         "A core.dispatch was given several workers at once, and its policy is to reject that."
         "Set its `fanOutPolicy` to `sequential`, or plan one worker at a time.";
+    "replay_source_missing" 0
+        "A replay came to a node that needs something from outside, and the run that is replayed has recorded nothing of it: the two went different ways before."
+        "Look at the events `replay.diverged` before it, in the stream mode `debug` or with `abide run diff`: the first tells where it began.";
     "child_failed" 0
         "The child run that a node waited for failed, or could not be started."
         "Look at the child that `details` names. Set `onChildFailure` to `absorb` if the parent should go on.";

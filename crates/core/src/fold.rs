@@ -13,7 +13,7 @@ use crate::event::{
 };
 use crate::journal::Record;
 use crate::node::NodePhase;
-use crate::run::{Corrupt, Ending, Run};
+use crate::run::{Corrupt, Ending, LoopState, Run};
 use crate::work::{Memo, WorkState};
 use crate::{Hold, Lifecycle, Millis, NodeIx, ports};
 
@@ -48,6 +48,7 @@ impl Run {
         at: Millis,
         effects: &mut Vec<Effect>,
     ) -> Result<(), String> {
+        let before = effects.len();
         let mut folding = Folding { sequence, at, effects };
         self.state.hides |= event.hides();
         match event {
@@ -55,6 +56,10 @@ impl Run {
             Event::Node { node, event } => self.fold_node(node, event, &mut folding)?,
         }
         self.settle_clock(&mut folding);
+        if self.is_replay() {
+            // Whatever it brought about, it did so for the run that is replayed.
+            effects.truncate(before);
+        }
         Ok(())
     }
 
@@ -75,25 +80,24 @@ impl Run {
             RunEvent::Cancelling(asked) => {
                 state.ending = Some(Ending::cancelled(asked));
                 if state.hold == Hold::None {
-                    (state.pausing, state.paused_at) = (None, None);
+                    (state.pausing, state.paused_at, state.holder) = (None, None, None);
                 }
                 self.stop_waiting(folding);
                 self.call_off(folding);
             }
             RunEvent::Pausing(asked) => {
                 (state.pausing, state.paused_at) = (Some(asked.clone()), Some(folding.at));
+                state.holder = Some(asked.clone());
                 self.disarm(&TimerId::Stretch, folding);
                 self.disarm(&TimerId::Resume, folding);
             }
-            RunEvent::Paused(_) => {
+            RunEvent::Paused(asked) => {
                 (state.pausing, state.paused_at) = (None, Some(folding.at));
+                state.holder = Some(asked.clone());
                 self.stop_clock(folding);
             }
-            RunEvent::Resumed(_) => {
-                (state.pausing, state.paused_at) = (None, None);
-                self.start_clock(folding);
-                self.consider_resume(folding);
-            }
+            RunEvent::Held(held) => self.fold_held(held, folding),
+            RunEvent::Resumed(_) | RunEvent::Released(_) => self.fold_released(folding),
             RunEvent::ResumeDecided(decided) => self.fold_decided(decided, folding),
             RunEvent::ResumeRequested(wish) => {
                 state.resume.wish = Some((**wish).clone());
@@ -108,7 +112,7 @@ impl Run {
                 self.fold_child_end(&refused.node, refused.child, false, folding);
                 self.line_up_worker(&refused.node, refused.child, folding);
             }
-            RunEvent::LoopbackLimit(_) => {}
+            RunEvent::LoopbackLimit(_) | RunEvent::ReplayDiverged(_) => {}
             RunEvent::CapBreached(breach) => {
                 let error = breach.failure();
                 self.fail_run(Ending::Failed { node: breach.node_id.clone(), error }, folding);
@@ -139,7 +143,10 @@ impl Run {
                 started.definition
             ));
         }
+        self.graph = self.graph.for_reading(started.reading);
         let state = &mut self.state;
+        state.loops = self.graph.loops.iter().map(|found| LoopState::fresh(found.members.len())).collect();
+        state.by = started.by.clone();
         state.started_at = folding.at;
         state.variables = ports::initial_variables(&self.graph, started);
         state.sensitive = started.sensitive.clone();
@@ -154,6 +161,7 @@ impl Run {
         state.reading = started.reading;
         (state.scope, state.exclusive) = (started.scope.clone(), started.exclusive);
         state.callback_url = started.callback_url.clone();
+        state.forked = started.forked.clone();
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
         }
@@ -180,7 +188,7 @@ impl Run {
         state.time_left = None;
         state.still = false;
         state.still_children.clear();
-        (state.pausing, state.paused_at) = (None, None);
+        (state.pausing, state.paused_at, state.holder) = (None, None, None);
         for (timer, due) in std::mem::take(&mut state.timers) {
             folding.effects.push(Effect::DropTimer { timer, due });
         }
@@ -216,7 +224,7 @@ impl Run {
     }
 
     /// Human time is not machine time: a paused run's own time stands still.
-    fn stop_clock(&mut self, folding: &mut Folding<'_>) {
+    pub(crate) fn stop_clock(&mut self, folding: &mut Folding<'_>) {
         self.disarm(&TimerId::Stretch, folding);
         self.disarm(&TimerId::Resume, folding);
         self.stop_run_clock(folding);
@@ -280,6 +288,14 @@ impl Run {
             NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
             NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding)?,
             NodeEvent::NoticeRefused(refused) => self.fold_refused(refused)?,
+            NodeEvent::ConversationOpened(opened) => self.fold_opened(opened, folding)?,
+            NodeEvent::ConversationExchanged(exchanged) => self.fold_exchanged(exchanged)?,
+            NodeEvent::ConversationClosed(closed) => self.fold_closed(closed)?,
+            NodeEvent::AgentDecided(decided) => self.fold_agent_decided(ix, decided),
+            NodeEvent::ApprovalVoted(voted) => self.fold_voted(voted, folding)?,
+            NodeEvent::ApprovalAsked(asked) => self.fold_asked(asked, folding)?,
+            NodeEvent::ApprovalReplied(replied) => self.fold_replied(replied, folding)?,
+            NodeEvent::Refined(refined) => self.state.nodes[ix as usize].refinement = Some(refined.clone()),
             event if event.is_of_work() => self.fold_work(ix, event, folding)?,
             event if event.is_of_turn() => self.fold_turn(ix, was, event, folding)?,
             // The others only tell.
@@ -360,7 +376,7 @@ impl Run {
             node.ended_at = None;
             (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
             (node.counted_from, node.cut_off) = (0, 0);
-            node.turn = None;
+            (node.turn, node.refinement) = (None, None);
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             let began = folding.sequence;
@@ -479,6 +495,9 @@ impl Run {
             harvest: spawned.harvest.clone(),
             clocked: self.is_clocked(),
         };
+        if spawned.elsewhere {
+            return;
+        }
         self.state.cascades |= spawned.cascade;
         folding.effects.push(Effect::Spawn(Spawn {
             child: spawned.child,
@@ -490,6 +509,7 @@ impl Run {
             parent,
             cascade: spawned.cascade,
             trace: self.state.trace.clone(),
+            by: self.state.by.clone(),
         }));
     }
 
@@ -531,6 +551,9 @@ impl Run {
 
     pub(crate) fn arm(&mut self, timer: TimerId, due: Millis, folding: &mut Folding<'_>) {
         self.disarm(&timer, folding);
+        if self.is_replay() {
+            return;
+        }
         self.state.timers.insert(timer.clone(), due);
         folding.effects.push(Effect::ArmTimer { timer, due });
     }

@@ -3,20 +3,43 @@
 //! A body is a function of what went in and of the answers so far. It is executed from the top whenever the node goes
 //! on, and asks the same again: what is answered already returns at once.
 
+mod judge;
+mod talk;
+
 use crate::event::{ArtifactCreated, Failure};
 use crate::graph::{Form, Gate, Work};
-use crate::interrupt::{ANSWER, Ask, NodeContext, Stop, Unbuilt};
+use crate::interrupt::{ANSWER, Ask, NodeContext, Stop};
 use crate::perform::Product;
 use crate::ports::Inputs;
 use crate::scope::RunScope;
 use crate::{Json, JsonMap, NodeIx, Run};
+use judge::mock_agent;
+pub(crate) use talk::objection as talk_objection;
 
 /// How a body ended.
 pub(crate) enum Bodied {
     /// The node is done.
     Done(Product),
     /// Somebody decided against what the node asked for.
-    Declined { outputs: Json, failure: Failure },
+    Declined(Box<Declined>),
+    /// What a dispatch was given may be carried out.
+    Ratified,
+}
+
+/// A decision against what a node asked for.
+pub(crate) struct Declined {
+    pub(crate) outputs: Json,
+    /// What becomes of the node if nothing leads on from there.
+    pub(crate) failure: Failure,
+    /// What is to be made better, if that is what was decided.
+    pub(crate) refinement: Option<Refinement>,
+}
+
+/// What is to be made better, and of what.
+pub(crate) struct Refinement {
+    pub(crate) feedback: Json,
+    pub(crate) artifact: Option<Json>,
+    pub(crate) by: String,
 }
 
 /// What the gates are given beside their own settings: a port of the same name takes the place of a setting.
@@ -28,11 +51,15 @@ impl Run {
         context: &mut NodeContext<'_>,
     ) -> Result<Bodied, Stop> {
         let node = self.graph.at(ix);
-        let Work::Gate(gate) = &node.work else {
-            return Err(Stop::Failed(Failure::new(
-                "invalid_config",
-                format!("node '{}' asks nothing", node.id),
-            )));
+        let gate = match &node.work {
+            Work::Gate(gate) => gate,
+            Work::Supervisor(work) => return self.supervise(ix, work, context),
+            Work::MockAgent(work) => return mock_agent(&node.id, node.decider(), work, context),
+            Work::Dispatch(_) => return self.confirm_dispatch(ix, context),
+            _ => {
+                let message = format!("node '{}' asks nothing", node.id);
+                return Err(Stop::Failed(Failure::new("invalid_config", message)));
+            }
         };
         let scope = RunScope::node(self, &inputs.values);
         let place = format!("the config of node '{}'", node.id);
@@ -54,6 +81,7 @@ impl Run {
             Form::ApprovalRequest => request_approval(&payload(gate.form, config, defaults), context),
             Form::Fields => request_form(&payload(gate.form, config, defaults), context),
             Form::AskUser => ask_user(&payload(gate.form, config, defaults), context),
+            Form::Conversation => talk::hold(&config, &node.id, self.graph.plays_mocks(), context),
         }
     }
 }
@@ -77,14 +105,22 @@ impl Gate {
                 Some(list) => list,
                 None => vec![Json::of(&config)],
             },
+            Form::Conversation => talk::foreseen(&config),
             form => vec![payload(form, config, defaults)],
         }
     }
 
-    /// What it needs that a later release builds.
-    pub(crate) fn unbuilt(&self) -> Option<Unbuilt> {
+    /// Whether it takes part in conversations, as far as that can be told before the node has its inputs.
+    pub(crate) fn converses(&self) -> bool {
         let asks = self.foreseen();
-        asks.iter().filter_map(|payload| self.read_payload(payload).ok()).find_map(|ask| ask.unbuilt())
+        let asks = asks.iter().filter_map(|payload| self.read_payload(payload).ok());
+        self.form == Form::Conversation || asks.into_iter().any(|ask| ask.kind.is_of_conversation())
+    }
+
+    /// Whether it asks for a mock of the public fixtures.
+    pub(crate) fn wants_mock(&self) -> bool {
+        let asked = self.plain.as_ref().and_then(|config| config.get("mockAutoResume"));
+        self.form == Form::Conversation && asked.is_some_and(|asked| asked.text() != "false")
     }
 
     /// Reads a payload by the names that this gate uses.
@@ -114,7 +150,7 @@ fn payload(form: Form, mut config: JsonMap, defaults: Defaults<'_>) -> Json {
     let data = match form {
         Form::Fields => form_questions(&mut config),
         Form::AskUser => one_question(&mut config),
-        Form::Clarification | Form::Interrupt => config,
+        Form::Clarification | Form::Interrupt | Form::Conversation => config,
         Form::Approval | Form::ApprovalRequest => approval_data(config, defaults),
     };
     asked.insert("data".to_owned(), Json::of(&data));
@@ -213,20 +249,19 @@ fn approve(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop
     if let Some(edited) = outputs.remove("editedArtifactData") {
         outputs.insert("artifactData".to_owned(), edited);
     }
-    Ok(decided(&answer, &outputs))
+    Ok(routed(Json::of(&outputs), declined(payload, &Json::of(&answer))))
 }
 
 /// Goes on if what was asked for was accepted, in whatever form.
-fn decided(answer: &JsonMap, outputs: &JsonMap) -> Bodied {
-    routed(Json::of(outputs), declined(&Json::of(answer)))
-}
-
-fn routed(outputs: Json, against: Option<Failure>) -> Bodied {
+fn routed(outputs: Json, against: Option<Against>) -> Bodied {
     match against {
-        Some(failure) => Bodied::Declined { outputs, failure },
+        Some((failure, refinement)) => Bodied::Declined(Box::new(Declined { outputs, failure, refinement })),
         None => Bodied::Done(Product::of(Some(outputs))),
     }
 }
+
+/// What there is to say of a decision that is no acceptance, and what is to be made better.
+type Against = (Failure, Option<Refinement>);
 
 fn is_approval(payload: &Json) -> bool {
     let kind = payload.parse::<JsonMap>().ok().and_then(|mut payload| payload.remove("kind"));
@@ -234,17 +269,24 @@ fn is_approval(payload: &Json) -> bool {
 }
 
 /// What there is to say of a decision that is no acceptance, in whatever form.
-fn declined(value: &Json) -> Option<Failure> {
+fn declined(payload: &Json, value: &Json) -> Option<Against> {
     let answer: JsonMap = value.parse().unwrap_or_default();
     let text = |key: &str| answer.get(key).and_then(|value| value.parse::<String>().ok());
-    if matches!(text("action").as_deref(), Some("accept" | "edit-accept")) {
+    let action = text("action");
+    if matches!(action.as_deref(), Some("accept" | "edit-accept")) {
         return None;
     }
     let by = text("decidedBy").unwrap_or_default();
     let why =
         ["feedback", "reason"].into_iter().find_map(text).map_or(String::new(), |why| format!(": {why}"));
     let failure = Failure::new("approval_rejected", format!("{by} decided against it{why}"));
-    Some(Failure { details: Some(value.clone()), ..failure })
+    let feedback = answer.get("refineFeedback").filter(|_| action.as_deref() == Some("refine"));
+    let refinement = feedback.map(|feedback| Refinement {
+        feedback: feedback.clone(),
+        artifact: part(payload, "data").remove("artifactData"),
+        by,
+    });
+    Some((Failure { details: Some(value.clone()), ..failure }, refinement))
 }
 
 fn clarify(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop> {
@@ -253,31 +295,30 @@ fn clarify(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop
 }
 
 fn interrupt(config: &JsonMap, context: &mut NodeContext<'_>) -> Result<Bodied, Stop> {
-    let outputs = match config.get("interrupts") {
-        Some(list) => {
-            // A gate that can't tell what to ask must not let anything through.
-            let payloads: Vec<Json> = list.parse().map_err(|_| no_list(list))?;
-            let values = context.all(&payloads)?;
-            let asked = payloads.iter().map(is_approval).zip(&values);
-            let against = asked.filter(|(approval, _)| *approval).find_map(|(_, value)| declined(value));
-            let outputs = Json::of(&JsonMap::from([("resumeValues".to_owned(), Json::of(&values))]));
-            return Ok(routed(outputs, against));
-        }
-        None => {
-            let payload = Json::of(config);
-            let value = context.interrupt(&payload)?;
-            if is_approval(&payload) {
-                let against = declined(&value);
-                let outputs = Json::of(&JsonMap::from([("resumeValue".to_owned(), value)]));
-                return Ok(routed(outputs, against));
-            }
-            let event = value.parse::<JsonMap>().ok().and_then(|mut value| value.remove("eventPayload"));
-            let mut outputs = JsonMap::from([("resumeValue".to_owned(), value)]);
-            outputs.extend(event.map(|event| ("eventPayload".to_owned(), event)));
-            outputs
-        }
+    if let Some(list) = config.get("interrupts") {
+        // A gate that can't tell what to ask must not let anything through.
+        let payloads: Vec<Json> = list.parse().map_err(|_| no_list(list))?;
+        let values = context.all(&payloads)?;
+        let asked = payloads.iter().zip(&values).filter(|(payload, _)| is_approval(payload));
+        let mut against: Vec<Against> =
+            asked.filter_map(|(payload, value)| declined(payload, value)).collect();
+        // What nobody wants at all need not be made better.
+        against.sort_by_key(|(_, refinement)| refinement.is_some());
+        let outputs = Json::of(&JsonMap::from([("resumeValues".to_owned(), Json::of(&values))]));
+        return Ok(routed(outputs, against.into_iter().next()));
+    }
+    let payload = Json::of(config);
+    let value = context.interrupt(&payload)?;
+    let told: JsonMap = value.parse().unwrap_or_default();
+    let against = is_approval(&payload).then(|| declined(&payload, &value)).flatten();
+    let mut outputs = JsonMap::from([("resumeValue".to_owned(), value)]);
+    let named = if is_approval(&payload) {
+        ("editedArtifactData", "artifactData")
+    } else {
+        ("eventPayload", "eventPayload")
     };
-    Ok(Bodied::Done(Product::of(Some(Json::of(&outputs)))))
+    outputs.extend(told.get(named.0).map(|value| (named.1.to_owned(), value.clone())));
+    Ok(routed(Json::of(&outputs), against))
 }
 
 fn no_list(given: &Json) -> Stop {
@@ -287,14 +328,25 @@ fn no_list(given: &Json) -> Stop {
 }
 
 fn request_approval(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop> {
-    let answer: JsonMap = context.suspend(payload)?.parse().unwrap_or_default();
-    let accepted = answer.get("action").is_some_and(|action| action.text() == "\"accept\"");
-    let decision = if accepted { "approved" } else { "rejected" };
+    let value = context.suspend(payload)?;
+    let answer: JsonMap = value.parse().unwrap_or_default();
+    let action = answer.get("action").and_then(|action| action.parse::<String>().ok());
+    let decision = match action.as_deref() {
+        Some("accept" | "edit-accept") => "approved",
+        Some("refine") => "refine",
+        _ => "rejected",
+    };
     let mut outputs = JsonMap::from([("decision".to_owned(), Json::of(decision))]);
-    for (from, to) in [("feedback", "comment"), ("decidedBy", "decidedBy"), ("decidedAt", "decidedAt")] {
+    for (from, to) in [
+        ("feedback", "comment"),
+        ("decidedBy", "decidedBy"),
+        ("decidedAt", "decidedAt"),
+        ("refineFeedback", "refineFeedback"),
+        ("editedArtifactData", "artifactData"),
+    ] {
         outputs.extend(answer.get(from).map(|value| (to.to_owned(), value.clone())));
     }
-    Ok(decided(&answer, &outputs))
+    Ok(routed(Json::of(&outputs), declined(payload, &value)))
 }
 
 fn request_form(payload: &Json, context: &mut NodeContext<'_>) -> Result<Bodied, Stop> {

@@ -7,6 +7,7 @@ mod build;
 mod gate;
 mod loops;
 mod reads;
+mod refine;
 mod turn;
 mod work;
 
@@ -26,7 +27,9 @@ use crate::{Hash, Json, Rejection, hex, limits};
 pub(crate) use gate::{Form, Gate};
 pub(crate) use loops::Loop;
 pub(crate) use turn::{TOOL_RESULT, TurnWork};
-pub(crate) use work::{Branch, ChannelWrite, HttpBody, Mapping, SubWorkflow, Supervisor, Transform, Work};
+pub(crate) use work::{
+    Branch, ChannelWrite, HttpBody, Mapping, MockAgent, SubWorkflow, Supervisor, Transform, Work,
+};
 
 /// A node's place in its graph.
 pub type NodeIx = u32;
@@ -58,12 +61,14 @@ pub struct Graph {
     pub(crate) configurable_schema: Option<Schema>,
     pub(crate) settings: crate::definition::Settings,
     active: bool,
-    mocks: bool,
+    offers: Offers,
     index: HashMap<Arc<str>, NodeIx>,
     /// The kinds of its nodes that only workers can do.
     foreign_kinds: BTreeSet<Arc<str>>,
     /// What stands for a node where the run itself asks.
     pub(crate) own_node: Arc<str>,
+    /// The same without implied edges, for runs that began before there were any.
+    unrefined: Option<Arc<Graph>>,
 }
 
 /// A node with what is needed to run it.
@@ -100,8 +105,16 @@ pub(crate) struct GraphNode {
     pub(crate) ladder: Option<crate::LadderCall>,
     /// The agent that asks.
     pub(crate) agent: Option<Arc<str>>,
+    /// The agent that it is pinned to, as the definition describes it.
+    pub(crate) pinned: Option<Json>,
     /// Who may answer.
     pub(crate) respondents: Vec<String>,
+    /// Who may not decide, whose accepts it takes, and what an edited artifact looks like.
+    pub(crate) approval: crate::ApprovalRules,
+    /// The node that makes what it decides about.
+    pub(crate) producer: Option<NodeIx>,
+    /// Whether something follows when people ask for something better.
+    pub(crate) refinable: bool,
     /// The edges that lead away.
     pub(crate) out: Vec<EdgeIx>,
     /// The rules of the edges that lead here, each with their number. Edges that close a loop don't count.
@@ -126,6 +139,8 @@ pub(crate) struct GraphEdge {
     pub(crate) back: Option<LoopIx>,
     /// The outermost loop that it leaves: it is decided when that is over.
     pub(crate) leaves: Option<LoopIx>,
+    /// Nobody wrote it: it is followed when people ask for something better, and never else.
+    pub(crate) implied: bool,
 }
 
 /// What a node does.
@@ -165,6 +180,10 @@ pub enum Kind {
     FormRequest,
     /// Asks one question.
     AskUser,
+    /// Takes part in a conversation.
+    ConversationGate,
+    /// Decides what its config says, for the public fixtures.
+    MockAgent,
     /// Has a model do something, with tools.
     Turn,
     /// Has a model say something.
@@ -225,22 +244,61 @@ const KINDS: &[(&str, Kind)] = &[
     ("core.hitl.approval-request", Kind::ApprovalRequest),
     ("core.hitl.form-request", Kind::FormRequest),
     ("core.hitl.ask-user", Kind::AskUser),
+    ("core.conversationGate", Kind::ConversationGate),
+    ("core.conformance.mock-agent", Kind::MockAgent),
     ("core.llm.turn", Kind::Turn),
     ("core.llm.chat", Kind::Chat),
     ("core.ai.callPrompt", Kind::Prompt),
 ];
 
-/// Kinds that OpenWOP puts behind a capability. The last two are offered with the mocks of its public fixtures.
-const GATED_KINDS: &[(&str, &str, bool)] = &[
-    ("core.conversationGate", "conversationPrimitive", false),
-    ("core.orchestrator.supervisor", "orchestrator.supported", true),
-    ("core.dispatch", "dispatch.supported", true),
+/// Kinds that OpenWOP puts behind a capability, and what it takes to offer them.
+const GATED_KINDS: &[(&str, &str, Needs)] = &[
+    ("core.conversationGate", CONVERSATIONS, Needs::Conversations),
+    ("core.orchestrator.supervisor", "orchestrator.supported", Needs::Mocks),
+    ("core.dispatch", "dispatch.supported", Needs::Mocks),
+    ("core.conformance.mock-agent", "conformance.mockAgent", Needs::Mocks),
 ];
 
-/// Whether a run may use the node kinds that OpenWOP puts behind this capability, with or without the mocks.
-pub fn offers(capability: &str, mocks: bool) -> bool {
-    let mut gated = GATED_KINDS.iter().filter(|(_, needed, _)| *needed == capability).peekable();
-    gated.peek().is_some() && gated.all(|(_, _, mocked)| *mocked && mocks)
+/// OpenWOP's name for holding conversations.
+pub(crate) const CONVERSATIONS: &str = "conversationPrimitive";
+
+/// What it takes to offer a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// The mocks of the public fixtures.
+    Mocks,
+    /// Conversations, which an operator may switch off.
+    Conversations,
+}
+
+/// What a server offers beyond what every one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offers {
+    /// The mocks of OpenWOP's public fixtures.
+    pub mocks: bool,
+    /// Conversations.
+    pub conversations: bool,
+}
+
+impl Default for Offers {
+    fn default() -> Self {
+        Self { mocks: false, conversations: true }
+    }
+}
+
+impl Offers {
+    fn has(self, needs: Needs) -> bool {
+        match needs {
+            Needs::Mocks => self.mocks,
+            Needs::Conversations => self.conversations,
+        }
+    }
+
+    /// Whether a run may use the node kinds that OpenWOP puts behind this capability.
+    pub fn capability(self, capability: &str) -> bool {
+        let mut gated = GATED_KINDS.iter().filter(|(_, needed, _)| *needed == capability).peekable();
+        gated.peek().is_some() && gated.all(|(_, _, needs)| self.has(*needs))
+    }
 }
 
 /// Kinds that may close a loop although they declare none: what comes back waits for somebody's decision.
@@ -281,6 +339,7 @@ impl Kind {
             Self::ApprovalRequest => Some(Form::ApprovalRequest),
             Self::FormRequest => Some(Form::Fields),
             Self::AskUser => Some(Form::AskUser),
+            Self::ConversationGate => Some(Form::Conversation),
             _ => None,
         }
     }
@@ -301,6 +360,12 @@ impl Kind {
 }
 
 impl GraphNode {
+    /// The agent that decides in it: who asks, or whom it is pinned to.
+    pub(crate) fn decider(&self) -> Option<String> {
+        let pinned = || self.pinned.as_ref()?.parse::<crate::JsonMap>().ok()?.remove("agentId")?.parse().ok();
+        self.agent.as_deref().map(ToOwned::to_owned).or_else(pinned)
+    }
+
     /// Whether what people answer to it is never shown.
     pub(crate) fn hides_answers(&self) -> bool {
         self.sensitive || self.output_sensitivity.values().any(|hidden| *hidden)
@@ -342,20 +407,48 @@ impl Graph {
                 return None;
             }
         };
-        let definition = Definition::read(&json, findings)?;
-        build::build(definition, source, findings)
+        let mut graph = build::build(Definition::read(&json, findings)?, source, true, findings)?;
+        if graph.edges.iter().any(|edge| edge.implied) {
+            let mut again = Findings::default();
+            let plain = Definition::read(&json, &mut again);
+            let plain = plain.and_then(|plain| build::build(plain, source, false, &mut again));
+            graph.unrefined = plain.map(Arc::new);
+        }
+        Some(graph)
     }
 
     /// Lets its nodes play the mocks that the public fixtures ask for.
     #[must_use]
-    pub fn with_mocks(mut self, mocks: bool) -> Self {
-        self.mocks = mocks;
+    pub fn with_mocks(self, mocks: bool) -> Self {
+        let offers = Offers { mocks, ..self.offers };
+        self.offered(offers)
+    }
+
+    /// Lets its nodes do what the server offers.
+    #[must_use]
+    pub fn offered(mut self, offers: Offers) -> Self {
+        self.offers = offers;
+        if let Some(plain) = self.unrefined.as_mut().and_then(Arc::get_mut) {
+            plain.offers = offers;
+        }
         self
+    }
+
+    /// The graph that a run of some reading of definitions follows.
+    pub(crate) fn for_reading(self: &Arc<Self>, reading: u32) -> Arc<Self> {
+        let plain = self.unrefined.as_ref().filter(|_| reading < crate::event::READING_OF_REFINING);
+        plain.unwrap_or(self).clone()
     }
 
     /// The kinds of its nodes that only workers can do, whether or not any does.
     pub fn foreign_kinds(&self) -> impl Iterator<Item = &str> {
         self.foreign_kinds.iter().map(|kind| &**kind)
+    }
+
+    /// The agent that its first supervisor is pinned to, or the first of its other nodes that is.
+    pub fn pinned_agent(&self, supervises: bool) -> Option<&Json> {
+        let mut nodes = self.nodes.iter().filter(|node| (node.kind == Kind::Supervisor) == supervises);
+        nodes.find_map(|node| node.pinned.as_ref())
     }
 
     /// Whether any of its nodes has a model do something.
@@ -365,7 +458,7 @@ impl Graph {
 
     /// Whether its nodes play the mocks of the public fixtures.
     pub(crate) fn plays_mocks(&self) -> bool {
-        self.mocks
+        self.offers.mocks
     }
 
     /// The hash as text, the form it has in events.
@@ -395,7 +488,7 @@ impl Graph {
 
     /// How many edges there are.
     pub fn edge_count(&self) -> usize {
-        self.edges.len()
+        self.edges.iter().filter(|edge| !edge.implied).count()
     }
 
     /// A node's id and kind.
@@ -428,21 +521,40 @@ impl Graph {
                 format!("workflow '{}' is not active; set isActive and status in it", self.workflow_id);
             return Err(Rejection::invalid("workflowId", message));
         }
-        for node in &self.nodes {
-            let gate = GATED_KINDS
-                .iter()
-                .find(|(kind, _, mocked)| *kind == &*node.type_id && !(*mocked && self.mocks));
-            if let Some((_, capability, _)) = gate {
-                let (node, type_id) = (node.id.to_string(), node.type_id.to_string());
-                return Err(Rejection::CapabilityRequired { node, type_id, capability });
-            }
-            if let Work::Gate(gate) = &node.work
-                && let Some(unbuilt) = gate.unbuilt()
-            {
-                let (node, type_id) = (node.id.to_string(), node.type_id.to_string());
-                return Err(Rejection::CapabilityRequired { node, type_id, capability: unbuilt.capability });
-            }
+        self.nodes.iter().try_for_each(|node| self.check_offered(node))
+    }
+
+    /// Refuses conversations where there are none: such a workflow can't even be pushed.
+    pub fn check_conversations(&self, offers: Offers) -> Result<(), Rejection> {
+        let converses = |node: &&GraphNode| matches!(&node.work, Work::Gate(gate) if gate.converses());
+        match self.nodes.iter().find(converses).filter(|_| !offers.conversations) {
+            Some(node) => Err(needs(node, CONVERSATIONS)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_offered(&self, node: &GraphNode) -> Result<(), Rejection> {
+        let gated =
+            GATED_KINDS.iter().find(|(kind, _, needed)| *kind == &*node.type_id && !self.offers.has(*needed));
+        if let Some((_, capability, _)) = gated {
+            return Err(needs(node, capability));
+        }
+        let Work::Gate(gate) = &node.work else { return Ok(()) };
+        if !self.offers.conversations && gate.converses() {
+            return Err(needs(node, CONVERSATIONS));
+        }
+        if !self.offers.mocks && gate.wants_mock() {
+            let message = format!(
+                "node '{}' asks for mockAutoResume, which only a server with --conformance plays; remove it",
+                node.id
+            );
+            return Err(Rejection::invalid("workflowId", message));
         }
         Ok(())
     }
+}
+
+fn needs(node: &GraphNode, capability: &'static str) -> Rejection {
+    let (node, type_id) = (node.id.to_string(), node.type_id.to_string());
+    Rejection::CapabilityRequired { node, type_id, capability }
 }

@@ -8,12 +8,16 @@ mod approval;
 mod clarification;
 mod context;
 mod equal;
+mod exchange;
 mod external;
 mod form;
 mod legacy;
 mod payload;
+mod quorum;
+mod refine;
 mod respondent;
 mod response;
+mod rules;
 mod sought;
 
 use std::fmt;
@@ -22,12 +26,19 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use answer::{Action, Answerer, Checked, Decision, Refused, check_answer};
-pub(crate) use context::{Answered, Asked, Call};
+pub(crate) use context::{Answered, Asked, Call, NewAsk};
 pub use context::{NodeContext, Open, Stop};
+pub(crate) use exchange::{AskedBack, is_of_exchanges, read_asked_back};
+pub use exchange::{Exchange, ask_id, ask_number, exchanges_variable};
 pub use external::{Occurrence, correlates, scheduled_time};
-pub use payload::{Ask, Unbuilt};
+pub(crate) use form::readable;
+pub use payload::Ask;
+pub(crate) use quorum::closing;
+pub use quorum::{Progress, Quorum, Standing, Vote};
+pub use refine::says_something;
 pub use respondent::{Named, Respondent};
 pub use response::ResponseType;
+pub use rules::ApprovalRules;
 pub use sought::Sought;
 
 /// The name of the question of those that have one alone.
@@ -106,6 +117,16 @@ impl InterruptKind {
     /// The kind with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether it is resolved as it is asked, so that nobody ever sees it open.
+    pub(crate) fn is_momentary(self) -> bool {
+        matches!(self, Self::ConversationStart | Self::ConversationClose)
+    }
+
+    /// Whether it is part of a conversation.
+    pub fn is_of_conversation(self) -> bool {
+        matches!(self, Self::ConversationStart | Self::ConversationExchange | Self::ConversationClose)
     }
 
     /// What a run waits for that has one of these open.

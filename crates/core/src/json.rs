@@ -19,6 +19,11 @@ pub struct Json(Arc<RawValue>);
 /// An object whose values are carried as they are. Keys are sorted, so that the text is canonical.
 pub type JsonMap = BTreeMap<String, Json>;
 
+/// Reads a value that is there, be it null. Whoever answers null has answered.
+pub(crate) fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
+
 impl Json {
     /// The value's text.
     pub fn text(&self) -> &str {

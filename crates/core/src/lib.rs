@@ -28,14 +28,19 @@
 
 mod advance;
 mod annotation;
+mod asked;
+mod asking_back;
 pub mod breaker;
 mod channel;
 mod children;
 mod climb;
 mod command;
 mod condition;
+mod conversation;
 mod definition;
 mod delivery;
+mod diff;
+mod doubt;
 mod effect;
 mod error_code;
 pub mod event;
@@ -43,6 +48,7 @@ mod excerpt;
 mod expression;
 mod fields;
 mod fold;
+pub mod fork;
 mod gate;
 mod graph;
 mod http;
@@ -60,6 +66,7 @@ mod object;
 mod perform;
 mod ports;
 mod rate;
+mod refine;
 mod rejection;
 mod rest;
 mod resume;
@@ -74,12 +81,14 @@ mod scrub;
 mod secret_shape;
 mod signature;
 mod snapshot;
+mod standstill;
 mod summary;
 mod surroundings;
 mod suspend;
 mod template;
 mod trace;
 mod turn;
+mod vote;
 mod why;
 mod work;
 mod yaml;
@@ -87,29 +96,34 @@ mod yaml;
 pub use annotation::{Annotation, Signal, SignalKind, Target};
 pub use breaker::{Breaker, BreakerSettings, BreakerState, KeptBreaker};
 pub use channel::{Channel, Reducer, WriteRefused};
-pub use command::{CallRef, Command, Drain, Report, Resolve, Start, Step, TurnCommand};
+pub use command::{CallRef, Command, Drain, Reply, Report, Resolve, Start, Step, TurnCommand};
+pub use conversation::{Conversation, conversation_name, is_minted_conversation};
 pub use definition::Problem;
 pub use delivery::{Gate, Health, retry_after};
+pub use diff::{Diff, Difference, Spot, diff};
+pub use doubt::{Confidence, Judgement};
 pub use effect::{
     Cascade, ClosedInterrupt, Effect, Hook, Notice, Notify, Offer, OpenInterrupt, ProviderWait, Spawn,
     TaskId, TimerId,
 };
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
-    Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HookKind,
+    Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HoldMode, HookKind,
     InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted,
     Parent, ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed,
     event_types,
 };
+pub use event::{DivergenceKind, ForkMode, Forked, ReplayDiverged};
 pub use expression::{Expression, Fault, Fuel, Scope};
-pub use graph::{Graph, Kind, NodeIx, offers};
+pub use graph::{Graph, Kind, NodeIx, Offers};
 pub use http::{
     HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
 };
 pub use id::{EventId, Key, RunId, TenantId};
 pub use interrupt::{
-    Action, Answerer, Ask, Checked, Decision, InterruptId, InterruptKind, Named, NodeContext, Occurrence,
-    Open, Refused, Respondent, ResponseType, Sought, Stop, Unbuilt, Waiting, check_answer, correlates,
+    Action, Answerer, ApprovalRules, Ask, Checked, Decision, Exchange, InterruptId, InterruptKind, Named,
+    NodeContext, Occurrence, Open, Progress, Quorum, Refused, Respondent, ResponseType, Sought, Standing,
+    Stop, Vote, Waiting, ask_id, ask_number, check_answer, correlates, exchanges_variable, says_something,
     scheduled_time,
 };
 pub use invocation::invocation_id;
@@ -149,7 +163,7 @@ pub use turn::{
 pub use why::{Reason, Why};
 pub use work::{
     AskState, Assignment, Brief, ChildState, FailureClass, Provided, Recalled, Work, WorkAsk, WorkChild,
-    WorkFailure, WorkOp, WorkOutcome,
+    WorkFailure, WorkJudgement, WorkOp, WorkOutcome,
 };
 pub use yaml::json_from_yaml;
 

@@ -35,6 +35,8 @@ pub enum Hold {
     Pausing,
     /// An operator paused the run. Timers go on and outcomes are recorded, but no node starts.
     Paused,
+    /// An operator stopped the run: it is paused, and the times of its questions stand still.
+    Stopped,
     /// The run was interrupted and may not be resumed by itself: a person has to decide. No node starts.
     #[serde(rename = "resume_escalated")]
     Escalated,
@@ -51,6 +53,7 @@ impl Lifecycle {
             (Running, RunEvent::Cancelling(_)) => Some(Cancelling),
             (Running | Cancelling, RunEvent::Cancelled(_)) => Some(Cancelled),
             (Running, RunEvent::Pausing(_) | RunEvent::Paused(_) | RunEvent::Resumed(_)) => Some(Running),
+            (Running, RunEvent::Held(_) | RunEvent::Released(_)) => Some(Running),
             (Running, RunEvent::Yielded(_)) => Some(Running),
             (
                 Running,
@@ -65,7 +68,10 @@ impl Lifecycle {
             // What work in flight brings is recorded to the end.
             (
                 Running | Cancelling,
-                RunEvent::ChildReported(_) | RunEvent::ChildRefused(_) | RunEvent::VariableChanged(_),
+                RunEvent::ChildReported(_)
+                | RunEvent::ChildRefused(_)
+                | RunEvent::VariableChanged(_)
+                | RunEvent::ReplayDiverged(_),
             ) => Some(self),
             _ => None,
         }
@@ -88,13 +94,23 @@ impl Hold {
             (Self::None, RunEvent::Pausing(_)) => Some(Self::Pausing),
             (Self::None | Self::Pausing, RunEvent::Paused(_)) => Some(Self::Paused),
             // A run that was held for people may go on without what was interrupted, if they gave that up.
-            (Self::Pausing | Self::Paused | Self::Escalated, RunEvent::Resumed(_)) => Some(Self::None),
+            (Self::Pausing | Self::Paused | Self::Stopped | Self::Escalated, RunEvent::Resumed(_)) => {
+                Some(Self::None)
+            }
             (_, RunEvent::Pausing(_) | RunEvent::Paused(_) | RunEvent::Resumed(_)) => None,
+            (Self::Escalated, RunEvent::Held(_)) => None,
+            // Whoever holds it may change how; to hold it the same way again changes nothing.
+            (hold, RunEvent::Held(held)) => Some(held.mode.hold()).filter(|next| *next != hold),
+            (Self::Pausing | Self::Paused | Self::Stopped, RunEvent::Released(_)) => Some(Self::None),
+            (_, RunEvent::Released(_)) => None,
             (Self::None | Self::Escalated, RunEvent::ResumeEscalated(_)) => Some(Self::Escalated),
             (Self::None | Self::Escalated, RunEvent::ResumeDecided(decided)) if decided.eligible => {
                 Some(Self::None)
             }
-            (Self::Pausing | Self::Paused, RunEvent::ResumeEscalated(_) | RunEvent::ResumeDecided(_)) => None,
+            (
+                Self::Pausing | Self::Paused | Self::Stopped,
+                RunEvent::ResumeEscalated(_) | RunEvent::ResumeDecided(_),
+            ) => None,
             (_, RunEvent::Completed(_) | RunEvent::Failed(_) | RunEvent::Cancelled(_)) => Some(Self::None),
             // The run ends when the work in flight has, so there is nothing to be paused then.
             (Self::Pausing, RunEvent::Cancelling(_)) => Some(Self::None),
@@ -105,5 +121,5 @@ impl Hold {
     }
 
     /// Every hold, for tables and tests.
-    pub const ALL: [Self; 4] = [Self::None, Self::Pausing, Self::Paused, Self::Escalated];
+    pub const ALL: [Self; 5] = [Self::None, Self::Pausing, Self::Paused, Self::Stopped, Self::Escalated];
 }

@@ -46,6 +46,12 @@ pub const REASON_CHARS_MAX: usize = 4_096;
 /// Interrupts of one run that wait for an answer at once. Each is in every snapshot of the run.
 pub const INTERRUPTS_OPEN_MAX: usize = 1_000;
 
+/// Conversations that one run may open. Each is in every snapshot of the run.
+pub const CONVERSATIONS_MAX: usize = 1_000;
+
+/// Turns that one gate may take in a conversation: its body is executed anew for each.
+pub const CONVERSATION_TURNS_MAX: i64 = 200;
+
 /// Bytes of a run's open questions and of the answers that may be asked for again: they are in every snapshot.
 pub const INTERRUPTS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -275,6 +281,24 @@ pub const FEEDBACK_CHARS_MAX: usize = 64 * 1024;
 /// Tags, or ids of items, in the feedback of one refinement.
 pub const FEEDBACK_ITEMS_MAX: usize = 1_000;
 
+/// Groups that have to be among those who accept. Finding who speaks for which is quick for so few.
+pub const ACROSS_GROUPS_MAX: usize = 16;
+
+/// Votes that are cast about one question, those included that others took the place of: each is an event.
+pub const VOTES_MAX: u32 = 4_000;
+
+/// Bytes of the votes about one question: they are kept in the run, and become a node's outputs.
+pub const VOTES_BYTES_MAX: usize = 512 * 1024;
+
+/// Questions back about one question: each is an event, and repeats those before it in a variable.
+pub const ASKS_MAX: usize = 100;
+
+/// Bytes of a node's questions back with their answers: every one of them writes all of them.
+pub const ASKS_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of the answer to a question back.
+pub const REPLY_BYTES_MAX: usize = 64 * 1024;
+
 /// Attempts to reach people about one question: more would be noise, and each is an event.
 pub const LADDER_ATTEMPTS_MAX: u32 = 100;
 
@@ -372,3 +396,12 @@ pub const RETRY_AFTER_CAP_MS_USUAL: i64 = 3_600_000;
 
 /// How long a turn is postponed because its provider is known to be away. After that the last error is final.
 pub const POSTPONED_MS_MAX: i64 = 24 * 3_600_000;
+
+/// Events that a fork may begin with: they are worked out and written at once.
+pub const FORK_EVENTS_MAX: usize = 10_000;
+
+/// Bytes of the payloads that a fork may begin with.
+pub const FORK_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Differences that a replay records; the rest are only counted.
+pub const DIVERGENCES_MAX: u64 = 100;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Failure, Mask, NodeEvent, TurnEnd};
+use crate::event::{Failure, Mask, NodeEvent, NodeRefined, TurnEnd};
 use crate::rule::Tally;
 use crate::turn::TurnState;
 use crate::work::WorkState;
@@ -58,8 +58,15 @@ impl NodePhase {
             // The call is given up with its run: its outcome is that there is none.
             (Running, NodeEvent::TurnSealed(sealed)) if sealed.status == TurnEnd::Aborted => Some(Waiting),
             (Pending | Running | Waiting, NodeEvent::TurnSealed(_)) => Some(self),
+            (Running, NodeEvent::Spawned(spawned)) if spawned.waits => Some(Waiting),
             (Running | Waiting, NodeEvent::Spawned(_)) => Some(self),
-            (Running, NodeEvent::ChannelWritten(_) | NodeEvent::Decided(_)) => Some(Running),
+            (
+                Running,
+                NodeEvent::ChannelWritten(_)
+                | NodeEvent::Decided(_)
+                | NodeEvent::AgentDecided(_)
+                | NodeEvent::ConfidenceEscalated(_),
+            ) => Some(Running),
             (
                 Running,
                 NodeEvent::StepBegun(_)
@@ -84,20 +91,15 @@ impl NodePhase {
             (Suspended, NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_)) => {
                 Some(Suspended)
             }
+            // A node that asks for more than one thing may have stopped for another.
+            (Running | Suspended, NodeEvent::ConversationOpened(_) | NodeEvent::ConversationClosed(_)) => {
+                Some(self)
+            }
             // A worker that asked may have the node still, or wait for its next attempt, when something becomes of it.
             (Running | Waiting | Suspended, NodeEvent::Suspended(_)) => Some(Suspended),
             (Waiting | Suspended, NodeEvent::Resumed(_)) => Some(Running),
             // Nor need the one that asked be the last that waits for the answer.
-            (
-                _,
-                NodeEvent::ApprovalReceived(_)
-                | NodeEvent::ClarificationResolved(_)
-                | NodeEvent::InterruptResolved(_)
-                | NodeEvent::InterruptEscalated(_)
-                | NodeEvent::InterruptRenotified(_)
-                | NodeEvent::InterruptExpired(_)
-                | NodeEvent::NoticeRefused(_),
-            ) => Some(self),
+            (_, event) if tells_of_question(event) => Some(self),
             _ => None,
         }
     }
@@ -132,6 +134,25 @@ impl NodePhase {
             Self::Skipped => "skipped",
         }
     }
+}
+
+/// Whether an event tells what became of a question: wherever its node stands, it stays there.
+fn tells_of_question(event: &NodeEvent) -> bool {
+    matches!(
+        event,
+        NodeEvent::ApprovalReceived(_)
+            | NodeEvent::ClarificationResolved(_)
+            | NodeEvent::InterruptResolved(_)
+            | NodeEvent::ConversationExchanged(_)
+            | NodeEvent::InterruptEscalated(_)
+            | NodeEvent::InterruptRenotified(_)
+            | NodeEvent::InterruptExpired(_)
+            | NodeEvent::NoticeRefused(_)
+            | NodeEvent::ApprovalVoted(_)
+            | NodeEvent::ApprovalAsked(_)
+            | NodeEvent::ApprovalReplied(_)
+            | NodeEvent::Refined(_)
+    )
 }
 
 /// A node's state within its run.
@@ -189,6 +210,9 @@ pub struct Node {
     /// The interrupt that it was stopped for last, by any of its executions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_interrupt: Option<InterruptId>,
+    /// What its next execution is to make better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refinement: Option<Box<NodeRefined>>,
     /// How far workers have come with it, while they are at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) work: Option<Box<WorkState>>,
@@ -231,6 +255,7 @@ impl Node {
             asked: 0,
             stopped_for: BTreeSet::new(),
             last_interrupt: None,
+            refinement: None,
             work: None,
             turn: None,
             started_at: None,

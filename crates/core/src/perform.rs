@@ -9,7 +9,7 @@ use crate::channel::Channel;
 use crate::effect::TaskId;
 use crate::event::{ChannelWritten, Failure, Mask};
 use crate::expression::{Expression, Fuel};
-use crate::graph::{Branch, ChannelWrite, GraphNode, HttpBody, Supervisor, Transform, Work};
+use crate::graph::{Branch, ChannelWrite, GraphNode, HttpBody, Transform, Work};
 use crate::http::HttpRequest;
 use crate::ports::{self, Inputs};
 use crate::scope::RunScope;
@@ -78,12 +78,12 @@ impl Run {
                 Ok(request) => Performance::Http(Box::new(request)),
                 Err(failure) => Performance::Done(Err(failure)),
             },
-            _ => Performance::Done(self.perform(ix, &inputs, state.execution)),
+            _ => Performance::Done(self.perform(ix, &inputs)),
         })
     }
 
     /// What a pure node makes of its inputs.
-    pub(crate) fn perform(&self, ix: NodeIx, inputs: &Inputs, execution: u32) -> Result<Product, Failure> {
+    pub(crate) fn perform(&self, ix: NodeIx, inputs: &Inputs) -> Result<Product, Failure> {
         let node = self.graph.at(ix);
         let product = match &node.work {
             Work::Identity(identity) => {
@@ -103,7 +103,6 @@ impl Run {
             Work::Transform(transform) => self.transform(node, transform, inputs)?,
             Work::Branch(branch) => self.branch(node, branch, inputs)?,
             Work::ChannelWrite(write) => self.channel_write(node, write, inputs)?,
-            Work::Supervisor(supervisor) => supervise(node, supervisor, execution)?,
             _ => Product::default(),
         };
         Ok(Product { sensitive: product.sensitive || inputs.sensitive, ..product })
@@ -325,25 +324,3 @@ fn check_room(what: &str, map: &JsonMap, changed: &BTreeMap<&str, &Json>) -> Res
     );
     Err(Failure::new("variables_too_large", message))
 }
-
-/// Plays the next decision of the plan; after the last one it terminates.
-fn supervise(node: &GraphNode, work: &Supervisor, execution: u32) -> Result<Product, Failure> {
-    let planned = work.plan.get(execution.saturating_sub(1) as usize).cloned();
-    let decision = planned.unwrap_or_else(|| {
-        JsonMap::from([
-            ("kind".to_owned(), Json::of("terminate")),
-            ("reason".to_owned(), Json::of("plan-exhausted")),
-        ])
-    });
-    let confidence = decision.get("confidence").and_then(|json| json.parse::<f64>().ok());
-    if work.unsure || confidence.is_some_and(|confidence| confidence < CONFIDENCE_FLOOR) {
-        let message =
-            format!("node '{}' is too unsure to go on, and this version can't ask a person yet", node.id);
-        return Err(Failure::new("capability_not_provided", message));
-    }
-    let outputs = JsonMap::from([("decision".to_owned(), Json::of(&decision))]);
-    Ok(Product { changes: vec![Change::Decision(decision)], ..Product::of(Some(Json::of(&outputs))) })
-}
-
-/// A decision below this has to be confirmed (OpenWOP's floor for dispatch).
-const CONFIDENCE_FLOOR: f64 = 0.5;

@@ -17,6 +17,12 @@ pub enum Rejection {
     /// The run is paused already.
     #[error("the run is already paused")]
     AlreadyPaused,
+    /// The run is stopped already.
+    #[error("the run is already stopped")]
+    AlreadyStopped,
+    /// Nothing to release.
+    #[error("nobody holds the run")]
+    NotHeld,
     /// Nothing to resume.
     #[error("the run is not paused")]
     NotPaused,
@@ -36,6 +42,11 @@ pub enum Rejection {
         /// The nodes whose turns do.
         waiting: Vec<String>,
     },
+    /// The run replays another one.
+    #[error(
+        "the run replays another one, and goes no further than that did; answer that one, or fork it with mode 'branch'"
+    )]
+    Replay,
     /// A timer was reported before its time.
     #[error("the timer is not due before {due}")]
     NotDue {
@@ -80,6 +91,12 @@ pub enum Rejection {
     /// The event is about something else.
     #[error("the event is not the one that is waited for: {}", listed(.0))]
     Mismatch(Vec<SchemaError>),
+    /// Nobody asked this back.
+    #[error("nobody asked this here; the interrupt lists what was asked, each with its id")]
+    NoSuchAsk,
+    /// What somebody wanted to know was told already.
+    #[error("this has been answered already")]
+    AskAnswered,
     /// What waits for an answer can't be paused.
     #[error("the run waits for an answer")]
     Waiting(Waiting),
@@ -92,7 +109,7 @@ pub enum Rejection {
         message: String,
     },
     /// The definition uses a node kind behind a capability that is not offered.
-    #[error("node '{node}' is of kind {type_id}, which needs the capability '{capability}'")]
+    #[error("node '{node}' is of kind {type_id}, which needs the capability '{capability}'{}", instead(.capability))]
     CapabilityRequired {
         /// The node.
         node: String,
@@ -118,6 +135,15 @@ fn not_waiting(node: Option<&str>, waiting: &[String]) -> String {
         Some(node) => format!("the turn of node '{node}' does not wait for its provider; {others}"),
         None if waiting.is_empty() => "no turn of the run waits for its provider".to_owned(),
         None => format!("several turns wait for their providers: {others}"),
+    }
+}
+
+/// What to use in place of a capability that is not offered.
+fn instead(capability: &str) -> &'static str {
+    if capability == crate::graph::CONVERSATIONS {
+        "; ask with a clarification interrupt for each turn instead"
+    } else {
+        ""
     }
 }
 

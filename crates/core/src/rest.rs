@@ -21,18 +21,24 @@ impl Run {
             && state.workers.is_empty()
             && state.answered.is_empty());
         let may_go_on = state.ending.is_none() && state.hold == Hold::None && !self.has_yielded();
-        let is_over = state.in_flight == 0 && (state.ending.is_some() || state.unsettled == 0);
-        // Whoever answered has been heard, though it is not decided yet.
-        let is_asked =
-            state.hold != Hold::Escalated || state.resume.wish.is_some() || self.open_question().is_some();
+        let is_done = state.unsettled == 0 && state.restarts.is_empty();
+        let is_over = state.in_flight == 0 && (state.ending.is_some() || is_done);
         let nodes = || state.nodes.iter().enumerate();
         !(is_over || in_line && may_go_on)
-            && is_asked
+            && self.is_cared_for()
             && nodes().all(|(ix, node)| self.has_an_end(ix as NodeIx, node))
     }
 
+    /// Whether somebody decides how it goes on, if it may not go on by itself. Whoever answered has been heard, though it is
+    /// not decided yet.
+    pub(crate) fn is_cared_for(&self) -> bool {
+        let state = &self.state;
+        let decided = state.ending.is_some() || state.resume.wish.is_some();
+        state.hold != Hold::Escalated || decided || self.open_question().is_some()
+    }
+
     /// Whether something comes that the node goes on with.
-    fn has_an_end(&self, ix: NodeIx, node: &Node) -> bool {
+    pub(crate) fn has_an_end(&self, ix: NodeIx, node: &Node) -> bool {
         match node.phase {
             NodePhase::Running => node.dispatched,
             NodePhase::Waiting => {
@@ -43,7 +49,10 @@ impl Run {
                 node.until.is_some() || child || node.work.is_some() || turn || interrupted
             }
             NodePhase::Suspended => {
-                node.work.is_some() || node.stopped_for.iter().any(|id| self.state.open.contains_key(id))
+                let asked = || node.stopped_for.iter().any(|id| self.state.open.contains_key(id));
+                // Whoever was answered while the run is held goes on when it is released.
+                let kept = || self.state.answered.iter().any(|(answered, _)| *answered == ix);
+                node.work.is_some() || asked() || self.state.hold != Hold::None && kept()
             }
             _ => true,
         }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::conversation::Conversation;
 use crate::effect::{TaskId, TimerId};
-use crate::event::{Caps, Failure, Parent, Paused};
+use crate::event::{Caps, Failure, Forked, Parent, Paused};
 use crate::graph::{EdgeIx, LoopIx};
 use crate::interrupt::{Answered, Open};
 use crate::journal::{Head, Salt};
@@ -53,6 +54,9 @@ pub(crate) struct State {
     pub(crate) configurable: Option<Json>,
     pub(crate) caps: Caps,
     pub(crate) parent: Option<Parent>,
+    /// Who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<String>,
     /// The trace that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<Trace>,
@@ -80,6 +84,9 @@ pub(crate) struct State {
     /// Interrupts that were closed without an answer because the run was about to end, and why it was.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) lost: BTreeMap<InterruptId, String>,
+    /// The conversations that it has opened, by their ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) conversations: BTreeMap<String, Conversation>,
     /// Its parent was told that it waits for nothing but people.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) still: bool,
@@ -89,6 +96,9 @@ pub(crate) struct State {
     /// Who is told when the run waits for something from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) callback_url: Option<String>,
+    /// The run that it was forked off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forked: Option<Forked>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) loops: Vec<LoopState>,
     /// Loops that start over, with the event that settled it.
@@ -125,6 +135,9 @@ pub(crate) struct State {
     /// When it was paused, or asked to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paused_at: Option<Millis>,
+    /// Who holds it, and why, as far as they said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) holder: Option<Paused>,
     /// How far resuming has come.
     #[serde(default, skip_serializing_if = "ResumeState::is_untouched")]
     pub(crate) resume: ResumeState,
@@ -210,6 +223,7 @@ impl Run {
             configurable: None,
             caps: Caps::default(),
             parent: None,
+            by: None,
             trace: None,
             reading: 0,
             nodes,
@@ -220,7 +234,9 @@ impl Run {
             answers: BTreeMap::new(),
             answered: VecDeque::new(),
             lost: BTreeMap::new(),
+            conversations: BTreeMap::new(),
             callback_url: None,
+            forked: None,
             loops,
             restarts: VecDeque::new(),
             deferred: BTreeMap::new(),
@@ -234,6 +250,7 @@ impl Run {
             exclusive: false,
             pausing: None,
             paused_at: None,
+            holder: None,
             resume: ResumeState::default(),
             usage: ModelUse::default(),
             time_left: None,
@@ -291,6 +308,11 @@ impl Run {
     /// When it was paused, or asked to be while work in flight is waited for.
     pub fn paused_at(&self) -> Option<Millis> {
         self.state.paused_at
+    }
+
+    /// Who holds it, and why, as far as they said so.
+    pub fn holder(&self) -> Option<&Paused> {
+        self.state.holder.as_ref()
     }
 
     /// What the caller says it is about.
@@ -369,6 +391,11 @@ impl Run {
         self.state.parent.as_ref()
     }
 
+    /// Who started it, if that was told.
+    pub fn started_by(&self) -> Option<&str> {
+        self.state.by.as_deref()
+    }
+
     /// The trace that it belongs to.
     pub fn trace(&self) -> Option<&Trace> {
         self.state.trace.as_ref()
@@ -396,18 +423,16 @@ impl Run {
 
     /// The tasks whose outcome it waits for.
     pub fn tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
-        let running = self
-            .state
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| node.phase == NodePhase::Running && node.work.is_none());
+        let running =
+            self.state.nodes.iter().enumerate().filter(|(_, node)| {
+                node.phase == NodePhase::Running && node.work.is_none() && !self.is_replay()
+            });
         running.map(|(ix, node)| TaskId { node: self.graph.nodes[ix].id.clone(), execution: node.execution })
     }
 
     /// Whether nothing happens until a timer, an answer or an operator comes: the run may leave memory.
     pub fn is_parked(&self) -> bool {
-        self.state.in_flight == 0 && !self.state.lifecycle.is_terminal()
+        (self.state.in_flight == 0 || self.is_replay()) && !self.state.lifecycle.is_terminal()
     }
 
     /// Whether it goes on at once, in a commit of its own.

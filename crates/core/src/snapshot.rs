@@ -13,7 +13,7 @@ use crate::run::State;
 use crate::{Graph, Key, Run};
 
 /// Raised whenever the shape of the state changes.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
 /// What lies on disk: a checksum beside the text that it is of.
 #[derive(Serialize, Deserialize)]
@@ -54,6 +54,7 @@ impl Run {
     /// The run a snapshot was taken of, or `None` if it was damaged or this version can't read it.
     pub fn from_snapshot(key: Key, salt: Salt, graph: Arc<Graph>, bytes: &[u8]) -> Option<Self> {
         let read: Read = serde_json::from_str(unseal(bytes)?.get()).ok()?;
+        let graph = graph.for_reading(read.state.reading);
         let fits = read.version == VERSION
             && read.state.nodes.len() == graph.len()
             && read.state.loops.len() == graph.loops.len();

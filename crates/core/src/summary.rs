@@ -119,7 +119,7 @@ impl Run {
             (Lifecycle::Failed, _) => Status::Failed,
             (Lifecycle::Cancelled, _) => Status::Cancelled,
             (Lifecycle::Cancelling, _) => Status::Cancelling,
-            (_, Hold::Paused | Hold::Escalated) => Status::Paused,
+            (_, Hold::Paused | Hold::Stopped | Hold::Escalated) => Status::Paused,
             (Lifecycle::Pending, _) => Status::Pending,
             (Lifecycle::Running, _) => self.waiting().map_or(Status::Running, Status::from),
         }

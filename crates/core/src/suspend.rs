@@ -4,22 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::command::Draft;
-use crate::effect::{ClosedInterrupt, Effect, Notify, OpenInterrupt, TimerId};
+use crate::effect::{ClosedInterrupt, Effect, TimerId};
 use crate::event::{
-    ApprovalReceived, ClarificationRequested, ClarificationResolved, Failure, HookKind, InterruptRequested,
+    ApprovalReceived, ClarificationRequested, ClarificationResolved, HookKind, Hooks, InterruptRequested,
     InterruptResolved, NodeEvent, NodeResumed, NodeSuspended, Resolution,
 };
 use crate::fold::Folding;
 use crate::gate::Bodied;
 use crate::interrupt::{
-    Action, Answered, Ask, Asked, Call, Checked, NodeContext, Open, Stop, scheduled_time,
+    Action, Answered, Ask, Asked, Call, Checked, NewAsk, NodeContext, Open, Stop, scheduled_time,
 };
 use crate::node::Node;
 use crate::ports::Inputs;
 use crate::run::Ending;
-use crate::{
-    Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Sought, Waiting,
-};
+use crate::{Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Waiting};
 
 /// Who closes what nobody answered.
 pub(crate) const BY_TIMEOUT: &str = "system:timeout";
@@ -114,18 +112,25 @@ impl Run {
     pub(crate) fn converse(&mut self, draft: &mut Draft, ix: NodeIx, inputs: &Inputs) {
         let mut context = NodeContext::new(self, ix, self.node(ix).execution, draft.defaults.clone());
         let bodied = self.body(ix, inputs, &mut context);
-        let (wanted, saw_sensitive) = context.into_wanted();
+        let (wanted, made, saw_sensitive) = context.into_wanted();
+        made.into_iter().for_each(|decided| self.tell_decided(draft, ix, decided));
         match bodied {
             Ok(Bodied::Done(mut product)) => {
                 product.sensitive |= saw_sensitive || inputs.sensitive;
                 self.finish(draft, ix, product);
             }
-            Ok(Bodied::Declined { outputs, failure }) => {
-                self.decline(draft, ix, &outputs, failure, saw_sensitive || inputs.sensitive);
+            Ok(Bodied::Declined(declined)) => {
+                self.decline(draft, ix, *declined, saw_sensitive || inputs.sensitive);
             }
+            Ok(Bodied::Ratified) => self.begin_workers(draft, ix),
             Err(Stop::Failed(failure)) => self.give_up(draft, ix, failure),
             Err(Stop::Suspended) => {
+                let waits = wanted.iter().any(|call| call.at_once().is_none());
                 wanted.into_iter().for_each(|call| self.stop_for(draft, ix, call, inputs));
+                if !waits {
+                    // What was asked is answered already, so the node gets a step further.
+                    self.converse(draft, ix, inputs);
+                }
             }
         }
     }
@@ -133,13 +138,21 @@ impl Run {
     fn stop_for(&mut self, draft: &mut Draft, ix: NodeIx, call: Call, inputs: &Inputs) {
         let cause = draft.last_sequence();
         let respondents = self.graph.at(ix).respondents.clone();
-        let asked = Asked { respondents, hooks: None, sensitive: inputs.sensitive };
+        let (hooks, by) = (self.gate_hooks(ix, &call), self.askers(ix));
+        let asked = Asked { respondents, by, hooks, sensitive: inputs.sensitive };
+        let waits = call.at_once().is_none();
         let interrupt_id = self.open_call(draft, ix, call, asked);
-        let asked = &self.state.open[&interrupt_id].requested;
-        let (kind, key) = (asked.kind, asked.key.clone());
-        let sensitive = asked.sensitive || inputs.sensitive;
-        let suspended = NodeSuspended { interrupt_id, kind, key, sensitive };
-        self.emit_node(draft, ix, NodeEvent::Suspended(suspended), cause);
+        if waits {
+            let suspended = NodeSuspended::of(&self.state.open[&interrupt_id].requested, inputs.sensitive);
+            self.emit_node(draft, ix, NodeEvent::Suspended(suspended), cause);
+        }
+    }
+
+    /// The agent of a gate can tell what those who decide want to know.
+    fn gate_hooks(&self, ix: NodeIx, call: &Call) -> Option<Hooks> {
+        let Call::Ask(new) = call else { return None };
+        let agent = self.graph.at(ix).agent.as_deref().filter(|_| new.ask.offers("ask"))?;
+        Some(Hooks { agent: agent.to_owned(), on: vec![HookKind::QuestionAsked] })
     }
 
     /// Asks, unless that is asked already.
@@ -150,13 +163,17 @@ impl Run {
         call: Call,
         asked: Asked,
     ) -> InterruptId {
-        let (ask, key, keyless, call, ladder) = match call {
+        let NewAsk { ask, key, keyless, call, ladder, at_once, decided } = match call {
             Call::Join(id) => return id,
-            Call::Ask { ask, key, keyless, call, ladder } => (ask, key, keyless, call, ladder),
+            Call::Ask(new) => *new,
         };
+        if let Some(decided) = decided {
+            self.tell_decided(draft, ix, *decided);
+        }
         let cause = draft.last_sequence();
         let interrupt_id = InterruptId::of(&self.salt, self.head.next);
         let Ask { kind, resume_schema, timeout_ms, data, .. } = ask;
+        let data = self.placed_data(kind, &key, data);
         let sensitive = asked.sensitive;
         let questions = (kind == InterruptKind::Clarification)
             .then(|| data.parse::<JsonMap>().ok()?.remove("questions"))
@@ -171,9 +188,11 @@ impl Run {
             data,
             resume_schema,
             timeout_ms,
-            ladder: ladder.map(|ladder| *ladder),
+            ladder,
             respondents: asked.respondents,
             hooks: asked.hooks,
+            asked_by: asked.by,
+            rules: self.rules_of(ix, kind),
             sensitive,
             sensitive_answer,
         };
@@ -182,7 +201,10 @@ impl Run {
             let asked = ClarificationRequested { interrupt_id, questions, sensitive };
             self.emit_node(draft, ix, NodeEvent::ClarificationRequested(asked), draft.last_sequence());
         }
-        self.escalate(draft, Some(ix), interrupt_id, 1);
+        match at_once {
+            Some(value) => self.settle_at_once(draft, interrupt_id, value),
+            None => self.escalate(draft, Some(ix), interrupt_id, 1),
+        }
         interrupt_id
     }
 
@@ -217,6 +239,8 @@ impl Run {
     ) {
         let open = &self.state.open[&id];
         let (ix, kind, sensitive) = (open.node, open.requested.kind, open.requested.sensitive_answer);
+        let asked = kind.is_of_conversation().then(|| open.requested.clone());
+        let said = asked.as_ref().map(|_| (checked.value.clone(), checked.by.clone()));
         let mut outcome = Resolution::Resolved;
         let mut reason = None;
         if let Some(decision) = checked.decision {
@@ -232,6 +256,7 @@ impl Run {
                 reason: decision.reason,
                 refine_feedback: decision.refine_feedback,
                 edited_artifact_data: decision.edited_artifact_data,
+                qualified_by: checked.qualified_by,
                 sensitive,
             };
             self.emit_of(draft, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
@@ -255,6 +280,9 @@ impl Run {
         };
         let cause = draft.last_sequence();
         self.emit_of(draft, ix, NodeEvent::InterruptResolved(Box::new(resolved)), cause);
+        if let (Some(asked), Some((value, by))) = (asked, said) {
+            self.tell_conversation(draft, ix, &asked, (&value, &by, sensitive));
+        }
     }
 
     /// Closes an interrupt whose end has come. Timers may be heard late and in any order, so what was due first
@@ -284,6 +312,7 @@ impl Run {
                 reason: Some("timeout".to_owned()),
                 refine_feedback: None,
                 edited_artifact_data: None,
+                qualified_by: Vec::new(),
                 sensitive: false,
             };
             self.emit_of(draft, ix, NodeEvent::ApprovalReceived(Box::new(received)), None);
@@ -299,7 +328,11 @@ impl Run {
         let payload: JsonMap = event.map(|event| ("eventType".to_owned(), event)).into_iter().collect();
         let value = Json::of(&JsonMap::from([("eventPayload".to_owned(), Json::of(&payload))]));
         let by = BY_SCHEDULE.to_owned();
-        self.resolve(draft, id, Checked { value, decision: None, answers: None, by });
+        self.resolve(
+            draft,
+            id,
+            Checked { value, decision: None, answers: None, by, qualified_by: Vec::new() },
+        );
     }
 
     pub(crate) fn close(
@@ -350,20 +383,6 @@ impl Run {
             self.close(draft, id, Resolution::Cancelled, ending.closes(), BY_RUN);
         }
     }
-
-    /// A decision against what was asked for: it is routed by the edges whose conditions ask for it, and fails the
-    /// node otherwise. An edge without a condition is the way of those that were accepted.
-    fn decline(&mut self, draft: &mut Draft, ix: NodeIx, outputs: &Json, failure: Failure, sensitive: bool) {
-        match self.declined_ways(ix, outputs) {
-            Some(untaken) => self.complete_along(draft, ix, outputs.clone(), untaken, sensitive),
-            None if sensitive => {
-                // What was said with the decision is never shown, and a failure is.
-                let failure = Failure::new(&failure.code, "somebody decided against it; why is not shown");
-                self.give_up(draft, ix, failure);
-            }
-            None => self.give_up(draft, ix, failure),
-        }
-    }
 }
 
 /// What an event changes.
@@ -389,19 +408,17 @@ impl Run {
             waiters: Vec::new(),
             attempt: 1,
             refused: None,
+            shifted_ms: 0,
+            // What work in hand asks while the run is stopped stands still from the beginning.
+            stands_since: (self.state.hold == Hold::Stopped).then_some(folding.at),
+            votes: Vec::new(),
+            cast: 0,
+            exchanges: Vec::new(),
         };
-        if let Some(deadline) = open.given_up_at() {
-            self.arm(TimerId::Interrupt(id), deadline, folding);
+        self.fold_turn_asked(requested);
+        if !requested.kind.is_momentary() {
+            self.await_answer(&open, occasion, folding);
         }
-        if let Some(due) = occasion {
-            self.arm(TimerId::Occasion(id), due, folding);
-        }
-        folding.effects.push(Effect::OpenInterrupt(Box::new(self.listed(&open))));
-        self.await_next(&open, folding);
-        if open.requested.ladder.is_some() {
-            folding.effects.push(Effect::Notify(Notify { id, attempt: 1, at: folding.at }));
-        }
-        self.call_hook(&open, HookKind::InputRequested, 1, folding);
         self.state.open.insert(id, open);
         let Some(ix) = ix else { return Ok(()) };
         let node = &mut self.state.nodes[ix as usize];
@@ -410,36 +427,6 @@ impl Run {
             work.losses = 0;
         }
         Ok(())
-    }
-
-    /// An interrupt as a list shows it. What is only for those who answer is not in it.
-    fn listed(&self, open: &Open) -> OpenInterrupt {
-        let asked = &open.requested;
-        let node = self.interrupted_node(open);
-        let ask = Ask {
-            kind: asked.kind,
-            key: None,
-            resume_schema: None,
-            timeout_ms: None,
-            data: asked.data.clone(),
-        };
-        let data: JsonMap = asked.data.parse().unwrap_or_default();
-        let text = |key: &str| data.get(key).and_then(|text| text.parse::<String>().ok());
-        let is_event = asked.kind == InterruptKind::ExternalEvent;
-        let is_custom = asked.kind == InterruptKind::Custom && !asked.sensitive;
-        OpenInterrupt {
-            id: asked.interrupt_id,
-            node: node.clone(),
-            kind: asked.kind,
-            title: if asked.sensitive { node.to_string() } else { ask.title() },
-            event_type: is_event.then(|| text("eventType")).flatten(),
-            sought: is_event.then(|| Sought::of(&asked.data)).flatten(),
-            custom_kind: is_custom.then(|| text("customKind")).flatten(),
-            approvers: asked.approvers(),
-            requested_at: open.at,
-            deadline: open.deadline(),
-            callback_url: self.state.callback_url.clone(),
-        }
     }
 
     pub(crate) fn fold_suspended(&mut self, ix: NodeIx, suspended: &NodeSuspended) -> Result<(), String> {
@@ -462,15 +449,17 @@ impl Run {
         self.disarm(&TimerId::Interrupt(id), folding);
         self.disarm(&TimerId::Occasion(id), folding);
         self.disarm(&TimerId::Attempt(id), folding);
-        folding.effects.push(Effect::CloseInterrupt(ClosedInterrupt {
-            id,
-            kind: open.requested.kind,
-            outcome: resolved.outcome,
-            by: resolved.resolved_by.clone(),
-            at: folding.at,
-            told: open.requested.ladder.is_some(),
-        }));
-        self.call_end_hook(&open, resolved.outcome, folding);
+        if !open.requested.kind.is_momentary() {
+            folding.effects.push(Effect::CloseInterrupt(ClosedInterrupt {
+                id,
+                kind: open.requested.kind,
+                outcome: resolved.outcome,
+                by: resolved.resolved_by.clone(),
+                at: folding.at,
+                told: open.requested.ladder.is_some(),
+            }));
+            self.call_end_hook(&open, resolved.outcome, folding);
+        }
         if resolved.outcome == Resolution::Cancelled {
             self.state.lost.insert(id, resolved.reason.clone().unwrap_or_default());
         }
@@ -538,7 +527,7 @@ impl Run {
         if !self.is_clocked() || self.state.lifecycle.is_terminal() {
             return;
         }
-        let held = matches!(self.state.hold, Hold::Paused | Hold::Escalated);
+        let held = matches!(self.state.hold, Hold::Paused | Hold::Stopped | Hold::Escalated);
         let stands = held || self.waits_for_people_alone();
         if stands {
             self.stop_run_clock(folding);

@@ -21,7 +21,7 @@ pub struct Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `pausing`, `cancelling`, `ending`,
-    /// `stretch`, `timeout`, `approval`, `input`, `event`, `ladder`, `worker` or `interrupted`.
+    /// `stretch`, `timeout`, `approval`, `input`, `event`, `ladder`, `worker`, `interrupted` or `replay`.
     pub kind: &'static str,
     /// The node that waits.
     pub node: Option<String>,
@@ -51,6 +51,7 @@ impl Run {
             return Why { finished, summary: self.end_told(), reasons: Vec::new() };
         }
         let mut reasons = Vec::new();
+        reasons.extend(self.replayed());
         reasons.extend(self.held());
         let nodes = self.nodes().iter().enumerate();
         reasons.extend(nodes.filter_map(|(ix, node)| self.node_waits(ix as NodeIx, node)));
@@ -60,6 +61,13 @@ impl Run {
         let pending = self.nodes().iter().filter(|node| node.phase == NodePhase::Pending).count();
         let summary = summary(self, &reasons, pending);
         Why { finished, summary, reasons }
+    }
+
+    /// A replay goes no further than what it replays.
+    fn replayed(&self) -> Option<Reason> {
+        let source = self.forked().filter(|_| self.is_replay())?.run;
+        let what = format!("it replays {source}, which had not come further when it was forked");
+        Some(Reason::of("replay", what, "nothing happens to it; it can be cancelled"))
     }
 
     fn end_told(&self) -> String {
@@ -89,14 +97,28 @@ impl Run {
                 "it was asked to pause, and work is under way whose outcome is unknown",
                 "it is paused once they are reported",
             ),
-            Hold::Paused => ("hold", "it is paused", "nothing starts until somebody resumes it"),
+            Hold::Paused => ("hold", "it is paused", "nothing starts until somebody resumes or releases it"),
+            Hold::Stopped => (
+                "hold",
+                "it is stopped",
+                "nothing starts, nobody is reminded and no question runs out until somebody releases it",
+            ),
             Hold::Escalated => (
                 "hold",
                 "it was interrupted and may not be resumed by itself",
                 "nothing starts until a person decides: see `abide resume status`",
             ),
         };
-        Some(Reason { since, ..Reason::of(kind, what.to_owned(), next) })
+        let what = format!("{what}{}", self.holder_told());
+        Some(Reason { since, ..Reason::of(kind, what, next) })
+    }
+
+    /// Who holds it and why, as far as that was said.
+    fn holder_told(&self) -> String {
+        let Some(holder) = self.holder() else { return String::new() };
+        let by = holder.by.as_ref().map_or(String::new(), |by| format!(" by {by}"));
+        let why = holder.reason.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        format!("{by}{why}")
     }
 
     /// A node whose work was interrupted.
@@ -313,7 +335,9 @@ fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
         .collect();
     let head = match (run.lifecycle(), run.hold()) {
         (Lifecycle::Cancelling, _) => "it is being cancelled",
+        _ if run.is_replay() => "it replays another run as far as that had come",
         (_, Hold::Paused) => "it is paused",
+        (_, Hold::Stopped) => "it is stopped",
         (_, Hold::Escalated) => "it is held until a person decides how it goes on",
         (_, Hold::Pausing) => "it is about to be paused",
         _ => "it is running",

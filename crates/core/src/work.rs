@@ -22,7 +22,7 @@ pub use outcome::{AskState, ChildState, WorkOutcome};
 
 use crate::effect::{Offer, TaskId};
 use crate::event::{Failure, HookKind, LogLine, Loss, Offered, Progress, Wait};
-use crate::{InterruptionClass, Json, JsonMap, Millis, Run, RunId};
+use crate::{InterruptionClass, Json, JsonMap, Judgement, Millis, Run, RunId};
 
 /// What workers have said of a kind of node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,6 +100,8 @@ pub enum WorkOp {
         /// In words.
         lines: Vec<LogLine>,
     },
+    /// Its agent has decided, and may not be sure.
+    Judge(Box<WorkJudgement>),
     /// It has decided whether to ask.
     Decide {
         /// What it tells of the decision.
@@ -119,6 +121,8 @@ pub enum WorkOp {
 pub struct WorkAsk {
     /// The agent that asks.
     pub agent: String,
+    /// Whose key the worker has, if that is known.
+    pub principal: Option<String>,
     /// What names the question in its run; without, it is named by its place among those of the execution.
     pub key: Option<String>,
     /// Which question of the execution it is, from 1.
@@ -131,6 +135,23 @@ pub struct WorkAsk {
     pub respondents: Option<Vec<String>>,
     /// It has one question named `answer`, and the worker gets and gives the answer to that alone.
     pub single: bool,
+    /// What the agent wants to be called for.
+    pub hooks: Vec<HookKind>,
+}
+
+/// A decision of a worker's agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkJudgement {
+    /// What was decided, by whom, and how sure they are.
+    pub judged: Judgement,
+    /// What names the decision in its run; without, it is named by its place among the questions of the execution.
+    pub key: Option<String>,
+    /// Which question of the execution it is, from 1.
+    pub call: u32,
+    /// How it goes on if nobody ratifies it.
+    pub ladder: Option<Json>,
+    /// Who may ratify it; left out, the definition says.
+    pub respondents: Option<Vec<String>>,
     /// What the agent wants to be called for.
     pub hooks: Vec<HookKind>,
 }
@@ -360,7 +381,7 @@ impl Run {
     pub fn offers(&self) -> impl Iterator<Item = Offer> + '_ {
         let nodes = self.state.nodes.iter().enumerate();
         nodes
-            .filter(|(_, node)| node.dispatched && node.work.is_some())
+            .filter(|(_, node)| node.dispatched && node.work.is_some() && !self.is_replay())
             .map(|(ix, _)| self.offer(ix as crate::NodeIx, 0))
     }
 

@@ -106,7 +106,7 @@ fn schema() -> impl Strategy<Value = Value> {
 }
 
 fn somebody() -> Answerer {
-    Answerer { principal: "somebody".to_owned(), may_act_for_others: true }
+    Answerer { principal: "somebody".to_owned(), may_act_for_others: true, ..Answerer::default() }
 }
 
 proptest! {

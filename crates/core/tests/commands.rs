@@ -106,7 +106,6 @@ mod start {
     #[test]
     fn a_kind_behind_a_capability_is_refused_by_name() {
         for (kind, needs) in [
-            ("core.conversationGate", "conversationPrimitive"),
             ("core.orchestrator.supervisor", "orchestrator.supported"),
             ("core.dispatch", "dispatch.supported"),
         ] {

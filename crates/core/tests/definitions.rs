@@ -108,7 +108,7 @@ mod shape {
         );
         check!(
             with_node(json!({"colour": "red"})),
-            @"nodes['a'].colour: there is no 'colour' here; the keys are id, typeId, name, position, config, inputs, credentialsRef, settings, disabled, outputSensitivity, outputRole, notes, groupId, agent, envelopeContract, artifactType, cardType"
+            @"nodes['a'].colour: there is no 'colour' here; the keys are id, typeId, name, position, config, inputs, credentialsRef, settings, disabled, outputSensitivity, outputRole, notes, groupId, envelopeContract, agent, artifactType, cardType"
         );
         check!(
             with_node(json!({"settings": {"abide": {"colour": "red"}}})),

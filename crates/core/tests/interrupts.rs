@@ -246,7 +246,7 @@ mod deciding {
         let story = Story::of(&workflow([questions("ask")])).start();
         let id = story.open_at("ask")[0];
         let answer = json!({ "answers": { "colour": "green" } });
-        let by = abide_core::Answerer { principal: "alice".to_owned(), may_act_for_others: false };
+        let by = abide_core::Answerer::of("alice");
         let resolve = Command::Resolve(Resolve { id, value: Json::of(&answer), by });
         let mut run = story.run().clone();
         let Err(Rejection::BadAnswer(errors)) = run.decide(resolve, BEGIN) else { panic!("it is refused") };

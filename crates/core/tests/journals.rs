@@ -18,7 +18,7 @@ use abide_core::event::{Progress, Wait};
 use abide_core::{
     CallRef, ChunkKind, Command, ErrorKind, EventType, Failure, FailureClass, Graph, Hash, HookKind, Json,
     Key, Lifecycle, Loss, ModelAnswer, ModelError, NodePhase, Payload, Price, Provided, ProviderTerms,
-    Reached, Reasoning, Record, Run, RunId, Status, Surroundings, TaskId, TenantId, TimerId, ToolCall,
+    Reached, Reasoning, Record, Reply, Run, RunId, Status, Surroundings, TaskId, TenantId, TimerId, ToolCall,
     TurnCommand, Usage, Work, WorkAsk, WorkFailure, WorkOp, event_types, limits, sha256,
 };
 use serde_json::json;
@@ -379,6 +379,74 @@ fn a_run_that_asks() {
     insta::assert_snapshot!(written(asking().journal()));
 }
 
+/// A run whose draft is made better, asked about, and voted on.
+fn deciding() -> Story {
+    let definition = r#"{
+      "id": "deciding", "name": "Deciding", "version": "1.0",
+      "nodes": [
+        {"id": "draft", "typeId": "core.transform", "name": "Draft", "position": {}, "inputs": {},
+         "config": {"outputs": {"letter": "'Dear Ada'"}}},
+        {"id": "gate", "typeId": "core.approvalGate", "name": "Gate", "position": {},
+         "config": {"title": "Send it?", "actions": ["accept", "refine", "ask"]},
+         "inputs": {"artifact": {"type": "connection", "nodeId": "draft", "outputKey": "letter"}}},
+        {"id": "vote", "typeId": "core.approvalGate", "name": "Vote", "position": {}, "inputs": {},
+         "config": {"title": "Really?", "requiredApprovals": 2, "approversList": ["alice", "bob"]},
+         "settings": {"abide": {"approval": {"notStarter": true}}}}
+      ],
+      "edges": [{"id": "e1", "sourceNodeId": "draft", "targetNodeId": "gate"},
+                {"id": "e2", "sourceNodeId": "gate", "targetNodeId": "vote"}],
+      "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    }"#;
+    let wish = json!({"scope": "whole", "text": "kinder", "tags": ["tone"]});
+    let story = Story::following(graph(definition)).start().after(1000);
+    let story = story.answer("gate", &json!({"action": "ask", "question": "Why?"}));
+    let id = story.run().interrupt_of("gate").expect("it asks");
+    let reply = Reply { id, ask: 1, answer: Json::of("So."), by: "clerk".to_owned() };
+    let story = story.after(1000).ask(Command::Reply(Box::new(reply)));
+    let story = story.after(1000).answer("gate", &json!({"action": "refine", "refineFeedback": wish}));
+    let story = story.after(1000).answer("gate", &json!({"action": "accept"}));
+    let id = story.run().interrupt_of("vote").expect("it asks");
+    let story = story.after(1000).answer_to(id, &json!({"action": "accept", "reason": "fine"}), "alice");
+    story.after(1000).answer_to(id, &json!({"action": "accept"}), "bob").stands(Status::Completed)
+}
+
+#[test]
+fn a_run_that_is_made_better_and_voted_on() {
+    insta::assert_snapshot!(written(deciding().journal()));
+}
+
+/// A run that talks, whose agent is not sure, and whose supervisor is even less.
+fn conversing() -> Story {
+    let definition = r#"{
+      "id": "conversing", "name": "Conversing", "version": "1.0",
+      "nodes": [
+        {"id": "talk", "typeId": "core.conversationGate", "name": "Talk", "position": {}, "inputs": {},
+         "config": {"conversationId": "ticket-7", "title": "Refund", "prompt": "Why?", "reason": "said"}},
+        {"id": "judge", "typeId": "core.conformance.mock-agent", "name": "Judge", "position": {}, "inputs": {},
+         "config": {"mockDecision": {"decision": {"pay": true}, "confidence": 0.5}}},
+        {"id": "lead", "typeId": "core.orchestrator.supervisor", "name": "Lead", "position": {}, "inputs": {},
+         "config": {"mockDispatchPlan": [{"kind": "terminate", "confidence": 0.3}]}},
+        {"id": "work", "typeId": "core.dispatch", "name": "Work", "position": {}, "inputs": {}, "config": {}}
+      ],
+      "edges": [
+        {"id": "a", "sourceNodeId": "talk", "targetNodeId": "judge"},
+        {"id": "b", "sourceNodeId": "judge", "targetNodeId": "lead"},
+        {"id": "c", "sourceNodeId": "lead", "targetNodeId": "work"}
+      ],
+      "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    }"#;
+    let graph =
+        abide_core::Graph::admit(definition.as_bytes()).expect("the definition is sound").with_mocks(true);
+    let story = Story::following(std::sync::Arc::new(graph)).start();
+    let story = story.answer("talk", &json!("broken")).answer("judge", &json!({ "pay": false }));
+    story.answer("work", &json!({ "answers": { "proceed": true } })).stands(Status::Completed)
+}
+
+#[test]
+fn a_run_that_talks_and_doubts() {
+    insta::assert_snapshot!(written(conversing().journal()));
+}
+
 /// A run that reminds somebody, tells somebody else, and goes on without them.
 fn reminding() -> Story {
     let definition = r#"{
@@ -428,6 +496,7 @@ fn working() -> Story {
     let ask = || {
         WorkOp::Ask(Box::new(WorkAsk {
             agent: key("scribe"),
+            principal: None,
             key: None,
             call: 1,
             payload: Json::of(
@@ -527,10 +596,12 @@ fn every_event_type_stands_in_one_of_these_journals() {
         supervised(),
         reporting(),
         asking(),
+        deciding(),
         reminding(),
         working(),
         interrupted(),
         consulting(),
+        conversing(),
     ];
     let shown: BTreeSet<&str> =
         stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
@@ -593,7 +664,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":8"#, r#""version":9"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":9"#, r#""version":10"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());
@@ -642,7 +713,7 @@ fn an_event_is_read_only_where_it_belongs() {
         read(6, None, r#"{"colour":"red"}"#),
         @"the payload of run.paused can't be read: unknown field `colour`, expected `reason` or `by` at line 1 column 9"
     );
-    insta::assert_snapshot!(read(20, None, "{}"), @"event type 20 is unknown to this version of abide; upgrade it");
+    insta::assert_snapshot!(read(99, None, "{}"), @"event type 99 is unknown to this version of abide; upgrade it");
 }
 
 #[test]

@@ -241,6 +241,14 @@ fn outcomes(family: &Family<'_>) -> BTreeMap<String, String> {
 /// What these graphs never do: nodes that ask are played in `random_interrupts.rs`, their ladders in `random_ladders.rs`,
 /// workers in `tasks.rs`, turns in `turns/random.rs`.
 const BEYOND: &[&str] = &[
+    "replay.diverged",
+    "run.held",
+    "run.released",
+    "conversation.opened",
+    "conversation.exchanged",
+    "conversation.closed",
+    "agent.decided",
+    "core.workflowChain.confidence-escalated",
     "runOrchestrator.decided",
     "resume.switched",
     "clarification.requested",
@@ -269,6 +277,10 @@ const BEYOND: &[&str] = &[
     "provider.postponed",
     "tool.answered",
     "turn.sealed",
+    "approval.voted",
+    "approval.asked",
+    "approval.replied",
+    "node.refined",
 ];
 
 /// Whether the cases reach what they are meant to reach.

@@ -200,7 +200,7 @@ impl World {
         let open = self.open.contains(&id);
         let late =
             self.run.interrupt(id).and_then(abide_core::Open::deadline).is_some_and(|at| at <= self.now);
-        let by = Answerer { principal: "alice".to_owned(), may_act_for_others: false };
+        let by = Answerer::of("alice");
         let answered = self.ask(Command::Resolve(Resolve { id, value: Json::of(&value), by }));
         let expected = open && !late && (sound || !approval);
         assert_eq!(answered.is_ok(), expected, "{answered:?}");

@@ -315,7 +315,7 @@ impl World {
         let (id, open) = (asked.id, asked.closed.is_none());
         let late = asked.schedule.deadline.is_some_and(|deadline| deadline <= time);
         let answer = asked.schedule.answer(sound);
-        let by = Answerer { principal: "alice".to_owned(), may_act_for_others: false };
+        let by = Answerer::of("alice");
         let answered = self.ask(Command::Resolve(Resolve { id, value: Json::of(&answer), by }));
         assert_eq!(answered.is_ok(), open && !late && sound, "{answered:?}");
         if open && late {

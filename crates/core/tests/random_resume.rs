@@ -85,6 +85,7 @@ fn any_op(dice: &mut Dice, story: &Story) -> WorkOp {
         3 => WorkOp::Record { key: format!("s{n}"), outcome: Err(Failure::new("bad", "it is bad")) },
         4 => WorkOp::Ask(Box::new(WorkAsk {
             agent: "scribe".to_owned(),
+            principal: None,
             key: (n == 1).then(|| format!("{RESUME_NODE}:{}", story.journal().len())),
             call: n as u32 + 1,
             payload: Json::of(&json!({
@@ -236,7 +237,7 @@ fn check(story: &Story, seed: u64) {
             assert_eq!(looks, !steps.is_empty() && !run.is_ending(), "seed {seed}: {:?}", told());
             assert_eq!(asks, 0, "seed {seed}");
         }
-        Hold::Pausing | Hold::Paused => assert!(!looks && asks == 0, "seed {seed}"),
+        Hold::Pausing | Hold::Paused | Hold::Stopped => assert!(!looks && asks == 0, "seed {seed}"),
     }
     for step in steps {
         let node = story.node(&step.node);

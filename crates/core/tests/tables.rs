@@ -69,6 +69,14 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     ("resume.requested", "", r#"{"by":"ops"}"#),
     ("resume.escalated", "", r#"{"interruptionClass":"timeout"}"#),
     ("resume.switched", "", r#"{"auto":false,"by":"ops"}"#),
+    ("run.held", " with `pause`", r#"{"mode":"pause"}"#),
+    ("run.held", " with `stop`", r#"{"mode":"stop"}"#),
+    ("run.released", "", "{}"),
+    (
+        "replay.diverged",
+        "",
+        r#"{"sourceRunId":"run-00000000-0000-0000-0000-000000000000","atSequence":3,"divergenceKind":"output"}"#,
+    ),
     ("node.started", "", r#"{"typeId":"core.noop","execution":1}"#),
     ("node.started", " with `until`", r#"{"typeId":"core.delay","execution":1,"until":5}"#),
     ("node.started", " with `forChild`", r#"{"typeId":"core.subWorkflow","execution":1,"forChild":true}"#),
@@ -82,6 +90,11 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         "node.spawned",
         "",
         r#"{"child":"run-00000000-0000-0000-0000-000000000000","workflowId":"w","cascade":true}"#,
+    ),
+    (
+        "node.spawned",
+        " with `waits`",
+        r#"{"child":"run-00000000-0000-0000-0000-000000000000","workflowId":"w","cascade":true,"waits":true}"#,
     ),
     ("channel.written", "", r#"{"channel":"c","value":1,"reducer":"replace"}"#),
     ("runOrchestrator.decided", "", r#"{"kind":"terminate"}"#),
@@ -173,6 +186,43 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         "turn.sealed",
         " that was aborted",
         r#"{"conversationId":"c","turnId":"t","status":"aborted","steps":1,"usage":{"inputTokens":1,"outputTokens":1}}"#,
+    ),
+    (
+        "approval.voted",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","action":"accept","decidedBy":"a"}"#,
+    ),
+    (
+        "approval.asked",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","ask":1,"question":"q","askedBy":"a"}"#,
+    ),
+    (
+        "approval.replied",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","ask":1,"answer":"w","answeredBy":"a"}"#,
+    ),
+    ("node.refined", "", r#"{"gate":"g","refineFeedback":{"scope":"whole"},"decidedBy":"a"}"#),
+    (
+        "conversation.opened",
+        "",
+        r#"{"conversationId":"c","interruptId":"int-000000000001000000000000000000000000"}"#,
+    ),
+    (
+        "conversation.exchanged",
+        "",
+        r#"{"conversationId":"c","turnIndex":0,"interruptId":"int-000000000001000000000000000000000000","prompt":"?","outcome":1,"exchangedBy":"ada"}"#,
+    ),
+    (
+        "conversation.closed",
+        "",
+        r#"{"conversationId":"c","interruptId":"int-000000000001000000000000000000000000","turns":0}"#,
+    ),
+    ("agent.decided", "", r#"{"agentId":"ada","decision":1,"key":"k","call":1}"#),
+    (
+        "core.workflowChain.confidence-escalated",
+        "",
+        r#"{"confidence":0.3,"floor":0.5,"originalDecision":{"kind":"terminate"}}"#,
     ),
 ];
 
@@ -315,10 +365,15 @@ fn only_the_name_of_what_it_made_and_what_others_wait_for_comes_to_a_node_that_i
             NodeEvent::ApprovalReceived(_)
                 | NodeEvent::ClarificationResolved(_)
                 | NodeEvent::InterruptResolved(_)
+                | NodeEvent::ConversationExchanged(_)
                 | NodeEvent::InterruptEscalated(_)
                 | NodeEvent::InterruptRenotified(_)
                 | NodeEvent::InterruptExpired(_)
                 | NodeEvent::NoticeRefused(_)
+                | NodeEvent::ApprovalVoted(_)
+                | NodeEvent::ApprovalAsked(_)
+                | NodeEvent::ApprovalReplied(_)
+                | NodeEvent::Refined(_)
         );
         becomes_of_what_it_asked
             || phase == NodePhase::Completed && matches!(event, NodeEvent::ArtifactCreated(_))

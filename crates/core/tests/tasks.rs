@@ -111,6 +111,7 @@ fn child(key: &str) -> WorkOp {
 fn question(call: u32) -> WorkAsk {
     WorkAsk {
         agent: AGENT.to_owned(),
+        principal: None,
         key: None,
         call,
         payload: Json::of(&json!({

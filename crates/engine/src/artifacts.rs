@@ -38,6 +38,20 @@ impl Engine {
         records.iter().map(|record| artifact(key, record)).collect()
     }
 
+    /// A run's events of one type from an event on, oldest first, at most `limit`.
+    pub async fn events_of_type(
+        &self,
+        key: Key,
+        kind: EventType,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Record>, Error> {
+        if self.head(key).await?.erased {
+            return Err(Error::Erased(key.id));
+        }
+        Ok(self.store().events_of_type(key, kind.code, from, limit).await?)
+    }
+
     /// One artifact of a run with what it holds, if there is one of this name.
     pub async fn artifact(&self, key: Key, id: &str) -> Result<Option<(Artifact, Content)>, Error> {
         let mut from = 0;

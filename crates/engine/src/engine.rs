@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    BreakerState, Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Parent,
-    Record, ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
+    BreakerState, Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Offers,
+    Parent, Record, ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
 };
 use abide_model::Providers;
 use abide_notify::Channels;
@@ -87,6 +87,8 @@ pub struct EngineOptions {
     pub spans: Option<Arc<dyn Spans>>,
     /// Whether nodes play the mocks that OpenWOP's public fixtures need.
     pub mocks: bool,
+    /// Whether conversations may be part of workflows.
+    pub conversations: bool,
     /// Definitions for every tenant. They are given here because children that were asked for are started as soon as
     /// the engine is.
     pub workflows: Vec<Graph>,
@@ -114,6 +116,7 @@ impl EngineOptions {
             providers: Arc::default(),
             spans: None,
             mocks: false,
+            conversations: true,
             workflows: Vec::new(),
         }
     }
@@ -179,7 +182,7 @@ impl Engine {
         let shell = Arc::new(Shell {
             store: options.store,
             clock: options.clock,
-            graphs: Graphs::new(options.mocks),
+            graphs: Graphs::new(Offers { mocks: options.mocks, conversations: options.conversations }),
             hot: Hot::default(),
             watchers: Arc::default(),
             peers: Peers::default(),
@@ -192,6 +195,7 @@ impl Engine {
             surroundings: AllSurroundings::new(
                 options.retry_policy,
                 options.resume,
+                !options.conversations,
                 !options.channels.is_empty(),
                 terms,
                 options.agent_policies,
@@ -244,7 +248,7 @@ impl Engine {
 
     /// Whether workflows may use the node kinds behind this capability of OpenWOP.
     pub fn offers(&self, capability: &str) -> bool {
-        abide_core::offers(capability, self.shell.graphs.plays_mocks())
+        self.shell.graphs.offers().capability(capability)
     }
 
     /// Whether runs may ask for the mocks of OpenWOP's public fixtures.
@@ -268,6 +272,7 @@ impl Engine {
         let source: Arc<[u8]> = source.into();
         let checked = self.apart(source.len(), move || Graph::admit(&source)).await?;
         let graph = checked.map_err(Error::Invalid)?;
+        graph.check_conversations(self.shell.graphs.offers())?;
         let new = NewWorkflow {
             tenant,
             id: graph.workflow_id.to_string(),

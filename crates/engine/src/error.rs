@@ -41,6 +41,9 @@ pub enum Error {
     /// The tenant has as many kinds as it may.
     #[error("as many kinds are known as a tenant may have")]
     KindsFull,
+    /// The run can't be forked so.
+    #[error(transparent)]
+    Unforked(abide_core::fork::Unforked),
     /// The journal of a run can't be folded.
     #[error("the journal of {run} is damaged: {corrupt}")]
     Damaged {

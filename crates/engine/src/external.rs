@@ -224,7 +224,11 @@ impl Shell {
         let value = Json::of(&JsonMap::from([("eventPayload".to_owned(), payload)]));
         let mut taken = Vec::new();
         for target in targets {
-            let by = Answerer { principal: event.sender.clone(), may_act_for_others: false };
+            let by = Answerer {
+                principal: event.sender.clone(),
+                may_act_for_others: false,
+                ..Answerer::default()
+            };
             let resolve = Resolve { id: target.interrupt_id, value: value.clone(), by };
             let key = target.run_id.of(event.tenant);
             if !self.may_tell(key, &target, &event.sender).await? {

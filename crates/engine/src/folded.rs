@@ -2,11 +2,11 @@
 //!
 //! The same answer serves `abide verify`, which compares, and the cutting of a damaged journal, which writes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Corrupt, Effect, Graph, InterruptId, Key, Lifecycle, Notice, OpenInterrupt, ProviderWait,
+    Cascade, Corrupt, Effect, Graph, Hash, InterruptId, Key, Lifecycle, Notice, OpenInterrupt, ProviderWait,
     Record, Run, RunId, Salt, TaskId,
 };
 use abide_store::{Beside, Claim, TimerRow};
@@ -30,6 +30,8 @@ pub(crate) struct Folded {
     pub(crate) fences: BTreeMap<TaskId, u64>,
     /// Its turns that wait for their provider.
     pub(crate) waits: BTreeMap<TaskId, ProviderWait>,
+    /// The names of its conversations.
+    pub(crate) names: BTreeSet<Hash>,
 }
 
 impl Folded {
@@ -46,6 +48,7 @@ impl Folded {
             cascade: None,
             fences: BTreeMap::new(),
             waits: BTreeMap::new(),
+            names: BTreeSet::new(),
         }
     }
 
@@ -73,11 +76,17 @@ impl Folded {
                     self.interrupts.insert(listed.id, listed);
                 }
                 Effect::CloseInterrupt(closed) => drop(self.interrupts.remove(&closed.id)),
+                Effect::MoveDeadline { id, deadline } => {
+                    if let Some(open) = self.interrupts.get_mut(&id) {
+                        open.deadline = deadline;
+                    }
+                }
                 Effect::Cascade(cascade) => self.cascade = Some(cascade),
                 Effect::Dispatch { task, fence } => drop(self.fences.insert(task, fence)),
                 Effect::FinishTask(task) => drop(self.fences.remove(&task)),
                 Effect::AwaitProvider(wait) => drop(self.waits.insert(wait.task.clone(), wait)),
                 Effect::LeaveProvider(task) => drop(self.waits.remove(&task)),
+                Effect::TakeName(name) => drop(self.names.insert(name)),
                 _ => {}
             }
         }
@@ -105,6 +114,7 @@ impl Folded {
             interrupts: self.interrupts.values().cloned().collect(),
             work: sorted_work(run.offers().map(|offer| (offer.task, offer.fence)).collect()),
             waits: self.waits.values().cloned().collect(),
+            names: self.names.iter().copied().collect(),
         }
     }
 

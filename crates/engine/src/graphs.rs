@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, RwLock};
 
-use abide_core::{Graph, Hash, Json, Key, RunId, TenantId};
+use abide_core::{Graph, Hash, Json, Key, Offers, RunId, TenantId};
 use abide_store::{NewWorkflow, Store, WorkflowVersion};
 
 use crate::apart::Apart;
@@ -19,7 +19,7 @@ pub(crate) struct Graphs {
     /// Definitions known to lie in the store, so that only a tenant's first run carries them.
     stored: Mutex<HashSet<(TenantId, Hash)>>,
     /// Whether nodes play the mocks of the public fixtures.
-    mocks: bool,
+    offers: Offers,
     pub(crate) apart: Apart,
 }
 
@@ -57,18 +57,23 @@ impl Pushed {
 }
 
 impl Graphs {
-    pub(crate) fn new(mocks: bool) -> Self {
-        Self { mocks, ..Self::default() }
+    pub(crate) fn new(offers: Offers) -> Self {
+        Self { offers, ..Self::default() }
+    }
+
+    /// What the server offers beyond what every one does.
+    pub(crate) fn offers(&self) -> Offers {
+        self.offers
     }
 
     /// Whether nodes play the mocks of the public fixtures.
     pub(crate) fn plays_mocks(&self) -> bool {
-        self.mocks
+        self.offers.mocks
     }
 
     /// New runs of this workflow follow this definition from now on, unless their tenant has pushed its own.
     pub(crate) fn register(&self, graph: Graph) {
-        let graph = Arc::new(graph.with_mocks(self.mocks));
+        let graph = Arc::new(graph.offered(self.offers));
         let mut shared = self.shared.write().expect("no thread panics holding this");
         if let Some(old) = shared.by_id.insert(graph.workflow_id.clone(), graph.clone()) {
             shared.by_hash.remove(&old.hash);
@@ -201,7 +206,7 @@ impl Graphs {
     }
 
     fn remember(&self, graph: Graph) -> Arc<Graph> {
-        let graph = Arc::new(graph.with_mocks(self.mocks));
+        let graph = Arc::new(graph.offered(self.offers));
         let mut by_hash = self.by_hash.lock().expect("no thread panics holding this");
         by_hash.insert(graph.hash, graph.clone(), graph.source.len());
         graph

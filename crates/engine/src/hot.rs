@@ -127,6 +127,11 @@ struct Slot {
 }
 
 impl Hot {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.lock().expect("no thread panics holding this").len()
+    }
+
     /// The cell of a run: the one in memory, or one made by `load`, however many ask at once.
     pub(crate) async fn get<F>(&self, key: Key, load: impl FnOnce() -> F) -> Result<Arc<Cell>, Error>
     where

@@ -10,6 +10,7 @@
 //! | `Executor` | `executor.rs` | tasks under a lease, executed in this process |
 //! | peers | `peers.rs` | what other servers on the same store tell, and what is looked at in case that they did not |
 //! | roles | `roles.rs` | what one server at a time does for all |
+//! | [`NewFork`] | `fork.rs` | a run that begins with the journal of another one |
 //! | past | `past.rs` | a run as it stood before some event |
 //! | outbox | `outbox.rs` | messages between runs |
 //! | `Graphs`, `Cache`, `Apart` | `graphs.rs`, `cache.rs`, `apart.rs` | definitions in memory, bounded, and read off the busy threads |
@@ -42,6 +43,7 @@ mod executor;
 mod external;
 mod failpoint;
 mod folded;
+mod fork;
 mod graphs;
 mod hot;
 mod http;
@@ -78,6 +80,7 @@ pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;
 pub use external::Received;
 pub use failpoint::{Failpoints, Window};
+pub use fork::{ForkCounts, NewFork};
 pub use http::{Allowed, HttpExecutor, HttpUnavailable, Net, NetPolicy};
 pub use reply::Reply;
 pub use resume::Resumption;

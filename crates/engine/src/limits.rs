@@ -55,6 +55,9 @@ pub const DELIVER_MAX: usize = 256;
 /// How long a loop rests after the store failed, before it tries again.
 pub const STORE_REST_MS: u64 = 1000;
 
+/// How long a reminder waits before it is looked at again, if its run is stopped.
+pub const STOPPED_REST_MS: i64 = 30_000;
+
 /// The longest single sleep of the timer loop, so that a clock that jumps is noticed.
 pub const CLOCK_CHECK_MS: i64 = 1000;
 

@@ -228,6 +228,7 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
         sensitive: spawn.sensitive,
         unset: spawn.unset,
         trace: spawn.trace,
+        by: spawn.by,
         ..Start::of(spawn.child.of(tenant), salt, graph)
     };
     let basis = Basis { consumed: Some(at), ..Basis::default() };

@@ -1,11 +1,13 @@
 //! Decide, submit, and carry out what follows once a commit is durable.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use abide_core::{
-    Command, Effect, Key, Record, Rejection, Run, Salt, Start, Status, Step, TaskId, limits as core_limits,
+    Command, Effect, Hash, Key, Record, Rejection, Run, Salt, Start, Status, Step, Surroundings, TaskId,
+    limits as core_limits,
 };
 use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder, TaskRow, TimerRow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -76,6 +78,8 @@ pub(crate) struct Basis {
     pub(crate) consumed: Option<MessageRef>,
     /// What is answered to a request that may be repeated.
     pub(crate) reply: Option<Reply>,
+    /// Names that turned out to be another run's when this was decided before.
+    pub(crate) taken: Arc<BTreeSet<Hash>>,
 }
 
 /// A commit on its way.
@@ -112,20 +116,51 @@ impl Shell {
     pub(crate) async fn start<T>(
         self: &Arc<Self>,
         start: Start,
-        basis: Basis,
+        mut basis: Basis,
         see: impl Fn(&Run) -> T,
     ) -> Result<T, Error> {
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            let (started, names) = self.start_once(start.clone(), &basis, &see).await?;
+            match started {
+                Err(abide_store::Error::Taken) => self.learn_taken(start.key, names, &mut basis).await?,
+                other => return Ok(other?),
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// One try at a start: what became of its commit, and the names that it wants to itself.
+    async fn start_once<T>(
+        self: &Arc<Self>,
+        start: Start,
+        basis: &Basis,
+        see: &impl Fn(&Run) -> T,
+    ) -> Result<(Result<T, abide_store::Error>, Vec<Hash>), Error> {
         let permit = self.permit().await?;
-        let (graph, salt, tenant) = (start.graph.clone(), start.salt, start.key.tenant);
-        self.see_surroundings(tenant, &graph).await?;
-        let start = Start { defaults: self.surroundings.of(tenant), ..start };
+        let (salt, tenant) = (start.salt, start.key.tenant);
+        self.see_surroundings(tenant, &start.graph).await?;
+        let start = Start { defaults: basis.around(&self.surroundings.of(tenant)), ..start };
         let (run, step) = Run::start(start, self.clock.now())?;
+        self.found((run, step, salt), basis, permit, see).await
+    }
+
+    /// Writes the first commit of a run: what became of it, and the names that it wants to itself.
+    pub(crate) async fn found<T>(
+        self: &Arc<Self>,
+        (run, step, salt): (Run, Step, Salt),
+        basis: &Basis,
+        permit: OwnedSemaphorePermit,
+        see: impl Fn(&Run) -> T,
+    ) -> Result<(Result<T, abide_store::Error>, Vec<Hash>), Error> {
+        let (graph, tenant) = (run.graph().clone(), run.key().tenant);
         // What is told is what this commit says: the run may be ahead of the disk again by the time it is told.
         let seen = see(&run);
         let cell = Cell::new(run, 0, 0, Instant::now());
+        let names;
         let answered = {
             let ahead = cell.lock().ok_or(Error::Contended)?;
-            let mut commit = self.commit_of(&ahead, step, &basis);
+            let mut commit = self.commit_of(&ahead, step, basis);
+            names = names_of(&commit.effects);
             commit.salt = Some(salt);
             if !self.graphs.is_stored(tenant, graph.hash) {
                 commit.blobs.push((graph.hash, graph.source.clone()));
@@ -136,9 +171,11 @@ impl Shell {
             let lane = if basis.consumed.is_some() { Lane::Background } else { Lane::Interactive };
             self.submit(&cell, ahead, commit, lane, permit)
         };
-        answered.await.unwrap_or(Err(abide_store::Error::Closed))?;
-        self.graphs.mark_stored(tenant, graph.hash);
-        Ok(seen)
+        let kept = answered.await.unwrap_or(Err(abide_store::Error::Closed));
+        if kept.is_ok() {
+            self.graphs.mark_stored(tenant, graph.hash);
+        }
+        Ok((kept.map(|()| seen), names))
     }
 
     /// Decides a command and returns once it is durable. The answer is what `see` finds in the run then.
@@ -149,7 +186,7 @@ impl Shell {
         key: Key,
         command: &Command,
         lane: Lane,
-        basis: Basis,
+        mut basis: Basis,
         see: impl Fn(&Run) -> T,
     ) -> Result<T, Error> {
         let since = Instant::now();
@@ -177,15 +214,29 @@ impl Shell {
                     }
                     self.hot.remove(&cell);
                 }
-                Attempt::Submitted(answered, seen) => match answered.await {
+                Attempt::Submitted(answered, seen, names) => match answered.await {
                     Ok(Ok(())) => return Ok(seen),
                     Ok(Err(abide_store::Error::Stale)) => {}
+                    Ok(Err(abide_store::Error::Taken)) => self.learn_taken(key, names, &mut basis).await?,
                     Ok(Err(error)) => return Err(error.into()),
                     Err(_) => return Err(abide_store::Error::Closed.into()),
                 },
             }
         }
         Err(Error::Contended)
+    }
+
+    /// A commit was refused because of a name: it is decided again with the knowledge of which are another run's. If none
+    /// is, whoever had it in the way has come to nothing.
+    pub(crate) async fn learn_taken(
+        &self,
+        key: Key,
+        names: Vec<Hash>,
+        basis: &mut Basis,
+    ) -> Result<(), Error> {
+        let taken = self.store.taken_names(key, names).await?;
+        Arc::make_mut(&mut basis.taken).extend(taken);
+        Ok(())
     }
 
     /// One try at a command, on the run as it is in memory.
@@ -202,7 +253,7 @@ impl Shell {
             return Attempt::Dead;
         };
         let expected = ahead.run.head().next;
-        let defaults = self.surroundings.of(ahead.run.key().tenant);
+        let defaults = basis.around(&self.surroundings.of(ahead.run.key().tenant));
         match ahead.run.decide_under(command.clone(), self.clock.now(), &defaults) {
             Err(rejection) => {
                 let ended = ahead.run.lifecycle().is_terminal();
@@ -215,7 +266,8 @@ impl Shell {
             Ok(step) => {
                 let commit = self.commit_of(&ahead, step, basis);
                 let seen = see(&ahead.run);
-                Attempt::Submitted(self.submit(cell, ahead, commit, lane, permit), seen)
+                let names = names_of(&commit.effects);
+                Attempt::Submitted(self.submit(cell, ahead, commit, lane, permit), seen, names)
             }
         }
     }
@@ -317,8 +369,8 @@ impl Shell {
                 self.carry_out(cell.key, &mut pending);
             }
             Err(error) => {
-                use abide_store::Error::{Claimed, Delivered, Fenced, Receipted, Stale};
-                if !matches!(error, Stale | Fenced | Delivered | Receipted | Claimed) {
+                use abide_store::Error::{Claimed, Delivered, Fenced, Receipted, Stale, Taken};
+                if !matches!(error, Stale | Fenced | Delivered | Receipted | Claimed | Taken) {
                     tracing::error!(run = %cell.key.id, %error, "a commit failed; the run is read again");
                 }
                 self.workers.give_back(&pending.handed);
@@ -384,7 +436,11 @@ impl Shell {
                 | Effect::AwaitProvider(_)
                 | Effect::LeaveProvider(_)
                 | Effect::Hook(_) => {}
-                Effect::FinishTask(_) | Effect::Hear { .. } | Effect::Disown(_) => {}
+                Effect::FinishTask(_)
+                | Effect::Hear { .. }
+                | Effect::Disown(_)
+                | Effect::TakeName(_)
+                | Effect::MoveDeadline { .. } => {}
             }
         }
     }
@@ -488,8 +544,24 @@ pub(crate) enum Attempt<T> {
     Rejected { rejection: Rejection, next: u64, ended: bool },
     /// There is nothing to write. It rests on a state that is durable once the journal is at this sequence.
     Unchanged { seen: T, next: u64 },
-    /// It is on its way to the disk.
-    Submitted(Answered, T),
+    /// It is on its way to the disk, with the names that it wants to itself.
+    Submitted(Answered, T, Vec<Hash>),
+}
+
+impl Basis {
+    /// What a run finds around it, with what was found out since it was decided last.
+    pub(crate) fn around(&self, usual: &Arc<Surroundings>) -> Arc<Surroundings> {
+        if self.taken.is_empty() {
+            return usual.clone();
+        }
+        Arc::new(Surroundings { taken: self.taken.clone(), ..(**usual).clone() })
+    }
+}
+
+/// The names that a decision wants to itself.
+fn names_of(effects: &[Effect]) -> Vec<Hash> {
+    let name = |effect: &Effect| if let Effect::TakeName(name) = effect { Some(*name) } else { None };
+    effects.iter().filter_map(name).collect()
 }
 
 fn cell_of(run: Run, snapshot_at: u64, read_at: Instant) -> Arc<Cell> {

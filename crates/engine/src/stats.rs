@@ -173,6 +173,8 @@ pub struct Stats {
     pub runs_failed: u64,
     /// Runs that were cancelled.
     pub runs_cancelled: u64,
+    /// Runs that are in memory, because something was asked of them lately.
+    pub runs_in_memory: u64,
     /// Tasks that were begun.
     pub tasks: u64,
     /// Tasks under way.
@@ -234,6 +236,7 @@ impl Shell {
             tasks: read(&counters.tasks),
             tasks_under_way: taken(limits::TASKS_IN_FLIGHT_MAX, self.executor.free_places()),
             tasks_max: limits::TASKS_IN_FLIGHT_MAX as u64,
+            runs_in_memory: self.hot.len() as u64,
             commits_under_way: taken(limits::COMMITS_IN_FLIGHT_MAX, self.permits.available_permits()),
             commits_max: limits::COMMITS_IN_FLIGHT_MAX as u64,
             timers_fired: read(&counters.timers_fired),

@@ -24,13 +24,20 @@ impl AllSurroundings {
     pub(crate) fn new(
         platform: Option<HumanRetryPolicy>,
         resume: ResumeSettings,
+        no_conversations: bool,
         notifies: bool,
         providers: Arc<BTreeMap<String, ProviderTerms>>,
         agents: HashMap<TenantId, BTreeMap<String, HumanRetryPolicy>>,
         kinds: Vec<KindRow>,
     ) -> Self {
-        let base =
-            Arc::new(Surroundings { platform, resume, notifies, providers, ..Surroundings::default() });
+        let base = Arc::new(Surroundings {
+            platform,
+            resume,
+            no_conversations,
+            notifies,
+            providers,
+            ..Surroundings::default()
+        });
         let all = Self { base, tenants: RwLock::default(), read_at: Mutex::default() };
         agents.into_iter().for_each(|(tenant, agents)| all.change(tenant, |around| around.agents = agents));
         let mut by_tenant: HashMap<TenantId, Vec<KindRow>> = HashMap::new();

@@ -273,6 +273,7 @@ impl Verifier<'_> {
         self.seen.interrupts += found.interrupts.len() as u64;
         self.seen.work += found.work.len() as u64;
         self.seen.waits += found.waits.len() as u64;
+        self.seen.names += found.names.len() as u64;
     }
 
     /// What is asked of children goes to those that the journal asked for, and a cascade comes from an end.

@@ -1,5 +1,6 @@
 //! The error envelope: exactly `{error, message, details?}`, whatever went wrong.
 
+use abide_core::fork::Unforked;
 use abide_core::{ErrorCode, Failure, Problem, Rejection, SchemaError};
 use abide_engine::Error as EngineError;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -219,6 +220,7 @@ impl From<EngineError> for ApiError {
                 let message = format!("what {run} read and wrote was erased; only its outline is left");
                 Self::new("run_erased", message)
             }
+            EngineError::Unforked(unforked) => Self::of_fork(&unforked),
             EngineError::AnnotationsFull(run) => {
                 let most = abide_core::limits::ANNOTATIONS_MAX;
                 let message = format!("{run} has {most} annotations, which is as many as a run may have");
@@ -249,6 +251,20 @@ impl From<EngineError> for ApiError {
                 Self::new("resume_missing_runtime_artifacts", message)
             }
             other => Self::for_now(&other),
+        }
+    }
+}
+
+impl ApiError {
+    /// Why a run can't be forked.
+    fn of_fork(unforked: &Unforked) -> Self {
+        let message = unforked.to_string();
+        match unforked {
+            Unforked::Beyond { events, .. } => {
+                Self::new("fork_beyond_log", message).with("field", "fromSeq").with("events", *events)
+            }
+            Unforked::TooLarge => Self::new("fork_too_large", message),
+            other => Self::internal(other),
         }
     }
 }
@@ -284,16 +300,22 @@ impl From<Rejection> for ApiError {
             Rejection::AlreadyPaused => {
                 Self::new("run_paused", "the run is paused; lift the pause first, which looks at it again")
             }
+            Rejection::AlreadyStopped => {
+                Self::new("run_paused", "the run is stopped; release it first, which looks at it again")
+            }
             Rejection::TurnNotWaiting { waiting, .. } => {
                 Self::new("turn_not_waiting", message).with("waiting", waiting)
             }
             Rejection::StaleFence => Self::new("stale_fence", message),
+            Rejection::Replay => Self::new("run_is_replay", message),
             Rejection::Cancelling => {
                 Self::new("run_ending", "the run is ending, so nothing new begins in it; stop the task")
             }
             Rejection::Work(failure) => Self::of_failure(failure),
             Rejection::InterruptCancelled => Self::new("interrupt_cancelled", message),
             Rejection::InterruptGone => Self::new("interrupt_gone", message),
+            Rejection::NoSuchAsk => Self::new("ask_not_found", message),
+            Rejection::AskAnswered => Self::new("ask_already_answered", message),
             Rejection::SeveralOpen(ids) => {
                 let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
                 Self::invalid("interruptId", message).with("interruptIds", ids)

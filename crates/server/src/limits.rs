@@ -145,6 +145,12 @@ pub const BULK_CANCEL_MAX: usize = 100;
 /// turn.
 pub const BULK_CANCEL_AT_ONCE: usize = 32;
 
+/// Interrupts that one request may answer alike: as many as runs that one may cancel.
+pub const BULK_RESOLVE_MAX: usize = 100;
+
+/// Interrupts of one request that are answered at once, as runs that are cancelled.
+pub const BULK_RESOLVE_AT_ONCE: usize = 32;
+
 /// Characters of the text of a key that somebody chose: fewer can be guessed, and headers of more are cut on the way.
 pub const SECRET_KEY_CHARS_MIN: usize = 16;
 /// See [`SECRET_KEY_CHARS_MIN`].
@@ -258,6 +264,12 @@ pub const STREAM_EVENTS_MAX: usize = 64;
 pub const PORTION_FRAMES_MAX: usize = 16;
 /// Bytes that a reader takes at once, or one frame: what a stalled connection holds beside the socket's buffers.
 pub const PORTION_BYTES_MAX: usize = 32 * 1024;
+
+/// Turns of all conversations of a run that are shown at once: the last ones.
+pub const CONVERSATION_TURNS_MAX: usize = 1_000;
+
+/// Payloads that a bundle names as faulty: one is enough to know where to look.
+pub const BUNDLE_FAULTY_MAX: usize = 100;
 
 /// Milliseconds for which a stream may collect events (OpenWOP's own bound).
 pub const BUFFER_MS_MAX: u64 = 5000;

@@ -10,7 +10,7 @@
 //! | who is let in, and what every page says to browsers | `gate.rs` |
 //! | a signed cookie in the place of a session's table | `session.rs`, `sign_in.rs` |
 //! | what a form brought, and that it was one of ours | `form.rs`, `origin.rs` |
-//! | what waits, and one of it, for those who signed in or hold a link | `inbox.rs`, `answer.rs`, `reader.rs`, `sheet.rs` |
+//! | what waits, one of it or many at once, for those who signed in or hold a link | `inbox.rs`, `many.rs`, `answer.rs`, `reader.rs`, `sheet.rs` |
 //! | where that comes from, and what a page shows of it | `source.rs`, `view.rs`, `words.rs`, `pretty.rs` |
 //! | fields of a form from questions and their schemas, and back | `questions.rs`, `answering.rs` |
 //! | one run, live | `run.rs` |
@@ -19,10 +19,13 @@
 
 mod answer;
 mod answering;
+mod chat;
+mod deciding;
 mod form;
 mod gate;
 mod html;
 mod inbox;
+mod many;
 mod origin;
 mod pretty;
 mod questions;
@@ -33,6 +36,7 @@ mod session;
 mod sheet;
 mod sign_in;
 mod source;
+mod standing;
 mod timeline;
 mod view;
 mod words;
@@ -66,18 +70,21 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     };
     let page = |route, lets, handlers| moving(route, Does::Stands, lets, handlers);
     let (answers, reads) = (Lets::SignedIn(Scope::ApprovalsRespond), Lets::SignedIn(Scope::RunsRead));
-    let resumes = Lets::SignedIn(Scope::RunsResume);
+    let (resumes, holds) = (Lets::SignedIn(Scope::RunsResume), Lets::SignedIn(Scope::RunsCancel));
     Router::new()
         .merge(page("/", Lets::Anybody, get(home)))
         .merge(page("/style.css", Lets::Anybody, get(style)))
         .merge(page("/sign-in", Lets::Anybody, get(sign_in::show).post(sign_in::enter)))
         .merge(page("/sign-out", Lets::Anybody, post(sign_in::leave)))
         .merge(page("/inbox", answers, get(inbox::show)))
+        .merge(page("/inbox/answers", answers, post(many::give)))
         .merge(page("/inbox/{runId}/{interruptId}", answers, get(answer::show).post(answer::give)))
         .merge(page("/answer/{token}", Lets::Holders, get(answer::show_link).post(answer::give_link)))
         .merge(page("/run.js", Lets::Anybody, get(run_script)))
         .merge(moving("/runs/{runId}", Does::Follows, reads, get(run::show)))
         .merge(moving("/runs/{runId}/events", Does::Tells, reads, get(run::follow)))
+        .merge(page("/runs/{runId}/hold", holds, post(run::hold)))
+        .merge(page("/runs/{runId}/release", holds, post(run::release)))
         .merge(page("/runs/{runId}/retry", resumes, post(run::retry)))
         .merge(page("/runs/{runId}/give-up", resumes, get(run::ask_give_up).post(run::give_up)))
 }

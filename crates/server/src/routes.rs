@@ -1,5 +1,6 @@
 //! The table of operations. What is not here does not exist.
 
+mod forks;
 mod ladders;
 mod notices;
 mod purges;
@@ -37,6 +38,7 @@ fn everywhere() -> Vec<Operation> {
         runs(),
         events(),
         control(),
+        forks::forks(),
         resumption::resumption(),
         bundles(),
         turns::turns(),
@@ -107,7 +109,7 @@ fn workflows() -> Vec<Operation> {
             .takes_content("application/yaml")
             .answers::<Pushed>(201, "The new version.")
             .answers::<Pushed>(200, "The latest version, which has the same content.")
-            .refuses(&["workflow_not_found"]),
+            .refuses(&["workflow_not_found", "capability_required"]),
         Operation::get("/v1/workflows/{workflowId}", "showWorkflow", "A definition as it was pushed.", show)
             .scope(Scope::ManifestRead)
             .query::<Show>()
@@ -234,11 +236,30 @@ fn bundles() -> Vec<Operation> {
 }
 
 /// What an answer to something that is over is told.
-const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved"];
+const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved", "run_is_replay"];
 
 fn interrupts() -> Vec<Operation> {
+    use openwop::interrupts::replies::{Replied, ReplyBody, reply};
     use openwop::interrupts::{Resolved, ResumeWith, Which, answer, approve};
     vec![
+        Operation::post(
+            "/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}",
+            "replyToAsk",
+            "Tells those who decide what they wanted to know. The node stays as it is.",
+            reply,
+        )
+        .scope(Scope::ApprovalsRespond)
+        .takes::<ReplyBody>()
+        .idempotent()
+        .answers::<Replied>(200, "The answer is on disk, and is shown to those who decide.")
+        .refuses(CLOSED)
+        .refuses(&[
+            "run_not_found",
+            "ask_not_found",
+            "ask_already_answered",
+            "interrupt_cancelled",
+            "interrupt_gone",
+        ]),
         Operation::post(
             "/v1/runs/{runId}/interrupts/{nodeId}",
             "resolveInterrupt",
@@ -273,13 +294,27 @@ fn interrupts() -> Vec<Operation> {
 fn inbox() -> Vec<Operation> {
     use openwop::external_events::{ExternalEvent, Received, receive};
     use openwop::interrupts::{
-        Inbox, Inspected, Resolved, ResumeWith, Wanted, answer_by_token, inbox, inspect,
+        BulkResolve, BulkResolved, Inbox, Inspected, Resolved, ResumeWith, Wanted, answer_by_token, inbox,
+        inspect, resolve_many,
     };
     vec![
         Operation::get("/v1/interrupts", "listInterrupts", "What waits for an answer, oldest first.", inbox)
             .scope(Scope::ApprovalsRespond)
             .query::<Wanted>()
             .answers::<Inbox>(200, "A page of open interrupts, and how many there are."),
+        Operation::post(
+            "/v1/interrupts:bulk-resolve",
+            "bulkResolveInterrupts",
+            "Answers many interrupts alike, or lists what that would do.",
+            resolve_many,
+        )
+        .scope(Scope::ApprovalsRespond)
+        .takes::<BulkResolve>()
+        .idempotent()
+        .answers::<BulkResolved>(
+            200,
+            "What became of each, or what would, in the order in which they were named.",
+        ),
         Operation::post(
             "/v1/external-events",
             "receiveEvent",
@@ -364,6 +399,7 @@ fn artifacts() -> Vec<Operation> {
 fn control() -> Vec<Operation> {
     use openwop::control::{Because, BulkCancel, BulkCancelled, Pause, Paused, Resumed, Stands};
     use openwop::control::{cancel, cancel_many, pause, resume};
+    use openwop::holds::{HeldRun, HoldRun, ReleasedRun, hold, release};
     vec![
         Operation::post("/v1/runs/{runId}/cancel", "cancelRun", "Cancels a run.", cancel)
             .scope(Scope::RunsCancel)
@@ -376,13 +412,30 @@ fn control() -> Vec<Operation> {
             .may_take::<Pause>()
             .idempotent()
             .answers::<Paused>(202, "Nothing starts any more.")
-            .refuses(&["run_not_found", "run_not_pausable"]),
+            .refuses(&["run_not_found", "run_not_pausable", "run_is_replay"]),
         Operation::post("/v1/runs/{runId}:resume", "resumeRun", "Lets a paused run go on.", resume)
             .scope(Scope::RunsCancel)
             .may_take::<Because>()
             .idempotent()
             .answers::<Resumed>(202, "It goes on.")
-            .refuses(&["run_not_found", "run_not_paused", "run_escalated"]),
+            .refuses(&["run_not_found", "run_not_paused", "run_escalated", "run_is_replay"]),
+        Operation::post(
+            "/v1/runs/{runId}:hold",
+            "holdRun",
+            "Holds a run that works or waits: no node starts until it is released.",
+            hold,
+        )
+        .scope(Scope::RunsCancel)
+        .takes::<HoldRun>()
+        .idempotent()
+        .answers::<HeldRun>(202, "Nothing starts any more.")
+        .refuses(&["run_not_found", "run_not_holdable", "run_escalated", "run_is_replay"]),
+        Operation::post("/v1/runs/{runId}:release", "releaseRun", "Lets a held run go on.", release)
+            .scope(Scope::RunsCancel)
+            .may_take::<Because>()
+            .idempotent()
+            .answers::<ReleasedRun>(202, "It goes on.")
+            .refuses(&["run_not_found", "run_not_held", "run_escalated", "run_is_replay"]),
         Operation::post("/v1/runs:bulk-cancel", "bulkCancelRuns", "Cancels many runs.", cancel_many)
             .scope(Scope::RunsCancel)
             .takes::<BulkCancel>()

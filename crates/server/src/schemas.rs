@@ -185,6 +185,8 @@ details! {
     run_status: shape::RunStatus;
     /// Since when it is paused.
     paused_at: shape::Moment;
+    /// How it is held: `pause`, `stop` or `resume_escalated`.
+    hold: String;
     /// The run that is under way already.
     active_run_id: shape::RunName;
     /// Where it is: always `cloud`, which is the protocol's word for a server.
@@ -193,8 +195,12 @@ details! {
     retry_after: u64;
     /// How many runs one request may name.
     max_run_ids: u64;
+    /// How many interrupts one request may name.
+    max_interrupts: u64;
     /// How many webhooks a tenant may have.
     max_webhooks: u64;
+    /// How many events the run has that was to be forked.
+    events: u64;
     /// The interrupts of a node, one of which has to be named.
     interrupt_ids: Vec<shape::InterruptName>;
     /// What may be decided at a gate.

@@ -133,6 +133,7 @@ pub(crate) enum HookName {
     InputRequested,
     InputReceived,
     SuspensionExpired,
+    QuestionAsked,
 }
 
 /// What holds between a worker and the server.
@@ -498,7 +499,8 @@ pub(crate) async fn do_ops(
     let session = session_of(&session)?;
     app.engine().hear_worker(principal.tenant, session, given.after)?;
     let agent = app.engine().agent_of(principal.tenant, session)?;
-    let read = |(at, op): (usize, &RawJson)| ops::read(op, &format!("ops[{at}]"), &agent);
+    let asker = ops::Asker { agent, principal: principal.name.clone() };
+    let read = |(at, op): (usize, &RawJson)| ops::read(op, &format!("ops[{at}]"), &asker);
     let ops = given.ops.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
     let done = app.engine().work(principal.tenant, session, ops).await?;
     let answer = |done| match answers::of(done) {
@@ -521,7 +523,7 @@ pub(crate) async fn do_op(
     let session = session_of(&session)?;
     app.engine().hear_worker(principal.tenant, session, None)?;
     let agent = app.engine().agent_of(principal.tenant, session)?;
-    let op = ops::read(&given, "", &agent)?;
+    let op = ops::read(&given, "", &ops::Asker { agent, principal: principal.name.clone() })?;
     let done = app.engine().work(principal.tenant, session, vec![op]).await?;
     let done = done.into_iter().next().ok_or_else(|| ApiError::internal(&"an operation has no answer"))?;
     answers::of(done).map(Json)

@@ -17,6 +17,8 @@ pub struct Commit {
     pub base: Head,
     /// The new events. Never empty.
     pub records: Vec<Record>,
+    /// How many of them webhooks don't hear of: they were told of another aggregate, which this one was forked off.
+    pub untold: u64,
     /// The aggregate's secret, with its first event.
     pub salt: Option<Salt>,
     /// Another aggregate started it.
@@ -58,9 +60,15 @@ pub struct Commit {
 impl Commit {
     /// What `step` brought about in `run`, which stands as it is afterwards.
     pub fn of(run: &Run, step: Step) -> Self {
+        let untold = match run.forked() {
+            Some(_) if run.is_replay() => step.records.len() as u64,
+            Some(forked) if step.base.next == 0 => forked.history,
+            _ => 0,
+        };
         Self {
             key: run.key(),
             base: step.base,
+            untold,
             records: step.records,
             salt: None,
             child: run.parent().is_some(),

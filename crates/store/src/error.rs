@@ -20,6 +20,9 @@ pub enum Error {
     /// Another run that is under way has the scope.
     #[error("another run of the workflow and scope is under way")]
     Claimed,
+    /// Another run of the tenant has a name that this one wants to itself.
+    #[error("another run has the name")]
+    Taken,
     /// The data can't be trusted as it is.
     #[error("{}: {reason}. {way_out}", file.display())]
     Damaged {

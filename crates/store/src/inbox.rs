@@ -55,8 +55,8 @@ pub struct InboxQuery {
     pub run: Option<RunId>,
     /// Only those of runs of this workflow.
     pub workflow: Option<String>,
-    /// Only those that this principal may answer.
-    pub approver: Option<String>,
+    /// Only those that somebody may answer whom these names mean: their own, and those of their groups and roles.
+    pub approver: Option<Vec<String>>,
     /// Only those with this in their title, in whatever case.
     pub title: Option<String>,
     /// Only those that were asked for then or before.
@@ -86,7 +86,9 @@ impl InboxQuery {
     /// Whether a row is one that is asked for, as far as no index tells.
     pub(crate) fn wants(&self, row: &InterruptRow) -> bool {
         let open = &row.open;
-        let may_answer = |principal: &String| open.approvers.is_empty() || open.approvers.contains(principal);
+        let may_answer = |names: &Vec<String>| {
+            open.approvers.is_empty() || open.approvers.iter().any(|approver| names.contains(approver))
+        };
         let titled = |part: &String| open.title.to_lowercase().contains(&part.to_lowercase());
         self.kind.is_none_or(|kind| open.kind == kind)
             && self.until.is_none_or(|until| open.requested_at <= until)

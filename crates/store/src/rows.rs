@@ -142,6 +142,8 @@ pub struct Beside {
     pub work: Vec<(TaskId, u64)>,
     /// Its turns that wait for their provider, by node and execution.
     pub waits: Vec<ProviderWait>,
+    /// The names of its conversations, in their order.
+    pub names: Vec<Hash>,
 }
 
 /// A workflow and a scope of it that one run has to itself.
@@ -185,6 +187,8 @@ pub struct Totals {
     pub work: u64,
     /// Turns that wait for their provider.
     pub waits: u64,
+    /// Names of conversations.
+    pub names: u64,
     /// Tenants and kinds of which there are not as many as is said.
     pub miscounted: u64,
 }

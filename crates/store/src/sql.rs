@@ -52,6 +52,8 @@ pub enum Otherwise {
     Receipted,
     /// Another run has the scope.
     Claimed,
+    /// Another run has the name.
+    Taken,
 }
 
 pub(crate) const CREATE: &str = "INSERT INTO aggregates \
@@ -99,12 +101,18 @@ pub(crate) const CLAIM: &str = "INSERT INTO claims (tenant, workflow, scope, run
 pub(crate) const RELEASE: &str =
     "DELETE FROM claims WHERE tenant = $1 AND workflow = $2 AND scope = $3 AND run = $4";
 
+/// A name is had for good, so that taking it twice is as good as once for whoever has it.
+pub(crate) const TAKE_NAME: &str = "INSERT INTO conversations (tenant, name, run) VALUES ($1, $2, $3) \
+    ON CONFLICT (tenant, name) DO UPDATE SET run = excluded.run WHERE conversations.run = excluded.run";
+
 pub(crate) const OPEN_INTERRUPT: &str = "INSERT INTO interrupts (tenant, run, id, node, kind, title, event_type, \
     keys, sought, custom_kind, approvers, requested_at, deadline) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 pub(crate) const COUNT_OPENED: &str = "INSERT INTO interrupt_counts (tenant, kind, open) VALUES ($1, $2, 1) \
     ON CONFLICT (tenant, kind) DO UPDATE SET open = interrupt_counts.open + 1";
 pub(crate) const CLOSE_INTERRUPT: &str = "DELETE FROM interrupts WHERE tenant = $1 AND run = $2 AND id = $3";
+pub(crate) const MOVE_DEADLINE: &str =
+    "UPDATE interrupts SET deadline = $1 WHERE tenant = $2 AND run = $3 AND id = $4";
 pub(crate) const COUNT_CLOSED: &str =
     "UPDATE interrupt_counts SET open = open - 1 WHERE tenant = $1 AND kind = $2";
 pub(crate) const CALL_BACK: &str = "INSERT INTO callbacks (tenant, run, id, url, due, attempts) \
@@ -346,12 +354,11 @@ fn carry_out<'a>(
             plan.push(cascade_to_children(commit, cascade));
             return Ok(());
         }
-        Effect::OpenInterrupt(open) => {
-            open_interrupt(commit, open, plan);
-            return Ok(());
-        }
-        Effect::CloseInterrupt(closed) => {
-            close_interrupt(commit, closed, plan);
+        Effect::OpenInterrupt(_)
+        | Effect::CloseInterrupt(_)
+        | Effect::MoveDeadline { .. }
+        | Effect::Notify(_) => {
+            see_to_interrupt(commit, effect, plan);
             return Ok(());
         }
         // What workers do and turns wait for has statements of its own, and of a wake nobody has to know but whoever has
@@ -366,17 +373,35 @@ fn carry_out<'a>(
         | Effect::LeaveProvider(_) => {
             return Ok(());
         }
-        Effect::Notify(notify) => {
-            let values =
-                vec![tenant, id, blob(notify.id.as_bytes()), int(notify.attempt), Value::Int(notify.at)];
-            (TELL, values, Otherwise::Fine)
-        }
-        Effect::Hear { from, sequence } => {
-            (HEAR, vec![tenant, id, blob(from.as_bytes()), Value::Int(*sequence as i64)], Otherwise::Fine)
-        }
+        Effect::TakeName(name) => (TAKE_NAME, vec![tenant, blob(name), id], Otherwise::Taken),
+        Effect::Hear { from, sequence } => (HEAR, heard(commit, from, *sequence), Otherwise::Fine),
     };
     plan.push(Statement { sql, values, otherwise });
     Ok(())
+}
+
+/// What becomes of an interrupt beside its run: its row in the inbox, and what people are told.
+fn see_to_interrupt<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<Statement<'a>>) {
+    let [tenant, run] = key(commit);
+    let (sql, values) = match effect {
+        Effect::OpenInterrupt(open) => return open_interrupt(commit, open, plan),
+        Effect::CloseInterrupt(closed) => return close_interrupt(commit, closed, plan),
+        Effect::MoveDeadline { id, deadline } => {
+            let deadline = deadline.map_or(Value::Null, Value::Int);
+            (MOVE_DEADLINE, vec![deadline, tenant, run, blob(id.as_bytes())])
+        }
+        Effect::Notify(notify) => {
+            let named = blob(notify.id.as_bytes());
+            (TELL, vec![tenant, run, named, int(notify.attempt), Value::Int(notify.at)])
+        }
+        _ => return,
+    };
+    plan.push(Statement { sql, values, otherwise: Otherwise::Fine });
+}
+
+fn heard<'a>(commit: &'a Commit, from: &'a RunId, sequence: u64) -> Vec<Value<'a>> {
+    let [tenant, id] = key(commit);
+    vec![tenant, id, blob(from.as_bytes()), Value::Int(sequence as i64)]
 }
 
 fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Vec<Statement<'a>>) {
@@ -547,6 +572,7 @@ mod tests {
             RECEIPT,
             CLAIM,
             RELEASE,
+            TAKE_NAME,
             OPEN_INTERRUPT,
             COUNT_OPENED,
             CLOSE_INTERRUPT,

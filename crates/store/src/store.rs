@@ -145,6 +145,9 @@ pub trait Store: Send + Sync + 'static {
     /// The run under way that has this workflow and scope to itself. The scope is empty if none was given.
     fn claimant(&self, tenant: TenantId, workflow: String, scope: String) -> Answer<'_, Option<RunId>>;
 
+    /// Those of the names that another run of the tenant has.
+    fn taken_names(&self, key: Key, names: Vec<Hash>) -> Answer<'_, Vec<Hash>>;
+
     /// Erases what an aggregate said: its payloads, its secret, its snapshot, and the messages to and from it that
     /// nobody can hear any more, and notes that. Its columns, the envelopes of its events,
     /// its children and its definition (which other runs share) stay, and the hash chain still verifies.

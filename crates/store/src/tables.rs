@@ -9,6 +9,7 @@ mod agents;
 mod annotations;
 pub(crate) mod audit;
 mod audit_log;
+mod conversations;
 pub(crate) mod deliveries;
 pub(crate) mod erase;
 pub(crate) mod external;
@@ -315,6 +316,10 @@ impl<E: Database> Store for E {
 
     fn claimant(&self, tenant: TenantId, workflow: String, scope: String) -> Answer<'_, Option<RunId>> {
         self.read(move |connection| receipts::claimant(connection, tenant, &workflow, &scope))
+    }
+
+    fn taken_names(&self, key: Key, names: Vec<Hash>) -> Answer<'_, Vec<Hash>> {
+        self.read(move |connection| conversations::taken(connection, key, &names))
     }
 
     fn erase(&self, key: Key, erasure: Erasure) -> Answer<'_, Erased> {

@@ -239,7 +239,7 @@ impl FromStr for HookId {
 /// Its number on disk.
 pub(crate) fn hook_code(hook: HookKind) -> u8 {
     let at = HookKind::ALL.iter().position(|known| *known == hook);
-    u8::try_from(at.expect("all of them are listed")).expect("there are three")
+    u8::try_from(at.expect("all of them are listed")).expect("there are four")
 }
 
 pub(crate) fn hook_by_code(code: u8) -> Result<HookKind, String> {

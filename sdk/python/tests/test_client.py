@@ -48,6 +48,26 @@ def test_runs_are_started_once_followed_and_waited_for(shared_server: TestServer
     assert [(one.id, one.ended) for one in client.runs.list(workflow="client-noop")] == [(run.id, True)]
 
 
+def test_runs_are_replayed_branched_and_compared(shared_server: TestServer) -> None:
+    client = shared_server.client
+    client.workflows.push(definition("client-forked", GATE))
+    run = client.runs.start("client-forked")
+    (asked,) = shared_server.asked(run.id, 1)
+    client.inbox.accept(asked)
+    again = client.runs.replay(run.id)
+    assert (again.source, again.mode, again.status, again.diverged) == (run.id, "replay", "completed", 0)
+    assert again.executed > 0
+    assert client.runs.diff(run.id, again.id).equal
+    answered = next(one.sequence for one in client.events.journal(run.id) if one.type == "approval.received")
+    other = client.runs.branch(run.id, answered, overlay={"tags": ["other"]}, idempotency_key="branch-once")
+    assert client.runs.branch(run.id, answered, overlay={"tags": ["other"]}, idempotency_key="branch-once") == other
+    (asked,) = shared_server.asked(other.id, 1)
+    client.inbox.reject(asked)
+    found = client.runs.diff(run.id, other.id)
+    assert not found.equal
+    assert found.different == len(found.differences)
+
+
 def test_what_waits_is_listed_and_answered(shared_server: TestServer) -> None:
     client = shared_server.client
     client.workflows.push(definition("client-gates", GATE, ASK))
@@ -76,6 +96,22 @@ def test_a_run_that_is_cancelled_has_no_result(shared_server: TestServer) -> Non
     with pytest.raises(RunFailedError) as failed:
         client.runs.result(run.id)
     assert failed.value.status == "cancelled"
+
+
+def test_a_held_run_keeps_its_answers_and_many_are_answered_at_once(shared_server: TestServer) -> None:
+    client = shared_server.client
+    client.workflows.push(definition("client-hold", GATE))
+    runs = [client.runs.start("client-hold").id for _ in range(2)]
+    held = client.runs.hold(runs[0], stop=True, reason="audit")
+    assert (held["mode"], held["reason"]) == ("stop", "audit")
+    items = [item for run in runs for item in client.inbox.list(run=run)]
+    decision = {"action": "accept"}
+    listed = client.inbox.answer_many(items, decision, dry_run=True)
+    assert [(one["ok"], one["status"]) for one in listed] == [(True, "paused"), (True, "completed")]
+    assert client.inbox.answer_many(items, decision) == [{**one} for one in listed]
+    refused = client.inbox.answer_many(items, decision)
+    assert [one["error"]["code"] for one in refused] == ["interrupt_already_resolved"] * 2
+    assert client.runs.release(runs[0]) == "completed"
 
 
 def test_the_async_client_does_the_same(shared_server: TestServer) -> None:

@@ -128,6 +128,12 @@ impl Place {
         format!("/v1/runs/{}/interrupts/{node}{}", encoded(&self.run), which.unwrap_or_default())
     }
 
+    /// Where the answer to a question back is sent.
+    pub(super) fn ask_path(&self, ask: &str) -> String {
+        let node = encoded(self.node.as_deref().unwrap_or_default());
+        format!("/v1/runs/{}/interrupts/{node}/asks/{}", encoded(&self.run), encoded(ask))
+    }
+
     fn of(entry: &Value) -> Self {
         let text = |key: &str| entry[key].as_str().map(str::to_owned);
         Self { run: text("runId").unwrap_or_default(), node: text("nodeId"), interrupt: text("interruptId") }

@@ -4,6 +4,7 @@ use abide_core::{Answerer, InterruptKind, Json, Refused, SchemaError, check_answ
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::decision;
 use crate::draw::words::{escaped, legible};
 use crate::exit::{Exit, Failure};
 use crate::output::cell;
@@ -18,6 +19,8 @@ pub(super) struct Question {
     node: String,
     requested_at: String,
     deadline: Option<String>,
+    /// Who has voted, and what was asked back.
+    standing: Vec<String>,
 }
 
 impl Question {
@@ -36,6 +39,7 @@ impl Question {
             node: cell(&entry["nodeId"]),
             requested_at: cell(&entry["requestedAt"]),
             deadline: entry["deadline"].as_str().map(str::to_owned),
+            standing: decision::shown(entry),
         })
     }
 
@@ -60,7 +64,7 @@ impl Question {
 
     /// Whether the server would take this for an answer, or what is wrong with it. Who answers is not ours to judge.
     pub(super) fn check(&self, value: &Value) -> Result<(), Vec<String>> {
-        let by = Answerer { principal: "somebody".to_owned(), may_act_for_others: true };
+        let by = Answerer { may_act_for_others: true, ..Answerer::of("somebody") };
         let schema = self.resume_schema.as_ref().map(Json::of);
         let checked =
             check_answer(self.kind, &Json::of(&self.data), schema.as_ref(), &Json::of(value), &by, 0);
@@ -73,7 +77,7 @@ impl Question {
     /// The flags that answer it.
     pub(super) fn flags(&self) -> String {
         match self.kind {
-            InterruptKind::Approval => "add --accept or --reject".to_owned(),
+            InterruptKind::Approval => decision::flags(self),
             InterruptKind::Clarification => {
                 let ids: Vec<String> = self
                     .questions()
@@ -99,6 +103,7 @@ impl Question {
         match self.kind {
             InterruptKind::Approval => self.show_approval(&mut lines),
             InterruptKind::Clarification => self.show_questions(&mut lines),
+            InterruptKind::ConversationExchange => self.show_turn(&mut lines),
             _ => lines.extend(pretty(&self.data)),
         }
         if let Some(schema) = &self.resume_schema {
@@ -109,8 +114,26 @@ impl Question {
 
     /// Who may decide, if not everybody who may answer.
     pub(super) fn deciders(&self) -> Option<String> {
-        let names: Vec<String> = self.data["approversList"].as_array()?.iter().map(cell).collect();
+        let named = |key: &str, prefix: &str| -> Vec<String> {
+            let list = self.data[key].as_array().into_iter().flatten();
+            list.map(|name| format!("{prefix}{}", cell(name))).collect()
+        };
+        let names = [
+            named("approversList", ""),
+            named("approverGroupRefs", "group:"),
+            named("approverRoleRefs", "role:"),
+        ]
+        .concat();
         (!names.is_empty()).then(|| format!("to be decided by {}", names.join(" or ")))
+    }
+
+    fn show_turn(&self, lines: &mut Vec<String>) {
+        lines.extend(self.data["prompt"].as_str().unwrap_or_default().lines().map(legible));
+        let (turn, id) = (&self.data["turnIndex"], cell(&self.data["conversationId"]));
+        lines.push(format!("  turn {turn} of the conversation {id}"));
+        if !self.data["outcomeSchema"].is_null() {
+            lines.push(format!("the answer fits {}", compact(&self.data["outcomeSchema"])));
+        }
     }
 
     fn show_approval(&self, lines: &mut Vec<String>) {
@@ -123,6 +146,7 @@ impl Question {
         if !self.data["artifactData"].is_null() {
             lines.extend(pretty(&self.data["artifactData"]));
         }
+        lines.extend(self.standing.iter().cloned());
     }
 
     fn show_questions(&self, lines: &mut Vec<String>) {

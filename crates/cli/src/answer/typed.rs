@@ -5,6 +5,7 @@ use std::io::{BufRead, Read};
 use abide_core::{InterruptKind, Json, Schema, SchemaError};
 use serde_json::{Map, Value, json};
 
+use super::decision;
 use super::question::{Choice, Question, hint};
 use crate::args::json_or_text;
 use crate::draw::words::legible;
@@ -27,6 +28,7 @@ pub(super) fn ask(question: &Question) -> anyhow::Result<Value> {
             _ => ask_value(question)?,
         };
         match question.check(&value) {
+            _ if decision::asks_back(&value) => return Ok(value),
             Ok(()) => return Ok(value),
             Err(problems) => complain(&problems),
         }
@@ -47,6 +49,18 @@ fn ask_decision(question: &Question) -> anyhow::Result<Value> {
             None => output::say("write one of them, or how it begins"),
         }
     };
+    match action {
+        "refine" => {
+            let feedback = json!({ "scope": "whole", "text": line("what to make better? ")? });
+            return Ok(json!({ "action": action, "refineFeedback": decision::said(feedback)? }));
+        }
+        "ask" => return Ok(json!({ "action": action, "question": line("what do you want to know? ")? })),
+        "edit-accept" => {
+            let message = "an edited artifact comes from a file: abide answer RUN NODE --edit FILE";
+            return Err(Failure::new(Exit::Refused, message).into());
+        }
+        _ => {}
+    }
     let feedback = line("anything to say about it? ")?;
     let mut decision = json!({ "action": action });
     if !feedback.is_empty() {

@@ -34,8 +34,8 @@ pub(crate) struct InboxArgs {
 /// What to answer, and with what.
 #[derive(ClapArgs)]
 #[command(
-    after_help = "Decide:    abide answer RUN NODE --reject --feedback \"too much\"\nAnswer:    abide answer RUN NODE --answer \
-                  colour=red --answer count=3\nAnything:  abide answer RUN NODE --value @value.json\n\nAn answer counts \
+    after_help = "Decide:    abide answer RUN NODE --reject --feedback \"too much\"\nImprove:   abide answer RUN NODE --refine \"shorter\" --refine-tag tone\nAsk back:  abide answer RUN NODE --ask \"Why so much?\"\nAnswer:    abide answer RUN NODE --answer \
+                  colour=red --answer count=3\nAnything:  abide answer RUN NODE --value @value.json\nMany:      abide answer --all --workflow refund --accept\n\nAn answer counts \
                   once: if the connection is lost, it is sent again under the same Idempotency-Key."
 )]
 pub(crate) struct AnswerArgs {
@@ -47,13 +47,55 @@ pub(crate) struct AnswerArgs {
     /// The node of the run; without it, the only one that asks
     pub(crate) node: Option<String>,
     #[command(flatten)]
+    pub(crate) many: ManyArgs,
+    #[command(flatten)]
     pub(crate) given: GivenArgs,
+    #[command(flatten)]
+    pub(crate) wish: WishArgs,
     /// What else there is to say about the decision
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["answers", "value"])]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["answers", "value", "refine", "edit", "ask", "reply"])]
     pub(crate) feedback: Option<String>,
     /// Decide in somebody's name; the key has to allow it
-    #[arg(long = "as", value_name = "NAME", conflicts_with_all = ["answers", "value"])]
+    #[arg(long = "as", value_name = "NAME", conflicts_with_all = ["answers", "value", "reply"])]
     pub(crate) decided_by: Option<String>,
+}
+
+/// Many questions at once.
+#[derive(ClapArgs, Default)]
+pub(crate) struct ManyArgs {
+    /// Answer every open question that the filters let pass, after a list of what will happen
+    #[arg(long, conflicts_with_all = ["target", "node", "answers", "edit", "ask", "reply"])]
+    pub(crate) all: bool,
+    /// With --all: only of this kind: approval, clarification, custom
+    #[arg(long, requires = "all")]
+    pub(crate) kind: Option<String>,
+    /// With --all: only of this run
+    #[arg(long = "run", value_name = "RUN", requires = "all")]
+    pub(crate) of_run: Option<String>,
+    /// With --all: only of runs of this workflow
+    #[arg(long = "workflow", value_name = "WORKFLOW", requires = "all")]
+    pub(crate) of_workflow: Option<String>,
+    /// With --all: only of this node
+    #[arg(long = "node", value_name = "NODE", requires = "all")]
+    pub(crate) of_node: Option<String>,
+    /// With --all: only of runs with this label
+    #[arg(long, requires = "all")]
+    pub(crate) tag: Option<String>,
+    /// With --all: only what this principal is named to decide, or anybody may
+    #[arg(long, value_name = "PRINCIPAL", requires = "all")]
+    pub(crate) approver: Option<String>,
+    /// With --all: only with this text in the title
+    #[arg(long, value_name = "TEXT", requires = "all")]
+    pub(crate) title: Option<String>,
+    /// With --all: only what has waited so long: 30m, 2h, 3d
+    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "all")]
+    pub(crate) older_than: Option<i64>,
+    /// With --all: only list what would happen
+    #[arg(long, requires = "all")]
+    pub(crate) dry_run: bool,
+    /// With --all: do not ask; needed where there is no terminal to ask on
+    #[arg(long, short, requires = "all")]
+    pub(crate) yes: bool,
 }
 
 /// An answer in one of its forms. Without any, a terminal is asked.
@@ -66,12 +108,38 @@ pub(crate) struct GivenArgs {
     /// Reject what is to be approved
     #[arg(long)]
     pub(crate) reject: bool,
+    /// Have it made better; the text says how
+    #[arg(long, value_name = "TEXT", num_args = 0..=1)]
+    pub(crate) refine: Option<Option<String>>,
+    /// Accept it with changes: a file with the artifact as JSON
+    #[arg(long, value_name = "FILE", value_parser = parse_file)]
+    pub(crate) edit: Option<Value>,
+    /// Ask something first; nothing is decided by it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) ask: Option<String>,
+    /// Tell somebody who asked what they wanted to know
+    #[arg(long, value_names = ["ASK", "TEXT"], num_args = 2)]
+    pub(crate) reply: Option<Vec<String>>,
     /// The answer to one question; the value is JSON, or text if it is not JSON. May be repeated
     #[arg(long = "answer", value_name = "ID=VALUE", value_parser = parse_answer)]
     pub(crate) answers: Vec<(String, String)>,
     /// The whole answer as it is: JSON, or @FILE to read it from
     #[arg(long, value_name = "JSON|@FILE", value_parser = parse_json)]
     pub(crate) value: Option<Value>,
+}
+
+/// What is to be made better.
+#[derive(ClapArgs, Default)]
+pub(crate) struct WishArgs {
+    /// Of what is to be made better, only this section: /items/0, or $.items[0]
+    #[arg(long, value_name = "PATH", requires = "refine", conflicts_with = "items")]
+    pub(crate) section: Option<String>,
+    /// Of what is to be made better, only this item. May be repeated
+    #[arg(long = "item", value_name = "ID", requires = "refine")]
+    pub(crate) items: Vec<String>,
+    /// How it is to be made better, in a word. May be repeated
+    #[arg(long = "refine-tag", value_name = "TAG", requires = "refine")]
+    pub(crate) tags: Vec<String>,
 }
 
 #[derive(ClapArgs)]
@@ -107,6 +175,11 @@ fn parse_answer(text: &str) -> Result<(String, String), String> {
     let (id, _) = parse_input(text).map_err(|_| "it is not of the form ID=VALUE")?;
     let value = text[id.len() + 1..].to_owned();
     Ok((id, value))
+}
+
+/// JSON from a file.
+fn parse_file(path: &str) -> Result<Value, String> {
+    parse_json(&format!("@{path}"))
 }
 
 /// JSON, from the command line or from a file.

@@ -1,4 +1,4 @@
-//! `abide run cancel`, `pause` and `resume`.
+//! `abide run cancel`, `pause`, `resume`, `hold` and `release`.
 
 use serde_json::{Value, json};
 
@@ -93,4 +93,35 @@ pub(super) async fn resume(
         return output::json(&answer.to_string());
     }
     output::line(&format!("{} goes on", cell(&answer["runId"])))
+}
+
+/// Holds a run, whether or not it waits for people.
+pub(super) async fn hold(
+    client: &Client,
+    args: &ClientArgs,
+    run: &str,
+    stop: bool,
+    reason: Option<&str>,
+) -> anyhow::Result<()> {
+    let mode = if stop { "stop" } else { "pause" };
+    let answer = client.post(&path(run, ":hold"), &json!({ "mode": mode, "reason": reason })).await?;
+    if args.json {
+        return output::json(&answer.to_string());
+    }
+    let done = if stop { "stopped" } else { "paused" };
+    output::line(&format!("{} is {done}", cell(&answer["runId"])))
+}
+
+/// Lets a run go on that somebody holds.
+pub(super) async fn release(
+    client: &Client,
+    args: &ClientArgs,
+    run: &str,
+    reason: Option<&str>,
+) -> anyhow::Result<()> {
+    let answer = client.post(&path(run, ":release"), &json!({ "reason": reason })).await?;
+    if args.json {
+        return output::json(&answer.to_string());
+    }
+    output::line(&format!("{} goes on; it is {}", cell(&answer["runId"]), cell(&answer["status"])))
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::family::{ChildRef, DESCENDANTS_MAX, Family, Member};
+use crate::answer::decision::standing;
 use crate::draw::words::{clip, legible, shorten, width};
 use crate::draw::{Mark, Picture};
 use crate::output::cell;
@@ -31,6 +32,19 @@ pub(super) fn render(family: &Family, now: Timestamp, look: Look) -> String {
     }
     page.nodes(run, "");
     page.text
+}
+
+/// How somebody holds the run.
+fn held(hold: &Value) -> String {
+    let mode = match hold["mode"].as_str() {
+        Some("pause") => "paused",
+        Some("stop") => "stopped",
+        // What an interrupted run waits for is told with its nodes.
+        _ => return String::new(),
+    };
+    let by = hold["by"].as_str().map_or(String::new(), |_| format!(" by {}", cell(&hold["by"])));
+    let why = hold["reason"].as_str().map_or(String::new(), |_| format!(": {}", cell(&hold["reason"])));
+    format!("{mode}{by} since {}{why}", cell(&hold["since"]))
 }
 
 /// A page that is being written.
@@ -61,6 +75,15 @@ impl Page<'_> {
 
     fn header(&mut self, snapshot: &Value) {
         let took = took(snapshot, "completedAt", self.now);
+        let from = &snapshot["forkedFrom"];
+        let forked = from.as_object().map(|_| {
+            format!(
+                "{} ({} from event {})",
+                cell(&from["runId"]),
+                cell(&from["mode"]),
+                cell(&from["fromSeq"])
+            )
+        });
         let parent = snapshot["parentRunId"].as_str().map(|_| {
             format!("{} (node {})", cell(&snapshot["parentRunId"]), cell(&snapshot["parentNodeId"]))
         });
@@ -71,7 +94,9 @@ impl Page<'_> {
             &format!("{} {}", cell(&snapshot["workflowId"]), cell(&snapshot["workflowVersion"])),
         );
         self.field("parent", &parent.unwrap_or_default());
+        self.field("fork of", &forked.unwrap_or_default());
         self.field("status", &cell(&snapshot["status"]));
+        self.field("hold", &held(&snapshot["hold"]));
         self.field("started", &cell(&snapshot["startedAt"]));
         self.field("ended", &cell(&snapshot["completedAt"]));
         self.field("duration", &took);
@@ -164,7 +189,12 @@ impl Page<'_> {
 /// The nodes of a run as lines, in the order of its graph; without it, in the order in which they started.
 fn rows(run: &Member, now: Timestamp, columns: usize) -> Vec<Row> {
     let Some(states) = run.snapshot["nodeStates"].as_object() else { return Vec::new() };
-    let row = |id: &str, node: &Value| Row::of(id, &states[id], node, now, columns);
+    let row = |id: &str, node: &Value| {
+        let mut row = Row::of(id, &states[id], node, now, columns);
+        let asked = [Some(row.detail).filter(|detail| !detail.is_empty()), asked(&run.snapshot, id)];
+        row.detail = asked.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        row
+    };
     if let Some(definition) = &run.definition {
         let picture = Picture::of(definition);
         let written = definition["nodes"].as_array().map_or(&[][..], Vec::as_slice);
@@ -178,6 +208,16 @@ fn rows(run: &Member, now: Timestamp, columns: usize) -> Vec<Row> {
         (at.is_none(), at)
     });
     ids.into_iter().map(|id| row(id, &Value::Null)).collect()
+}
+
+/// How the approval of a node stands, if it takes several people or something was asked back.
+fn asked(snapshot: &Value, id: &str) -> Option<String> {
+    let open = snapshot["interrupts"].as_array()?.iter().find(|open| open["nodeId"] == id)?;
+    let asks = open["exchanges"].as_array().map_or(&[][..], Vec::as_slice);
+    let waiting = asks.iter().filter(|ask| ask.get("answer").is_none()).count();
+    let asks = (!asks.is_empty()).then(|| format!("{} asked back, {waiting} without a reply", asks.len()));
+    let parts: Vec<String> = [standing(&open["quorum"]), asks].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 impl Row {

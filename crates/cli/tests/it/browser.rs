@@ -1,8 +1,11 @@
 //! The pages as people meet them: some by plain requests, some in a real Chromium.
 
+mod approvals;
+mod chat;
 mod chromium;
 mod clicks;
 mod forms;
+mod holds;
 mod links;
 mod person;
 mod runs;

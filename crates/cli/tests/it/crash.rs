@@ -7,6 +7,7 @@
 mod answers;
 mod dice;
 mod families;
+mod forks;
 mod journals;
 mod ladder;
 mod load;

@@ -9,11 +9,14 @@ mod cancel;
 mod children;
 mod clock;
 mod collector;
+mod conversations;
 mod create;
 mod dedup;
 mod discovery;
 mod erase;
 mod errors;
+mod forks;
+mod holds;
 mod idempotency;
 mod interrupts;
 mod keyring;
@@ -71,12 +74,7 @@ fn site() -> Site {
             &[],
             json!([]),
         ),
-        workflow(
-            "gated",
-            &[node("talk", "core.conversationGate", json!({}), json!({}), json!({}))],
-            &[],
-            json!([]),
-        ),
+        workflow("gated", &[node("work", "core.dispatch", json!({}), json!({}), json!({}))], &[], json!([])),
     ];
     for definition in &definitions {
         site.workflow(definition);

@@ -85,6 +85,26 @@ async fn the_page_about_interrupts_shows_what_its_commands_print() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_holds_shows_what_its_commands_print() {
+    demand("docs/holds.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_approvals_shows_what_its_commands_print() {
+    demand("docs/approvals.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_conversations_shows_what_its_commands_print() {
+    demand("docs/conversations.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_replays_shows_what_its_commands_print() {
+    demand("docs/replay.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_about_workers_shows_what_its_commands_print() {
     demand("docs/workers.md", &["--test-clock"]).await;
 }

@@ -8,7 +8,9 @@ use crate::{Rejection, Run};
 pub(super) fn decide(run: &mut Run, draft: &mut Draft, asked: Cancellation) -> Result<(), Rejection> {
     run.check_running()?;
     check_reason(asked.reason.as_ref())?;
-    if run.state.in_flight > 0 {
+    if run.is_replay() {
+        run.stop_replay(draft, &asked);
+    } else if run.state.in_flight > 0 {
         draft.emit_run(run, RunEvent::Cancelling(asked), None);
         run.advance(draft);
     } else {

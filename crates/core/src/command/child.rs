@@ -18,31 +18,57 @@ pub(super) fn hear(
     if heard.is_some_and(|heard| heard >= notice.sequence) {
         return Err(Rejection::HeardBefore);
     }
-    let report = ChildReported {
-        child: notice.from,
-        node: notice.node.clone(),
-        sequence: notice.sequence,
-        lifecycle: notice.lifecycle,
-        execution: Some(notice.execution).filter(|&execution| execution > 0),
-        outputs: notice.outputs.clone(),
-        sensitive: notice.sensitive.clone(),
-        error: notice.error.clone(),
-        still: notice.still,
-    };
-    let waits = run.waiting_for(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
-    let tool = run.tool_of(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
-    draft.emit_run(run, RunEvent::ChildReported(report), None);
-    if let Some(ix) = waits {
-        run.child_ended(draft, ix, &ChildEnd::of(notice));
-    }
-    if let Some(ix) = tool {
-        run.tool_ended(draft, ix, &ChildEnd::of(notice));
-    }
-    // A worker that waits for it goes on.
-    if waits.is_some() || tool.is_some() || !run.state.answered.is_empty() {
+    // A worker that waits for it goes on, too.
+    if run.hear_of(draft, notice) || !run.state.answered.is_empty() {
         run.advance(draft);
     }
     Ok(())
+}
+
+impl Run {
+    /// Records what a child tells. The answer is whether somebody waited for it.
+    pub(crate) fn hear_of(&mut self, draft: &mut Draft, notice: &Notice) -> bool {
+        let run = self;
+        let report = ChildReported {
+            child: notice.from,
+            node: notice.node.clone(),
+            sequence: notice.sequence,
+            lifecycle: notice.lifecycle,
+            execution: Some(notice.execution).filter(|&execution| execution > 0),
+            outputs: notice.outputs.clone(),
+            sensitive: notice.sensitive.clone(),
+            error: notice.error.clone(),
+            still: notice.still,
+        };
+        let waits = run.waiting_for(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
+        let tool = run.tool_of(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
+        draft.emit_run(run, RunEvent::ChildReported(report), None);
+        if let Some(ix) = waits {
+            run.child_ended(draft, ix, &ChildEnd::of(notice));
+        }
+        if let Some(ix) = tool {
+            run.tool_ended(draft, ix, &ChildEnd::of(notice));
+        }
+        waits.is_some() || tool.is_some()
+    }
+
+    /// Records that a child could not be started. The answer is whether somebody waited for it.
+    pub(crate) fn hear_refusal(&mut self, draft: &mut Draft, refused: &ChildRefused) -> bool {
+        let run = self;
+        let ChildRefused { child, node, error } = refused;
+        let (waits, tool) = (run.waiting_for(node, *child), run.tool_of(node, *child));
+        draft.emit_run(run, RunEvent::ChildRefused(refused.clone()), None);
+        if let Some(ix) = waits {
+            run.child_refused(draft, ix, *child, error);
+        }
+        if let Some(ix) = tool {
+            let (outputs, error) = (&JsonMap::new(), Some(error));
+            let end =
+                ChildEnd { child: *child, lifecycle: Lifecycle::Failed, outputs, sensitive: &[], error };
+            run.tool_ended(draft, ix, &end);
+        }
+        waits.is_some() || tool.is_some()
+    }
 }
 
 pub(super) fn refuse(
@@ -54,17 +80,7 @@ pub(super) fn refuse(
 ) -> Result<(), Rejection> {
     run.check_open()?;
     let refused = ChildRefused { child, node: node.to_owned(), error: error.clone() };
-    let (waits, tool) = (run.waiting_for(node, child), run.tool_of(node, child));
-    draft.emit_run(run, RunEvent::ChildRefused(refused), None);
-    if let Some(ix) = waits {
-        run.child_refused(draft, ix, child, error);
-    }
-    if let Some(ix) = tool {
-        let (outputs, error) = (&JsonMap::new(), Some(error));
-        let end = ChildEnd { child, lifecycle: Lifecycle::Failed, outputs, sensitive: &[], error };
-        run.tool_ended(draft, ix, &end);
-    }
-    if waits.is_some() || tool.is_some() || !run.state.answered.is_empty() {
+    if run.hear_refusal(draft, &refused) || !run.state.answered.is_empty() {
         run.advance(draft);
     }
     Ok(())

@@ -1,7 +1,10 @@
-//! Pause and resume: a hold that keeps nodes from starting.
+//! Pause and resume, hold and release: what keeps nodes from starting, and what lifts it.
+//!
+//! A pause is for machines, and is refused while people are asked. A hold is for people who look after runs: it is taken
+//! by whatever is under way. There is one hold at a time, and whatever lifts one lifts the other.
 
 use crate::command::{Draft, Drain, check_reason};
-use crate::event::{Paused, Resumed, RunEvent};
+use crate::event::{Held, HoldMode, Paused, Released, Resumed, RunEvent};
 use crate::{Hold, Rejection, Run};
 
 pub(super) fn pause(run: &mut Run, draft: &mut Draft, asked: Paused, drain: Drain) -> Result<(), Rejection> {
@@ -16,6 +19,7 @@ pub(super) fn pause(run: &mut Run, draft: &mut Draft, asked: Paused, drain: Drai
         (Hold::None | Hold::Pausing, true) => RunEvent::Paused(asked),
         (Hold::None, false) => RunEvent::Pausing(asked),
         (Hold::Pausing, false) | (Hold::Paused, _) => return Err(Rejection::AlreadyPaused),
+        (Hold::Stopped, _) => return Err(Rejection::AlreadyStopped),
         (Hold::Escalated, _) => return Err(Rejection::Escalated),
     };
     draft.emit_run(run, event, None);
@@ -25,14 +29,42 @@ pub(super) fn pause(run: &mut Run, draft: &mut Draft, asked: Paused, drain: Drai
 pub(super) fn resume(run: &mut Run, draft: &mut Draft, asked: Resumed) -> Result<(), Rejection> {
     run.check_running()?;
     check_reason(asked.reason.as_ref())?;
-    match run.state.hold {
-        Hold::None => return Err(Rejection::NotPaused),
-        Hold::Escalated => return Err(Rejection::Escalated),
-        Hold::Pausing | Hold::Paused => {}
-    }
+    check_held(run, Rejection::NotPaused)?;
     draft.emit_run(run, RunEvent::Resumed(asked), None);
     run.advance(draft);
     Ok(())
+}
+
+pub(super) fn hold(run: &mut Run, draft: &mut Draft, asked: Held) -> Result<(), Rejection> {
+    run.check_running()?;
+    check_reason(asked.reason.as_ref())?;
+    match (run.state.hold, asked.mode) {
+        (Hold::Escalated, _) => return Err(Rejection::Escalated),
+        (Hold::Paused, HoldMode::Pause) => return Err(Rejection::AlreadyPaused),
+        (Hold::Stopped, HoldMode::Stop) => return Err(Rejection::AlreadyStopped),
+        (_, HoldMode::Stop) => run.catch_up(draft),
+        (_, HoldMode::Pause) => {}
+    }
+    draft.emit_run(run, RunEvent::Held(asked), None);
+    Ok(())
+}
+
+pub(super) fn release(run: &mut Run, draft: &mut Draft, asked: Released) -> Result<(), Rejection> {
+    run.check_running()?;
+    check_reason(asked.reason.as_ref())?;
+    check_held(run, Rejection::NotHeld)?;
+    draft.emit_run(run, RunEvent::Released(asked), None);
+    run.advance(draft);
+    Ok(())
+}
+
+/// Refuses to lift what people have not put there: `otherwise` if nobody holds the run.
+fn check_held(run: &Run, otherwise: Rejection) -> Result<(), Rejection> {
+    match run.state.hold {
+        Hold::None => Err(otherwise),
+        Hold::Escalated => Err(Rejection::Escalated),
+        Hold::Pausing | Hold::Paused | Hold::Stopped => Ok(()),
+    }
 }
 
 impl Run {

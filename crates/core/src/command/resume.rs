@@ -98,7 +98,7 @@ fn check(run: &Run, asked: &ResumeNow) -> Result<(), Rejection> {
     if run.state.resume.interrupted.is_empty() {
         return Err(Rejection::NotInterrupted);
     }
-    if matches!(run.state.hold, Hold::Paused | Hold::Pausing) {
+    if matches!(run.state.hold, Hold::Paused | Hold::Stopped | Hold::Pausing) {
         return Err(Rejection::AlreadyPaused);
     }
     if asked.force && asked.reason.as_deref().is_none_or(|reason| reason.trim().is_empty()) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::{Draft, Step};
+use crate::doubt::check_threshold;
 use crate::event::{Caps, Parent, READING, RunEvent, Started};
 use crate::journal::Salt;
 use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, Surroundings, Trace, limits, ports};
@@ -94,6 +95,7 @@ impl Run {
             reading: READING,
             trace: start.trace,
             callback_url: start.callback_url,
+            forked: None,
         };
         draft.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
         run.advance(&mut draft);
@@ -101,7 +103,7 @@ impl Run {
     }
 }
 
-fn check(start: &Start) -> Result<(), Rejection> {
+pub(crate) fn check(start: &Start) -> Result<(), Rejection> {
     start.graph.check_startable()?;
     ports::check_inputs(&start.graph, &start.inputs, &start.unset)?;
     check_configurable(start)?;
@@ -146,7 +148,7 @@ fn check_configurable(start: &Start) -> Result<(), Rejection> {
 }
 
 /// What the run may do at most: what the caller asks for, what the definition says, whichever is less.
-fn caps(start: &Start) -> Result<Caps, Rejection> {
+pub(crate) fn caps(start: &Start) -> Result<Caps, Rejection> {
     let given =
         start.configurable.as_ref().and_then(|given| given.parse::<JsonMap>().ok()).unwrap_or_default();
     let whole = |key: &str, most: i64| -> Result<Option<i64>, Rejection> {
@@ -159,6 +161,7 @@ fn caps(start: &Start) -> Result<Caps, Rejection> {
             Rejection::invalid(field, message)
         })
     };
+    check_threshold(&given)?;
     if start.graph.has_turns() {
         check_model_options(&given)?;
         whole("maxTokens", limits::TOKENS_MAX)?;

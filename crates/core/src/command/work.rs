@@ -11,7 +11,9 @@ use crate::gate::payload_form;
 use crate::http::{Reached, TaskFailure};
 use crate::interrupt::{Asked, NodeContext, Stop};
 use crate::perform::Product;
-use crate::work::{FailureClass, Memo, OWN_KEYS, Work, WorkAsk, WorkChild, WorkFailure, WorkOp, WorkState};
+use crate::work::{
+    FailureClass, Memo, OWN_KEYS, Work, WorkAsk, WorkChild, WorkFailure, WorkJudgement, WorkOp, WorkState,
+};
 use crate::{
     Ask, InterruptionClass, Json, JsonMap, LadderCall, NodeIx, NodePhase, Rejection, Run, TaskId, limits,
 };
@@ -22,6 +24,7 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, work: Work) -> Result<(),
         WorkOp::Begin { key } => begin(run, draft, ix, key),
         WorkOp::Record { key, outcome } => record(run, draft, ix, key, outcome),
         WorkOp::Ask(asked) => ask(run, draft, ix, &asked),
+        WorkOp::Judge(made) => judge(run, draft, ix, &made),
         WorkOp::Sleep { key, ms } => sleep(run, draft, ix, key, ms),
         WorkOp::Child(asked) => child(run, draft, ix, asked),
         WorkOp::Version { key, version, old } => choose(run, draft, ix, key, if old { 0 } else { version }),
@@ -160,18 +163,59 @@ fn ask(run: &mut Run, draft: &mut Draft, ix: NodeIx, asked: &WorkAsk) -> Result<
         Err(Stop::Failed(failure)) => return Err(Rejection::Work(failure)),
         Err(Stop::Suspended) => {}
     }
-    let respondents = match &asked.respondents {
-        Some(given) => given.clone(),
-        None => node.respondents.clone(),
-    };
+    let wanted = context.into_wanted().0;
+    let mut by = vec![asked.agent.clone()];
+    by.extend(asked.principal.clone().filter(|principal| *principal != asked.agent));
     let hooks = Hooks { agent: asked.agent.clone(), on: asked.hooks.clone() };
-    let hooks = (!hooks.on.is_empty()).then_some(hooks);
-    let (wanted, _) = context.into_wanted();
-    let sensitive = run.node(ix).sensitive;
-    for call in wanted {
-        let asked = Asked { respondents: respondents.clone(), hooks: hooks.clone(), sensitive };
-        run.open_call(draft, ix, call, asked);
+    let terms = asked_of(run, ix, asked.respondents.as_ref(), hooks, by);
+    wanted.into_iter().for_each(|call| _ = run.open_call(draft, ix, call, terms.clone()));
+    Ok(())
+}
+
+/// What goes with whatever a worker asks.
+fn asked_of(
+    run: &Run,
+    ix: NodeIx,
+    respondents: Option<&Vec<String>>,
+    hooks: Hooks,
+    by: Vec<String>,
+) -> Asked {
+    Asked {
+        respondents: respondents.unwrap_or(&run.graph.at(ix).respondents).clone(),
+        by,
+        hooks: (!hooks.on.is_empty()).then_some(hooks),
+        sensitive: run.node(ix).sensitive,
     }
+}
+
+/// An agent has decided. If it is not sure enough, somebody has to ratify that.
+fn judge(run: &mut Run, draft: &mut Draft, ix: NodeIx, made: &WorkJudgement) -> Result<(), Rejection> {
+    let told = |problems: Vec<crate::Problem>| {
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Rejection::invalid("ladder", told.join("; "))
+    };
+    let ladder = made.ladder.as_ref().map(LadderCall::parse).transpose().map_err(told)?;
+    let key = run.question_key(ix, made.key.clone(), made.call);
+    if !run.state.answers.contains_key(&key) {
+        check_going_on(run)?;
+    }
+    let node = run.graph.at(ix);
+    let agent = made.judged.agent.as_str();
+    let call = ladder.as_ref().or(node.ladder.as_ref());
+    let terms = LadderTerms { call, agent: node.agent.as_deref().or(Some(agent)), form: payload_form(false) };
+    let mut context = NodeContext::new(run, ix, run.node(ix).execution, draft.defaults.clone());
+    context.calls = made.call.saturating_sub(1);
+    match context.decide(made.judged.clone(), made.key.clone(), None, &terms) {
+        Ok(_) | Err(Stop::Suspended) => {}
+        // What became of it is told from the run.
+        Err(Stop::Failed(_)) if run.state.answers.contains_key(&key) => return Ok(()),
+        Err(Stop::Failed(failure)) => return Err(Rejection::Work(failure)),
+    }
+    let (wanted, decided, _) = context.into_wanted();
+    decided.into_iter().for_each(|decided| run.tell_decided(draft, ix, decided));
+    let hooks = Hooks { agent: agent.to_owned(), on: made.hooks.clone() };
+    let terms = asked_of(run, ix, made.respondents.as_ref(), hooks, vec![agent.to_owned()]);
+    wanted.into_iter().for_each(|call| _ = run.open_call(draft, ix, call, terms.clone()));
     Ok(())
 }
 
@@ -233,9 +277,7 @@ fn park(run: &mut Run, draft: &mut Draft, ix: NodeIx, waits: Vec<Wait>) -> Resul
     run.emit_node(draft, ix, NodeEvent::Parked(NodeParked { waits, unfit: None }), None);
     for interrupt_id in asked {
         let asked = &run.state.open[&interrupt_id].requested;
-        let (kind, key) = (asked.kind, asked.key.clone());
-        let sensitive = asked.sensitive || run.node(ix).sensitive;
-        let suspended = NodeSuspended { interrupt_id, kind, key, sensitive };
+        let suspended = NodeSuspended::of(asked, run.node(ix).sensitive);
         run.emit_node(draft, ix, NodeEvent::Suspended(suspended), draft.last_sequence());
     }
     // Nothing else may be under way: a pause that waits for it is complete.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::interrupt::Action;
+use super::Doubt;
+use crate::interrupt::{Action, ApprovalRules};
 use crate::{FallbackPolicy, InterruptId, InterruptKind, Json, JsonMap, Ladder, Millis};
 
 /// A node asks for something from outside.
@@ -37,6 +38,12 @@ pub struct InterruptRequested {
     /// Who is called when something happens to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
+    /// Who asks, by the names that people know: the agent, and whoever works for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked_by: Vec<String>,
+    /// What the settings of the node say about who may decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<ApprovalRules>,
     /// What is shown is only for those who answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,
@@ -65,11 +72,14 @@ pub enum HookKind {
     InputReceived,
     /// Nobody did.
     SuspensionExpired,
+    /// Somebody who is to decide wants to know something first.
+    QuestionAsked,
 }
 
 impl HookKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::InputRequested, Self::InputReceived, Self::SuspensionExpired];
+    pub const ALL: [Self; 4] =
+        [Self::InputRequested, Self::InputReceived, Self::SuspensionExpired, Self::QuestionAsked];
 
     /// Its name everywhere.
     pub fn name(self) -> &'static str {
@@ -77,6 +87,7 @@ impl HookKind {
             Self::InputRequested => "input_requested",
             Self::InputReceived => "input_received",
             Self::SuspensionExpired => "suspension_expired",
+            Self::QuestionAsked => "question_asked",
         }
     }
 }
@@ -104,9 +115,30 @@ pub struct NodeSuspended {
     pub kind: InterruptKind,
     /// What it is known by within the run.
     pub key: String,
+    /// How unsure the agent is, if that is what it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
     /// The key may repeat something that is never shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,
+}
+
+impl NodeSuspended {
+    /// A node stops for this.
+    pub(crate) fn of(asked: &InterruptRequested, sensitive: bool) -> Self {
+        let mut data: JsonMap = asked.data.parse().unwrap_or_default();
+        // What is held back stands in the question alone.
+        data.remove("decision");
+        let is_doubt = asked.kind == InterruptKind::LowConfidence;
+        let doubt = is_doubt.then(|| Json::of(&data).parse().ok()).flatten();
+        Self {
+            interrupt_id: asked.interrupt_id,
+            kind: asked.kind,
+            key: asked.key.clone(),
+            doubt,
+            sensitive: asked.sensitive || sensitive,
+        }
+    }
 }
 
 /// Somebody decided, or nobody did in time.
@@ -131,6 +163,9 @@ pub struct ApprovalReceived {
     /// What was accepted in place of what was shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_artifact_data: Option<Json>,
+    /// What entitled them then: their name, or groups and roles that they had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub qualified_by: Vec<String>,
     /// What was said is never shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,
@@ -189,7 +224,7 @@ pub struct InterruptResolved {
     /// What it was about.
     pub kind: InterruptKind,
     /// What the node gets, if there was an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::json::given", skip_serializing_if = "Option::is_none")]
     pub resume_value: Option<Json>,
     /// How it ended.
     pub outcome: Resolution,

@@ -160,6 +160,12 @@ pub struct NodeSpawned {
     /// What a worker that asked for it knows it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The node waits for it from here on, and not from its start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
+    /// It is a child of the run that this one was forked off, and is not started again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub elsewhere: bool,
 }
 
 /// A node wrote to a channel. The value is what was written, not what the channel holds then.
@@ -202,6 +208,9 @@ pub struct ArtifactCreated {
 }
 
 impl ArtifactCreated {
+    /// Bytes of the hash that an artifact is named by.
+    pub(crate) const ID_BYTES: usize = 16;
+
     /// What one execution of a node produced. The name follows from where it was produced, so it is the same whenever
     /// it is asked for, and it is safe in a path.
     pub(crate) fn of(run: RunId, node: &Arc<str>, execution: u32, artifact_type: &Arc<str>) -> Self {
@@ -209,13 +218,10 @@ impl ArtifactCreated {
         seed.extend(run.as_bytes());
         seed.extend(execution.to_be_bytes());
         seed.extend(node.as_bytes());
-        let artifact_id = format!("art-{}", hex(&sha256(&seed)[..ARTIFACT_ID_BYTES]));
+        let artifact_id = format!("art-{}", hex(&sha256(&seed)[..Self::ID_BYTES]));
         Self { artifact_id, artifact_type: artifact_type.clone(), node_id: node.clone() }
     }
 }
-
-/// Bytes of the hash that an artifact is named by.
-const ARTIFACT_ID_BYTES: usize = 16;
 
 /// A node ended with its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::Forked;
 use crate::{Failure, Json, JsonMap, Lifecycle, Millis, RunId, Trace};
 
 /// The run began, with everything that fixes what it will do.
@@ -57,16 +58,22 @@ pub struct Started {
     /// Who is told when the run waits for something from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
+    /// The run that it was forked off, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<Forked>,
 }
 
 /// The reading of definitions that new runs follow.
-pub(crate) const READING: u32 = 4;
+pub(crate) const READING: u32 = 5;
 
 /// The first reading in which outputs become artifacts.
 pub(crate) const READING_OF_ARTIFACTS: u32 = 2;
 
 /// The first reading in which nodes have models do something.
 pub(crate) const READING_OF_TURNS: u32 = 4;
+
+/// The first reading in which a refinement has something made again that no edge says.
+pub(crate) const READING_OF_REFINING: u32 = 5;
 
 /// The first reading in which nodes ask for something from outside.
 pub(crate) const READING_OF_INTERRUPTS: u32 = 3;
@@ -190,6 +197,63 @@ pub struct Resumed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Why, in the caller's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Somebody holds the run: no node starts until it is released.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Held {
+    /// How.
+    pub mode: HoldMode,
+    /// Why, in their words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// What becomes of the times of a held run's questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HoldMode {
+    /// They go on: people are reminded, and what nobody answers ends at its time.
+    Pause,
+    /// They stand still, and go on from there when the run is released.
+    Stop,
+}
+
+impl HoldMode {
+    /// Every mode.
+    pub const ALL: [Self; 2] = [Self::Pause, Self::Stop];
+
+    /// Its name everywhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Stop => "stop",
+        }
+    }
+
+    /// What holds a run that is held this way.
+    pub(crate) fn hold(self) -> crate::Hold {
+        match self {
+            Self::Pause => crate::Hold::Paused,
+            Self::Stop => crate::Hold::Stopped,
+        }
+    }
+}
+
+/// Somebody lets a run go on that people held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Released {
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why, in their words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

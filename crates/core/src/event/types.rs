@@ -15,14 +15,14 @@ pub struct EventType {
 
 macro_rules! declare {
     ($($constant:ident = $code:literal $name:literal v $version:literal $canonical:literal;)*) => {
-        $(pub(super) const $constant: EventType =
+        $(pub(crate) const $constant: EventType =
             EventType { code: $code, name: $name, version: $version, canonical: $canonical };)*
         pub(super) const TYPES: &[EventType] = &[$($constant),*];
     };
 }
 
 declare! {
-    RUN_STARTED = 1 "run.started" v 5 true;
+    RUN_STARTED = 1 "run.started" v 6 true;
     RUN_COMPLETED = 2 "run.completed" v 1 true;
     RUN_FAILED = 3 "run.failed" v 1 true;
     RUN_CANCELLING = 4 "run.cancelling" v 2 false;
@@ -41,6 +41,9 @@ declare! {
     RESUME_REQUESTED = 17 "resume.requested" v 1 false;
     RESUME_ESCALATED = 18 "resume.escalated" v 1 false;
     RESUME_SWITCHED = 19 "resume.switched" v 1 false;
+    REPLAY_DIVERGED = 20 "replay.diverged" v 1 true;
+    RUN_HELD = 25 "run.held" v 1 false;
+    RUN_RELEASED = 26 "run.released" v 1 false;
     NODE_STARTED = 100 "node.started" v 4 true;
     NODE_COMPLETED = 101 "node.completed" v 2 true;
     NODE_FAILED = 102 "node.failed" v 2 true;
@@ -48,14 +51,14 @@ declare! {
     NODE_SKIPPED = 104 "node.skipped" v 1 true;
     NODE_RETRIED = 105 "node.retried" v 2 true;
     NODE_DUE = 106 "node.due" v 2 false;
-    NODE_SPAWNED = 107 "node.spawned" v 2 false;
+    NODE_SPAWNED = 107 "node.spawned" v 3 false;
     CHANNEL_WRITTEN = 108 "channel.written" v 1 true;
     ORCHESTRATOR_DECIDED = 109 "runOrchestrator.decided" v 1 true;
     ARTIFACT_CREATED = 110 "artifact.created" v 1 true;
-    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 3 true;
+    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 4 true;
     CLARIFICATION_REQUESTED = 112 "clarification.requested" v 1 true;
-    NODE_SUSPENDED = 113 "node.suspended" v 1 true;
-    APPROVAL_RECEIVED = 114 "approval.received" v 1 true;
+    NODE_SUSPENDED = 113 "node.suspended" v 2 true;
+    APPROVAL_RECEIVED = 114 "approval.received" v 2 true;
     CLARIFICATION_RESOLVED = 115 "clarification.resolved" v 1 true;
     INTERRUPT_RESOLVED = 116 "interrupt.resolved" v 1 true;
     NODE_RESUMED = 117 "node.resumed" v 2 true;
@@ -82,6 +85,15 @@ declare! {
     PROVIDER_POSTPONED = 138 "provider.postponed" v 1 false;
     TOOL_ANSWERED = 139 "tool.answered" v 1 false;
     TURN_SEALED = 140 "turn.sealed" v 1 false;
+    APPROVAL_VOTED = 141 "approval.voted" v 1 false;
+    APPROVAL_ASKED = 142 "approval.asked" v 1 false;
+    APPROVAL_REPLIED = 143 "approval.replied" v 1 false;
+    NODE_REFINED = 144 "node.refined" v 1 false;
+    CONVERSATION_OPENED = 150 "conversation.opened" v 1 true;
+    CONVERSATION_EXCHANGED = 151 "conversation.exchanged" v 1 true;
+    CONVERSATION_CLOSED = 152 "conversation.closed" v 1 true;
+    AGENT_DECIDED = 153 "agent.decided" v 1 true;
+    CONFIDENCE_ESCALATED = 154 "core.workflowChain.confidence-escalated" v 1 true;
 }
 
 /// Types from this number on are about one node; those below are about the run.
@@ -101,8 +113,8 @@ impl EventType {
     /// What it is called by OpenWOP, if that knows it. Whatever holds a run is a pause there.
     pub fn openwop_name(self) -> Option<&'static str> {
         match self {
-            RESUME_ESCALATED => Some(RUN_PAUSED.name),
-            RESUME_REQUESTED => Some(RUN_RESUMED.name),
+            RESUME_ESCALATED | RUN_HELD => Some(RUN_PAUSED.name),
+            RESUME_REQUESTED | RUN_RELEASED => Some(RUN_RESUMED.name),
             known if known.canonical => Some(known.name),
             _ => None,
         }

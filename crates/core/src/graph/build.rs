@@ -31,7 +31,12 @@ const VARIABLE_KINDS: &[&str] = &["string", "number", "boolean", "object", "arra
 const CYCLE_NAMES_MAX: usize = 20;
 
 /// Builds a graph. It is whole only if no problem was found.
-pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findings) -> Option<Graph> {
+pub(super) fn build(
+    definition: Definition,
+    source: &[u8],
+    implies: bool,
+    findings: &mut Findings,
+) -> Option<Graph> {
     let mut builder = Builder { findings, index: HashMap::new(), channels: BTreeMap::new() };
     builder.check_head(&definition);
     builder.index_nodes(&definition.nodes);
@@ -44,6 +49,9 @@ pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findin
     let configurable_schema = builder.configurable_schema(&definition);
     if !builder.findings.problems.is_empty() {
         return None;
+    }
+    if implies {
+        builder.imply(&definition.nodes, &mut nodes, &mut edges);
     }
     let loops = builder.loops(&mut nodes, &mut edges)?;
     builder.group(&mut nodes, &mut edges);
@@ -67,10 +75,11 @@ pub(super) fn build(definition: Definition, source: &[u8], findings: &mut Findin
         configurable_schema,
         settings: definition.settings,
         active: definition.active,
-        mocks: false,
+        offers: super::Offers::default(),
         index,
         foreign_kinds,
         own_node,
+        unrefined: None,
     })
 }
 
@@ -222,7 +231,11 @@ impl Builder<'_> {
             token_ms: node.abide.token_ms,
             ladder: node.abide.ladder.clone(),
             agent: node.abide.agent.as_deref().map(Into::into),
+            pinned: node.pinned.clone(),
             respondents: node.abide.respondents.clone(),
+            approval: node.abide.approval.clone(),
+            producer: None,
+            refinable: false,
             out: Vec::new(),
             groups: Vec::new(),
             loops: Vec::new(),
@@ -422,6 +435,7 @@ impl Builder<'_> {
             case,
             back: None,
             leaves: None,
+            implied: false,
         }
     }
 
@@ -461,11 +475,17 @@ impl Builder<'_> {
     }
 
     /// Finds the loops and marks the edges that close or leave them.
-    fn loops(&mut self, nodes: &mut [GraphNode], edges: &mut [GraphEdge]) -> Option<Vec<loops::Loop>> {
-        let pairs: Vec<_> = edges.iter().map(|edge| (edge.source, edge.target)).collect();
+    fn loops(&mut self, nodes: &mut [GraphNode], edges: &mut Vec<GraphEdge>) -> Option<Vec<loops::Loop>> {
+        let pairs =
+            |edges: &[GraphEdge]| -> Vec<_> { edges.iter().map(|edge| (edge.source, edge.target)).collect() };
         let may_loop: Vec<bool> =
             nodes.iter().map(|node| node.loop_max.is_some() || GATES.contains(&&*node.type_id)).collect();
-        let found = match loops::find(&pairs, &may_loop) {
+        let mut found = loops::find(&pairs(edges), &may_loop);
+        if let Some(bad) = found.as_ref().err().filter(|_| edges.iter().any(|edge| edge.implied)) {
+            self.take_back(bad, nodes, edges);
+            found = loops::find(&pairs(edges), &may_loop);
+        }
+        let found = match found {
             Ok(found) => found,
             Err(bad) => {
                 self.findings.problem("edges", explain(&bad, nodes));
@@ -512,7 +532,7 @@ fn is_idempotent(work: &Work) -> bool {
     }
 }
 
-fn explain(bad: &BadCycle, nodes: &[GraphNode]) -> String {
+pub(super) fn explain(bad: &BadCycle, nodes: &[GraphNode]) -> String {
     let name = |ix: &NodeIx| &*nodes[*ix as usize].id;
     match bad {
         BadCycle::Undeclared(cycle) => {

@@ -28,6 +28,8 @@ pub(crate) enum Form {
     Fields,
     /// `core.hitl.ask-user`.
     AskUser,
+    /// `core.conversationGate`.
+    Conversation,
 }
 
 impl Form {
@@ -64,11 +66,29 @@ impl Form {
                 "artifactId",
                 "artifactType",
                 "artifactData",
+                "actions",
                 "approvers",
+                "approverGroupRefs",
+                "approverRoleRefs",
+                "audience",
                 "quorum",
+                "rejectionPolicy",
                 "deadlineSeconds",
                 "key",
                 "resumeSchema",
+            ],
+            Self::Conversation => &[
+                "lifecycle",
+                "conversationId",
+                "title",
+                "initialPrompt",
+                "prompt",
+                "prompts",
+                "outcomeSchema",
+                "turnCount",
+                "reason",
+                "timeoutMs",
+                "mockAutoResume",
             ],
             Self::Fields => &["formSchema", "contextType", "key", "resumeSchema", "deadlineSeconds"],
             Self::AskUser => &[
@@ -122,6 +142,10 @@ impl Gate {
 
     /// Objects to what could never be asked. What ports take the place of is only known later.
     pub(crate) fn check(&self, place: &str, findings: &mut Findings) {
+        let talk = self.plain.as_ref().filter(|_| self.form == Form::Conversation);
+        if let Some(message) = talk.and_then(crate::gate::talk_objection) {
+            findings.objection(place, message);
+        }
         for payload in self.foreseen() {
             let Err(problems) = self.read_payload(&payload) else { continue };
             for problem in problems {

@@ -86,7 +86,7 @@ impl Builder<'_> {
         }
     }
 
-    fn nodes_read(&self, reads: &[(String, Option<String>)]) -> Vec<NodeIx> {
+    pub(super) fn nodes_read(&self, reads: &[(String, Option<String>)]) -> Vec<NodeIx> {
         let ids = reads.iter().filter(|(root, _)| root == "nodes").filter_map(|(_, id)| id.as_deref());
         ids.filter_map(|id| self.index.get(id).copied()).collect()
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::doubt::Confidence;
 use crate::expression::Expression;
 use crate::fields::{Fields, Findings};
 use crate::graph::{Gate, Kind, TurnWork};
@@ -29,6 +30,7 @@ pub(crate) enum Work {
     Branch(Branch),
     Supervisor(Supervisor),
     Dispatch(Dispatch),
+    MockAgent(MockAgent),
     Gate(Box<Gate>),
     Turn(Box<TurnWork>),
     /// Nothing here provides it.
@@ -115,8 +117,16 @@ pub(crate) struct Branch {
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pub(crate) plan: Vec<JsonMap>,
-    /// The mock is so unsure that a person would have to be asked.
-    pub(crate) unsure: bool,
+    /// How sure the mock is of what it planned, if it says so.
+    pub(crate) confidence: Option<Confidence>,
+}
+
+/// `core.conformance.mock-agent`: an agent of the public fixtures.
+#[derive(Debug)]
+pub(crate) struct MockAgent {
+    pub(crate) agent: Option<String>,
+    pub(crate) decision: Option<Json>,
+    pub(crate) confidence: Confidence,
 }
 
 /// `core.dispatch`.
@@ -153,12 +163,14 @@ impl Work {
             Kind::Branch => Branch::read(&mut fields).map(Self::Branch),
             Kind::Supervisor => Supervisor::read(&mut fields).map(Self::Supervisor),
             Kind::Dispatch => Dispatch::read(&mut fields).map(Self::Dispatch),
+            Kind::MockAgent => MockAgent::read(&mut fields).map(Self::MockAgent),
             Kind::ApprovalGate
             | Kind::ClarificationGate
             | Kind::Interrupt
             | Kind::ApprovalRequest
             | Kind::FormRequest
-            | Kind::AskUser => {
+            | Kind::AskUser
+            | Kind::ConversationGate => {
                 let form = kind.form().expect("these are the gates");
                 Gate::read(form, config, &mut fields).map(|gate| Self::Gate(Box::new(gate)))
             }
@@ -426,17 +438,43 @@ impl Branch {
     }
 }
 
-/// Below this the supervisor would have to ask a person (OpenWOP's default threshold).
-const SURE_ENOUGH: f64 = 0.7;
-
 impl Supervisor {
     fn read(fields: &mut Fields<'_>) -> Option<Self> {
         let decisions = fields.optional_list("mockDecisions");
         let plan = fields.optional_list("mockDispatchPlan").or(decisions).unwrap_or_default();
-        let confidence = fields.optional("mockConfidence").and_then(|json| json.parse::<f64>().ok());
-        let plan: Vec<JsonMap> = plan.iter().filter_map(|json| json.parse().ok()).collect();
-        Some(Self { plan, unsure: confidence.is_some_and(|confidence| confidence < SURE_ENOUGH) })
+        let pending = fields.any("mockPendingDecision");
+        let told = fields.any("mockConfidence");
+        let plan = pending.into_iter().chain(plan).filter_map(|json| json.parse().ok()).collect();
+        let confidence = told.map(|told| read_confidence("mockConfidence", Some(&told), fields));
+        Some(Self { plan, confidence })
     }
+}
+
+impl MockAgent {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let agent = fields.optional_text("agentId");
+        let decided = fields.optional_map("mockDecision");
+        let short = fields.any("mockConfidence");
+        for key in ["mockReasoning", "mockToolCalls", "mockHandoff"] {
+            fields.any(key);
+        }
+        let synthetic = || short.as_ref().map(|_| Json::of(&serde_json::json!({ "kind": "mock" })));
+        let told = decided.as_ref().map_or(short.as_ref(), |decided| decided.get("confidence"));
+        let decision = match &decided {
+            Some(decided) => decided.get("decision").cloned(),
+            None => synthetic(),
+        };
+        let confidence = read_confidence("mockDecision.confidence", told, fields);
+        Some(Self { agent, decision, confidence })
+    }
+}
+
+fn read_confidence(key: &'static str, told: Option<&Json>, fields: &mut Fields<'_>) -> Confidence {
+    Confidence::read(told).unwrap_or_else(|message| {
+        let place = fields.place(key);
+        fields.findings().objection(place, message);
+        Confidence::Untold
+    })
 }
 
 impl Dispatch {

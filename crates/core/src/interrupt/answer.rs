@@ -9,12 +9,23 @@ use crate::moment::rfc3339;
 use crate::{Json, JsonMap, Millis, Schema, SchemaError};
 
 /// Who answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answerer {
     /// As whom the caller is known.
     pub principal: String,
     /// Whether the caller may say in whose name.
     pub may_act_for_others: bool,
+    /// The groups of whoever the answer is of, as the directory has them now.
+    pub groups: Vec<String>,
+    /// Their roles.
+    pub roles: Vec<String>,
+}
+
+impl Answerer {
+    /// Somebody of whom nothing but the name is known.
+    pub fn of(principal: &str) -> Self {
+        Self { principal: principal.to_owned(), ..Self::default() }
+    }
 }
 
 /// An answer that fits.
@@ -28,6 +39,8 @@ pub struct Checked {
     pub answers: Option<JsonMap>,
     /// Who is recorded.
     pub by: String,
+    /// What entitles them.
+    pub qualified_by: Vec<String>,
 }
 
 /// What somebody decided about an artifact.
@@ -161,8 +174,9 @@ pub fn check_answer(
         | InterruptKind::ConversationClose => Answer::of(value.clone()),
     };
     check_schema(resume_schema, &answer)?;
-    let by = answer.by.unwrap_or_else(|| recorded(&by.principal));
-    Ok(Checked { value: answer.value, decision: answer.decision, answers: answer.answers, by })
+    let by = answer.by.clone().unwrap_or_else(|| recorded(&by.principal));
+    let Answer { value, decision, answers, .. } = answer;
+    Ok(Checked { value, decision, answers, by, qualified_by: Vec::new() })
 }
 
 fn check_schema(schema: Option<&Json>, answer: &Answer) -> Result<(), Refused> {
@@ -198,7 +212,7 @@ mod tests {
         schema: Option<&Value>,
         value: &Value,
     ) -> Result<Checked, Refused> {
-        let by = Answerer { principal: "ann".to_owned(), may_act_for_others: false };
+        let by = Answerer::of("ann");
         let schema = schema.map(|schema| Json::of(&schema));
         check_answer(kind, &Json::of(data), schema.as_ref(), &Json::of(value), &by, 0)
     }

@@ -1,13 +1,16 @@
 //! Approvals: what is shown of an artifact, and what may be decided about it.
 
+use std::collections::BTreeSet;
+
 use super::answer::{Action, Answer, Answerer, Decision, Refused, recorded, refused};
 use super::form::{Faults, known_word, optional_text, text, texts};
 use super::legacy::Legacy;
-use super::payload::Unbuilt;
+use super::refine;
+use super::respondent::Named;
 use crate::fields::{Entries, Fields, Findings, ROOT};
 use crate::limits::{
     APPROVALS_MAX, APPROVERS_MAX, ASK_NAME_CHARS_MAX, ASK_TEXT_CHARS_MAX, ASK_TITLE_CHARS_MAX,
-    FEEDBACK_CHARS_MAX, FEEDBACK_ITEMS_MAX, PRINCIPAL_CHARS_MAX, REASON_CHARS_MAX,
+    FEEDBACK_CHARS_MAX, PRINCIPAL_CHARS_MAX, REASON_CHARS_MAX,
 };
 use crate::moment::moment;
 use crate::{Json, JsonMap, Millis};
@@ -17,9 +20,6 @@ const OFFERS: [&str; 5] = ["accept", "reject", "refine", "edit-accept", "ask"];
 
 /// The other name of `edit-accept` in what a gate offers.
 const EDIT: &str = "edit";
-
-/// What this release does.
-const BUILT: [&str; 2] = ["accept", "reject"];
 
 /// Checks the data of an approval, and gives it back with one name for each action.
 pub(super) fn read_data(data: &Json, mut fields: Fields<'_>) -> Option<Json> {
@@ -32,14 +32,16 @@ pub(super) fn read_data(data: &Json, mut fields: Fields<'_>) -> Option<Json> {
     let actions = fields.required("actions");
     let place = fields.place("actions");
     let actions = actions.and_then(|actions| read_actions(&actions, &place, fields.findings()));
-    fields.optional_whole("requiredApprovals", 1..=APPROVALS_MAX);
+    let required = fields.optional_whole("requiredApprovals", 1..=APPROVALS_MAX);
     if let Some(policy) = fields.optional_text("rejectionPolicy") {
         let place = fields.place("rejectionPolicy");
         known_word(&policy, &["single-veto", "majority"], place, fields.findings());
     }
     fields.optional_flag("overrideBypassesQuorum");
-    for key in ["approversList", "approverGroupRefs", "approverRoleRefs"] {
-        texts(&mut fields, key, APPROVERS_MAX, PRINCIPAL_CHARS_MAX);
+    let [listed, groups, roles] = ["approversList", "approverGroupRefs", "approverRoleRefs"]
+        .map(|key| texts(&mut fields, key, APPROVERS_MAX, PRINCIPAL_CHARS_MAX).unwrap_or_default());
+    if groups.is_empty() && roles.is_empty() {
+        check_reach(required.unwrap_or(1), &listed, &mut fields);
     }
     let audience = fields.optional("audience");
     let place = fields.place("audience");
@@ -48,6 +50,20 @@ pub(super) fn read_data(data: &Json, mut fields: Fields<'_>) -> Option<Json> {
     }
     fields.finish();
     with_actions(data, &actions?)
+}
+
+/// A quorum that those who are named can never be is a gate that never opens.
+fn check_reach(required: i64, listed: &[String], fields: &mut Fields<'_>) {
+    let plain = listed.iter().all(|name| matches!(Named::of(name), Named::Principal(_)));
+    let people: BTreeSet<&String> = listed.iter().collect();
+    if !listed.is_empty() && plain && required > people.len() as i64 {
+        let message = format!(
+            "{required} approvals are needed, but 'approversList' names {} who may give one; name more, or ask for fewer",
+            people.len()
+        );
+        let place = fields.place("requiredApprovals");
+        fields.findings().problem(place, message);
+    }
 }
 
 fn read_audience(audience: &Json, place: String, findings: &mut Findings) {
@@ -95,36 +111,6 @@ fn with_actions(data: &Json, actions: &[String]) -> Option<Json> {
     Some(Json::of(&entries))
 }
 
-/// The first thing in the data that this release does not do.
-pub(super) fn unbuilt(data: &Json) -> Option<Unbuilt> {
-    let data: JsonMap = data.parse().unwrap_or_default();
-    let given = |key: &str| data.get(key).filter(|value| value.type_name() != "null");
-    // Whatever is not surely one approval must not be closed by one.
-    if given("requiredApprovals").is_some_and(|count| count.parse::<i64>().ok() != Some(1)) {
-        return Some(Unbuilt {
-            what: "data.requiredApprovals",
-            capability: "openwop-interrupt-quorum",
-            message: "more than one approval is not built yet; ask for 1, or use several gates".to_owned(),
-        });
-    }
-    let actions: Vec<String> = given("actions").and_then(|actions| actions.parse().ok()).unwrap_or_default();
-    if let Some(action) = actions.iter().find(|action| !BUILT.contains(&action.as_str())) {
-        return Some(Unbuilt {
-            what: "data.actions",
-            capability: "interrupt.approvalActions",
-            message: format!("'{action}' is not built yet; offer {}", BUILT.join(" and ")),
-        });
-    }
-    let routing = [
-        ("approverGroupRefs", "data.approverGroupRefs"),
-        ("approverRoleRefs", "data.approverRoleRefs"),
-        ("audience", "data.audience"),
-    ];
-    let (key, what) = routing.into_iter().find(|(key, _)| given(key).is_some())?;
-    let message = format!("'{key}' is not built yet; name the principals in 'approversList'");
-    Some(Unbuilt { what, capability: "interrupt.approverRouting", message })
-}
-
 /// What a gate offers that is a decision.
 fn offered(data: &Json) -> Option<Vec<Action>> {
     let actions: Vec<String> = data.parse::<JsonMap>().ok()?.get("actions")?.parse().ok()?;
@@ -158,7 +144,8 @@ pub(super) fn check(data: &Json, value: &Json, by: &Answerer, now: Millis) -> Re
     };
     faults.add_findings("", findings);
     if let Some(refine_feedback) = sent.as_ref().and_then(|sent| sent.refine_feedback.as_ref()) {
-        check_refine_feedback(refine_feedback, &mut faults);
+        let artifact = data.parse::<JsonMap>().unwrap_or_default().remove("artifactData");
+        refine::check(refine_feedback, artifact.as_ref(), &mut faults);
     }
     faults.none().map_err(Refused::Invalid)?;
     let sent = sent.unwrap_or_default();
@@ -215,31 +202,6 @@ fn read_sent(value: &Json, findings: &mut Findings) -> Option<Sent> {
     Some(sent)
 }
 
-fn check_refine_feedback(json: &Json, faults: &mut Faults) {
-    let mut findings = Findings::about("");
-    if let Some(mut fields) = Fields::of(json, ROOT, &mut findings) {
-        let scope = fields.text("scope");
-        let section = optional_text(&mut fields, "sectionPath", 1..=ASK_TEXT_CHARS_MAX);
-        let items = texts(&mut fields, "itemIds", FEEDBACK_ITEMS_MAX, ASK_NAME_CHARS_MAX);
-        texts(&mut fields, "tags", FEEDBACK_ITEMS_MAX, ASK_NAME_CHARS_MAX);
-        optional_text(&mut fields, "text", 0..=FEEDBACK_CHARS_MAX);
-        fields.finish();
-        match scope.as_deref() {
-            Some("section") if section.is_none() => {
-                findings.problem("sectionPath", "the scope 'section' needs a path into the artifact; add it");
-            }
-            Some("items") if items.is_none_or(|items| items.is_empty()) => {
-                findings.problem("itemIds", "the scope 'items' needs at least one id of an item; add it");
-            }
-            Some(scope) => {
-                known_word(scope, &["whole", "section", "items"], "scope".to_owned(), &mut findings);
-            }
-            None => {}
-        }
-    }
-    faults.add_findings("/refineFeedback", findings);
-}
-
 /// A decision of old in today's words.
 fn modern(legacy: Legacy, mut sent: Sent, offered: &[Action]) -> (Action, Sent) {
     let said = sent.feedback.clone().filter(|feedback| !feedback.trim().is_empty());
@@ -261,14 +223,18 @@ fn modern(legacy: Legacy, mut sent: Sent, offered: &[Action]) -> (Action, Sent) 
 }
 
 fn named_action(name: Option<&str>, offered: &[Action]) -> Result<Action, Refused> {
-    let listed = offered.iter().map(|action| action.name()).collect::<Vec<_>>().join(", ");
+    let listed = listed(offered);
     let name = name.ok_or_else(|| refused("", &format!("'action' is missing; give one of {listed}")))?;
     let known = offered.iter().find(|action| action.name() == name);
     known.copied().ok_or_else(|| not_offered("/action", name, offered))
 }
 
+fn listed(offered: &[Action]) -> String {
+    offered.iter().map(|action| action.name()).collect::<Vec<_>>().join(", ")
+}
+
 fn not_offered(path: &str, name: &str, offered: &[Action]) -> Refused {
-    let listed = offered.iter().map(|action| action.name()).collect::<Vec<_>>().join(", ");
+    let listed = listed(offered);
     let name = crate::excerpt::excerpt(name);
     refused(path, &format!("'{name}' is not offered here; give one of {listed}"))
 }
@@ -360,7 +326,7 @@ mod tests {
     }
 
     fn by(may_act_for_others: bool) -> Answerer {
-        Answerer { principal: "key:7".to_owned(), may_act_for_others }
+        Answerer { principal: "key:7".to_owned(), may_act_for_others, ..Answerer::default() }
     }
 
     fn answer(actions: &[&str], schema: Option<&Value>, value: &Value) -> Result<Checked, Refused> {
@@ -570,11 +536,9 @@ mod tests {
 
     #[test]
     fn a_refinement_says_what_is_to_be_made_better() {
-        for good in [
-            json!({ "scope": "whole" }),
-            json!({ "scope": "section", "sectionPath": "$.a[0]", "text": "T" }),
-            json!({ "scope": "items", "itemIds": ["i"], "tags": ["t"] }),
-        ] {
+        for good in
+            [json!({ "scope": "whole" }), json!({ "scope": "items", "itemIds": ["i"], "tags": ["t"] })]
+        {
             let decision = decided(ALL, &json!({ "action": "refine", "refineFeedback": good }));
             assert_eq!((decision.action, decision.refine_feedback), (Action::Refine, Some(Json::of(&good))));
         }
@@ -640,7 +604,7 @@ mod tests {
             let value: Value = checked.value.parse().unwrap();
             assert_eq!(value["decidedBy"], odd);
         }
-        let nobody = Answerer { principal: String::new(), may_act_for_others: false };
+        let nobody = Answerer { principal: String::new(), may_act_for_others: false, ..Answerer::default() };
         let value = Json::of(&json!({ "action": "accept" }));
         let checked = check_answer(InterruptKind::Approval, &data, None, &value, &nobody, NOW).unwrap();
         assert_eq!(checked.decision.unwrap().decided_by, "system:unnamed");

@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn answer(data: &Value, schema: Option<&Value>, value: &Value) -> Result<Checked, Refused> {
-        let by = Answerer { principal: "ann".to_owned(), may_act_for_others: true };
+        let by = Answerer { principal: "ann".to_owned(), may_act_for_others: true, ..Answerer::default() };
         let schema = schema.map(|schema| Json::of(&schema));
         let kind = InterruptKind::Clarification;
         check_answer(kind, &Json::of(data), schema.as_ref(), &Json::of(value), &by, 0)
@@ -339,7 +339,7 @@ mod tests {
             assert_eq!(paths(&two_questions(), None, &value), expected, "{value}");
         }
         let twice: Json = serde_json::from_str(r#"{"answers":{"q1":"red","a/b":1,"q1":"blue"}}"#).unwrap();
-        let by = Answerer { principal: "ann".to_owned(), may_act_for_others: true };
+        let by = Answerer { principal: "ann".to_owned(), may_act_for_others: true, ..Answerer::default() };
         let data = Json::of(&two_questions());
         let refused = check_answer(InterruptKind::Clarification, &data, None, &twice, &by, 0).unwrap_err();
         let Refused::Invalid(errors) = refused else { panic!("{refused:?}") };

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::climb::LadderTerms;
-use crate::event::{Failure, Hooks, InterruptRequested, Resolution};
-use crate::interrupt::{Ask, scheduled_time};
+use crate::conversation::text_of;
+use crate::doubt::Judgement;
+use crate::event::{AgentDecided, Failure, Hooks, InterruptRequested, Resolution};
+use crate::interrupt::{Ask, Exchange, Vote, scheduled_time};
 use crate::{
     InterruptId, InterruptKind, Json, Ladder, Millis, Next, NodeIx, Problem, Run, Surroundings, limits,
 };
@@ -33,6 +35,25 @@ pub struct Open {
     /// The last attempt at which somebody was not to be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<u32>,
+    /// For how long its times have stood still altogether, up to the last release.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shifted_ms: Millis,
+    /// Since when its times stand still: the run is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_since: Option<Millis>,
+    /// The votes so far, one of each who voted, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) votes: Vec<Vote>,
+    /// How many votes were cast, those included that others took the place of.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) cast: u32,
+    /// What those who decide wanted to know, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exchanges: Vec<Exchange>,
+}
+
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 fn one() -> u32 {
@@ -44,16 +65,23 @@ fn is_one(number: &u32) -> bool {
 }
 
 impl Open {
-    /// When it is given up, or its ladder ends: nobody can answer from then on.
+    /// From when its times are counted: when it was asked, later by as long as they stood still. While they do, nothing
+    /// of it is ever due.
+    fn counted_from(&self) -> Option<Millis> {
+        self.stands_since.is_none().then(|| self.at.saturating_add(self.shifted_ms))
+    }
+
+    /// When it is given up, or its ladder ends: nobody can answer from then on. While its times stand still, nobody knows
+    /// when that is.
     pub fn deadline(&self) -> Option<Millis> {
         let ladder = self.requested.ladder.as_ref().filter(|_| self.node.is_some());
-        let ends = ladder.and_then(|ladder| ladder.expires_at(self.at));
+        let ends = ladder.and_then(|ladder| ladder.expires_at(self.counted_from()?));
         self.given_up_at().into_iter().chain(ends).min()
     }
 
     /// When it is given up, whatever its ladder says.
     pub(crate) fn given_up_at(&self) -> Option<Millis> {
-        self.requested.timeout_ms.map(|ms| self.at.saturating_add(ms))
+        Some(self.counted_from()?.saturating_add(self.requested.timeout_ms?))
     }
 
     /// When what it waits for happens by itself, if that is a time.
@@ -81,7 +109,7 @@ impl Open {
 
     /// What follows an attempt, and when.
     pub(crate) fn after(&self, attempt: u32) -> Option<(Next, Millis)> {
-        let (next, due) = self.requested.ladder.as_ref()?.next(self.at, attempt)?;
+        let (next, due) = self.requested.ladder.as_ref()?.next(self.counted_from()?, attempt)?;
         // Nobody's silence answers a question of the run itself.
         let lasts = self.node.is_none() && next == Next::Expiry;
         (!lasts && self.ends_at().is_none_or(|end| due < end)).then_some((next, due))
@@ -97,7 +125,7 @@ pub(crate) struct Answered {
     /// The node whose execution it is of alone, unless it was given a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) only: Option<NodeIx>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::json::given", skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<Json>,
     pub(crate) outcome: Resolution,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -110,9 +138,12 @@ pub(crate) struct Answered {
 }
 
 /// What goes with a question beside what is asked.
+#[derive(Clone)]
 pub(crate) struct Asked {
     /// Who may answer.
     pub(crate) respondents: Vec<String>,
+    /// Who asks.
+    pub(crate) by: Vec<String>,
     /// What the agent that asks wants to be called for.
     pub(crate) hooks: Option<Hooks>,
     /// What is shown is only for those who answer.
@@ -132,9 +163,30 @@ pub enum Stop {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     /// Something new.
-    Ask { ask: Ask, key: String, keyless: bool, call: u32, ladder: Option<Box<Ladder>> },
+    Ask(Box<NewAsk>),
     /// What is asked already.
     Join(InterruptId),
+}
+
+/// Something new that a node asks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NewAsk {
+    pub(crate) ask: Ask,
+    pub(crate) key: String,
+    pub(crate) keyless: bool,
+    pub(crate) call: u32,
+    pub(crate) ladder: Option<Ladder>,
+    /// What it is resolved with as it is asked, if nobody is waited for.
+    pub(crate) at_once: Option<Json>,
+    /// The decision that it is about, which is told before.
+    pub(crate) decided: Option<Box<AgentDecided>>,
+}
+
+impl Call {
+    /// What it is resolved with as it is asked, if nobody is waited for.
+    pub(crate) fn at_once(&self) -> Option<&Json> {
+        if let Self::Ask(new) = self { new.at_once.as_ref() } else { None }
+    }
 }
 
 /// What a node may do while it is executed.
@@ -144,13 +196,27 @@ pub struct NodeContext<'a> {
     execution: u32,
     pub(crate) calls: u32,
     wanted: BTreeMap<String, Call>,
+    /// Decisions that nobody has to ratify, and that are to be told.
+    made: Vec<AgentDecided>,
+    /// What a mock answers to the next turn of a conversation.
+    pub(crate) mocked: Option<Json>,
     sensitive: bool,
     defaults: Arc<Surroundings>,
 }
 
 impl<'a> NodeContext<'a> {
     pub(crate) fn new(run: &'a Run, node: NodeIx, execution: u32, defaults: Arc<Surroundings>) -> Self {
-        Self { run, node, execution, calls: 0, wanted: BTreeMap::new(), sensitive: false, defaults }
+        Self {
+            run,
+            node,
+            execution,
+            calls: 0,
+            wanted: BTreeMap::new(),
+            made: Vec::new(),
+            mocked: None,
+            sensitive: false,
+            defaults,
+        }
     }
 
     /// Asks, and stops until there is an answer.
@@ -181,64 +247,164 @@ impl<'a> NodeContext<'a> {
         answers.into_iter().collect()
     }
 
-    /// What the node wants to be stopped for, and whether it has seen an answer that is never shown.
-    pub(crate) fn into_wanted(self) -> (Vec<Call>, bool) {
+    /// What the node wants to be stopped for, what it has decided, and whether it has seen an answer that is never shown.
+    pub(crate) fn into_wanted(self) -> (Vec<Call>, Vec<AgentDecided>, bool) {
         let mut wanted: Vec<Call> = self.wanted.into_values().collect();
         wanted.sort_by_key(|call| match call {
-            Call::Ask { call, .. } => *call,
+            Call::Ask(new) => new.call,
             Call::Join(_) => 0,
         });
-        (wanted, self.sensitive)
+        (wanted, self.made, self.sensitive)
+    }
+
+    /// The id that a conversation gets which the next call opens without one.
+    pub(crate) fn next_conversation(&self) -> String {
+        let key = self.run.default_key(self.node, self.execution, self.calls + 1);
+        self.run.minted_conversation(&key)
+    }
+
+    /// Decides on the terms that the definition gives.
+    pub(crate) fn decide_by_node(&mut self, judged: Judgement, schema: Option<Json>) -> Result<Json, Stop> {
+        let terms = self.run.ladder_terms(self.node);
+        self.decide(judged, None, schema, &terms)
+    }
+
+    /// Decides, and stops until somebody has ratified it if the agent is not sure enough.
+    pub(crate) fn decide(
+        &mut self,
+        judged: Judgement,
+        key: Option<String>,
+        schema: Option<Json>,
+        terms: &LadderTerms<'_>,
+    ) -> Result<Json, Stop> {
+        let fail = |message: String| Stop::Failed(Failure::new("invalid_interrupt", message));
+        judged.check_size().map_err(fail)?;
+        let threshold = self.run.escalation_threshold();
+        let ask = Ask { resume_schema: schema, ..judged.ask(key, threshold) };
+        let keyless = ask.key.is_none();
+        let key = ask.key.clone();
+        let key = key.unwrap_or_else(|| self.run.default_key(self.node, self.execution, self.calls + 1));
+        let sensitive = self.run.node(self.node).sensitive;
+        let known = (key.clone(), self.calls + 1, keyless);
+        if judged.is_below(threshold) {
+            let told = judged.event(known, true, sensitive);
+            return self.put(ask, terms, Some(Box::new(told)));
+        }
+        self.calls += 1;
+        if let Some(answered) = self.known(&ask, &key, keyless)? {
+            return answered;
+        }
+        self.check_room(&ask, None)?;
+        let decision = judged.decision.clone();
+        self.made.push(judged.event(known, false, sensitive));
+        Ok(decision)
     }
 
     /// Asks on the terms that the definition gives.
     fn ask_by_node(&mut self, ask: Ask) -> Result<Json, Stop> {
+        self.run.check_refinable(self.node, &ask).map_err(Stop::Failed)?;
         let terms = self.run.ladder_terms(self.node);
         self.ask(ask, &terms)
     }
 
     pub(crate) fn ask(&mut self, ask: Ask, terms: &LadderTerms<'_>) -> Result<Json, Stop> {
+        self.put(ask, terms, None)
+    }
+
+    fn put(
+        &mut self,
+        ask: Ask,
+        terms: &LadderTerms<'_>,
+        decided: Option<Box<AgentDecided>>,
+    ) -> Result<Json, Stop> {
         self.calls += 1;
         let keyless = ask.key.is_none();
         let key =
             ask.key.clone().unwrap_or_else(|| self.run.default_key(self.node, self.execution, self.calls));
-        if let Some(answered) = self.run.state.answers.get(&key) {
-            check_sharing(&key, keyless, answered.only.is_some())?;
-            check_same(&ask, &key, answered.kind, answered.resume_schema.as_ref())?;
+        if let Some(answered) = self.known(&ask, &key, keyless)? {
+            return answered;
+        }
+        let at_once = self.at_once(&ask);
+        let ladder = match (&at_once, &self.defaults.recorded) {
+            (Some(_), _) => Ok(None),
+            (None, Some(recorded)) => {
+                recorded.ladder(&self.run.graph.at(self.node).id, self.execution, self.calls)
+            }
+            (None, None) => self.run.ladder_of(terms, &ask, &self.defaults),
+        };
+        let ladder = ladder.map_err(Stop::Failed)?;
+        self.check_room(&ask, ladder.as_ref())?;
+        self.run.check_conversation(&ask, &self.defaults).map_err(Stop::Failed)?;
+        self.check_alone(&ask)?;
+        let call = self.calls;
+        let new = NewAsk { ask, key: key.clone(), keyless, call, ladder, at_once, decided };
+        self.wanted.insert(key, Call::Ask(Box::new(new)));
+        Err(Stop::Suspended)
+    }
+
+    /// What opens and what ends a conversation is not asked beside anything else about it: no order would hold.
+    fn check_alone(&self, ask: &Ask) -> Result<(), Stop> {
+        let id = |ask: &Ask| text_of(&ask.data, "conversationId").filter(|_| ask.kind.is_of_conversation());
+        let Some(own) = id(ask) else { return Ok(()) };
+        let turns = |other: &Ask| {
+            other.kind == InterruptKind::ConversationExchange
+                && ask.kind == InterruptKind::ConversationExchange
+        };
+        let clashes = |call: &Call| match call {
+            Call::Ask(new) => id(&new.ask).as_ref() == Some(&own) && !turns(&new.ask),
+            Call::Join(_) => false,
+        };
+        if !self.wanted.values().any(clashes) {
+            return Ok(());
+        }
+        let message = format!(
+            "the conversation '{}' is opened or closed beside something else; ask for one after the other",
+            crate::excerpt::excerpt(&own)
+        );
+        Err(Stop::Failed(Failure::new("conversation_busy", message)))
+    }
+
+    /// What is resolved as it is asked: nobody is waited for to open or to close a conversation.
+    fn at_once(&self, ask: &Ask) -> Option<Json> {
+        match ask.kind {
+            InterruptKind::ConversationStart | InterruptKind::ConversationClose => Some(Json::of(&())),
+            InterruptKind::ConversationExchange => self.mocked.clone(),
+            _ => None,
+        }
+    }
+
+    /// What is known of a question: its answer, or that somebody is asked already.
+    fn known(&mut self, ask: &Ask, key: &str, keyless: bool) -> Result<Option<Result<Json, Stop>>, Stop> {
+        if let Some(answered) = self.run.state.answers.get(key) {
+            check_sharing(key, keyless, answered.only.is_some())?;
+            check_same(ask, key, answered.kind, answered.resume_schema.as_ref())?;
             self.sensitive |= answered.sensitive;
-            return answered.told();
+            return Ok(Some(answered.told()));
         }
         let mut open = self.run.state.open.iter();
         let same = |open: &Open| open.node.is_some() && open.requested.key == key;
         if let Some((id, open)) = open.find(|(_, open)| same(open)) {
             let asked = &open.requested;
-            check_sharing(&key, keyless, asked.keyless)?;
-            check_same(&ask, &key, asked.kind, asked.resume_schema.as_ref())?;
-            self.wanted.insert(key, Call::Join(*id));
-            return Err(Stop::Suspended);
+            check_sharing(key, keyless, asked.keyless)?;
+            check_same(ask, key, asked.kind, asked.resume_schema.as_ref())?;
+            self.wanted.insert(key.to_owned(), Call::Join(*id));
+            return Ok(Some(Err(Stop::Suspended)));
         }
-        if let Some(Call::Ask { ask: first, keyless: own, .. }) = self.wanted.get(&key) {
-            check_sharing(&key, keyless, *own)?;
-            check_same(&ask, &key, first.kind, first.resume_schema.as_ref())?;
-            return Err(Stop::Suspended);
+        if let Some(Call::Ask(first)) = self.wanted.get(key) {
+            check_sharing(key, keyless, first.keyless)?;
+            check_same(ask, key, first.ask.kind, first.ask.resume_schema.as_ref())?;
+            return Ok(Some(Err(Stop::Suspended)));
         }
-        let ladder = self.run.ladder_of(terms, &ask, &self.defaults).map_err(Stop::Failed)?;
-        self.check_room(&ask, ladder.as_ref())?;
-        let ladder = ladder.map(Box::new);
-        self.wanted.insert(key.clone(), Call::Ask { ask, key, keyless, call: self.calls, ladder });
-        Err(Stop::Suspended)
+        Ok(None)
     }
 
     /// Whether this may be asked now, and may be kept.
     fn check_room(&self, ask: &Ask, ladder: Option<&Ladder>) -> Result<(), Stop> {
         let fail = |failure: Failure| Err(Stop::Failed(failure));
-        if let Some(unbuilt) = ask.unbuilt() {
-            return fail(Failure::new("capability_required", unbuilt.message));
-        }
         let state = &self.run.state;
         let wanted = || {
             self.wanted.values().filter_map(|call| match call {
-                Call::Ask { ask, key, ladder, .. } => Some((ask, key, ladder.as_deref())),
+                Call::Ask(new) => Some((&new.ask, &new.key, new.ladder.as_ref())),
                 Call::Join(_) => None,
             })
         };
@@ -276,6 +442,20 @@ impl<'a> NodeContext<'a> {
 }
 
 impl Answered {
+    /// What stands for an answer to a decision that nobody had to ratify.
+    pub(crate) fn decided(ix: NodeIx, decided: &AgentDecided) -> Self {
+        Self {
+            kind: InterruptKind::LowConfidence,
+            resume_schema: None,
+            only: decided.keyless.then_some(ix),
+            value: Some(decided.decision.clone()),
+            outcome: Resolution::Resolved,
+            sensitive: decided.sensitive,
+            id: None,
+            by: None,
+        }
+    }
+
     /// What the node that asks for it gets.
     pub(crate) fn told(&self) -> Result<Json, Stop> {
         let fail = |failure: Failure| Err(Stop::Failed(failure));

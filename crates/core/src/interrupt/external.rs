@@ -149,7 +149,7 @@ mod tests {
 
     fn answer(correlation: &Value, schema: Option<&Value>, value: &Value) -> Result<Json, Refused> {
         let data = Json::of(&json!({ "eventType": "paid", "correlation": correlation }));
-        let by = Answerer { principal: "bank".to_owned(), may_act_for_others: false };
+        let by = Answerer::of("bank");
         let schema = schema.map(|schema| Json::of(&schema));
         let kind = InterruptKind::ExternalEvent;
         check_answer(kind, &data, schema.as_ref(), &Json::of(value), &by, 0).map(|checked| checked.value)

@@ -12,7 +12,7 @@ use crate::{Json, Schema, SchemaError, limits};
 const ERROR_BYTES_MAX: usize = 240;
 
 /// Looks at a value as a whole before anything else does: whatever is read later can be read.
-pub(super) fn readable(json: &Json, bytes_max: usize) -> Result<(), String> {
+pub(crate) fn readable(json: &Json, bytes_max: usize) -> Result<(), String> {
     if json.text().len() > bytes_max {
         return Err(format!("it is longer than {bytes_max} bytes: shorten it"));
     }

@@ -1,6 +1,6 @@
 //! What a node asks for, read and checked before anybody hears of it.
 //!
-//! Every shape is closed. What only a later release can do is read all the same, and named by [`Ask::unbuilt`].
+//! Every shape is closed.
 
 use super::InterruptKind;
 use super::equal::same;
@@ -26,17 +26,6 @@ pub struct Ask {
     pub timeout_ms: Option<Millis>,
     /// What whoever answers is shown: as given, but each action has its one name.
     pub data: Json,
-}
-
-/// Something that is understood but that this release does not do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unbuilt {
-    /// Where it stands in the payload.
-    pub what: &'static str,
-    /// The capability that would do it.
-    pub capability: &'static str,
-    /// What to change.
-    pub message: String,
 }
 
 /// How the keys of a payload are called.
@@ -94,22 +83,12 @@ impl Ask {
         self.kind == kind && same_schema
     }
 
-    /// The first thing in it that this release does not do.
-    pub fn unbuilt(&self) -> Option<Unbuilt> {
-        match self.kind {
-            InterruptKind::Approval => approval::unbuilt(&self.data),
-            InterruptKind::ConversationStart
-            | InterruptKind::ConversationExchange
-            | InterruptKind::ConversationClose => Some(Unbuilt {
-                what: "kind",
-                capability: "conversationPrimitive",
-                message: format!("'{}' is not built yet; ask with a clarification", self.kind),
-            }),
-            InterruptKind::Clarification
-            | InterruptKind::ExternalEvent
-            | InterruptKind::Custom
-            | InterruptKind::LowConfidence => None,
-        }
+    /// Whether it is about a decision and offers this action.
+    pub(crate) fn offers(&self, action: &str) -> bool {
+        let data: JsonMap = self.data.parse().unwrap_or_default();
+        let actions = data.get("actions").and_then(|actions| actions.parse::<Vec<String>>().ok());
+        self.kind == InterruptKind::Approval
+            && actions.is_some_and(|actions| actions.iter().any(|offered| offered == action))
     }
 
     /// What it is about, in one line.
@@ -234,7 +213,7 @@ fn read_custom(mut fields: Fields<'_>) {
 }
 
 fn read_conversation_start(mut fields: Fields<'_>) {
-    text(&mut fields, "conversationId", 1..=ASK_NAME_CHARS_MAX);
+    optional_text(&mut fields, "conversationId", 1..=ASK_NAME_CHARS_MAX);
     optional_text(&mut fields, "title", 0..=ASK_TITLE_CHARS_MAX);
     optional_text(&mut fields, "initialPrompt", 0..=ASK_TEXT_CHARS_MAX);
     fields.finish();
@@ -460,7 +439,8 @@ mod tests {
             assert_eq!(read(&json!({ "kind": kind, "data": data })).data, Json::of(&data));
         }
         for (kind, data, part) in [
-            ("conversation.start", json!({}), "data: 'conversationId' is missing"),
+            ("conversation.start", json!({ "conversationId": "" }), "data.conversationId"),
+            ("conversation.exchange", json!({ "prompt": "P" }), "data: 'conversationId' is missing"),
             ("conversation.exchange", json!({ "conversationId": "c" }), "data: 'prompt' is missing"),
             (
                 "conversation.exchange",
@@ -549,46 +529,6 @@ mod tests {
         assert_eq!(read(&breaks).title(), "a b [31m c d");
         let blank = custom("data", json!({ "customKind": " \n" }));
         assert_eq!(read(&blank).title(), "custom");
-    }
-
-    #[test]
-    fn what_a_later_release_does_is_read_and_named() {
-        let approval = |key: &str, value: Value| {
-            let mut payload = payload(InterruptKind::Approval);
-            payload["data"][key] = value;
-            payload
-        };
-        for (payload, what, capability) in [
-            (approval("requiredApprovals", json!(2)), "data.requiredApprovals", "openwop-interrupt-quorum"),
-            (approval("actions", json!(["accept", "refine"])), "data.actions", "interrupt.approvalActions"),
-            (approval("actions", json!(["edit"])), "data.actions", "interrupt.approvalActions"),
-            (approval("actions", json!(["accept", "ask"])), "data.actions", "interrupt.approvalActions"),
-            (approval("approverGroupRefs", json!([])), "data.approverGroupRefs", "interrupt.approverRouting"),
-            (
-                approval("approverRoleRefs", json!(["r"])),
-                "data.approverRoleRefs",
-                "interrupt.approverRouting",
-            ),
-            (approval("audience", json!({})), "data.audience", "interrupt.approverRouting"),
-            (payload(InterruptKind::ConversationStart), "kind", "conversationPrimitive"),
-            (payload(InterruptKind::ConversationExchange), "kind", "conversationPrimitive"),
-            (payload(InterruptKind::ConversationClose), "kind", "conversationPrimitive"),
-        ] {
-            let unbuilt = read(&payload).unbuilt().expect("it is named");
-            assert_eq!((unbuilt.what, unbuilt.capability), (what, capability));
-            assert!(unbuilt.message.contains("not built yet; "), "{}", unbuilt.message);
-        }
-        for built in [
-            approval("requiredApprovals", json!(1)),
-            approval("approversList", json!(["alice"])),
-            approval("overrideBypassesQuorum", json!(false)),
-            payload(InterruptKind::Clarification),
-            payload(InterruptKind::ExternalEvent),
-            payload(InterruptKind::Custom),
-            payload(InterruptKind::LowConfidence),
-        ] {
-            assert_eq!(read(&built).unbuilt(), None, "{built}");
-        }
     }
 
     #[test]

@@ -43,31 +43,68 @@ impl Respondent<'_> {
     /// Whether they are among those who are named. Nobody named means everybody, and nobody gets to be a group or a role
     /// by being called like one.
     pub fn is_among(&self, named: &[String]) -> bool {
+        named.is_empty() || named.iter().any(|name| self.is(name))
+    }
+
+    /// Whether a name means them.
+    fn is(&self, name: &str) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|own| own == wanted);
-        let is_meant = |name: &String| match Named::of(name) {
+        match Named::of(name) {
             Named::Group(group) => has(self.groups, group),
             Named::Role(role) => has(self.roles, role) || has(self.shown_roles, role),
             Named::Principal(name) => name == self.principal,
-        };
-        named.is_empty() || named.iter().any(is_meant)
+        }
     }
 }
 
 impl InterruptRequested {
-    /// The principals who may decide, if it asks for a decision; everybody if it names none.
+    /// Who may decide, if it asks for a decision: principals, `group:…` and `role:…`. Everybody if it names nobody.
     pub fn approvers(&self) -> Vec<String> {
-        let list = || self.data.parse::<JsonMap>().ok()?.get("approversList")?.parse().ok();
-        Some(self.kind)
-            .filter(|kind| *kind == InterruptKind::Approval)
-            .and_then(|_| list())
-            .unwrap_or_default()
+        self.named(["approversList", "approverGroupRefs", "approverRoleRefs"], |data| Some(data.clone()))
+    }
+
+    /// Who is told of it, unless its ladder names somebody: its audience, or else those who may decide. Nobody in
+    /// particular if it names nobody.
+    pub fn audience(&self) -> Vec<String> {
+        let given = self.named(["subjects", "groups", "roles"], |data| data.get("audience")?.parse().ok());
+        if given.is_empty() { self.approvers() } else { given }
+    }
+
+    /// The names under three keys of an approval's data: of principals, of groups and of roles.
+    fn named(&self, keys: [&str; 3], part: impl Fn(&JsonMap) -> Option<JsonMap>) -> Vec<String> {
+        let data = || self.data.parse::<JsonMap>().ok();
+        let data = Some(self.kind).filter(|kind| *kind == InterruptKind::Approval).and_then(|_| data());
+        let data = data.and_then(|data| part(&data)).unwrap_or_default();
+        let names = |key: &str| data.get(key).and_then(|list| list.parse::<Vec<String>>().ok());
+        let listed = keys.into_iter().zip(["", "group:", "role:"]).flat_map(|(key, prefix)| {
+            names(key).unwrap_or_default().into_iter().map(move |name| format!("{prefix}{name}"))
+        });
+        listed.collect()
     }
 
     /// Whether somebody may answer it.
     pub fn may_be_answered_by(&self, who: &Respondent<'_>) -> bool {
-        let approvers = self.approvers();
-        let decides = approvers.is_empty() || approvers.iter().any(|name| name == who.principal);
-        decides && who.is_among(&self.respondents)
+        who.is_among(&self.approvers()) && who.is_among(&self.respondents)
+    }
+
+    /// What entitles somebody to answer: of the names that the question and its rules give, those that mean them.
+    pub fn qualifies(&self, who: &Respondent<'_>) -> Vec<String> {
+        let across = self.rules.iter().flat_map(|rules| &rules.across_groups);
+        let across = across.map(|group| format!("group:{group}"));
+        let mut names: Vec<String> = Vec::new();
+        for name in self.approvers().into_iter().chain(self.respondents.iter().cloned()).chain(across) {
+            if who.is(&name) && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Whether who somebody is to the directory matters for whether they may answer, or for what it counts.
+    pub fn needs_directory(&self) -> bool {
+        let named = |name: &String| !matches!(Named::of(name), Named::Principal(_));
+        let across = self.rules.as_ref().is_some_and(|rules| !rules.across_groups.is_empty());
+        across || self.approvers().iter().any(named) || self.respondents.iter().any(named)
     }
 }
 

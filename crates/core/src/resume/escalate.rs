@@ -47,6 +47,8 @@ impl Run {
             ladder,
             respondents: Vec::new(),
             hooks: None,
+            asked_by: Vec::new(),
+            rules: None,
             sensitive: false,
             sensitive_answer: false,
         };

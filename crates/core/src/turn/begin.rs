@@ -32,12 +32,17 @@ impl Run {
             || reads.iter().any(|(_, reads)| scope.hides(reads, inputs.sensitive))
             || self.hides_conversation(work);
         let mock = self.mock(option("mockProvider"));
-        let provider = match &mock {
-            Some(_) => "mock".to_owned(),
-            None => self.provider(ix, work, around)?,
+        let recorded = around.recorded.as_ref().and_then(|recorded| recorded.turn(id, execution));
+        let provider = match (&mock, recorded) {
+            (Some(_), _) => "mock".to_owned(),
+            (None, Some(asked)) => asked.provider.clone(),
+            (None, None) => self.provider(ix, work, around)?,
         };
         // The turn keeps to this model, whatever the operator says later.
-        let usual = around.providers.get(&provider).and_then(|terms| terms.model.clone());
+        let usual = match recorded {
+            Some(asked) => asked.model.clone(),
+            None => around.providers.get(&provider).and_then(|terms| terms.model.clone()),
+        };
         let messages = self.first_messages(ix, work, inputs, option("promptOverrides"), hidden)?;
         let says_something = messages.iter().any(|message| matches!(message, Message::User { .. }));
         if !says_something && mock.is_none() {

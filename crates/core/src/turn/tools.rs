@@ -89,7 +89,7 @@ impl Run {
         let hidden = self.node(ix).sensitive || self.graph.at(ix).hides_answers();
         let sensitive = if hidden { inputs.keys().cloned().collect() } else { Vec::new() };
         let spawned = NodeSpawned {
-            child: self.child_id(draft.now),
+            child: self.child_id(draft, ix),
             workflow_id: tool.workflow_id.clone(),
             inputs,
             sensitive,
@@ -97,6 +97,8 @@ impl Run {
             harvest: vec![tool.result.clone()],
             cascade: true,
             key: Some(call.id.clone()),
+            waits: false,
+            elsewhere: false,
         };
         let cause = draft.last_sequence().or(cause);
         self.emit_node(draft, ix, NodeEvent::Spawned(spawned), cause);

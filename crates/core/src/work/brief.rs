@@ -131,6 +131,10 @@ impl Run {
                 let key = spawned.key?;
                 self.memo(ix, &key).map(|_| Recalled::Child { key, run: spawned.child })
             }
+            NodeEvent::AgentDecided(decided) if !decided.escalated => {
+                let key = (!decided.keyless).then_some(decided.key);
+                Some(Recalled::Ask { key, call: decided.call })
+            }
             NodeEvent::InterruptRequested(asked) => {
                 let key = (!asked.keyless).then_some(asked.key);
                 Some(Recalled::Ask { key, call: asked.call })

@@ -1,10 +1,11 @@
 //! What a worker is told of what it did: read from the run after it was decided.
 
+use crate::conversation::text_of;
 use crate::effect::TaskId;
 use crate::event::{Failure, Resolution};
 use crate::interrupt::{ANSWER, Stop};
 use crate::work::{Memo, WorkAsk, WorkOp, WorkState};
-use crate::{InterruptId, Json, JsonMap, Millis, NodeIx, NodePhase, Run, RunId};
+use crate::{InterruptId, InterruptKind, Json, JsonMap, Millis, NodeIx, NodePhase, Run, RunId};
 
 /// What a worker is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +93,10 @@ impl Run {
                 _ => return None,
             },
             WorkOp::Ask(ask) => WorkOutcome::Ask(Box::new(self.ask_state(ix, ask)?)),
+            WorkOp::Judge(made) => {
+                let key = self.question_key(ix, made.key.clone(), made.call);
+                WorkOutcome::Ask(Box::new(self.state_of(&key, false)?))
+            }
             WorkOp::Sleep { key, .. } => match self.memo(ix, key)? {
                 Memo::Sleep { until, over, .. } => WorkOutcome::Sleep { until: *until, over: *over },
                 _ => return None,
@@ -122,18 +127,41 @@ impl Run {
 
     /// What a worker's question is known by.
     pub(crate) fn ask_key(&self, ix: NodeIx, ask: &WorkAsk) -> String {
+        self.question_key(ix, ask.key.clone(), ask.call)
+    }
+
+    pub(crate) fn question_key(&self, ix: NodeIx, key: Option<String>, call: u32) -> String {
         let execution = self.node(ix).execution;
-        ask.key.clone().unwrap_or_else(|| self.default_key(ix, execution, ask.call))
+        key.unwrap_or_else(|| self.default_key(ix, execution, call))
     }
 
     fn ask_state(&self, ix: NodeIx, ask: &WorkAsk) -> Option<AskState> {
         let key = self.ask_key(ix, ask);
-        if let Some(answered) = self.state.answers.get(&key) {
+        let mut state = self.state_of(&key, ask.single)?;
+        if let AskState::Answered { value, .. } = &mut state
+            && self
+                .state
+                .answers
+                .get(&key)
+                .is_some_and(|known| known.kind == InterruptKind::ConversationStart)
+        {
+            // Nobody answers it, but whoever opened a conversation has to know its id.
+            let given = ask.payload.parse::<JsonMap>().ok().and_then(|mut payload| payload.remove("data"));
+            let given = given.and_then(|data| text_of(&data, "conversationId"));
+            let id = given.unwrap_or_else(|| self.minted_conversation(&key));
+            *value = Json::of(&JsonMap::from([("conversationId".to_owned(), Json::of(&id))]));
+        }
+        Some(state)
+    }
+
+    /// How the question with this key stands.
+    fn state_of(&self, key: &str, single: bool) -> Option<AskState> {
+        if let Some(answered) = self.state.answers.get(key) {
             return Some(match answered.told() {
                 Ok(value) => AskState::Answered {
                     id: answered.id,
                     outcome: answered.outcome,
-                    value: if ask.single { answer_alone(&value) } else { value },
+                    value: if single { answer_alone(&value) } else { value },
                     by: answered.by.clone(),
                 },
                 Err(Stop::Failed(failure)) => AskState::Failed { id: answered.id, failure },

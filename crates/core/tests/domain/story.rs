@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use abide_core::event::{Held, HoldMode, Released};
 use abide_core::{
     Answerer, Artifacts, Cancellation, Cascade, Command, Drain, Effect, ErrorCode, EventType, Failure, Graph,
     InterruptId, InterruptionClass, Json, JsonMap, Key, Lifecycle, Millis, NodePhase, Notice, Parent,
@@ -15,10 +16,16 @@ use serde_json::Value;
 
 use crate::workflow::Workflow;
 
+#[path = "forks.rs"]
+pub(crate) mod forks;
+
 /// When every story begins.
 pub(crate) const BEGIN: Millis = 1_700_000_000_000;
 
 pub(crate) const SALT: Salt = [7; 16];
+
+/// Longer stories are not forked after each of their words.
+const FORKED_EVENTS_MAX: usize = 40;
 
 pub(crate) fn hours(count: i64) -> Millis {
     count * 3_600_000
@@ -95,6 +102,8 @@ pub(crate) struct Story {
     last: Result<Step, Rejection>,
     /// What is said elsewhere about questions that nobody answers.
     defaults: Arc<Surroundings>,
+    /// An executor told something else than what it worked out, which a replay would find out.
+    invented: bool,
 }
 
 impl Story {
@@ -172,6 +181,7 @@ impl Opening {
         self.0.inputs = spawn.inputs.clone();
         self.0.sensitive = spawn.sensitive.clone();
         self.0.unset = spawn.unset.clone();
+        self.0.by = spawn.by.clone();
         self.parent(spawn.parent.clone())
     }
 
@@ -192,7 +202,8 @@ impl Opening {
         let defaults = self.0.defaults.clone();
         let (run, step) = Run::start(self.0, BEGIN).expect("the start is accepted");
         let last = Ok(step.clone());
-        let mut story = Story { run, twin, now: BEGIN, journal: Vec::new(), last, defaults };
+        let (now, journal, invented) = (BEGIN, Vec::new(), false);
+        let mut story = Story { run, twin, now, journal, last, defaults, invented };
         story.take_in(&step);
         story
     }
@@ -253,6 +264,18 @@ impl Story {
     #[track_caller]
     pub(crate) fn resume(self) -> Self {
         self.ask(Command::Resume { reason: None, by: None })
+    }
+
+    /// Somebody holds the run.
+    #[track_caller]
+    pub(crate) fn hold(self, mode: HoldMode) -> Self {
+        self.ask(Command::Hold(Held { mode, reason: None, by: None }))
+    }
+
+    /// Somebody lets the run go on.
+    #[track_caller]
+    pub(crate) fn release(self) -> Self {
+        self.ask(Command::Release(Released::default()))
     }
 
     /// The delay of a node ends.
@@ -358,7 +381,7 @@ impl Story {
     /// Somebody answers an interrupt.
     #[track_caller]
     pub(crate) fn answer_to(self, id: InterruptId, value: &Value, who: &str) -> Self {
-        let by = Answerer { principal: who.to_owned(), may_act_for_others: false };
+        let by = Answerer { principal: who.to_owned(), may_act_for_others: false, ..Answerer::default() };
         self.ask(Command::Resolve(Resolve { id, value: json(value), by }))
     }
 
@@ -375,6 +398,7 @@ impl Story {
     #[track_caller]
     pub(crate) fn ask(mut self, command: Command) -> Self {
         let before = self.run.snapshot();
+        self.invented |= self.is_invented(&command);
         self.last = self.run.decide_under(command, self.now, &self.defaults);
         match self.last.clone() {
             Ok(step) => self.take_in(&step),
@@ -395,7 +419,34 @@ impl Story {
         let woken = Run::from_snapshot(self.run.key(), SALT, self.run.graph().clone(), &snapshot);
         let woken = woken.expect("this version reads what it wrote");
         assert_eq!(format!("{woken:?}"), format!("{:?}", self.run), "nothing is left out of a snapshot");
+        let before = self.journal.len();
         self.journal.extend_from_slice(&step.records);
+        self.fork_from(before);
+    }
+
+    fn is_invented(&self, command: &Command) -> bool {
+        let Command::Report(Report { task, outcome: Ok(told) }) = command else { return false };
+        matches!(self.run.perform_task(task), Some(Performance::Done(done)) if done.as_ref() != Ok(told))
+    }
+
+    /// Forks the run wherever something new happened.
+    #[track_caller]
+    fn fork_from(&self, before: usize) {
+        // A definition that names its run is another one in a fork.
+        let names_run = String::from_utf8_lossy(&self.run.graph().source).contains(&key().id.to_string());
+        if self.invented || names_run || self.journal.len() > FORKED_EVENTS_MAX {
+            return;
+        }
+        self.origin().replay_from(0);
+        for sequence in before..=self.journal.len() {
+            self.origin().replay_from(sequence as u64);
+            self.origin().branch_from(sequence as u64);
+        }
+    }
+
+    /// The run, to be forked.
+    pub(crate) fn origin(&self) -> forks::Origin<'_> {
+        forks::Origin { key: self.run.key(), salt: SALT, graph: self.run.graph(), journal: &self.journal }
     }
 }
 
@@ -575,7 +626,12 @@ fn describe(effect: &Effect) -> String {
         Effect::Disown(child) => format!("disown {child}"),
         Effect::OpenInterrupt(open) => format!("open {} {}", open.kind, open.node),
         Effect::CloseInterrupt(closed) => format!("close {}", closed.kind),
+        Effect::MoveDeadline { deadline, .. } => match deadline {
+            Some(due) => format!("give up +{}", due - BEGIN),
+            None => "give up at no known time".to_owned(),
+        },
         Effect::Notify(notify) => format!("notify attempt {}", notify.attempt),
         Effect::Cascade(Cascade { reason, .. }) => format!("cascade {reason}"),
+        Effect::TakeName(_) => "take name".to_owned(),
     }
 }

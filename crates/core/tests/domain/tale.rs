@@ -211,8 +211,12 @@ impl Kept {
             | Effect::AwaitProvider(_)
             | Effect::LeaveProvider(_)
             | Effect::Hook(_) => false,
-            // Nor has one nodes that ask.
-            Effect::OpenInterrupt(_) | Effect::CloseInterrupt(_) | Effect::Notify(_) => false,
+            // Nor has one nodes that ask, or talk.
+            Effect::TakeName(_) => false,
+            Effect::OpenInterrupt(_)
+            | Effect::CloseInterrupt(_)
+            | Effect::MoveDeadline { .. }
+            | Effect::Notify(_) => false,
         };
         if !fits {
             self.misfits.push(effect.clone());

@@ -174,7 +174,7 @@ impl<'p> Family<'p> {
         match member.run.hold() {
             Hold::None => assert_eq!(member.run.paused_at(), None),
             Hold::Pausing => assert!(member.run.tasks().next().is_some(), "a pause waits for nothing"),
-            Hold::Paused => assert!(member.run.paused_at().is_some()),
+            Hold::Paused | Hold::Stopped => assert!(member.run.paused_at().is_some()),
             Hold::Escalated => {
                 let waits = member.run.interrupts().next().is_some()
                     || member.run.timers().contains_key(&TimerId::Resume)
@@ -229,7 +229,9 @@ impl<'p> Family<'p> {
             Effect::OpenInterrupt(open) => {
                 assert!(member.open.insert(open.id), "an interrupt is opened twice");
             }
+            Effect::MoveDeadline { id, .. } => assert!(member.open.contains(&id), "what is closed is moved"),
             Effect::Notify(_) => panic!("nobody is told of anything here"),
+            Effect::TakeName(_) => panic!("nobody converses here"),
             Effect::Offer(_)
             | Effect::Withdraw(_)
             | Effect::CallOff(_)
@@ -294,7 +296,7 @@ impl Family<'_> {
         let id = run.interrupt_of(RESUME_NODE).expect("a run that is held for people asks them");
         let action = if !self.plan.calm && self.dice.chance(30) { "reject" } else { "accept" };
         let value = Json::of(&json!({ "action": action }));
-        let by = Answerer { principal: "ops".to_owned(), may_act_for_others: false };
+        let by = Answerer::of("ops");
         self.ask(at, Command::Resolve(Resolve { id, value, by })).expect("the answer is taken");
         true
     }

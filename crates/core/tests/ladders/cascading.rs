@@ -273,7 +273,7 @@ fn what_changes_after_a_question_was_asked_does_not_change_its_ladder() {
     let again = parsed(&payload_text(&step.expect("it is due").records[0]));
     assert_eq!(fields(&again, ["maxAttempts"]), fields(&before, ["max_attempts"]));
     // The next question is asked under what is said by then.
-    let by = abide_core::Answerer { principal: "alice".to_owned(), may_act_for_others: false };
+    let by = abide_core::Answerer::of("alice");
     let value = Json::of(&well());
     let answer = abide_core::Command::Resolve(abide_core::Resolve { id: story.asked(), value, by });
     run.decide_under(answer, story::BEGIN + secs(3601), &other.into()).expect("it is open");

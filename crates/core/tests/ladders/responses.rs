@@ -83,7 +83,7 @@ fn a_choice_is_one_of_its_values() {
 fn an_answer_that_is_refused_says_where_it_is_wrong() {
     let story = Story::of(&gated(of_type("confirm", None))).start();
     let mut run = story.run().clone();
-    let by = abide_core::Answerer { principal: "alice".to_owned(), may_act_for_others: false };
+    let by = abide_core::Answerer::of("alice");
     let value = Json::of(&json!({ "answers": { "answer": "maybe" } }));
     let resolve = abide_core::Resolve { id: story.asked(), value, by };
     let Err(Rejection::BadAnswer(errors)) = run.decide(abide_core::Command::Resolve(resolve), story::BEGIN)

@@ -75,7 +75,7 @@ fn the_workflow_of_a_tool_is_sound_and_keeps_what_the_node_said() {
     let (mut run, _) = Run::start(start, story::BEGIN).unwrap();
     assert_eq!(run.status(), Status::WaitingApproval, "somebody has to approve of it");
     let id = run.interrupt_of("approve").unwrap();
-    let by = abide_core::Answerer { principal: "ann".to_owned(), may_act_for_others: false };
+    let by = abide_core::Answerer::of("ann");
     let answer = abide_core::Resolve { id, value: story::json(&json!({ "action": "accept" })), by };
     let step = run.decide(Command::Resolve(answer), story::BEGIN).unwrap();
     let told = step.effects.iter().find_map(|effect| match effect {

@@ -22,7 +22,7 @@ pub(super) struct Audience {
 
 /// Who is asked, if not everybody is.
 pub(super) fn asked(requested: &InterruptRequested) -> Vec<String> {
-    let mut names = requested.approvers();
+    let mut names = requested.audience();
     for name in &requested.respondents {
         if !names.contains(name) {
             names.push(name.clone());

@@ -52,6 +52,9 @@ fn given_up(row: &NoticeDelivery, reason: String) -> HowEnded {
 /// Why a message is put off once.
 const OVERTAKEN: &str = "a later attempt is due";
 
+/// Why a reminder is put off until the run is released.
+const STOPPED: &str = "the run is stopped";
+
 /// What is to be known of an open interrupt to tell of it.
 struct Seen {
     open: Open,
@@ -83,6 +86,11 @@ impl Shell {
         // A later attempt takes this one's place in a moment: it is due, or was just recorded. One that nothing took the
         // place of was sent again by somebody, who means it.
         let now = self.clock.now();
+        // A question is told of when it is asked, but nobody is reminded of what stands still.
+        if seen.open.stands_since.is_some() && row.id.attempt > 1 {
+            let due = now.saturating_add(limits::STOPPED_REST_MS);
+            return Ok(HowEnded::PutOff { due, reason: STOPPED.to_owned() });
+        }
         let overtaken =
             seen.open.attempt > row.id.attempt || seen.open.next_attempt_at().is_some_and(|next| next <= now);
         if overtaken && row.reason.as_deref() != Some(OVERTAKEN) {

@@ -28,11 +28,12 @@ const REQUEST: &str = "core.http.request";
 const ATTEMPT: &str = "openwop.node_attempt";
 
 /// Events that end a span, by their names.
-const ENDS: [&str; 15] = [
+const ENDS: [&str; 16] = [
     "run.completed",
     "run.failed",
     "run.cancelled",
     "run.resumed",
+    "run.released",
     "node.completed",
     "node.failed",
     "node.cancelled",
@@ -47,9 +48,10 @@ const ENDS: [&str; 15] = [
 ];
 
 /// Events that begin a span, or that a span tells of.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 17] = [
     "run.started",
     "run.paused",
+    "run.held",
     "cap.breached",
     "node.started",
     "interrupt.requested",
@@ -215,12 +217,16 @@ impl Timeline {
             RunEvent::Completed(_) => self.end_run(&End::well("completed"), at),
             RunEvent::Failed(failed) => self.end_run(&End::badly(&failed.error), at),
             RunEvent::Cancelled(_) => self.end_run(&End::well("cancelled"), at),
-            RunEvent::Paused(_) => {
+            // A pause that becomes a stop is one hold.
+            RunEvent::Held(_) if self.open.contains_key(&Place::Pause) => {}
+            RunEvent::Paused(_) | RunEvent::Held(_) => {
                 let own = id::of_event(self.key.id, at.sequence);
                 let pause = Open::new("abide.pause", own, id::of_run(self.key.id), at);
                 self.open.insert(Place::Pause, pause);
             }
-            RunEvent::Resumed(_) => self.end(&Place::Pause, &End::well("resumed"), at),
+            RunEvent::Resumed(_) | RunEvent::Released(_) => {
+                self.end(&Place::Pause, &End::well("resumed"), at)
+            }
             RunEvent::CapBreached(breach) => self.tell_breach(breach, at),
             _ => {}
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use abide_core::event::{HookKind, InterruptRequested, InterruptResolved};
 use abide_core::{
-    Event, EventType, JsonMap, Key, Lifecycle, Millis, NodeEvent, Recalled, Record, Run, TenantId,
+    Event, EventType, Exchange, JsonMap, Key, Lifecycle, Millis, NodeEvent, Recalled, Record, Run, TenantId,
+    ask_id,
 };
 use abide_store::{HookId, HookRow, SessionId};
 
@@ -80,6 +81,8 @@ pub struct HookMessage {
     pub requested: Box<InterruptRequested>,
     /// How it ended, if it has.
     pub resolved: Option<Box<InterruptResolved>>,
+    /// What those who decide want to know, if that is what it is called for.
+    pub asked: Option<Box<Exchange>>,
 }
 
 impl Engine {
@@ -232,8 +235,29 @@ impl Engine {
         if resolved.is_some() && row.id.hook == HookKind::InputRequested {
             return Ok(None);
         }
+        let asked = self.asked_back(row).await?;
+        // Nor has anybody to tell what was told already.
+        if asked.is_none() && row.id.hook == HookKind::QuestionAsked {
+            return Ok(None);
+        }
         let (id, agent) = (row.id, row.agent.clone());
-        Ok(Some(HookMessage { id, agent, node, requested, resolved }))
+        Ok(Some(HookMessage { id, agent, node, requested, resolved, asked }))
+    }
+
+    /// What those who decide want to know, unless they were told.
+    async fn asked_back(&self, row: &HookRow) -> Result<Option<Box<Exchange>>, Error> {
+        if row.id.hook != HookKind::QuestionAsked {
+            return Ok(None);
+        }
+        let (id, name) = (row.id.interrupt, ask_id(row.id.attempt));
+        let see = |run: &Run| {
+            let asked = run.interrupt(id)?.exchanges.iter().find(|exchange| exchange.id == name)?;
+            asked.answer.is_none().then(|| Box::new(asked.clone()))
+        };
+        match self.shell.read(row.key(), see).await {
+            Err(Error::RunNotFound(_) | Error::Erased(_)) => Ok(None),
+            other => other,
+        }
     }
 }
 

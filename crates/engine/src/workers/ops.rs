@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use abide_core::event::Loss;
+use abide_core::event::{HookKind, Loss};
 use abide_core::{
-    AskState, ChildState, Command, Event, Failure, Json, JsonMap, Key, Lifecycle, Millis, Rejection, Run,
-    RunEvent, RunId, TenantId, Work, WorkOp, WorkOutcome,
+    AskState, ChildState, Command, Event, Failure, Hash, Json, JsonMap, Key, Lifecycle, Millis, Rejection,
+    Reply, Run, RunEvent, RunId, TenantId, Work, WorkOp, WorkOutcome,
 };
 use abide_store::{HookId, Lane, SessionId, TaskHolder};
 use futures_util::future::join_all;
@@ -35,6 +35,8 @@ pub enum Op {
         id: HookId,
         /// Why it failed, if it did.
         error: Option<String>,
+        /// What those who decide are told, if they wanted to know something.
+        answer: Option<Json>,
     },
 }
 
@@ -129,8 +131,8 @@ impl Engine {
                     let worker = self.shell.workers.with(|desk| desk.words((tenant, session)));
                     (holding, WorkOp::Lose { reason: Loss::Released, worker })
                 }
-                Op::EndHook { id, error } => {
-                    groups.push(Group::Hook { at, id, error });
+                Op::EndHook { id, error, answer } => {
+                    groups.push(Group::Hook { at, id, error, answer });
                     continue;
                 }
             };
@@ -163,8 +165,8 @@ impl Engine {
         group: Group,
     ) -> Vec<(usize, Result<Did, OpFailure>)> {
         let (holding, ops) = match group {
-            Group::Hook { at, id, error } => {
-                return vec![(at, self.end_hook(tenant, session, id, error).await)];
+            Group::Hook { at, id, error, answer } => {
+                return vec![(at, self.end_hook(tenant, session, id, error, answer).await)];
             }
             Group::Task { holding, ops } => (holding, ops),
         };
@@ -198,19 +200,37 @@ impl Engine {
         session: SessionId,
         id: HookId,
         error: Option<String>,
+        answer: Option<Json>,
     ) -> Result<Did, OpFailure> {
         let call = self.shell.workers.with(|desk| desk.call_of((tenant, session), id));
         let (agent, tries) = call.ok_or(OpFailure::NoSuchHook)?;
+        if let Some(answer) = answer.filter(|_| error.is_none() && id.hook == HookKind::QuestionAsked) {
+            self.reply_for(&agent, id, answer).await?;
+        }
         self.shell.settle_call(agent, id, error, tries).await?;
         Ok(Did::Done)
     }
 
+    /// Tells those who decide what their question made the agent say. Somebody may have been faster, which is as good.
+    async fn reply_for(&self, agent: &(TenantId, String), id: HookId, answer: Json) -> Result<(), OpFailure> {
+        let reply = Reply { id: id.interrupt, ask: id.attempt, answer, by: agent.1.clone() };
+        let command = Command::Reply(Box::new(reply));
+        match self
+            .shell
+            .decide(id.run.of(agent.0), &command, Lane::Interactive, Basis::default(), |_| ())
+            .await
+        {
+            Ok(()) => Ok(()),
+            Err(Error::Rejected(Rejection::BadAnswer(errors))) => {
+                Err(OpFailure::Failed(Rejection::BadAnswer(errors).into()))
+            }
+            Err(Error::Rejected(_) | Error::RunNotFound(_) | Error::Erased(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The agent that a worker works as, and what that wants to be called for.
-    pub fn agent_of(
-        &self,
-        tenant: TenantId,
-        session: SessionId,
-    ) -> Result<(String, Vec<abide_core::event::HookKind>), Error> {
+    pub fn agent_of(&self, tenant: TenantId, session: SessionId) -> Result<(String, Vec<HookKind>), Error> {
         let agent = self.shell.workers.with(|desk| desk.agent((tenant, session)));
         agent.ok_or(Error::WorkerUnknown(session))
     }
@@ -223,7 +243,7 @@ fn is_stale(answer: &Result<Did, OpFailure>) -> bool {
 /// What is done in order.
 enum Group {
     Task { holding: Holding, ops: Vec<(usize, WorkOp)> },
-    Hook { at: usize, id: HookId, error: Option<String> },
+    Hook { at: usize, id: HookId, error: Option<String>, answer: Option<Json> },
 }
 
 /// How an operation was decided: what is told of it, and whether anything was written.
@@ -231,7 +251,7 @@ type Decided = Result<(WorkOutcome, bool), Error>;
 
 /// A decision that is not known to be durable.
 enum Flying {
-    Submitted(crate::shell::Answered, Option<WorkOutcome>),
+    Submitted(crate::shell::Answered, Option<WorkOutcome>, Vec<Hash>),
     Unchanged(u64, Option<WorkOutcome>),
     Rejected(u64, Rejection),
 }
@@ -252,7 +272,7 @@ impl Shell {
             session,
             home: None,
         });
-        let basis = Basis { holder, ..Basis::default() };
+        let mut basis = Basis { holder, ..Basis::default() };
         let mut done: Vec<Decided> = Vec::with_capacity(ops.len());
         let since = Instant::now();
         for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
@@ -282,7 +302,9 @@ impl Shell {
                         break;
                     }
                     Attempt::Unchanged { seen, next } => flying.push(Flying::Unchanged(next, seen)),
-                    Attempt::Submitted(answered, seen) => flying.push(Flying::Submitted(answered, seen)),
+                    Attempt::Submitted(answered, seen, names) => {
+                        flying.push(Flying::Submitted(answered, seen, names));
+                    }
                 }
             }
             if flying.is_empty() && self.permits.is_closed() {
@@ -290,7 +312,7 @@ impl Shell {
                 return done;
             }
             for one in flying {
-                match self.land(&cell, one, since).await {
+                match self.land(&cell, one, since, &mut basis).await {
                     Some(decided) => done.push(decided),
                     None => break,
                 }
@@ -375,15 +397,24 @@ impl Shell {
 
 impl Shell {
     /// Waits until a decision is durable. `None` if it came to nothing and is to be made again.
-    async fn land(&self, cell: &Arc<Cell>, flying: Flying, since: Instant) -> Option<Decided> {
+    async fn land(
+        &self,
+        cell: &Arc<Cell>,
+        flying: Flying,
+        since: Instant,
+        basis: &mut Basis,
+    ) -> Option<Decided> {
         let told = |outcome: Option<WorkOutcome>, changed| {
             outcome.map(|outcome| (outcome, changed)).ok_or_else(|| Rejection::StaleFence.into())
         };
         let (next, decided) = match flying {
-            Flying::Submitted(answered, seen) => {
+            Flying::Submitted(answered, seen, names) => {
                 return match answered.await {
                     Ok(Ok(())) => Some(told(seen, true)),
                     Ok(Err(abide_store::Error::Stale)) => None,
+                    Ok(Err(abide_store::Error::Taken)) => {
+                        self.learn_taken(cell.key, names, basis).await.err().map(Err)
+                    }
                     Ok(Err(abide_store::Error::Fenced)) => Some(Err(Rejection::StaleFence.into())),
                     Ok(Err(error)) => Some(Err(error.into())),
                     Err(_) => Some(Err(abide_store::Error::Closed.into())),

@@ -61,7 +61,7 @@ fn approval(timeout_ms: i64) -> Value {
 }
 
 fn by(name: &str) -> Answerer {
-    Answerer { principal: name.to_owned(), may_act_for_others: false }
+    Answerer { principal: name.to_owned(), may_act_for_others: false, ..Answerer::default() }
 }
 
 fn accept() -> Json {

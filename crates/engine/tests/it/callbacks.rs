@@ -142,7 +142,7 @@ async fn what_is_answered_before_it_is_told_is_not_told() {
     let open = start_told(&quiet.engine, &question(0), url()).await;
     assert_eq!(quiet.waiting().await, [0, 0], "it is on disk before anybody is told");
     let id = asked(&quiet.engine, answered).await;
-    let by = Answerer { principal: "ada".to_owned(), may_act_for_others: false };
+    let by = Answerer::of("ada");
     let value = Json::of(&json!({ "answers": { "why": "because" } }));
     quiet.engine.resolve(answered, id, value, by, Reply::new(None, |_| Vec::new())).await.unwrap();
     quiet.close().await;

@@ -190,7 +190,7 @@ async fn an_event_that_was_being_given_is_given_to_nobody_else_after_a_crash() {
     events.put(kept("e1", &json!({ "order": 7 })), 9).await.unwrap();
     assert!(events.give(TENANT, "e1".to_owned(), targets.clone()).await.unwrap());
     let value = Json::of(&json!({ "eventPayload": { "order": 7 } }));
-    let by = abide_core::Answerer { principal: "shop".to_owned(), may_act_for_others: false };
+    let by = abide_core::Answerer::of("shop");
     let reply = abide_engine::Reply::new(None, |_| Vec::new());
     rig.engine.resolve(run, targets[1].interrupt_id, value, by, reply).await.unwrap();
     rig.close().await;

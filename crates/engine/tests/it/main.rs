@@ -15,6 +15,7 @@ mod messages;
 mod models;
 mod moves;
 mod notices;
+mod parked;
 mod peer;
 mod receipts;
 mod requests;

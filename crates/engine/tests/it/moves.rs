@@ -315,7 +315,7 @@ async fn an_answer_at_one_server_wakes_the_worker_at_the_other() {
     let Did::Ask(state) = asked else { panic!("{asked:?}") };
     let AskState::Open { id, .. } = *state else { panic!("{state:?}") };
     let answer = Json::of(&json!({ "answers": { "answer": "so" } }));
-    let by = Answerer { principal: "bob".to_owned(), may_act_for_others: false };
+    let by = Answerer::of("bob");
     two.engine.resolve(run, id, answer, by, Reply::new(None, |_| Vec::new())).await.unwrap();
     let messages = hand.wait().await;
     assert_eq!(messages, [Message::Wake(task.holding.clone())]);
@@ -362,7 +362,9 @@ async fn an_agent_with_workers_at_two_servers_is_called_by_one_of_them() {
     };
     let end = |(server, session): (&Server, SessionId)| {
         let engine = server.engine.clone();
-        async move { engine.work(TENANT, session, vec![Op::EndHook { id, error: None }]).await.unwrap() }
+        async move {
+            engine.work(TENANT, session, vec![Op::EndHook { id, error: None, answer: None }]).await.unwrap()
+        }
     };
     assert!(matches!(end(without).await[0], Err(OpFailure::NoSuchHook)));
     assert!(end(with).await[0].is_ok());

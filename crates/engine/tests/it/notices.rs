@@ -78,7 +78,7 @@ impl Desk {
 
     async fn resolve(&self, run: Key) {
         let id = asked(&self.engine, run).await;
-        let by = Answerer { principal: "ada".to_owned(), may_act_for_others: false };
+        let by = Answerer::of("ada");
         let value = Json::of(&json!({ "answers": { "why": "because" } }));
         self.engine.resolve(run, id, value, by, Reply::new(None, |_| Vec::new())).await.unwrap();
     }
@@ -530,7 +530,7 @@ async fn of_what_is_only_for_those_who_answer_the_node_and_the_link_are_told() {
         json!({ "artifactData": { "type": "variable", "variableName": "secret" } });
     let run = start(&desk.engine, &hushed).await;
     desk.until_states(&[NoticeState::Sent]).await;
-    let by = Answerer { principal: "ada".to_owned(), may_act_for_others: false };
+    let by = Answerer::of("ada");
     let id = asked(&desk.engine, run).await;
     let accept = Json::of(&json!({ "action": "accept" }));
     desk.engine.resolve(run, id, accept, by, Reply::new(None, |_| Vec::new())).await.unwrap();

@@ -119,6 +119,10 @@ impl Store for Tapped {
         self.inner.load(key)
     }
 
+    fn taken_names(&self, key: Key, names: Vec<Hash>) -> Answer<'_, Vec<Hash>> {
+        self.inner.taken_names(key, names)
+    }
+
     fn head(&self, key: Key) -> Answer<'_, Option<Listed>> {
         self.inner.head(key)
     }

@@ -534,6 +534,7 @@ pub(crate) fn ask() -> WorkOp {
     let data = json!({ "questions": [{ "id": "answer", "question": "Well?" }] });
     WorkOp::Ask(Box::new(WorkAsk {
         agent: "ada".to_owned(),
+        principal: None,
         key: None,
         call: 1,
         payload: Json::of(&json!({ "kind": "clarification", "data": data })),
@@ -563,7 +564,7 @@ async fn an_agent_is_called_until_one_of_its_workers_has_taken_it() {
     assert_eq!((first.agent.as_str(), &*first.node), ("ada", "one"));
     let end = |error: Option<&str>| {
         let error = error.map(str::to_owned);
-        rig.engine.work(TENANT, hand.id, vec![Op::EndHook { id: first.id, error }])
+        rig.engine.work(TENANT, hand.id, vec![Op::EndHook { id: first.id, error, answer: None }])
     };
     assert!(end(Some("no network")).await.unwrap()[0].is_ok());
     assert!(matches!(end(None).await.unwrap()[0], Err(OpFailure::NoSuchHook)));
@@ -588,8 +589,11 @@ async fn an_agent_is_called_until_one_of_its_workers_has_taken_it() {
         called.extend(other.wait().await.into_iter().filter(|message| matches!(message, Message::Hook(_))));
     }
     assert_eq!(hook(called).id, first.id);
-    let done =
-        rig.engine.work(TENANT, other.id, vec![Op::EndHook { id: first.id, error: None }]).await.unwrap();
+    let done = rig
+        .engine
+        .work(TENANT, other.id, vec![Op::EndHook { id: first.id, error: None, answer: None }])
+        .await
+        .unwrap();
     assert!(done[0].is_ok());
     assert!(
         rig.store.work().hooks(TENANT, "ada".to_owned(), HookKind::ALL.to_vec(), 9).await.unwrap().is_empty()

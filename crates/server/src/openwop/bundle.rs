@@ -27,7 +27,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::answers::Answers;
-use self::events::{Events, Extract, Journal};
+use self::events::{Events, Extract, Faulty, Journal};
 use self::gather::{Gathered, Timer};
 use self::redact::{Found, Reason, Redacted, Rules};
 use super::annotations::AnnotationDoc;
@@ -121,6 +121,8 @@ pub(crate) struct DebugBundle {
     server: gather::ServerFacts,
     /// What could not be read.
     problems: Vec<String>,
+    /// Payloads that say something which means nothing, such as a confidence that is no number.
+    faulty_payloads: Vec<Faulty>,
     /// Where something was taken out, and why.
     redactions: Vec<Redacted>,
     /// How many such places there are, if not all are named.
@@ -225,6 +227,7 @@ fn assemble(gathered: Gathered, most: usize) -> Result<DebugBundle> {
         deliveries,
         annotations,
         server: gathered.server,
+        faulty_payloads: std::mem::take(&mut events.faulty),
         problems: problems.parse().map_err(|error| ApiError::internal(&error))?,
         redactions: maker.found.named,
         redactions_total: maker.found.total,

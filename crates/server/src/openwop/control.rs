@@ -1,4 +1,4 @@
-//! Runs: cancel, pause, resume, and cancel many at once.
+//! Runs: cancel, pause, resume, and cancel many at once. Holds by people are in `holds.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::holds::held_as;
 use super::runs::RunPath;
 use crate::app::App;
 use crate::auth::Principal;
@@ -23,6 +24,8 @@ use crate::{limits, shape, time};
 
 const NOT_PAUSABLE: &str = "run_not_pausable";
 const NOT_PAUSED: &str = "run_not_paused";
+pub(super) const NOT_HOLDABLE: &str = "run_not_holdable";
+pub(super) const NOT_HELD: &str = "run_not_held";
 
 /// Why a run is cancelled or resumed.
 #[derive(Deserialize, JsonSchema)]
@@ -30,7 +33,7 @@ const NOT_PAUSED: &str = "run_not_paused";
 #[schemars(rename = "Because")]
 pub(crate) struct Because {
     /// In your own words.
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
 }
 
 /// How a run stands.
@@ -181,7 +184,7 @@ fn resumed(run: &Run) -> Resumed {
 }
 
 /// Pauses a run or lets it go on, once for each key. `told` are the operation's id and the code of its refusal.
-async fn change_hold(
+pub(super) async fn change_hold(
     app: &Arc<App>,
     key: Key,
     command: Command,
@@ -208,26 +211,44 @@ async fn held(
     code: &'static str,
     asked: std::result::Result<Vec<u8>, EngineError>,
 ) -> Result<Vec<u8>> {
-    use Rejection::{AlreadyPaused, Cancelling, Ended, NotPaused, NotStarted, Waiting};
+    use Rejection::{
+        AlreadyPaused, AlreadyStopped, Cancelling, Ended, NotHeld, NotPaused, NotStarted, Waiting,
+    };
     let why = match asked {
         Err(EngineError::Rejected(
-            refused @ (AlreadyPaused | Cancelling | Ended(_) | NotPaused | NotStarted | Waiting(_)),
+            refused @ (AlreadyPaused | AlreadyStopped | Cancelling | Ended(_) | NotPaused | NotHeld
+            | NotStarted | Waiting(_)),
         )) => refused.to_string(),
         Err(EngineError::Erased(_)) => "the run has ended, and its payloads were erased".to_owned(),
         other => return Ok(other?),
     };
-    let seen = app.engine().read(key, |run| (run.status(), run.paused_at())).await;
-    let (status, paused_at) = match seen {
-        Err(EngineError::Erased(_)) => (app.engine().head(key).await?.summary.status, None),
+    let seen = app.engine().read(key, |run| (run.status(), run.paused_at(), held_as(run))).await;
+    let (status, paused_at, hold) = match seen {
+        Err(EngineError::Erased(_)) => (app.engine().head(key).await?.summary.status, None, None),
         seen => seen?,
     };
-    let act = if code == NOT_PAUSED { "resumed" } else { "paused" };
+    let act = acted(code);
     let message = format!("{why}, so it can't be {act}; details.runStatus tells how it stands");
     let error = ApiError::new(code, message).with("runStatus", status.name());
+    // Whoever speaks OpenWOP is told what that says, and nothing more.
+    let error = match hold.filter(|_| [NOT_HOLDABLE, NOT_HELD].contains(&code)) {
+        Some(hold) => error.with("hold", hold),
+        None => error,
+    };
     Err(match paused_at {
         Some(at) => error.with("pausedAt", time::rfc3339(at)),
         None => error,
     })
+}
+
+/// What a run can't be, by the code of the refusal.
+fn acted(code: &str) -> &'static str {
+    match code {
+        NOT_PAUSED => "resumed",
+        NOT_HOLDABLE => "held",
+        NOT_HELD => "released",
+        _ => "paused",
+    }
 }
 
 /// Runs to be cancelled.
@@ -270,9 +291,9 @@ pub(crate) struct OneCancelled {
 #[derive(Clone, Serialize, JsonSchema)]
 pub(crate) struct Refusal {
     /// A stable code.
-    code: &'static str,
+    pub(crate) code: &'static str,
     /// What to change, in words.
-    message: String,
+    pub(crate) message: String,
 }
 
 /// Cancels many runs. Each is answered by itself, and a run that is named twice is cancelled once.

@@ -55,6 +55,8 @@ pub(crate) struct Capabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<RunFamilies>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<Replay>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     webhooks: Option<Webhooks>,
     #[serde(skip_serializing_if = "Option::is_none")]
     feedback: Option<Feedback>,
@@ -67,6 +69,8 @@ pub(crate) struct Capabilities {
     /// Whether conversations can be part of a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     conversation_primitive: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupt: Option<InterruptFamily>,
     /// What only a server that is itself being tested does.
     #[serde(skip_serializing_if = "Option::is_none")]
     testing: Option<Testing>,
@@ -80,12 +84,29 @@ struct Extensions {
     interrupts: Option<Interrupts>,
 }
 
+/// Who may answer.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct InterruptFamily {
+    approver_routing: ApproverRouting,
+}
+
+/// Whom a gate may name beside single principals.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ApproverRouting {
+    supported: bool,
+    ref_kinds: [&'static str; 2],
+    /// Whether a gate may say who is told.
+    audience: bool,
+}
+
 /// How nodes wait for answers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Interrupts {
     /// OpenWOP's profiles of interrupts that are followed.
-    profiles: [&'static str; 3],
+    profiles: [&'static str; 4],
     /// A waiting run shows signed tokens, each good for one interrupt and for a while.
     signed_callback_tokens: bool,
     /// For how long an event is kept that nobody waits for yet.
@@ -123,6 +144,7 @@ struct Configurable {
     recursion_limit: Bounds,
     run_timeout_ms: Bounds,
     max_loop_iterations: Bounds,
+    escalation_threshold: Bounds,
 }
 
 /// The values that a key takes.
@@ -160,6 +182,17 @@ struct RunFamilies {
 struct PauseResume {
     supported: bool,
     drain_policies: [&'static str; 2],
+}
+
+/// Runs that begin with the events of others.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Replay {
+    supported: bool,
+    /// What a fork may be for.
+    modes: [&'static str; 2],
+    /// Nothing outside hears of a replay: what it did is taken from what was recorded.
+    side_effect_suppression: bool,
 }
 
 /// Cancelling many runs at once.
@@ -253,12 +286,14 @@ fn capabilities(app: &App) -> Capabilities {
         rest_transport: RestTransport { conditional_run_get: true, content_encodings: [] },
         fixtures,
         runs: run_families(app),
+        replay: replay(app),
         webhooks: webhooks(app),
         feedback: feedback(app),
         debug_bundle: debug_bundle(app),
         orchestrator: supported("orchestrator.supported"),
         dispatch: supported("dispatch.supported"),
         conversation_primitive: offers("conversationPrimitive").then_some(true),
+        interrupt: approver_routing(app),
         testing: app.engine().plays_mocks().then_some(Testing { mock_providers: MOCK_PROVIDERS }),
         extensions: Extensions { interrupts: interrupts(app) },
     }
@@ -282,7 +317,13 @@ fn configurable() -> Configurable {
         recursion_limit: up_to(core_limits::NODE_EXECUTIONS_MAX as i64),
         run_timeout_ms: up_to(core_limits::RUN_TIMEOUT_MS_MAX),
         max_loop_iterations: up_to(i64::from(core_limits::LOOPBACKS_MAX)),
+        escalation_threshold: Bounds { kind: "number", min: 0, max: 1 },
     }
+}
+
+fn replay(app: &App) -> Option<Replay> {
+    let served = app.serves(&Method::POST, "/v1/runs/{runId}:fork");
+    served.then_some(Replay { supported: true, modes: ["replay", "branch"], side_effect_suppression: true })
 }
 
 fn run_families(app: &App) -> Option<RunFamilies> {
@@ -300,10 +341,20 @@ fn webhooks(app: &App) -> Option<Webhooks> {
     served.then_some(Webhooks { supported: true, signature_algorithms: ["v1"], durable: true })
 }
 
+fn approver_routing(app: &App) -> Option<InterruptFamily> {
+    let routing = ApproverRouting { supported: true, ref_kinds: ["group", "role"], audience: true };
+    answers_interrupts(app).then_some(InterruptFamily { approver_routing: routing })
+}
+
+fn answers_interrupts(app: &App) -> bool {
+    app.serves(&Method::POST, "/v1/runs/{runId}/interrupts/{nodeId}")
+}
+
 fn interrupts(app: &App) -> Option<Interrupts> {
-    let served = app.serves(&Method::POST, "/v1/runs/{runId}/interrupts/{nodeId}");
+    let served = answers_interrupts(app);
     served.then(|| Interrupts {
         profiles: [
+            "openwop-interrupt-quorum",
             "openwop-interrupt-auth-required",
             "openwop-interrupt-external-event",
             "openwop-interrupt-cascade-cancel",

@@ -3,16 +3,21 @@
 //! There are several ways to answer, and one function that does it: [`resolve`]. It asks first whether whoever answers
 //! may, and has the run decide the rest.
 
+mod bulk;
 mod inbox;
 mod inspect;
 pub(crate) mod ladder;
+pub(crate) mod replies;
 pub(crate) mod respondents;
+mod standing;
 pub(crate) mod story;
 pub(crate) mod timeline;
 mod token;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use abide_core::event::InterruptRequested;
 use abide_core::{
     Answerer, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Millis, Open, Rejection, Run, RunId,
     is_run_question,
@@ -26,8 +31,12 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use bulk::{
+    BulkResolve, BulkResolved, Named, Outcome, Plan, carry_out, foresee_all, resolve_many,
+};
 pub(crate) use inbox::{Inbox, Wanted, inbox};
 pub(crate) use inspect::{Inspected, Reader, Shown, shown};
+pub(crate) use standing::{ExchangeView, QuorumView};
 pub(crate) use token::{answer_by_token, inspect};
 
 use respondents::Answering;
@@ -94,10 +103,10 @@ struct Asked {
     node: String,
     kind: InterruptKind,
     at: Millis,
-    /// Who may decide; anybody if it is empty.
-    approvers: Vec<String>,
-    /// Who may answer; anybody if it is empty.
-    respondents: Vec<String>,
+    /// The question itself, with who may answer it.
+    requested: InterruptRequested,
+    /// Who started the run.
+    starter: Option<String>,
     actions: Option<Vec<String>>,
     auth_required: bool,
 }
@@ -118,6 +127,31 @@ pub(crate) struct Resolved {
     /// How the run stands then.
     #[schemars(with = "shape::RunStatus")]
     status: &'static str,
+    /// It is still open: this was a vote that others have to join, or a question back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pending: bool,
+    /// How far it has come, if it is open and takes several people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quorum: Option<QuorumView>,
+    /// What the question back is called, if it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ask_id: Option<String>,
+}
+
+impl Resolved {
+    /// How an interrupt stands when what was said is taken.
+    fn of(run: &Run, node_id: String, id: InterruptId, asks: bool) -> Self {
+        let open = run.interrupt(id);
+        Self {
+            run_id: run.key().id,
+            node_id,
+            interrupt_id: id,
+            status: run.status().name(),
+            pending: open.is_some(),
+            quorum: open.and_then(|open| QuorumView::of(open, false)),
+            ask_id: open.filter(|_| asks).and_then(|open| Some(open.exchanges.last()?.id.clone())),
+        }
+    }
 }
 
 /// Answers an interrupt, for whichever way the answer comes. The bytes are the JSON of [`Resolved`]; they are kept under
@@ -134,32 +168,58 @@ async fn resolve_found(
     app: &App,
     (key, way): (Key, Way),
     find: impl Fn(&Run) -> std::result::Result<InterruptId, Rejection>,
-    Said { value, by, roles, may_force }: Said,
+    mut said: Said,
     receipt: Option<Receipt>,
 ) -> Result<Vec<u8>> {
+    let (id, asked) = permitted(app, (key, way), find, &mut said).await?;
+    let Said { value, by, .. } = said;
+    let (node_id, asks, closed) = (asked.node.clone(), asks_back(&value), Arc::new(AtomicBool::new(true)));
+    let still = closed.clone();
+    let reply = Reply::new(receipt, move |run: &Run| {
+        let resolved = Resolved::of(run, node_id.clone(), id, asks);
+        still.store(!resolved.pending, Ordering::Relaxed);
+        encoded(&resolved)
+    });
+    let done = app.engine().resolve(key, id, value, by, reply).await;
+    let body = done.map_err(|error| with_actions(refused(way, error), &asked))?;
+    if closed.load(Ordering::Relaxed) {
+        let took = app.engine().clock().now().saturating_sub(asked.at);
+        app.metrics().interrupt_resolved(asked.kind, took);
+    }
+    Ok(body)
+}
+
+/// How the run would stand if this answer were given, or why it would be refused: what [`resolve`] does, without doing
+/// it.
+pub(crate) async fn foresee(app: &App, given: Given) -> Result<&'static str> {
+    let (id, key, way) = (given.id, given.key, given.way);
+    let mut said = Said::from(given);
+    let (id, asked) = permitted(app, (key, way), |_| Ok(id), &mut said).await?;
+    let seen = app.engine().foresee_answer(key, id, said.value, said.by).await;
+    seen.map(abide_core::Status::name).map_err(|error| with_actions(refused(way, error), &asked))
+}
+
+/// The interrupt that an answer is for, if whoever gives it may. What the directory knows of them is added to what is said.
+async fn permitted(
+    app: &App,
+    (key, way): (Key, Way),
+    find: impl Fn(&Run) -> std::result::Result<InterruptId, Rejection>,
+    Said { value, by, roles, may_force }: &mut Said,
+) -> Result<(InterruptId, Asked)> {
     let look = |run: &Run| {
         let id = find(run)?;
         run.check_open_interrupt(id).map(|open| (id, asked(run, open)))
     };
     let (id, asked) = seen(app, key, way, look).await?;
     check_way(way, &asked)?;
-    check_force(&asked, may_force)?;
-    let decider = asked.decider(&value, &by);
-    check_approver(&asked, &decider)?;
+    check_force(&asked, *may_force)?;
+    let decider = asked.decider(value, by);
     // Whoever speaks for somebody else has shown their own roles, and not those of the other.
     let roles = if decider == by.principal { roles.as_slice() } else { &[] };
     let who = Answering { tenant: key.tenant, principal: &decider, roles };
-    respondents::check(app, &asked.respondents, who).await?;
-    let node_id = asked.node.clone();
-    let reply = Reply::new(receipt, move |run: &Run| {
-        let (run_id, node_id, status) = (run.key().id, node_id.clone(), run.status().name());
-        encoded(&Resolved { run_id, node_id, interrupt_id: id, status })
-    });
-    let done = app.engine().resolve(key, id, value, by, reply).await;
-    let body = done.map_err(|error| with_actions(refused(way, error), &asked))?;
-    let took = app.engine().clock().now().saturating_sub(asked.at);
-    app.metrics().interrupt_resolved(asked.kind, took);
-    Ok(body)
+    let known = respondents::check(app, &asked.requested, asked.starter.as_deref(), who).await?;
+    (by.groups, by.roles) = (known.groups, known.roles);
+    Ok((id, asked))
 }
 
 /// What is to be seen of a run, or why there is nothing, in the words of the way.
@@ -204,8 +264,8 @@ fn asked(run: &Run, open: &Open) -> Asked {
         node: run.interrupted_node(open).to_string(),
         kind: requested.kind,
         at: open.at,
-        approvers: requested.approvers(),
-        respondents: requested.respondents.clone(),
+        requested: requested.clone(),
+        starter: run.started_by().map(str::to_owned),
         actions: texts("actions").filter(|_| approval),
         auth_required: approval && needs_key(open),
     }
@@ -244,13 +304,10 @@ impl Asked {
     }
 }
 
-/// Whether whoever decides is among those who may.
-fn check_approver(asked: &Asked, decider: &String) -> Result<()> {
-    if asked.approvers.is_empty() || asked.approvers.contains(decider) {
-        return Ok(());
-    }
-    let message = "only those whom the gate names may decide; its 'approversList' has their names";
-    Err(ApiError::new("forbidden", message).with("principal", decider.as_str()))
+/// Whether an answer is a question back, which closes nothing.
+fn asks_back(value: &RawJson) -> bool {
+    let answer: JsonMap = value.parse().unwrap_or_default();
+    answer.get("action").and_then(|action| action.parse::<String>().ok()).as_deref() == Some("ask")
 }
 
 /// Whom an answer names as the one who gives it.
@@ -315,7 +372,8 @@ async fn answer_node(
     let id = which.interrupt_id.map(|id| id.parse::<InterruptId>());
     let id = id.transpose().map_err(|message| ApiError::invalid("interruptId", message))?;
     let key = RunPath::named(path.run_id.clone()).of(&principal)?;
-    let by = Answerer { principal: principal.name, may_act_for_others: principal.act_as };
+    let by =
+        Answerer { principal: principal.name, may_act_for_others: principal.act_as, ..Answerer::default() };
     let may_force = principal.scopes.allow(Scope::RunsForce);
     let said = Said { value, by, roles: principal.roles, may_force };
     let node = path.node_id.clone();

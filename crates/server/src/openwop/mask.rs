@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use abide_core::{EventType, Json, JsonMap, Mask};
+use abide_core::{EventType, Json, JsonMap, Mask, is_minted_conversation};
 
 /// What stands in the place of a value.
 pub(super) const MASKED: &str = "[masked]";
@@ -28,11 +28,27 @@ const FIELDS: &[(&str, &str, &str, Extent)] = &[
     ("approval.received", "sensitive", "reason", Extent::Whole),
     ("approval.received", "sensitive", "refineFeedback", Extent::Whole),
     ("approval.received", "sensitive", "editedArtifactData", Extent::Whole),
+    ("approval.voted", "sensitive", "feedback", Extent::Whole),
+    ("approval.voted", "sensitive", "reason", Extent::Whole),
+    ("approval.voted", "sensitive", "refineFeedback", Extent::Whole),
+    ("approval.asked", "sensitive", "question", Extent::Whole),
+    ("approval.replied", "sensitive", "answer", Extent::Whole),
+    ("node.refined", "sensitive", "refineFeedback", Extent::Whole),
+    ("node.refined", "sensitive", "previousArtifact", Extent::Whole),
     ("clarification.resolved", "sensitive", "answers", Extent::Values),
     ("interrupt.resolved", "sensitive", "resumeValue", Extent::Whole),
     ("interrupt.resolved", "sensitive", "reason", Extent::Whole),
     ("step.recorded", "sensitive", "value", Extent::Whole),
     ("step.recorded", "sensitive", "error", Extent::Whole),
+    ("conversation.opened", "sensitive", "conversationId", Extent::Name),
+    ("conversation.exchanged", "sensitive", "conversationId", Extent::Name),
+    ("conversation.closed", "sensitive", "conversationId", Extent::Name),
+    ("conversation.opened", "sensitive", "title", Extent::Whole),
+    ("conversation.opened", "sensitive", "initialPrompt", Extent::Whole),
+    ("conversation.exchanged", "sensitive", "prompt", Extent::Whole),
+    ("conversation.exchanged", "sensitive", "outcome", Extent::Whole),
+    ("conversation.closed", "sensitive", "reason", Extent::Whole),
+    ("agent.decided", "sensitive", "decision", Extent::Whole),
     ("turn.began", "sensitive", "messages", Extent::Messages),
     ("turn.began", "sensitive", "params", Extent::Values),
     ("model.answered", "sensitive", "message", Extent::Message),
@@ -52,6 +68,8 @@ enum Extent {
     Message,
     /// What each of several messages says.
     Messages,
+    /// All of it, unless the run made it itself and it says nothing.
+    Name,
 }
 
 /// A payload without what is never shown. One that carries no flag is not even parsed.
@@ -72,6 +90,10 @@ pub(super) fn payload(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'
                 Extent::Whole => Json::of(MASKED),
                 Extent::Values => object(value, &mask),
                 Extent::Message => message(value),
+                Extent::Name if value.parse::<String>().is_ok_and(|id| is_minted_conversation(&id)) => {
+                    value.clone()
+                }
+                Extent::Name => Json::of(MASKED),
                 Extent::Messages => {
                     Json::of(&value.parse::<Vec<Json>>()?.iter().map(message).collect::<Vec<_>>())
                 }
@@ -208,6 +230,16 @@ mod tests {
                 "model.answered",
                 r#"{"message":{"role":"assistant","content":"x","toolCalls":[{"id":"c","name":"n","arguments":{}}]},"sensitive":true}"#,
                 r#"{"message":{"content":"[masked]","role":"assistant"},"sensitive":true}"#,
+            ),
+            (
+                "conversation.opened",
+                r#"{"conversationId":"of-ada","sensitive":true,"title":"T"}"#,
+                r#"{"conversationId":"[masked]","sensitive":true,"title":"[masked]"}"#,
+            ),
+            (
+                "conversation.closed",
+                r#"{"conversationId":"conv-00112233445566778899aabbccddeeff","reason":"x","sensitive":true}"#,
+                r#"{"conversationId":"conv-00112233445566778899aabbccddeeff","reason":"[masked]","sensitive":true}"#,
             ),
             ("node.completed", r#"{"masked":"all","outputs":7}"#, r#"{"masked":"all","outputs":"[masked]"}"#),
         ];

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use abide_core::{
-    EventId, Failure, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why, hex, sha256,
+    EventId, Failure, Forked, Json, JsonMap, Node, NodePhase, Reason, Run, RunId, Status, Why, hex, sha256,
 };
 use abide_engine::Hands;
 use abide_store::{ChildRow, Listed};
@@ -16,7 +16,7 @@ use serde::{Serialize, Serializer};
 
 use super::discovery::EVENT_LOG_VERSION;
 use super::interrupts::{self, Reader, Shown};
-use super::mask;
+use super::{holds, mask};
 use crate::turns_api::ProviderWait;
 use crate::workers_api::of_run::{Handed, WorkerOfNode, holders};
 use crate::{shape, time};
@@ -52,6 +52,10 @@ pub(crate) struct Snapshot<'a> {
     #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     paused_at: Option<String>,
+    /// What holds it, if anything does.
+    #[schemars(with = "holds::Shown<'a>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<holds::Shown<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scope_id: Option<&'a str>,
     #[schemars(with = "shape::FailureShape")]
@@ -78,6 +82,18 @@ pub(crate) struct Snapshot<'a> {
     parent_run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_node_id: Option<&'a str>,
+    /// The agent that a node of it is pinned to.
+    #[schemars(with = "Option<shape::Object>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a Json>,
+    /// The agent that its supervisor is pinned to.
+    #[schemars(with = "Option<shape::Object>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_orchestrator: Option<&'a Json>,
+    /// The run that it was forked off.
+    #[schemars(with = "ForkedFrom")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forked_from: Option<ForkedFrom>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     child_runs: Vec<ChildRun<'a>>,
     engine_version: &'static str,
@@ -229,9 +245,28 @@ impl Beside<'_> {
     }
 }
 
+/// Where a run was forked off.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ForkedFrom {
+    /// The other run.
+    #[schemars(with = "shape::RunName")]
+    run_id: RunId,
+    /// Its event before which the two are the same.
+    from_seq: u64,
+    /// `replay` or `branch`.
+    mode: &'static str,
+}
+
+impl ForkedFrom {
+    pub(crate) fn of(forked: &Forked) -> Self {
+        Self { run_id: forked.run, from_seq: forked.from_seq, mode: forked.mode.name() }
+    }
+}
+
 /// The JSON text of a run's snapshot.
 pub(crate) fn of(run: &Run, beside: Beside<'_>) -> serde_json::Result<Vec<u8>> {
-    let interrupts = interrupts::shown(run, beside.reader);
+    let interrupts = interrupts::shown(run, beside.reader.filter(|_| !run.is_replay()));
     serde_json::to_vec(&Snapshot {
         run_id: run.key().id,
         workflow_id: &run.graph().workflow_id,
@@ -244,6 +279,7 @@ pub(crate) fn of(run: &Run, beside: Beside<'_>) -> serde_json::Result<Vec<u8>> {
         started_at: time::rfc3339(run.started_at()),
         completed_at: run.ended_at().map(time::rfc3339),
         paused_at: run.paused_at().filter(|_| run.status() == Status::Paused).map(time::rfc3339),
+        hold: holds::shown(run).filter(|_| run.status() == Status::Paused),
         scope_id: run.scope(),
         error: run.error(),
         inputs: mask::map(run.inputs(), |name| run.hides_variable(name)),
@@ -255,6 +291,9 @@ pub(crate) fn of(run: &Run, beside: Beside<'_>) -> serde_json::Result<Vec<u8>> {
         metadata: run.metadata(),
         parent_run_id: run.parent().map(|parent| parent.run),
         parent_node_id: run.parent().map(|parent| parent.node.as_str()),
+        agent: run.graph().pinned_agent(false),
+        run_orchestrator: run.graph().pinned_agent(true),
+        forked_from: run.forked().map(ForkedFrom::of),
         child_runs: beside.children.iter().map(child_run).collect(),
         engine_version: env!("CARGO_PKG_VERSION"),
         event_log_schema_version: EVENT_LOG_VERSION,

@@ -77,6 +77,9 @@ async fn given(app: &App, reader: &Reader, fields: &Fields) -> Result<Response> 
         return closed(app, reader, (StatusCode::CONFLICT, true), (&asked, closing)).await;
     }
     check_time(reader)?;
+    if fields.get("action") == Some("reply") {
+        return replied(app, reader, &asked, fields).await;
+    }
     let mut page = Open::of(app, reader, &asked).await?;
     page.fields = Some(fields);
     let value = match page.answering.read(fields) {
@@ -99,6 +102,24 @@ async fn given(app: &App, reader: &Reader, fields: &Fields) -> Result<Response> 
     }
     (page.problems, page.refused) = reasons(refused);
     Ok(html::page(status, &page))
+}
+
+/// Tells those who decide what they wanted to know. A link is for those who decide.
+async fn replied(app: &App, reader: &Reader, asked: &Asked, fields: &Fields) -> Result<Response> {
+    if reader.link().is_some() {
+        return Err(ApiError::new("forbidden", "This is not replied to by a link. Sign in to reply.").into());
+    }
+    let telling = reader.tells(&asked.node, fields.get("ask"), fields.said("reply"));
+    if let Err(refused) = source::reply(app, telling).await {
+        let status = refused.status();
+        if status.is_server_error() {
+            return Err(refused.into());
+        }
+        let mut page = Open::of(app, reader, asked).await?;
+        page.refused = reasons(refused).1;
+        return Ok(html::page(status, &page));
+    }
+    Ok(Redirect::to(&reader.place()).into_response())
 }
 
 /// What a reader came to. A link tells nothing about what is not there.

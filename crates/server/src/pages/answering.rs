@@ -2,8 +2,9 @@
 
 use abide_core::{InterruptKind, Json};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::deciding;
 use super::form::Fields;
 use super::questions::{self, Question};
 use super::view::Asked;
@@ -21,6 +22,8 @@ pub(super) enum Answering {
     /// A decision; these are its actions.
     Decide(Vec<String>),
     Questions(Vec<Question>),
+    /// One turn of a conversation: the answer is what its only field says.
+    Turn(Vec<Question>),
     /// What the event said.
     Event,
     /// Anything.
@@ -39,6 +42,7 @@ impl Answering {
                 _ => Self::Json,
             },
             InterruptKind::ExternalEvent => Self::Event,
+            InterruptKind::ConversationExchange => Self::Turn(turn(&asked.seen)),
             _ => Self::Json,
         }
     }
@@ -46,23 +50,26 @@ impl Answering {
     /// What a form says, as an answer; or what is wrong with it, by field.
     pub(super) fn read(&self, fields: &Fields) -> Result<Json, Wrong> {
         match self {
-            Self::Decide(_) => {
-                let feedback = fields.said("feedback").map(|text| text.replace("\r\n", "\n"));
-                Ok(Json::of(&Decision { action: fields.get("action").unwrap_or_default(), feedback }))
-            }
+            Self::Decide(_) => deciding::read(fields),
             Self::Questions(questions) => answers(questions, fields),
+            Self::Turn(questions) => match questions.first() {
+                Some(turn) => turn.answer(fields).map_err(|problem| vec![(turn.name.clone(), problem)]),
+                None => json_field(fields),
+            },
             Self::Event => json_field(fields).map(|event_payload| Json::of(&Event { event_payload })),
             Self::Json => json_field(fields),
         }
     }
 }
 
-/// The answer to an approval.
-#[derive(Serialize)]
-struct Decision<'a> {
-    action: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    feedback: Option<String>,
+/// A turn of a conversation, as one question: with what its outcome has to be, or a text.
+fn turn(data: &Value) -> Vec<Question> {
+    let mut asked = json!({ "id": "turn", "question": data["prompt"] });
+    match data["outcomeSchema"].is_null() {
+        true => asked["responseType"] = json!("text"),
+        false => asked["schema"] = data["outcomeSchema"].clone(),
+    }
+    questions::of(&json!({ "questions": [asked] }))
 }
 
 /// The answer to an external event.
@@ -106,7 +113,12 @@ pub(super) fn reasons(refused: ApiError) -> (Wrong, Vec<String>) {
     let (mut fields, mut others) = (Vec::new(), Vec::new());
     for problem in listed {
         let text = |name: &str| problem[name].as_str().unwrap_or_default();
-        match (field_at(text("path")), text("path")) {
+        match (field_at(text("path")).or_else(|| deciding::field_at(text("path"))), text("path")) {
+            (Some(field), path) if field == deciding::EDITED => {
+                let within = path.trim_start_matches("/editedArtifactData");
+                let place = if within.is_empty() { String::new() } else { format!("{within}: ") };
+                fields.push((field, format!("{place}{}", text("message"))));
+            }
             (Some(field), _) => fields.push((field, text("message").to_owned())),
             (None, "") => others.push(text("message").to_owned()),
             (None, path) => others.push(format!("{path}: {}", text("message"))),

@@ -52,6 +52,11 @@ impl Shown {
         self.filter.kind.is_some() || self.filter.title.is_some()
     }
 
+    /// Whether there is something to decide about together.
+    fn offers_many(&self) -> bool {
+        self.page.rows.iter().any(InboxRow::is_approval)
+    }
+
     /// The kinds to choose from, and whether each is chosen.
     fn kinds(&self) -> Vec<(&'static str, &'static str, bool)> {
         let offered = [

@@ -12,6 +12,7 @@ use super::refusal::{Refusal, Result};
 use super::source;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::openwop::interrupts::replies::Telling;
 use crate::openwop::interrupts::respondents::{self, Answering};
 use crate::openwop::interrupts::{Given, Way};
 use crate::scope::Scope;
@@ -133,9 +134,22 @@ impl Reader {
         }
     }
 
+    /// What they say to a question back.
+    pub(super) fn tells(&self, node: &str, ask: Option<&str>, reply: Option<&str>) -> Telling {
+        Telling {
+            key: self.key,
+            node: node.to_owned(),
+            ask: ask.unwrap_or_default().to_owned(),
+            answer: abide_core::Json::of(&reply.unwrap_or_default().replace("\r\n", "\n")),
+            by: self.name.clone(),
+            way: Way::Key,
+        }
+    }
+
     /// An answer of theirs.
     pub(super) fn gives(&self, value: abide_core::Json) -> Given {
-        let by = Answerer { principal: self.name.clone(), may_act_for_others: self.may_act_for_others };
+        let may_act_for_others = self.may_act_for_others;
+        let by = Answerer { may_act_for_others, ..Answerer::of(&self.name) };
         let way = if self.link().is_some() { Way::Token } else { Way::Key };
         Given {
             key: self.key,

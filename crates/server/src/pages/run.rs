@@ -18,7 +18,9 @@ mod told;
 
 use std::sync::Arc;
 
-use abide_core::{Key, Millis, RunId};
+use abide_core::event::{Held, Released};
+use abide_core::{Command, HoldMode, Key, Millis, Rejection, Run, RunId};
+use abide_engine::{Error as EngineError, Reply};
 use askama::Template;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
@@ -47,11 +49,17 @@ struct May {
     answer: bool,
     /// Have a turn try again, or give it up.
     retry: bool,
+    /// Hold a run, and release it.
+    hold: bool,
 }
 
 impl May {
     fn of(visitor: &Visitor) -> Self {
-        Self { answer: visitor.may(Scope::ApprovalsRespond), retry: visitor.may(Scope::RunsResume) }
+        Self {
+            answer: visitor.may(Scope::ApprovalsRespond),
+            retry: visitor.may(Scope::RunsResume),
+            hold: visitor.may(Scope::RunsCancel),
+        }
     }
 }
 
@@ -89,6 +97,43 @@ pub(super) async fn show(State(app): State<Arc<App>>, visitor: Visitor, which: W
 pub(super) async fn follow(State(app): State<Arc<App>>, visitor: Visitor, which: Which) -> Result<Response> {
     let key = key_of(&visitor, which)?;
     Ok(Live::begin(app, key, (May::of(&visitor), &visitor)).await?.into_response())
+}
+
+/// Holds a run.
+pub(super) async fn hold(
+    State(app): State<Arc<App>>,
+    visitor: Visitor,
+    which: Which,
+    OwnForm(fields): OwnForm,
+) -> Result<Response> {
+    let mode = if fields.get("mode") == Some("stop") { HoldMode::Stop } else { HoldMode::Pause };
+    let (reason, by) = (fields.said("reason").map(str::to_owned), Some(visitor.principal.name.clone()));
+    change_hold(&app, &visitor, which, Command::Hold(Held { mode, reason, by })).await
+}
+
+/// Lets a held run go on.
+pub(super) async fn release(
+    State(app): State<Arc<App>>,
+    visitor: Visitor,
+    which: Which,
+    OwnForm(fields): OwnForm,
+) -> Result<Response> {
+    let (reason, by) = (fields.said("reason").map(str::to_owned), Some(visitor.principal.name.clone()));
+    change_hold(&app, &visitor, which, Command::Release(Released { by, reason })).await
+}
+
+/// Whoever is told that a run is held or goes on sees how it stands, also if somebody was faster.
+async fn change_hold(app: &App, visitor: &Visitor, which: Which, command: Command) -> Result<Response> {
+    use Rejection::{AlreadyPaused, AlreadyStopped, Cancelling, Ended, NotHeld};
+    let key = key_of(visitor, which)?;
+    match app.engine().ask_for(key, &command, Reply::new(None, |_: &Run| Vec::new())).await {
+        Err(EngineError::RunNotFound(_)) => Err(nothing().into()),
+        Ok(_)
+        | Err(EngineError::Rejected(AlreadyPaused | AlreadyStopped | Cancelling | Ended(_) | NotHeld)) => {
+            Ok(Redirect::to(&place(key.id)).into_response())
+        }
+        Err(error) => Err(ApiError::from(error).into()),
+    }
 }
 
 /// Has a turn try again at once.
@@ -185,6 +230,7 @@ mod tests {
             started_at: NOW - 3_600_000,
             ended_at: None,
             summary: "It is running and waits for its provider.".to_owned(),
+            hold: None,
             parent: None,
         };
         let first = vec![node("fetch", NodePhase::Completed), node("draft", NodePhase::Waiting)];
@@ -198,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_waits_is_warned_of_with_what_its_provider_said_and_what_to_do() {
-        let html = page(May { answer: true, retry: true }, vec![notice(Waits::Retry(3))]);
+        let html = page(May { answer: true, retry: true, hold: false }, vec![notice(Waits::Retry(3))]);
         for said in [
             "<h2>draft waits for anthropic</h2>",
             "HTTP 429: {&#34;error&#34;:{&#34;type&#34;:&#34;overloaded_error&#34;}}&#60;script&#62;",
@@ -218,11 +264,11 @@ mod tests {
 
     #[test]
     fn whoever_may_not_resume_runs_sees_the_warning_without_its_buttons() {
-        let html = page(May { answer: true, retry: false }, vec![notice(Waits::Breaker)]);
+        let html = page(May { answer: true, retry: false, hold: false }, vec![notice(Waits::Breaker)]);
         assert!(html.contains("<h2>draft is held back while anthropic fails</h2>"), "{html}");
         assert!(html.contains("Gives up in <span class=\"left\">4 min 59 s</span>"), "{html}");
         assert!(html.contains("takes a key with the scope runs:resume"), "{html}");
         assert!(!html.contains("/retry\"") && !html.contains("/give-up\""), "{html}");
-        assert!(!page(May { answer: true, retry: true }, Vec::new()).contains("class=\"notice"));
+        assert!(!page(May { answer: true, retry: true, hold: false }, Vec::new()).contains("class=\"notice"));
     }
 }

@@ -1,14 +1,17 @@
 //! The page of one interrupt: open, with a form that answers it; or closed, with how it ended.
 
-use abide_core::{InterruptKind, is_run_question};
+use abide_core::{InterruptKind, Json, is_run_question};
 use askama::Template;
 use serde_json::Value;
 
 use super::answering::{Answering, JSON};
+use super::chat::{self, Said};
+use super::deciding::EDITED;
 use super::form::Fields;
 use super::html::Frame;
 use super::questions::{Asks, Field};
 use super::reader::Reader;
+use super::standing::{self, Tally};
 use super::timeline::{self, Line};
 use super::view::{Asked, Closing, Excerpt, Fact};
 use super::words;
@@ -24,9 +27,13 @@ pub(super) struct Open<'a> {
     asked: &'a Asked,
     facts: Vec<Fact>,
     timeline: Vec<Line>,
+    /// What was said before in the conversation that it is a turn of.
+    chat: Vec<Said>,
     pub(super) answering: Answering,
     /// Why the reader does not get to answer, if so.
     only_looks: Option<&'static str>,
+    /// What whoever is not named is told: the server decides, whatever this page makes of the names.
+    stranger: Option<&'static str>,
     /// What was written, if it comes back.
     pub(super) fields: Option<&'a Fields>,
     /// What is wrong with it as a whole.
@@ -53,21 +60,24 @@ impl<'a> Open<'a> {
     pub(super) async fn of(app: &App, reader: &'a Reader, asked: &'a Asked) -> Result<Self> {
         let may_respond = reader.may_respond(app, &asked.respondents).await?;
         let only_looks = only_looks(reader, asked, may_respond);
-        let title = match only_looks {
+        let stranger = stranger(app, reader, asked).await?;
+        let title = match only_looks.or(stranger) {
             // Those who signed in have read the title in their inbox.
             Some(_) if asked.is_sensitive && reader.link().is_some() => words::kind(asked.kind).to_owned(),
             _ => asked.title(),
         };
-        let is_shown = only_looks.is_none() || reader.link().is_none();
+        let is_shown = only_looks.or(stranger).is_none() || reader.link().is_none();
         let timeline = if is_shown { timeline::of(app, reader.key, reader.id).await? } else { Vec::new() };
         Ok(Self {
             frame: reader.frame(app, title),
             timeline,
+            chat: if only_looks.is_none() { chat::of(app, reader.key, asked).await? } else { Vec::new() },
             reader,
             asked,
             facts: asked.facts(app.engine().clock().now(), reader.reads_runs()),
             answering: Answering::of(asked),
             only_looks,
+            stranger,
             fields: None,
             refused: Vec::new(),
             problems: Vec::new(),
@@ -92,7 +102,9 @@ impl<'a> Open<'a> {
 
     /// The questions, each with its field.
     fn form(&self) -> Vec<Field<'_>> {
-        let Answering::Questions(questions) = &self.answering else { return Vec::new() };
+        let (Answering::Questions(questions) | Answering::Turn(questions)) = &self.answering else {
+            return Vec::new();
+        };
         questions.iter().map(|question| question.field(self.fields, self.problem(&question.name))).collect()
     }
 
@@ -103,7 +115,7 @@ impl<'a> Open<'a> {
             (None, Answering::Event) => {
                 self.asked.part("correlation").map_or_else(String::new, |part| Excerpt::of(&part).text)
             }
-            (None, _) => String::new(),
+            (None, _) => self.asked.part("decision").map_or_else(String::new, |part| Excerpt::of(&part).text),
         }
     }
 
@@ -119,6 +131,7 @@ impl<'a> Open<'a> {
             InterruptKind::Clarification => self.asked.part("context"),
             InterruptKind::ExternalEvent => self.asked.part("correlation"),
             InterruptKind::Custom => self.asked.part("payload"),
+            InterruptKind::ConversationExchange => None,
             _ => Some(self.asked.data.clone()),
         };
         subject.as_ref().map(Excerpt::of)
@@ -150,7 +163,52 @@ impl<'a> Open<'a> {
 
     /// Whether what is asked is for others alone.
     fn is_hidden(&self) -> bool {
-        self.asked.is_sensitive && self.only_looks.is_some()
+        self.asked.is_sensitive && self.only_looks.or(self.stranger).is_some()
+    }
+
+    /// Whether it is about a decision.
+    fn decides(&self) -> bool {
+        matches!(self.answering, Answering::Decide(_))
+    }
+
+    /// Whether this may be decided. An edited artifact can't be voted on.
+    fn offers(&self, action: &str) -> bool {
+        let Answering::Decide(actions) = &self.answering else { return false };
+        actions.iter().any(|offered| offered == action) && (action != "edit-accept" || self.tally().is_none())
+    }
+
+    /// Whether the form of this action was sent, and comes back.
+    fn is_sent(&self, action: &str) -> bool {
+        self.fields.is_some_and(|fields| fields.get("action") == Some(action))
+    }
+
+    /// What the field for an edited artifact shows: what was written, or the artifact.
+    fn edited(&self) -> String {
+        match self.fields.and_then(|fields| fields.get(EDITED)) {
+            Some(written) => written.to_owned(),
+            None if self.is_hidden() => String::new(),
+            None => self.asked.part("artifactData").map_or_else(String::new, |data| whole_json(&data)),
+        }
+    }
+
+    /// Everything that is wrong with a field.
+    fn all_problems(&self, name: &str) -> Vec<&str> {
+        let of_field = self.problems.iter().filter(|(field, _)| field == name);
+        of_field.map(|(_, problem)| problem.as_str()).collect()
+    }
+
+    fn tally(&self) -> Option<&Tally> {
+        self.asked.tally.as_ref()
+    }
+
+    fn exchanges(&self) -> &[standing::Asked] {
+        &self.asked.exchanges
+    }
+
+    /// Where a reply goes, and what shows that its form is of a session. Only those who signed in reply.
+    fn replies(&self) -> Option<(String, &str)> {
+        let (_, token) = self.frame.visitor.as_ref()?;
+        Some((self.action()?, token))
     }
 
     fn is_event(&self) -> bool {
@@ -199,8 +257,8 @@ impl<'a> Open<'a> {
     }
 
     /// Who may decide.
-    fn deciders(&self) -> Vec<&str> {
-        if self.is_hidden_from_holder() { Vec::new() } else { self.asked.approvers() }
+    fn deciders(&self) -> &[String] {
+        if self.is_hidden_from_holder() { &[] } else { &self.asked.approvers }
     }
 
     /// Who may answer.
@@ -215,19 +273,27 @@ impl<'a> Open<'a> {
 
 /// Why a reader does not get to answer, if so.
 fn only_looks(reader: &Reader, asked: &Asked, may_respond: bool) -> Option<&'static str> {
-    let approvers = asked.approvers();
     match reader.link() {
         Some(link) if !link.answers => Some("This link is good to look, not to answer."),
         Some(_) if asked.needs_key() => Some("This is not answered by a link."),
-        _ if !approvers.is_empty() && !approvers.contains(&reader.name.as_str()) => {
-            Some("You are not among those who may decide this.")
-        }
         _ if is_run_question(&asked.node) && !reader.may_force() => {
             Some("Deciding about an interrupted run takes a key with the scope 'runs:force'.")
         }
         _ if !may_respond => Some("You are not among those who may answer this."),
         _ => None,
     }
+}
+
+/// What somebody is told whom the gate does not name. They may try: the server decides, not the page.
+async fn stranger(app: &App, reader: &Reader, asked: &Asked) -> Result<Option<&'static str>> {
+    let may = reader.may_respond(app, &asked.approvers).await?;
+    Ok((!may).then_some("You are not among those who may decide this."))
+}
+
+/// JSON to be edited: all of it, however long.
+fn whole_json(value: &Json) -> String {
+    let pretty = value.parse::<Value>().ok().and_then(|value| serde_json::to_string_pretty(&value).ok());
+    pretty.unwrap_or_else(|| value.text().to_owned())
 }
 
 impl<'a> Closed<'a> {
@@ -255,6 +321,8 @@ impl<'a> Closed<'a> {
             self.closing.value.as_ref().and_then(|value| value.parse::<Value>().ok()).unwrap_or_default();
         match (self.closing.outcome.as_str(), seen["action"].as_str()) {
             (_, Some("accept")) => "Accepted",
+            (_, Some("edit-accept")) => "Accepted with changes",
+            (_, Some("refine")) => "To be made better",
             ("rejected", Some("timeout") | None) if self.closing.reason.as_deref() == Some("timeout") => {
                 "Timed out"
             }

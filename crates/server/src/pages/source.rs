@@ -1,14 +1,17 @@
 //! Where pages get what they show, and where answers go.
 
-use abide_core::{InterruptId, InterruptKind, Key, Millis, Rejection, Run, event};
+use abide_core::{Hold, InterruptId, InterruptKind, Key, Millis, Rejection, Run, event};
 use abide_engine::Error as EngineError;
 use abide_store::{InboxQuery, InterruptRow};
 
+use super::standing;
 use super::view::{Asked, Closing, InboxPage, InboxRow};
+use super::words;
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::limits;
+use crate::openwop::interrupts::replies::{Telling, tell};
 use crate::openwop::interrupts::story::Story;
 use crate::openwop::interrupts::{self, Given};
 
@@ -81,10 +84,34 @@ fn open(run: &Run, id: InterruptId) -> std::result::Result<Asked, (String, Rejec
         Ok(open) => {
             let node = run.interrupted_node(open);
             let deadline = open.deadline();
-            Ok(Asked { workflow, deadline, ..asked(run.key(), node, &open.requested, open.at) })
+            let (tally, exchanges) = (standing::Tally::of(open), standing::Asked::all(open));
+            let hold = hold(run);
+            Ok(Asked {
+                workflow,
+                deadline,
+                tally,
+                exchanges,
+                hold,
+                ..asked(run.key(), node, &open.requested, open.at)
+            })
         }
         Err(rejection) => Err((workflow, rejection)),
     }
+}
+
+/// Who holds a run, since when and why; `None` if nobody does.
+pub(super) fn hold(run: &Run) -> Option<String> {
+    let done = match run.hold() {
+        Hold::Paused => "Paused",
+        Hold::Stopped => "Stopped",
+        Hold::None | Hold::Pausing | Hold::Escalated => return None,
+    };
+    let holder = run.holder();
+    let by = holder.and_then(|holder| holder.by.as_ref()).map_or(String::new(), |by| format!(" by {by}"));
+    let why = holder.and_then(|holder| holder.reason.as_ref());
+    let why = why.map_or(String::new(), |why| format!(": {why}"));
+    let since = words::moment(run.paused_at().unwrap_or(run.head().at));
+    Some(format!("{done}{by}, {since}{why}"))
 }
 
 /// What was asked. Its workflow is not known here.
@@ -99,9 +126,13 @@ pub(super) fn asked(key: Key, node: &str, requested: &event::InterruptRequested,
         seen: requested.data.parse().unwrap_or_default(),
         is_sensitive: requested.sensitive,
         resume_schema: requested.resume_schema.clone(),
+        approvers: requested.approvers(),
         respondents: requested.respondents.clone(),
+        tally: None,
+        exchanges: Vec::new(),
         requested_at: at,
         deadline: requested.timeout_ms.map(|ms| at.saturating_add(ms)),
+        hold: None,
         closing: None,
     }
 }
@@ -123,4 +154,9 @@ async fn past(app: &App, key: Key, id: InterruptId) -> Result<Asked> {
 /// Answers an interrupt, as every way of answering does.
 pub(super) async fn resolve(app: &App, given: Given) -> Result<()> {
     interrupts::resolve(app, given, None).await.map(|_| ())
+}
+
+/// Tells those who decide what they wanted to know.
+pub(super) async fn reply(app: &App, telling: Telling) -> Result<()> {
+    tell(app, telling, None).await.map(|_| ())
 }

@@ -3,7 +3,7 @@
 use abide_core::{InterruptKind, Json, JsonMap, Millis};
 use serde_json::Value;
 
-use super::{RUNS, pretty, words};
+use super::{RUNS, pretty, standing, words};
 use crate::limits;
 use crate::openwop::interrupts::AUTH_REQUIRED;
 use crate::time::rfc3339;
@@ -22,6 +22,11 @@ pub(super) struct InboxRow {
 }
 
 impl InboxRow {
+    /// Whether it asks for a decision.
+    pub(super) fn is_approval(&self) -> bool {
+        self.kind == InterruptKind::Approval
+    }
+
     /// Where it is answered.
     pub(super) fn link(&self) -> String {
         format!("/inbox/{}/{}", self.run, self.id)
@@ -59,10 +64,18 @@ pub(super) struct Asked {
     /// Whether the data is only for those who may answer.
     pub(super) is_sensitive: bool,
     pub(super) resume_schema: Option<Json>,
+    /// Who may decide: principals, groups and roles; everybody if it is empty.
+    pub(super) approvers: Vec<String>,
     /// Who may answer: principals, groups and roles; everybody if it is empty.
     pub(super) respondents: Vec<String>,
+    /// How far it has come, if it takes several people.
+    pub(super) tally: Option<standing::Tally>,
+    /// What those who decide wanted to know.
+    pub(super) exchanges: Vec<standing::Asked>,
     pub(super) requested_at: Millis,
     pub(super) deadline: Option<Millis>,
+    /// Who holds its run, since when and why.
+    pub(super) hold: Option<String>,
     /// How it ended, if it has.
     pub(super) closing: Option<Closing>,
 }
@@ -122,15 +135,14 @@ impl Asked {
         let asked = timed("Asked", words::ago(self.requested_at, now), self.requested_at);
         let mut facts = vec![plain("Kind", words::kind(self.kind)), asked];
         facts.extend(self.deadline.filter(|_| self.closing.is_none()).map(due));
+        facts.extend(
+            self.hold
+                .as_ref()
+                .map(|hold| plain("Held", &format!("{hold}. Your answer is kept until it is released."))),
+        );
         let run = Fact { link, ..plain("Run", &self.run) };
         facts.extend([plain("Workflow", &self.workflow), plain("Node", &self.node), run]);
         facts
-    }
-
-    /// Who may decide; nobody named means everybody who may answer.
-    pub(super) fn approvers(&self) -> Vec<&str> {
-        let listed = self.seen["approversList"].as_array().map(Vec::as_slice).unwrap_or_default();
-        listed.iter().filter_map(Value::as_str).collect()
     }
 }
 

@@ -1,10 +1,23 @@
 //! Times and kinds in words.
 
-use abide_core::{InterruptKind, Millis};
+use abide_core::{InterruptKind, Millis, Status};
 
 const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;
 const DAY: Millis = 24 * HOUR;
+
+/// How a run stands, in words that follow "the run".
+pub(super) fn status(name: &str) -> &'static str {
+    match Status::by_name(name) {
+        Some(Status::Completed) => "is completed",
+        Some(Status::Failed) => "has failed",
+        Some(Status::Cancelled) => "is cancelled",
+        Some(Status::Cancelling) => "is being cancelled",
+        Some(Status::Paused) => "is held",
+        Some(Status::WaitingApproval | Status::WaitingInput | Status::WaitingExternal) => "waits again",
+        Some(Status::Pending | Status::Running) | None => "goes on",
+    }
+}
 
 /// How long something takes or took, as roughly as people say it: "3 h".
 pub(super) fn span(ms: Millis) -> String {

@@ -28,6 +28,11 @@ pub(super) fn resumption() -> Vec<Operation> {
         .refuses(&["run_not_found", "run_not_interrupted", "run_paused", "run_ending", "run_not_truncatable"])
         .refuses(&["resume_missing_checkpoint", "resume_unknown_interruption_class"])
         .refuses(&["resume_non_idempotent_step", "resume_missing_runtime_artifacts"])
-        .refuses(&["resume_attempt_limit_reached", "resume_blocked_cooldown", "run_erased"]),
+        .refuses(&[
+            "resume_attempt_limit_reached",
+            "resume_blocked_cooldown",
+            "run_erased",
+            "run_is_replay",
+        ]),
     ]
 }

@@ -1,5 +1,6 @@
 //! Operations on turns of models, and on their providers.
 
+use crate::openwop::conversations;
 use crate::operation::Operation;
 use crate::scope::Scope;
 use crate::{providers_api, turns_api};
@@ -26,7 +27,7 @@ pub(super) fn turns() -> Vec<Operation> {
         .may_take::<Retry>()
         .idempotent()
         .answers::<Turn>(202, "The turn, which is tried.")
-        .refuses(&["run_not_found", "run_erased", "turn_not_waiting"]),
+        .refuses(&["run_not_found", "run_erased", "turn_not_waiting", "run_is_replay"]),
         Operation::post(
             "/v1/runs/{runId}/turns/{nodeId}:give-up",
             "giveUpTurn",
@@ -37,7 +38,19 @@ pub(super) fn turns() -> Vec<Operation> {
         .may_take::<GiveUp>()
         .idempotent()
         .answers::<Turn>(202, "The turn, which is over.")
-        .refuses(&["run_not_found", "run_erased", "turn_not_waiting"]),
+        .refuses(&["run_not_found", "run_erased", "turn_not_waiting", "run_is_replay"]),
+        Operation::get(
+            "/v1/runs/{runId}/conversations",
+            "listConversations",
+            "What was said in the conversations of a run, and what is asked in them now.",
+            conversations::list,
+        )
+        .scope(Scope::RunsRead)
+        .answers::<conversations::Conversations>(
+            200,
+            "The conversations, in the order in which they were opened.",
+        )
+        .refuses(&["run_not_found", "run_erased"]),
         Operation::get(
             "/v1/providers",
             "listProviders",

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HookName;
+use crate::openwop::interrupts::ExchangeView;
 use crate::{shape, time};
 
 /// One thing that a worker is told.
@@ -222,6 +223,9 @@ pub(crate) struct Suspension {
     /// What takes the answer's place if nobody answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback_policy: Option<&'static str>,
+    /// What those who decide want to know: of the hook `question_asked` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked: Option<ExchangeView>,
 }
 
 impl WorkerMessage {
@@ -348,6 +352,7 @@ fn suspension(told: &HookMessage) -> Suspension {
         responded_by: resolved.filter(|_| answered.is_some()).map(|resolved| resolved.resolved_by.clone()),
         resolution: resolved.map(|resolved| resolved.outcome.name()),
         fallback_policy: ladder.map(|ladder| ladder.final_fallback_policy.name()),
+        asked: told.asked.as_deref().map(ExchangeView::of),
         data: asked.data.clone(),
     }
 }

@@ -3,10 +3,10 @@
 //! An operation is read twice: once for what it is, and once for what belongs to that. Users' values stay text.
 
 use abide_core::event::{LogLine, Progress, Wait};
-use abide_core::limits::{CODE_CHARS_MAX, REASON_CHARS_MAX, STEP_KEY_CHARS_MAX};
+use abide_core::limits::{AGENT_NAME_CHARS_MAX, CODE_CHARS_MAX, REASON_CHARS_MAX, STEP_KEY_CHARS_MAX};
 use abide_core::{
-    Failure, FailureClass, HookKind, InterruptId, Json as RawJson, JsonMap, WorkAsk, WorkChild, WorkFailure,
-    WorkOp,
+    Confidence, Failure, FailureClass, HookKind, InterruptId, Json as RawJson, JsonMap, Judgement, WorkAsk,
+    WorkChild, WorkFailure, WorkJudgement, WorkOp,
 };
 use abide_engine::{Holding, Op};
 use schemars::JsonSchema;
@@ -207,6 +207,37 @@ operations! {
         #[serde(default)]
         lines: Vec<NewLine>,
     }
+    /// Its agent has decided: somebody ratifies that if it is not sure enough. Or it asks how that stands.
+    DecideOp = "decide" {
+        /// The task.
+        task: String,
+        /// Its fence.
+        fence: u64,
+        /// What names the decision in its run; without, it is named by `call`.
+        #[serde(default)]
+        key: Option<String>,
+        /// Which question of the execution it is, from 1.
+        #[schemars(range(min = 1))]
+        call: u32,
+        /// The agent that decided; left out, the one that this worker works as.
+        #[serde(default)]
+        #[schemars(length(min = 1, max = AGENT_NAME_CHARS_MAX))]
+        agent_id: Option<String>,
+        /// What it decided.
+        #[schemars(with = "shape::Anything")]
+        decision: RawJson,
+        /// How sure it is, from 0 to 1. `"NaN"`, `"Infinity"` and `"-Infinity"` say nothing, and are noted as faulty.
+        #[serde(default)]
+        #[schemars(with = "Option<shape::Anything>")]
+        confidence: Option<RawJson>,
+        /// How it goes on if nobody ratifies it.
+        #[serde(default)]
+        #[schemars(with = "Option<shape::Object>")]
+        ladder: Option<RawJson>,
+        /// Who may ratify it; left out, the definition says.
+        #[serde(default)]
+        respondents: Option<Vec<String>>,
+    }
     /// It decided whether to ask: `{mode, should_ask, rationale, signals}`.
     DecisionOp = "decision" {
         /// The task.
@@ -231,6 +262,10 @@ operations! {
         /// Why it failed, if it did: it is called again then.
         #[serde(default)]
         error: Option<String>,
+        /// What those who decide are told, if that is what it was called for.
+        #[serde(default)]
+        #[schemars(with = "Option<shape::Anything>")]
+        answer: Option<RawJson>,
     }
 }
 
@@ -312,8 +347,16 @@ struct Tagged {
     op: String,
 }
 
-/// Reads an operation of a worker of this agent, which wants to be called for these.
-pub(super) fn read(given: &RawJson, place: &str, agent: &(String, Vec<HookKind>)) -> Result<Op> {
+/// Whoever asks, where a worker does.
+pub(super) struct Asker {
+    /// Its agent, and what that wants to be called for.
+    pub(super) agent: (String, Vec<HookKind>),
+    /// Whose key it has.
+    pub(super) principal: String,
+}
+
+/// Reads an operation of a worker.
+pub(super) fn read(given: &RawJson, place: &str, asker: &Asker) -> Result<Op> {
     let reader = Reader { given, place };
     let tagged: Tagged = reader.read()?;
     match tagged.op.as_str() {
@@ -322,7 +365,8 @@ pub(super) fn read(given: &RawJson, place: &str, agent: &(String, Vec<HookKind>)
             reader.work(&op.task, op.fence, WorkOp::Begin { key: op.key })
         }
         "step" => reader.step(),
-        "ask" => reader.ask(agent),
+        "ask" => reader.ask(asker),
+        "decide" => reader.decide(asker),
         "sleep" => {
             let op: SleepOp = reader.read()?;
             reader.work(&op.task, op.fence, WorkOp::Sleep { key: op.key, ms: op.ms })
@@ -353,7 +397,7 @@ pub(super) fn read(given: &RawJson, place: &str, agent: &(String, Vec<HookKind>)
             let op: HookDoneOp = reader.read()?;
             let id = op.id.parse().map_err(|reason: String| reader.refuse("id", &reason))?;
             let error = op.error.map(|error| error.chars().take(REASON_CHARS_MAX).collect());
-            Ok(Op::EndHook { id, error })
+            Ok(Op::EndHook { id, error, answer: op.answer })
         }
         _ => Err(reader.refuse("op", &format!("'op' is one of {}", TAGS.join(", ")))),
     }
@@ -428,10 +472,11 @@ impl Reader<'_> {
         self.work(&op.task, op.fence, WorkOp::Note { progress, lines })
     }
 
-    fn ask(&self, (agent, hooks): &(String, Vec<HookKind>)) -> Result<Op> {
+    fn ask(&self, Asker { agent: (agent, hooks), principal }: &Asker) -> Result<Op> {
         let op: AskOp = self.read()?;
         let ask = WorkAsk {
             agent: agent.clone(),
+            principal: Some(principal.clone()),
             key: op.key,
             call: op.call,
             payload: op.payload,
@@ -441,6 +486,26 @@ impl Reader<'_> {
             hooks: hooks.clone(),
         };
         self.work(&op.task, op.fence, WorkOp::Ask(Box::new(ask)))
+    }
+
+    fn decide(&self, Asker { agent: (agent, hooks), .. }: &Asker) -> Result<Op> {
+        let op: DecideOp = self.read()?;
+        let confidence = Confidence::read(op.confidence.as_ref());
+        let confidence = confidence.map_err(|message| self.refuse("confidence", &message))?;
+        let name = op.agent_id.unwrap_or_else(|| agent.clone());
+        if !(1..=AGENT_NAME_CHARS_MAX).contains(&name.chars().count()) {
+            let message = format!("'agentId' has 1 to {AGENT_NAME_CHARS_MAX} characters");
+            return Err(self.refuse("agentId", &message));
+        }
+        let made = WorkJudgement {
+            judged: Judgement { agent: name, decision: op.decision, confidence },
+            key: op.key,
+            call: op.call,
+            ladder: op.ladder,
+            respondents: op.respondents,
+            hooks: hooks.clone(),
+        };
+        self.work(&op.task, op.fence, WorkOp::Judge(Box::new(made)))
     }
 
     fn fail(&self) -> Result<Op> {

@@ -12,7 +12,10 @@ use crate::Error;
 use crate::db::{self, Connection, Optional};
 
 /// Every migration, oldest first. One that was released is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_tables.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/postgres/0001_tables.sql"),
+    include_str!("../../migrations/postgres/0002_conversations.sql"),
+];
 
 /// What the lock is called that whoever migrates holds.
 const LOCK: i64 = 0x6d69_6772;

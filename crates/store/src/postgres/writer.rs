@@ -339,23 +339,27 @@ fn refused(statements: &[(usize, &Statement<'_>)], written: &[u64]) -> Vec<(usiz
 }
 
 /// What must drop out for sure. One may only seem to be refused because of another that drops out itself and got in its
-/// way: of the same run, or under the same receipt or scope. Such a one shows in the next round.
+/// way: of the same run, or under the same receipt, scope or name. Such a one shows in the next round.
 fn surely(out: Vec<(usize, Error)>, commits: &[&Commit]) -> Vec<(usize, Error)> {
     let mut sure: Vec<(usize, Error)> = Vec::new();
     for (at, error) in out {
         let this = commits[at];
-        let by_name = matches!(error, Error::Receipted | Error::Claimed);
+        let by_name = matches!(error, Error::Receipted | Error::Claimed | Error::Taken);
         let in_its_way = |other: &Commit| {
             other.key == this.key
                 || (by_name
                     && other.key.tenant == this.key.tenant
-                    && (other.receipt.is_some() || other.claim.is_some()))
+                    && (other.receipt.is_some() || other.claim.is_some() || takes_names(other)))
         };
         if !sure.iter().any(|(other, _)| in_its_way(commits[*other])) {
             sure.push((at, error));
         }
     }
     sure
+}
+
+fn takes_names(commit: &Commit) -> bool {
+    commit.effects.iter().any(|effect| matches!(effect, abide_core::Effect::TakeName(_)))
 }
 
 /// Arms a timer that this server sees to.
@@ -374,7 +378,7 @@ const ENQUEUE_LOCKED: &str = "INSERT INTO deliveries AS d (tenant, webhook, run,
     ON CONFLICT (tenant, webhook, run) DO UPDATE SET due = d.due RETURNING webhook, xmax = 0";
 
 fn first_of(commit: &Commit) -> [Value<'_>; 3] {
-    let next = Value::Int(commit.base.next as i64);
+    let next = Value::Int((commit.base.next + commit.untold) as i64);
     [Value::Int(commit.key.tenant.0.into()), Value::Blob(commit.key.id.as_bytes()[..].into()), next]
 }
 
@@ -394,6 +398,7 @@ fn refusal(otherwise: Otherwise) -> Option<Error> {
         Otherwise::Delivered => Some(Error::Delivered),
         Otherwise::Receipted => Some(Error::Receipted),
         Otherwise::Claimed => Some(Error::Claimed),
+        Otherwise::Taken => Some(Error::Taken),
     }
 }
 

@@ -159,6 +159,7 @@ fn write_one(
             (0, Otherwise::Delivered) => return Err(Undo::Isolate(Error::Delivered)),
             (0, Otherwise::Receipted) => return Err(Undo::Isolate(Error::Receipted)),
             (0, Otherwise::Claimed) => return Err(Undo::Isolate(Error::Claimed)),
+            (0, Otherwise::Taken) => return Err(Undo::Isolate(Error::Taken)),
             _ => rows += written as u64,
         }
     }

@@ -4,7 +4,7 @@ use crate::db::{self, Connection, Row};
 use abide_core::{Key, Status, TaskId};
 
 use super::reader::{LISTED, key, listed, message, run_id};
-use super::{inbox, providers, work};
+use super::{conversations, inbox, providers, work};
 use crate::sealing::SEALED;
 use crate::sql::ENDED;
 use crate::{Beside, Expected, Listed, MessageRef, Sealing, Totals};
@@ -73,7 +73,8 @@ pub(crate) fn beside(
     let interrupts = inbox::of_run(connection, key)?;
     let work = work::of_run(connection, key)?;
     let waits = providers::of_run(connection, key)?;
-    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts, work, waits })
+    let names = conversations::of_run(connection, key)?;
+    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts, work, waits, names })
 }
 
 /// The columns node and execution, from `at` on.
@@ -126,6 +127,7 @@ pub(crate) fn totals(connection: Connection<'_>) -> db::Result<Totals> {
         interrupts: count("interrupts")?,
         work: count("work")?,
         waits: count("provider_waits")?,
+        names: owned("conversations", "run")?,
         miscounted: miscounted(connection)?,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, RwLock};
 
 use crate::db::{self, Connection, Optional};
-use abide_core::{Health, Millis, RunId, TenantId, retry_after};
+use abide_core::{Health, Millis, Record, RunId, TenantId, retry_after};
 
 use super::webhooks::{codes, place, row_of, tenant_name};
 use crate::Commit;
@@ -68,12 +68,15 @@ impl Wanted {
         let known = self.types.read().expect("no thread panics holding this");
         match known.get(&commit.key.tenant) {
             None => false,
-            Some(Types::These(types)) => {
-                commit.records.iter().any(|record| types.contains(&record.type_code))
-            }
-            Some(Types::Unknown) => true,
+            Some(Types::These(types)) => told(commit).any(|record| types.contains(&record.type_code)),
+            Some(Types::Unknown) => told(commit).next().is_some(),
         }
     }
+}
+
+/// The events of a commit that webhooks may hear of.
+fn told(commit: &Commit) -> impl Iterator<Item = &Record> {
+    commit.records.iter().skip(usize::try_from(commit.untold).unwrap_or(usize::MAX))
 }
 
 /// Makes the deliveries of a commit that is being written. The answer is whom there was nothing on its way to from this
@@ -81,7 +84,7 @@ impl Wanted {
 pub(crate) fn enqueue(transaction: Connection<'_>, commit: &Commit) -> db::Result<Vec<WebhookKey>> {
     let tenant = commit.key.tenant;
     let mut statement = transaction.prepare_cached(ENQUEUE)?;
-    let from = commit.base.next as i64;
+    let from = (commit.base.next + commit.untold) as i64;
     let rows = statement.query_map((tenant.0, commit.key.id.as_bytes(), from), |row| row.get(0))?;
     rows.map(|id: db::Result<String>| Ok(WebhookKey { tenant, id: id?.into() })).collect()
 }

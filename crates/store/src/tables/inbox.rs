@@ -240,7 +240,7 @@ mod tests {
                 query.clone(),
                 InboxQuery { after, ..query.clone() },
                 InboxQuery { after, until: Some(9), ..query.clone() },
-                InboxQuery { title: Some("x".to_owned()), approver: Some("y".to_owned()), ..query },
+                InboxQuery { title: Some("x".to_owned()), approver: Some(vec!["y".to_owned()]), ..query },
             ] {
                 let (sql, values) = listing(&query);
                 let plan = plan(&sql, values.len());

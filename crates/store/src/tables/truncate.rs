@@ -5,7 +5,7 @@ use abide_core::{Effect, Head, Json, Key, RunId, Status, hex, sha256};
 use serde_json::{Value as JsonValue, json};
 
 use super::reader::{checked, heard, run_id, summary};
-use super::{audit_log, receipts};
+use super::{audit_log, conversations, receipts};
 use crate::rows::hash;
 use crate::sealing::Place;
 use crate::sql::{ADOPT, CLAIM, DISPATCH, ENDED, HEAR, SEND, carry_out_all, execute};
@@ -69,6 +69,7 @@ pub(crate) fn truncate(
     cut_columns(transaction, asked)?;
     let dropped = drop_events(transaction, asked)?;
     rebuild_claim(transaction, asked)?;
+    conversations::rebuild(transaction, asked.key, &asked.beside.names)?;
     rebuild_tasks(transaction, asked)?;
     rebuild_relations(transaction, asked)?;
     rebuild_waits(transaction, sealing, asked)?;
@@ -246,6 +247,7 @@ fn waits(asked: &Truncation) -> Commit {
         key: asked.key,
         base: asked.kept,
         records: Vec::new(),
+        untold: 0,
         salt: None,
         child: false,
         summary: asked.summary.clone(),

@@ -275,11 +275,11 @@ fn kinds(
 
 /// What [`hook`] reads, and until when somebody has it in hand.
 const HOOKS: &str = "SELECT run, interrupt, hook, attempt, queued_at, due, tries, held_until FROM hooks \
-    WHERE tenant = $1 AND agent = $2 AND hook IN ($3, $4, $5) ORDER BY due, run, interrupt, hook, attempt";
+    WHERE tenant = $1 AND agent = $2 AND hook IN ($3, $4, $5, $6) ORDER BY due, run, interrupt, hook, attempt";
 
 fn hooks_of<'a>(tenant: TenantId, agent: &'a str, on: &[HookKind]) -> impl Values + use<'a> {
-    let [one, two, three] = HookKind::ALL.map(|kind| on.contains(&kind).then(|| hook_code(kind)));
-    (tenant.0, agent, one, two, three)
+    let [one, two, three, four] = HookKind::ALL.map(|kind| on.contains(&kind).then(|| hook_code(kind)));
+    (tenant.0, agent, one, two, three, four)
 }
 
 fn hook(row: &Row<'_>, tenant: TenantId, agent: &str) -> db::Result<HookRow> {

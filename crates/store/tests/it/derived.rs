@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use abide_core::{Effect, Graph, InterruptId, Key, OpenInterrupt, ProviderWait, Run, RunId, TaskId};
+use abide_core::{Effect, Graph, Hash, InterruptId, Key, OpenInterrupt, ProviderWait, Run, RunId, TaskId};
 use abide_store::{Claim, Expected, ListQuery, Message, Store, TimerRow};
 
 use crate::engine::{engines, submit};
@@ -24,6 +24,8 @@ struct Derived {
     /// With the fence.
     work: BTreeMap<(Key, Arc<str>, u32), u64>,
     waits: BTreeMap<(Key, Arc<str>, u32), ProviderWait>,
+    /// Of conversations.
+    names: BTreeSet<(Key, Hash)>,
 }
 
 impl Derived {
@@ -57,6 +59,10 @@ impl Derived {
                 (self.interrupts.insert((key, listed.id), listed).is_none(), None)
             }
             Effect::CloseInterrupt(closed) => (self.interrupts.remove(&(key, closed.id)).is_some(), None),
+            Effect::MoveDeadline { id, deadline } => {
+                let open = self.interrupts.get_mut(&(key, id));
+                (open.map(|open| open.deadline = deadline).is_some(), None)
+            }
             Effect::Offer(offer) => {
                 self.work.insert(task(offer.task), offer.fence);
                 (true, None)
@@ -68,6 +74,7 @@ impl Derived {
                 (true, None)
             }
             Effect::LeaveProvider(id) => (self.waits.remove(&task(id)).is_some(), None),
+            Effect::TakeName(name) => (self.names.insert((key, name)), None),
             // What becomes of it depends on who is told.
             Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) | Effect::Abort(_) => (true, None),
         };
@@ -151,6 +158,7 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
         let beside = store.beside(key, expected).await.unwrap();
         found.claims.extend(beside.claim.map(|claim| (key, claim)));
         found.interrupts.extend(beside.interrupts.into_iter().map(|open| ((key, open.id), open)));
+        found.names.extend(beside.names.into_iter().map(|name| (key, name)));
         let tasks = beside.tasks.into_iter();
         found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
         let work = beside.work.into_iter();
@@ -171,6 +179,7 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
     assert_eq!(found.children.len() as u64, totals.children, "a child without a parent");
     assert_eq!(found.claims.len() as u64, totals.claims, "a claim without a run that needs it");
     assert_eq!(found.interrupts.len() as u64, totals.interrupts, "an interrupt without a run");
+    assert_eq!(found.names.len() as u64, totals.names, "a conversation without a run");
     assert_eq!(found.work.len() as u64, totals.work, "a worker's task without a run");
     assert_eq!(found.waits.len() as u64, totals.waits, "a turn that waits without a run");
     assert_eq!(totals.miscounted, 0, "interrupts are counted wrong");

@@ -138,7 +138,7 @@ impl Live {
     /// The oldest open interrupt is resolved.
     pub(crate) fn resolve(&mut self, value: &serde_json::Value) -> Commit {
         let id = self.first_interrupt();
-        let by = Answerer { principal: "ada".to_owned(), may_act_for_others: false };
+        let by = Answerer::of("ada");
         self.decide(Command::Resolve(Resolve { id, value: Json::of(value), by }), BEGIN)
     }
 

@@ -27,6 +27,7 @@ fn told(n: u32, text: &str, sensitive: &[&str]) -> (Live, Commit) {
         parent: Parent::of(run_id(n), "call"),
         cascade: true,
         trace: None,
+        by: None,
     }));
     (live, created)
 }

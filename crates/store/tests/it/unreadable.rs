@@ -24,6 +24,7 @@ async fn furnished() -> DataDir {
             parent: Parent::of(run_id(1), "call"),
             cascade: true,
             trace: None,
+            by: None,
         }));
     }
     for created in [created, Live::start(key(2), &working()).1] {

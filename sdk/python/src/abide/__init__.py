@@ -24,11 +24,12 @@ from .agent import (
     on_engagement_decision,
     on_input_received,
     on_input_requested,
+    on_question,
     on_suspension_expired,
 )
 from .app import App
 from .client import AsyncClient, Client
-from .context import Context
+from .context import Context, Conversation
 from .engagement import EngagementDecision, EngagementSignals
 from .errors import (
     AbideError,
@@ -51,11 +52,11 @@ from .errors import (
     StepError,
     UnreachableError,
 )
-from .models import Event, InboxItem, NodeState, OpenInterrupt, Run, RunSummary
+from .models import Diff, Event, Fork, InboxItem, NodeState, OpenInterrupt, Run, RunSummary
 from .policy import EscalationStep, HumanRetryPolicy, RetryPolicy
 from .session import Worker
 from .suspension import Approval, Choice, Intent, Suspension
-from .sync_context import SyncContext
+from .sync_context import SyncContext, SyncConversation
 from .turns import Chunk, Provider, Turn, Turns, TurnWait, Usage
 
 __all__ = [
@@ -74,11 +75,14 @@ __all__ = [
     "CodeChangedError",
     "Context",
     "ContextLostError",
+    "Conversation",
+    "Diff",
     "EngagementDecision",
     "EngagementSignals",
     "EscalationStep",
     "Event",
     "FinalError",
+    "Fork",
     "HumanRetryPolicy",
     "InboxItem",
     "InputCancelledError",
@@ -101,6 +105,7 @@ __all__ = [
     "StepError",
     "Suspension",
     "SyncContext",
+    "SyncConversation",
     "Turn",
     "TurnWait",
     "Turns",
@@ -112,5 +117,6 @@ __all__ = [
     "on_engagement_decision",
     "on_input_received",
     "on_input_requested",
+    "on_question",
     "on_suspension_expired",
 ]

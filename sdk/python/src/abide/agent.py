@@ -34,6 +34,14 @@ def on_suspension_expired(method: F) -> F:
     return _marked(method, "suspension_expired")
 
 
+def on_question(method: F) -> F:
+    """Marks a method that is called when somebody who is to decide wants to know something first.
+
+    What it returns is their answer; with `None`, a person answers.
+    """
+    return _marked(method, "question_asked")
+
+
 def on_engagement_decision(method: F) -> F:
     """Marks a method that is called, in place, when `should_request_input` has decided."""
     return _marked(method, "engagement_decision")

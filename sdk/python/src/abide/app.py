@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-HOOKS = ("input_requested", "input_received", "suspension_expired")
+HOOKS = ("input_requested", "input_received", "suspension_expired", "question_asked")
 """The hooks that are durable tasks; `engagement_decision` is called in place."""
 
 _ID = re.compile(r"[a-z][a-z0-9_-]{0,127}")
@@ -231,6 +231,13 @@ class App:
         """Has a function called when a question ends without an answer."""
         return self._hook("suspension_expired", function)
 
+    def on_question(self, function: F) -> F:
+        """Has a function called when somebody who is to decide wants to know something first: `told.asked` says what.
+
+        What it returns is their answer; with `None`, a person answers.
+        """
+        return self._hook("question_asked", function)
+
     def on_engagement_decision(self, function: F) -> F:
         """Has a function called, in place, when `should_request_input` has decided."""
         return self._hook("engagement_decision", function)
@@ -249,10 +256,16 @@ class App:
 
     async def tell(
         self, hook: str, intent: Intent, told: Suspension | EngagementDecision, executor: Executor | None = None
-    ) -> None:
-        """Calls the functions of a hook, one after the other: on the loop if they are async, else in a thread."""
+    ) -> Any:
+        """Calls the functions of a hook, one after the other: on the loop if they are async, else in a thread.
+
+        Gives the first thing that one of them returns.
+        """
+        answer = None
         for function in self._hooks.get(hook, ()):
-            await _call(function, intent, told, executor)
+            said = await _call(function, intent, told, executor)
+            answer = said if answer is None else answer
+        return answer
 
     def workflows(self) -> Iterable[Mapping[str, Any]]:
         """The workflows of its agents."""
@@ -312,7 +325,7 @@ class App:
         )
 
 
-async def _call(function: Callable[..., Any], intent: Intent, told: Any, executor: Executor | None) -> None:
+async def _call(function: Callable[..., Any], intent: Intent, told: Any, executor: Executor | None) -> Any:
     """Calls a hook with the intent and what it is told, or with the latter alone if it takes no more."""
     takes = [
         one
@@ -323,8 +336,6 @@ async def _call(function: Callable[..., Any], intent: Intent, told: Any, executo
     arguments = (told,) if len(takes) == 1 else (intent, told)
     call = functools.partial(function, *arguments)
     if inspect.iscoroutinefunction(function):
-        await call()
-        return
+        return await call()
     result = await asyncio.get_running_loop().run_in_executor(executor, call)
-    if isinstance(result, Awaitable):
-        await result
+    return await result if isinstance(result, Awaitable) else result

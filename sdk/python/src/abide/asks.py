@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -132,6 +133,9 @@ def approval(
     artifact_type: str,
     timeout: float | timedelta | None,
     ladder: Mapping[str, Any] | None,
+    actions: Iterable[str] | None = None,
+    required_approvals: int | None = None,
+    rejection_policy: str | None = None,
 ) -> Question:
     """A decision about something."""
     task = execution.task
@@ -139,8 +143,12 @@ def approval(
         "title": title,
         "artifactId": f"{task.run_id}:{task.node_id}:{asked.key or asked.call}",
         "artifactType": artifact_type,
-        "actions": ["accept", "reject"],
+        "actions": ["accept", "reject"] if actions is None else list(actions),
     }
+    if required_approvals is not None:
+        told["requiredApprovals"] = required_approvals
+    if rejection_policy is not None:
+        told["rejectionPolicy"] = rejection_policy
     if data is not None:
         told["artifactData"] = data
     if description is not None:
@@ -149,6 +157,44 @@ def approval(
     if people is not None and not any(name.startswith(("group:", "role:")) for name in people):
         told["approversList"], people = people, None
     return interrupt(asked, "approval", told, schema=None, timeout=timeout, ladder=ladder, respondents=people)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A decision on its way."""
+
+    asked: Asked
+    decision: Any
+    confidence: float | str | None
+    agent_id: str | None
+    respondents: tuple[str, ...] | None
+
+    def op(self) -> dict[str, Any]:
+        """The op that tells of it."""
+        told: dict[str, Any] = {"op": "decide", **ask_fields(self.asked), "decision": self.decision}
+        given = {"confidence": self.confidence, "agentId": self.agent_id}
+        told.update({name: value for name, value in given.items() if value is not None})
+        if self.respondents is not None:
+            told["respondents"] = list(self.respondents)
+        return told
+
+    def failure(self, result: Mapping[str, Any]) -> Exception:
+        """Why nobody will ratify it."""
+        return Question(self.asked, {}, None, None, False).failure(result)
+
+
+def judgement(
+    asked: Asked,
+    decision: Any,
+    confidence: float | None,
+    agent_id: str | None,
+    respondents: Iterable[str] | None,
+) -> Judgement:
+    """A decision, and how sure its agent is. JSON has no word for what is no number, so that is told as text."""
+    told: float | str | None = confidence
+    if confidence is not None and not math.isfinite(confidence):
+        told = "NaN" if math.isnan(confidence) else "Infinity" if confidence > 0 else "-Infinity"
+    return Judgement(asked, decision, told, agent_id, None if respondents is None else tuple(respondents))
 
 
 def request(

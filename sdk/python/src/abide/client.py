@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx2
 
-from . import requests, turns
+from . import decisions, requests, turns
 from .connection import Connection, is_passing, refusal
 from .errors import AbideError, ApiError, UnreachableError
-from .models import Event, InboxItem, Run, RunSummary
+from .models import Diff, Event, Fork, InboxItem, Run, RunSummary
 from .requests import Page, Request
 from .turns import Chunk, Provider, Turn, Turns
 from .values import encode
@@ -145,9 +145,42 @@ class Runs:
         wanted = requests.RUNS if limit is None else limit
         return self._client.pages(lambda size, cursor: requests.runs(status, workflow, size, cursor), wanted)
 
+    def hold(self, run_id: str, *, stop: bool = False, reason: str | None = None) -> Mapping[str, Any]:
+        """Holds a run, whether it works or waits: answers are kept, and nothing starts until `release`.
+
+        With `stop`, the times of its questions stand still as well: no reminders, no timeouts.
+        """
+        return self._client.send(requests.hold(run_id, stop, reason))
+
+    def release(self, run_id: str, reason: str | None = None) -> str:
+        """Lets a run go on that somebody holds, and gives its status."""
+        return self._client.send(requests.release(run_id, reason))
+
     def cancel(self, run_id: str, reason: str | None = None) -> str:
         """Cancels a run, and gives its status."""
         return self._client.send(requests.cancel(run_id, reason))
+
+    def replay(self, run_id: str, *, from_seq: int | None = None, idempotency_key: str | None = None) -> Fork:
+        """Works a run out again from what was recorded of it. Nothing outside hears of that."""
+        return self._client.send(requests.fork(run_id, "replay", from_seq, None, idempotency_key))
+
+    def branch(
+        self,
+        run_id: str,
+        from_seq: int,
+        *,
+        overlay: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Fork:
+        """Makes a run that begins with the events before this one, and goes on by itself.
+
+        `overlay` takes the place of the run's own `tags`, `metadata` and `configurable`.
+        """
+        return self._client.send(requests.fork(run_id, "branch", from_seq, overlay, idempotency_key))
+
+    def diff(self, run_id: str, against: str) -> Diff:
+        """How the events of two runs differ, whatever things are called and whenever they happened."""
+        return self._client.send(requests.diff(run_id, against))
 
     def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """Waits until a run has ended; `TimeoutError` if that takes too long."""
@@ -231,6 +264,50 @@ class Inbox:
     def reject(self, item: InboxItem, feedback: str | None = None) -> str:
         """Rejects an approval."""
         return self.answer(item, _decision("reject", feedback))
+
+    def answer_many(
+        self,
+        items: Iterable[InboxItem],
+        value: Any,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Sequence[Mapping[str, Any]]:
+        """Gives one answer to many questions, at most a hundred, and tells what became of each, in their order.
+
+        Each is taken or refused by itself: look at `ok`, `status` and `error`. With `dry_run`, nothing is answered and
+        what would happen is told.
+        """
+        named = [(item.run_id, item.interrupt_id) for item in items]
+        return self._client.send(requests.resolve_many(named, value, dry_run, idempotency_key))
+
+    def vote(self, item: InboxItem, action: str, *, feedback: str | None = None, voter: str | None = None) -> str:
+        """Votes where several people decide: in one's own name, or in another's if the key may."""
+        return self.answer(item, decisions.decision(action, feedback, voter))
+
+    def refine(
+        self,
+        item: InboxItem,
+        text: str | None = None,
+        *,
+        tags: Iterable[str] = (),
+        section: str | None = None,
+        items: Iterable[str] = (),
+    ) -> str:
+        """Has what is decided about made better. A text or tags have to say how."""
+        return self.answer(item, decisions.refinement(text, tags=tags, section=section, items=items))
+
+    def edit_accept(self, item: InboxItem, data: Any) -> str:
+        """Accepts an approval with changes."""
+        return self.answer(item, decisions.edited(data))
+
+    def ask(self, item: InboxItem, question: str) -> str:
+        """Asks something before deciding. The approval stays open."""
+        return self.answer(item, decisions.asked(question))
+
+    def reply(self, item: InboxItem, ask_id: str, answer: Any) -> str:
+        """Answers what somebody asked before deciding. Nothing is resumed by it."""
+        return self._client.send(requests.reply(item.run_id, item.node_id, ask_id, answer))
 
     def resolve(
         self,
@@ -402,9 +479,42 @@ class AsyncRuns:
         wanted = requests.RUNS if limit is None else limit
         return await self._client.pages(lambda size, cursor: requests.runs(status, workflow, size, cursor), wanted)
 
+    async def hold(self, run_id: str, *, stop: bool = False, reason: str | None = None) -> Mapping[str, Any]:
+        """Holds a run, whether it works or waits: answers are kept, and nothing starts until `release`.
+
+        With `stop`, the times of its questions stand still as well: no reminders, no timeouts.
+        """
+        return await self._client.send(requests.hold(run_id, stop, reason))
+
+    async def release(self, run_id: str, reason: str | None = None) -> str:
+        """Lets a run go on that somebody holds, and gives its status."""
+        return await self._client.send(requests.release(run_id, reason))
+
     async def cancel(self, run_id: str, reason: str | None = None) -> str:
         """Cancels a run, and gives its status."""
         return await self._client.send(requests.cancel(run_id, reason))
+
+    async def replay(self, run_id: str, *, from_seq: int | None = None, idempotency_key: str | None = None) -> Fork:
+        """Works a run out again from what was recorded of it. Nothing outside hears of that."""
+        return await self._client.send(requests.fork(run_id, "replay", from_seq, None, idempotency_key))
+
+    async def branch(
+        self,
+        run_id: str,
+        from_seq: int,
+        *,
+        overlay: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Fork:
+        """Makes a run that begins with the events before this one, and goes on by itself.
+
+        `overlay` takes the place of the run's own `tags`, `metadata` and `configurable`.
+        """
+        return await self._client.send(requests.fork(run_id, "branch", from_seq, overlay, idempotency_key))
+
+    async def diff(self, run_id: str, against: str) -> Diff:
+        """How the events of two runs differ, whatever things are called and whenever they happened."""
+        return await self._client.send(requests.diff(run_id, against))
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """Waits until a run has ended; `TimeoutError` if that takes too long."""
@@ -489,6 +599,50 @@ class AsyncInbox:
     async def reject(self, item: InboxItem, feedback: str | None = None) -> str:
         """Rejects an approval."""
         return await self.answer(item, _decision("reject", feedback))
+
+    async def answer_many(
+        self,
+        items: Iterable[InboxItem],
+        value: Any,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Sequence[Mapping[str, Any]]:
+        """Gives one answer to many questions, at most a hundred, and tells what became of each, in their order.
+
+        Each is taken or refused by itself: look at `ok`, `status` and `error`. With `dry_run`, nothing is answered and
+        what would happen is told.
+        """
+        named = [(item.run_id, item.interrupt_id) for item in items]
+        return await self._client.send(requests.resolve_many(named, value, dry_run, idempotency_key))
+
+    async def vote(self, item: InboxItem, action: str, *, feedback: str | None = None, voter: str | None = None) -> str:
+        """Votes where several people decide: in one's own name, or in another's if the key may."""
+        return await self.answer(item, decisions.decision(action, feedback, voter))
+
+    async def refine(
+        self,
+        item: InboxItem,
+        text: str | None = None,
+        *,
+        tags: Iterable[str] = (),
+        section: str | None = None,
+        items: Iterable[str] = (),
+    ) -> str:
+        """Has what is decided about made better. A text or tags have to say how."""
+        return await self.answer(item, decisions.refinement(text, tags=tags, section=section, items=items))
+
+    async def edit_accept(self, item: InboxItem, data: Any) -> str:
+        """Accepts an approval with changes."""
+        return await self.answer(item, decisions.edited(data))
+
+    async def ask(self, item: InboxItem, question: str) -> str:
+        """Asks something before deciding. The approval stays open."""
+        return await self.answer(item, decisions.asked(question))
+
+    async def reply(self, item: InboxItem, ask_id: str, answer: Any) -> str:
+        """Answers what somebody asked before deciding. Nothing is resumed by it."""
+        return await self._client.send(requests.reply(item.run_id, item.node_id, ask_id, answer))
 
     async def resolve(
         self,

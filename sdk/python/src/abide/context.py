@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
-from .asks import Ladder, Question, approval
+from .asks import Judgement, Ladder, Question, approval, judgement
 from .engagement import EngagementDecision, EngagementSignals, decide
 from .errors import ChildCancelledError, ChildFailedError, ExitError
 from .execution import STEP
@@ -125,6 +125,9 @@ class Context(Facts):
         data: Any = None,
         approvers: Iterable[str] | None = None,
         artifact_type: str = "decision",
+        actions: Iterable[str] | None = None,
+        required_approvals: int | None = None,
+        rejection_policy: str | None = None,
         key: str | None = None,
         timeout: float | timedelta | None = None,
         retry_policy: HumanRetryPolicy | Mapping[str, Any] | None = None,
@@ -134,7 +137,11 @@ class Context(Facts):
         channel_hint: str | None = None,
         notify_to: str | None = None,
     ) -> Coroutine[Any, Any, Approval]:
-        """Asks somebody to accept or reject. What comes back is true if it was accepted."""
+        """Asks somebody to decide. What comes back is true if it was accepted.
+
+        `actions` are what they may do: `accept` and `reject` unless told, and `refine`, `edit-accept` and `ask`.
+        `required_approvals` has several people accept; `rejection_policy` is `single-veto` unless told, or `majority`.
+        """
         branch, asked, again = self._asked(key)
         ladder = Ladder(timeout_seconds, fallback_policy, fallback_value, channel_hint, notify_to, retry_policy)
         question = approval(
@@ -145,6 +152,9 @@ class Context(Facts):
             data=data,
             approvers=approvers,
             artifact_type=artifact_type,
+            actions=actions,
+            required_approvals=required_approvals,
+            rejection_policy=rejection_policy,
             timeout=timeout,
             ladder=ladder.to_dict(self._policy),
         )
@@ -175,6 +185,41 @@ class Context(Facts):
         ladder = Ladder(timeout_seconds, fallback_policy, fallback_value, channel_hint, notify_to, retry_policy)
         put = self._request_question(asked, question, response_type, choices, context, respondents, ladder)
         return self._pending("request_input", self._answer(branch, put, again))
+
+    def conversation(
+        self,
+        title: str | None = None,
+        *,
+        id: str | None = None,
+        initial_prompt: str | None = None,
+        key: str | None = None,
+    ) -> Coroutine[Any, Any, Conversation]:
+        """Opens a conversation: `conversation = await ctx.conversation("Refund")`.
+
+        Without `id` it gets one that nobody has; a given one is refused if another conversation of the tenant has it.
+        """
+        branch, asked, again = self._asked(key)
+        told = {"title": title, "conversationId": id, "initialPrompt": initial_prompt}
+        data = {name: value for name, value in told.items() if value is not None}
+        question = self._interrupt_question(asked, "conversation.start", data, None, None, None, Ladder())
+        return self._pending("conversation", self._open(branch, question, again))
+
+    def decide(
+        self,
+        decision: Any,
+        *,
+        confidence: float | None = None,
+        agent_id: str | None = None,
+        respondents: Iterable[str] | None = None,
+        key: str | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Decides, and gives what to go on with: the decision, or what somebody ratified in its place.
+
+        Somebody is asked if `confidence` is below the run's threshold, 0.7 unless it says otherwise.
+        """
+        branch, asked, again = self._asked(key)
+        made = judgement(asked, decision, confidence, agent_id, respondents)
+        return self._pending("decide", self._judge(branch, made, again))
 
     def should_request_input(
         self,
@@ -309,12 +354,59 @@ class Context(Facts):
             raise question.failure(answer)
         return answer
 
+    async def _open(self, branch: Branch, question: Question, again: bool) -> Conversation:
+        opened = await self._ask(branch, question, again)
+        return Conversation(self, str(opened["value"]["conversationId"]))
+
+    async def _judge(self, branch: Branch, made: Judgement, again: bool) -> Any:
+        execution = self._execution
+        if not again and not made.asked.own:
+            await execution.new(branch, "question", made.asked.key or f"number {made.asked.call}")
+        answer = await execution.until(
+            made.op(),
+            pending="open",
+            what=lambda result: {"interrupt": result["interruptId"]},
+            asks="interrupt",
+        )
+        if answer["state"] == "failed":
+            raise made.failure(answer)
+        return answer.get("value")
+
     async def _answer(self, branch: Branch, question: Question, again: bool) -> Any:
         return (await self._ask(branch, question, again)).get("value")
 
     async def _decision(self, branch: Branch, question: Question, again: bool) -> Approval:
         answer = await self._ask(branch, question, again)
         return Approval.of(answer.get("value"), answer.get("by"))
+
+
+class Conversation:
+    """A conversation that is open: `await conversation.exchange("Which order?")`."""
+
+    def __init__(self, context: Context, id: str) -> None:
+        self._context = context
+        self.id = id
+        """What it is known by: no other conversation of the tenant is."""
+
+    def exchange(
+        self,
+        prompt: str,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        timeout: float | timedelta | None = None,
+        respondents: Iterable[str] | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Says something, and waits for what is answered: minutes or months. An answer has to fit `schema`."""
+        data: dict[str, Any] = {"conversationId": self.id, "prompt": prompt}
+        if schema is not None:
+            data["outcomeSchema"] = dict(schema)
+        return self._context.interrupt("conversation.exchange", data, key=key, timeout=timeout, respondents=respondents)
+
+    def close(self, reason: str | None = None, *, key: str | None = None) -> Coroutine[Any, Any, None]:
+        """Ends it. Nobody can say anything in it from then on."""
+        data = {"conversationId": self.id, **({} if reason is None else {"reason": reason})}
+        return self._context.interrupt("conversation.close", data, key=key)
 
 
 async def perform(executor: Any, key: str, work: Callable[[], Any]) -> Any:

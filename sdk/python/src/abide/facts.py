@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,24 @@ LINE_CHARS_MAX = 4_000
 LINE_BYTES_MAX = 8_000
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What people want made better, and of what."""
+
+    feedback: Mapping[str, Any]
+    previous: Any = None
+
+    @property
+    def text(self) -> str | None:
+        """What they said."""
+        return self.feedback.get("text")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What they chose to say it by."""
+        return tuple(self.feedback.get("tags") or ())
 
 
 class Facts:
@@ -58,6 +77,13 @@ class Facts:
     def inputs(self) -> Mapping[str, Any]:
         """The node's inputs."""
         return self._execution.task.inputs
+
+    @property
+    def refinement(self) -> Refinement | None:
+        """What people want made better of what the last execution made, if this one is to make it."""
+        inputs = self._execution.task.inputs
+        feedback = inputs.get("refineFeedback")
+        return None if feedback is None else Refinement(feedback, inputs.get("previousArtifact"))
 
     @property
     def config(self) -> Mapping[str, Any]:

@@ -129,6 +129,45 @@ class RunSummary:
 
 
 @dataclass(frozen=True)
+class Fork:
+    """A run that begins with the events of another."""
+
+    id: str
+    source: str
+    from_seq: int
+    mode: str
+    status: str
+    diverged: int
+    """How many differences a replay found."""
+    executed: int
+    """How many executions of nodes a replay worked out again."""
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> Fork:
+        """Reads the answer to a fork."""
+        replay = raw.get("replay") or {}
+        counts = (replay.get("diverged", 0), replay.get("executedLive", 0))
+        return cls(raw["runId"], raw["sourceRunId"], raw["fromSeq"], raw["mode"], raw["status"], *counts, raw)
+
+
+@dataclass(frozen=True)
+class Diff:
+    """How the events of two runs differ."""
+
+    equal: bool
+    same: int
+    different: int
+    differences: list[Mapping[str, Any]]
+    """The first of them: `kind`, where in each run, and where in what the events say."""
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> Diff:
+        """Reads a comparison."""
+        return cls(raw["equal"], raw["same"], raw["different"], list(raw["differences"]))
+
+
+@dataclass(frozen=True)
 class InboxItem:
     """Something that waits for an answer."""
 

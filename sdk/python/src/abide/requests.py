@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from .models import Event, InboxItem, Run, RunSummary
+from .models import Diff, Event, Fork, InboxItem, Run, RunSummary
 
 T = TypeVar("T")
 
@@ -109,6 +109,40 @@ def cancel(run_id: str, reason: str | None) -> Request[str]:
     return Request("POST", path("runs", run_id, "cancel"), lambda told: str(told["status"]), body, idempotency_key=key)
 
 
+def hold(run_id: str, stop: bool, reason: str | None) -> Request[Mapping[str, Any]]:
+    """Holds a run, and gives how: `mode`, `since`, `by` and `reason`."""
+    body = {"mode": "stop" if stop else "pause", **given({"reason": reason})}
+    key = str(uuid.uuid4())
+    return Request("POST", path("runs", run_id) + ":hold", lambda told: dict(told["hold"]), body, idempotency_key=key)
+
+
+def release(run_id: str, reason: str | None) -> Request[str]:
+    """Lets a held run go on, and gives its status."""
+    body = given({"reason": reason})
+    key = str(uuid.uuid4())
+    where = path("runs", run_id) + ":release"
+    return Request("POST", where, lambda told: str(told["status"]), body, idempotency_key=key)
+
+
+def fork(
+    run_id: str,
+    mode: str,
+    from_seq: int | None,
+    overlay: Mapping[str, Any] | None,
+    idempotency_key: str | None,
+) -> Request[Fork]:
+    """Makes a run that begins with the events of another."""
+    body = given({"mode": mode, "fromSeq": from_seq, "runOptionsOverlay": overlay})
+    key = idempotency_key or str(uuid.uuid4())
+    return Request("POST", path("runs", run_id) + ":fork", Fork.read, body, idempotency_key=key)
+
+
+def diff(run_id: str, against: str) -> Request[Diff]:
+    """How the events of two runs differ."""
+    query = {"against": against, "limit": PAGE}
+    return Request("GET", path("runs", run_id) + ":diff", Diff.read, query=query)
+
+
 def poll(run_id: str, after: int | None, seconds: int = POLL_SECONDS) -> Request[tuple[list[Event], bool]]:
     """Events after one, and whether there are no more to come."""
     query = given({"lastSequence": after, "timeout": seconds})
@@ -146,6 +180,31 @@ def resolve(run_id: str, node_id: str, interrupt_id: str | None, value: Any, key
         {"resumeValue": value},
         query=given({"interruptId": interrupt_id}),
         idempotency_key=key or str(uuid.uuid4()),
+    )
+
+
+def resolve_many(
+    named: Sequence[tuple[str, str]], value: Any, dry_run: bool, key: str | None
+) -> Request[list[Mapping[str, Any]]]:
+    """Answers many alike, or lists what that would do; gives what becomes of each, in their order."""
+    interrupts = [{"runId": run, "interruptId": interrupt} for run, interrupt in named]
+    return Request(
+        "POST",
+        "/v1/interrupts:bulk-resolve",
+        lambda told: [dict(one) for one in told["results"]],
+        {"resumeValue": value, "interrupts": interrupts, "dryRun": dry_run},
+        idempotency_key=key or str(uuid.uuid4()),
+    )
+
+
+def reply(run_id: str, node_id: str, ask_id: str, answer: Any) -> Request[str]:
+    """Answers what somebody asked before deciding, and gives the status of the run."""
+    return Request(
+        "POST",
+        path("runs", run_id, "interrupts", node_id, "asks", ask_id),
+        lambda told: str(told["status"]),
+        {"answer": answer},
+        idempotency_key=str(uuid.uuid4()),
     )
 
 

@@ -396,7 +396,9 @@ class Worker:
         done: dict[str, Any] = {"op": "hookDone", "id": hook.id}
         try:
             intent = Intent(hook.run_id, hook.node_id, hook.agent)
-            await self.app.tell(hook.hook, intent, Suspension.from_dict(hook.suspension), self._executor)
+            said = await self.app.tell(hook.hook, intent, Suspension.from_dict(hook.suspension), self._executor)
+            if hook.hook == "question_asked" and said is not None:
+                done["answer"] = said
         except BaseException as error:
             if self._closing:
                 raise

@@ -84,7 +84,7 @@ class Suspension:
 
     id: str
     question: str
-    response_type: str
+    response_type: str = "form"
     choices: tuple[Choice, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict)
     channel_hint: str | None = None
@@ -94,6 +94,8 @@ class Suspension:
     responded_by: str | None = None
     resolution: str | None = None
     fallback_policy: str | None = None
+    asked: Mapping[str, Any] | None = None
+    """What those who decide want to know, with `id`, `question` and `askedBy`: of `on_question` alone."""
 
     @property
     def attempt(self) -> int:
@@ -141,6 +143,16 @@ class Approval:
     reason: str | None = None
     decided_at: str | None = None
     value: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def refine_feedback(self) -> Mapping[str, Any] | None:
+        """What to make better, if that is what was decided."""
+        return self.value.get("refineFeedback")
+
+    @property
+    def edited(self) -> Any:
+        """What was accepted in place of what was shown, if it was changed."""
+        return self.value.get("editedArtifactData")
 
     @property
     def accepted(self) -> bool:

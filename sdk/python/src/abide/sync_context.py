@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
-from .context import Context
+from .context import Context, Conversation
 from .engagement import EngagementDecision, EngagementSignals
 from .errors import AbideError, ExitError
 from .execution import BRANCH, STEP, Execution, Unwind
@@ -131,6 +131,9 @@ class SyncContext(Facts):
         data: Any = None,
         approvers: Iterable[str] | None = None,
         artifact_type: str = "decision",
+        actions: Iterable[str] | None = None,
+        required_approvals: int | None = None,
+        rejection_policy: str | None = None,
         key: str | None = None,
         timeout: float | timedelta | None = None,
         retry_policy: HumanRetryPolicy | Mapping[str, Any] | None = None,
@@ -148,6 +151,9 @@ class SyncContext(Facts):
                 data=data,
                 approvers=approvers,
                 artifact_type=artifact_type,
+                actions=actions,
+                required_approvals=required_approvals,
+                rejection_policy=rejection_policy,
                 key=key,
                 timeout=timeout,
                 retry_policy=retry_policy,
@@ -191,6 +197,32 @@ class SyncContext(Facts):
                 respondents=respondents,
                 key=key,
             )
+        )
+
+    def conversation(
+        self,
+        title: str | None = None,
+        *,
+        id: str | None = None,
+        initial_prompt: str | None = None,
+        key: str | None = None,
+    ) -> SyncConversation:
+        """Opens a conversation."""
+        opened = self._wait(self._context.conversation(title, id=id, initial_prompt=initial_prompt, key=key))
+        return SyncConversation(self, opened)
+
+    def decide(
+        self,
+        decision: Any,
+        *,
+        confidence: float | None = None,
+        agent_id: str | None = None,
+        respondents: Iterable[str] | None = None,
+        key: str | None = None,
+    ) -> Any:
+        """Decides, and gives what to go on with: the decision, or what somebody ratified in its place."""
+        return self._wait(
+            self._context.decide(decision, confidence=confidence, agent_id=agent_id, respondents=respondents, key=key)
         )
 
     def should_request_input(
@@ -300,3 +332,33 @@ class SyncContext(Facts):
 async def _in_step(key: str, work: Awaitable[T]) -> T:
     STEP.set(key)
     return await work
+
+
+class SyncConversation:
+    """A conversation that is open, for a function that is not async."""
+
+    def __init__(self, context: SyncContext, conversation: Conversation) -> None:
+        self._context = context
+        self._conversation = conversation
+
+    @property
+    def id(self) -> str:
+        """What it is known by."""
+        return self._conversation.id
+
+    def exchange(
+        self,
+        prompt: str,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        timeout: float | timedelta | None = None,
+        respondents: Iterable[str] | None = None,
+    ) -> Any:
+        """Says something, and waits for what is answered."""
+        asked = self._conversation.exchange(prompt, schema=schema, key=key, timeout=timeout, respondents=respondents)
+        return self._context._wait(asked)
+
+    def close(self, reason: str | None = None, *, key: str | None = None) -> None:
+        """Ends it."""
+        self._context._wait(self._conversation.close(reason, key=key))

@@ -151,12 +151,13 @@ async fn only_those_who_are_named_may_decide() {
     let bob = Person::with_key(&server, &keys[1]).await;
     let page = bob.get(&path).await;
     assert!(
-        page.says("You are not among those who may decide this.") && !page.says("Accept"),
-        "{}",
+        page.says("You are not among those who may decide this.") && page.says("Accept"),
+        "the server decides, not the page: {}",
         page.html
     );
     let page = bob.post(&path, &[("form-token", page.token()), ("action", "accept")]).await;
     assert_eq!(page.status, StatusCode::FORBIDDEN, "{}", page.html);
+    assert!(page.says("only those whom the gate names may decide"), "{}", page.html);
     let ada = Person::with_key(&server, &keys[0]).await;
     assert_eq!(ada.fill_in(&path, &[("action", "accept")]).await.leads_to(), path);
     assert_eq!(answer_of(&server, &run).await["resolvedBy"], "ada");

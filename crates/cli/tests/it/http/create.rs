@@ -403,9 +403,9 @@ async fn a_kind_behind_a_capability_is_refused_with_the_node() {
     let door = Door::new();
     let details = door.refuses(r#"{"workflowId":"gated"}"#, "capability_required").await;
     let expected = json!({
-        "requiredCapability": "conversationPrimitive",
-        "offendingTypeId": "core.conversationGate",
-        "nodeId": "talk",
+        "requiredCapability": "dispatch.supported",
+        "offendingTypeId": "core.dispatch",
+        "nodeId": "work",
     });
     assert_eq!(details, expected);
 }

@@ -39,13 +39,15 @@ async fn what_interrupts_can_do_is_told_and_what_they_can_not_is_not() {
     assert_eq!(document["schemaVersions"], json!({ "clarification.request": 1 }));
     let expected = json!({
         "profiles": [
-            "openwop-interrupt-auth-required", "openwop-interrupt-external-event", "openwop-interrupt-cascade-cancel",
+            "openwop-interrupt-quorum", "openwop-interrupt-auth-required", "openwop-interrupt-external-event",
+            "openwop-interrupt-cascade-cancel",
         ],
         "signedCallbackTokens": true,
         "externalEventRetentionSeconds": abide_engine::limits::EVENT_KEPT_MS / 1000,
     });
     assert_eq!(document["extensions"]["interrupts"], expected);
-    assert!(!document.to_string().contains("quorum"), "{document}");
+    let routing = json!({ "supported": true, "refKinds": ["group", "role"], "audience": true });
+    assert_eq!(document["interrupt"], json!({ "approverRouting": routing }));
 }
 
 #[tokio::test]
@@ -160,7 +162,7 @@ async fn the_options_that_are_told_are_honoured_up_to_their_bounds() {
     let server = site.start(&[]);
     let document = told(&server).await;
     let options = document["configurable"].as_object().unwrap();
-    assert_eq!(options.len(), 3);
+    assert_eq!(options.len(), 4);
     for (name, bounds) in options {
         let (least, most) = (bounds["min"].as_i64().unwrap(), bounds["max"].as_i64().unwrap());
         for (value, is_taken) in [(least, true), (most, true), (least - 1, false), (most + 1, false)] {

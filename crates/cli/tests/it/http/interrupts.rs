@@ -1,5 +1,6 @@
 //! Nodes that ask, and whoever answers: what is shown, what is taken, and what is refused.
 
+mod approvals;
 mod asked;
 mod by_run;
 mod elsewhere;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use abide_core::{Key, Record};
+use abide_core::{Event, Key, NodeEvent, Record};
 use abide_engine::Engine;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -151,6 +151,36 @@ pub(super) struct Events {
     pub(super) extract: Extract,
     /// What could not be read.
     pub(super) problems: Vec<String>,
+    /// Payloads that say something which means nothing.
+    pub(super) faulty: Vec<Faulty>,
+}
+
+/// A payload that says something which means nothing.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "FaultyPayload")]
+pub(crate) struct Faulty {
+    sequence: u64,
+    node_id: String,
+    /// The event's type.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// What is wrong with it.
+    reason: String,
+}
+
+impl Faulty {
+    fn of(record: &Record) -> Option<Self> {
+        match record.event() {
+            Ok(Event::Node { node, event: NodeEvent::AgentDecided(decided) }) => Some(Self {
+                sequence: record.sequence,
+                node_id: node.to_string(),
+                kind: "agent.decided",
+                reason: decided.faulty?,
+            }),
+            _ => None,
+        }
+    }
 }
 
 impl Events {
@@ -168,7 +198,9 @@ pub(super) fn render(
 ) -> Events {
     let nodes = journal.records().filter_map(|record| record.node.clone()).collect();
     let (extract, problems) = (journal.extract(), Vec::new());
-    let mut events = Events { canonical: Vec::new(), total: 0, log: Vec::new(), nodes, extract, problems };
+    let faulty = journal.records().filter_map(Faulty::of).take(limits::BUNDLE_FAULTY_MAX).collect();
+    let mut events =
+        Events { canonical: Vec::new(), total: 0, log: Vec::new(), nodes, extract, problems, faulty };
     for record in journal.records() {
         let (kind, text) = match rendered(journal.key, record) {
             Ok(rendered) => rendered,

@@ -109,6 +109,8 @@ mod tests {
             "run.resumed",
             "resume.requested",
             "resume.escalated",
+            "run.held",
+            "run.released",
             "node.completed",
             "node.failed",
             "node.skipped",

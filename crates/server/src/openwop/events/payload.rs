@@ -3,19 +3,18 @@
 //! A payload is closed: nothing stands in it but what is declared here, so that the OpenAPI document can say the same.
 //! Users' values are written as they came.
 
+mod conversations;
 mod interrupts;
 mod log;
 mod parts;
+mod runs;
 mod turns;
 
 use abide_core::event::{
-    ArtifactCreated, Cancellation, CapBreached, ChannelWritten, Completed, Decided, Failed, LoopbackLimit,
-    NodeCancelled, NodeCompleted, NodeFailed, NodeRetried, NodeSkipped, NodeStarted, Paused, ResumeEscalated,
-    Resumed, Started, VariableChanged,
+    ArtifactCreated, ChannelWritten, Decided, NodeCancelled, NodeCompleted, NodeFailed, NodeRetried,
+    NodeSkipped,
 };
-use abide_core::{
-    Action, Event, InterruptId, InterruptKind, Json, JsonMap, Millis, NodeEvent, RunEvent, RunId,
-};
+use abide_core::{Action, Event, InterruptId, InterruptKind, Json, JsonMap, Millis, NodeEvent, RunId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -304,6 +303,15 @@ payloads! {
         /// Why, for kinds that OpenWOP shows by another one's status.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'static str>,
+        /// The agent that is not sure enough, if that is why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent_id: Option<String>,
+        /// How sure it would have to be.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        threshold: Option<f64>,
+        /// How sure it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        observed: Option<f64>,
     }
     /// Somebody decided, or nobody did in time.
     "approval.received" ApprovalWasReceived {
@@ -385,6 +393,91 @@ payloads! {
         #[schemars(with = "Option<shape::InterruptName>")]
         interrupt_id: Option<InterruptId>,
     }
+    /// A conversation has begun.
+    "conversation.opened" ConversationWasOpened {
+        /// The node that opened it.
+        node_id: String,
+        /// What it is known by: no other conversation of the tenant is.
+        conversation_id: String,
+        /// The interrupt that opened it.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// What people know it by.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// What was said first.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        initial_prompt: Option<String>,
+    }
+    /// Somebody took a turn in a conversation.
+    "conversation.exchanged" ConversationWasExchanged {
+        /// The node that asked.
+        node_id: String,
+        /// Which conversation.
+        conversation_id: String,
+        /// Which turn of it, from 0.
+        turn_index: u32,
+        /// The interrupt that asked.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// What was asked.
+        prompt: String,
+        /// What was answered.
+        #[schemars(with = "shape::Anything")]
+        outcome: Json,
+        /// Who answered.
+        exchanged_by: String,
+    }
+    /// A conversation has ended.
+    "conversation.closed" ConversationWasClosed {
+        /// The node that closed it.
+        node_id: String,
+        /// Which conversation.
+        conversation_id: String,
+        /// How many turns were taken in it.
+        turn_index: u32,
+        /// The interrupt that closed it.
+        #[schemars(with = "shape::InterruptName")]
+        interrupt_id: InterruptId,
+        /// Why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
+    /// An agent has decided.
+    "agent.decided" AgentHasDecided {
+        /// The node whose agent it is.
+        node_id: String,
+        /// The agent.
+        #[schemars(length(min = 3, max = 256))]
+        agent_id: String,
+        /// What it decided.
+        #[schemars(with = "shape::Anything")]
+        decision: Json,
+        /// How sure it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0, max = 1))]
+        confidence: Option<f64>,
+    }
+    /// A decision is too unsure to be carried out without asking.
+    "core.workflowChain.confidence-escalated" ConfidenceWasEscalated {
+        /// The node that was to carry it out.
+        node_id: String,
+        /// The run.
+        #[schemars(with = "shape::RunName")]
+        parent_run_id: RunId,
+        /// How sure the supervisor is.
+        confidence: f64,
+        /// How sure it would have to be.
+        floor: f64,
+        /// Always `clarify`: somebody is asked.
+        escalation_kind: &'static str,
+        /// The workflow that would have been started.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        worker_id: Option<String>,
+        /// What was decided.
+        #[schemars(with = "shape::Object")]
+        original_decision: JsonMap,
+    }
     /// A stretch of what a model says, as it comes.
     "ai.message.chunk" MessageChunkCame {
         /// The node whose model it is.
@@ -422,6 +515,19 @@ payloads! {
         #[serde(skip_serializing_if = "Option::is_none")]
         cost_micros: Option<u64>,
     }
+    /// A replay came out otherwise than what it replays.
+    "replay.diverged" ReplayHasDiverged {
+        /// The run that is replayed.
+        #[schemars(with = "shape::RunName")]
+        source_run_id: RunId,
+        /// Where in its events.
+        at_sequence: u64,
+        /// The event that was recorded there, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        original_event_id: Option<String>,
+        /// How they differ: `output`, `missing`, `extra` or `type-mismatch`.
+        divergence_kind: &'static str,
+    }
     /// Something happened that OpenWOP has no word for.
     "log.appended" LogAppended {
         /// How much it matters.
@@ -436,7 +542,7 @@ payloads! {
 /// What an event says; `None` if OpenWOP has no name for it.
 pub(crate) fn of(event: Event, place: Place) -> Option<Payload> {
     match event {
-        Event::Run(event) => of_run(event),
+        Event::Run(event) => runs::of(event),
         Event::Node { node, event } => of_node(node.to_string(), event, place),
     }
 }
@@ -450,57 +556,9 @@ pub(crate) struct Place {
     pub(crate) at: Millis,
 }
 
-fn of_run(event: RunEvent) -> Option<Payload> {
-    Some(match event {
-        RunEvent::Started(started) => Payload::RunStarted(run_started(*started)),
-        RunEvent::Completed(Completed { duration_ms }) => Payload::RunCompleted(RunCompleted { duration_ms }),
-        RunEvent::Failed(Failed { error, failed_node_id }) => {
-            Payload::RunFailed(RunFailed { error: error.into(), failed_node_id })
-        }
-        RunEvent::Cancelled(Cancellation { reason, cancelled_by, parent_run_id }) => {
-            Payload::RunCancelled(RunCancelled { reason, cancelled_by, parent_run_id })
-        }
-        RunEvent::Paused(Paused { reason, by }) => Payload::RunPaused(RunPaused { reason, by }),
-        RunEvent::Resumed(Resumed { by, reason }) => Payload::RunResumed(RunResumed { reason, by }),
-        // Nothing starts until a person decides, which is a pause to whoever knows no more of it.
-        RunEvent::ResumeEscalated(escalated) => Payload::RunPaused(RunPaused {
-            reason: Some(escalated_because(&escalated)),
-            by: Some("system".to_owned()),
-        }),
-        RunEvent::ResumeRequested(asked) => {
-            Payload::RunResumed(RunResumed { reason: asked.reason, by: Some(asked.by) })
-        }
-        RunEvent::CapBreached(CapBreached { kind, limit, observed, node_id }) => {
-            Payload::CapWasBreached(CapWasBreached { kind, limit, observed, node_id })
-        }
-        RunEvent::VariableChanged(VariableChanged { name, next, .. }) => {
-            Payload::VariableHasChanged(VariableHasChanged { name, next })
-        }
-        RunEvent::LoopbackLimit(LoopbackLimit { node_id, iterations }) => {
-            Payload::LoopbackLimitReached(LoopbackLimitReached { node_id, iterations })
-        }
-        RunEvent::Cancelling(_)
-        | RunEvent::Pausing(_)
-        | RunEvent::Yielded(_)
-        | RunEvent::ChildReported(_)
-        | RunEvent::LoopRestarted(_)
-        | RunEvent::ChildRefused(_)
-        | RunEvent::ResumeDecided(_)
-        | RunEvent::ResumeSwitched(_) => return None,
-    })
-}
-
-fn escalated_because(escalated: &ResumeEscalated) -> String {
-    let class = &escalated.interruption_class;
-    match escalated.reason_code {
-        Some(code) => format!("interrupted ({class}) and not resumed by itself: {}", code.name()),
-        None => format!("interrupted ({class}); it is not resumed by itself"),
-    }
-}
-
 fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {
     Some(match event {
-        NodeEvent::Started(started) => Payload::NodeHasStarted(node_started(node_id, started)),
+        NodeEvent::Started(started) => Payload::NodeHasStarted(runs::node_started(node_id, started)),
         NodeEvent::Completed(NodeCompleted { outputs, .. }) => {
             Payload::NodeHasCompleted(NodeHasCompleted { node_id, outputs })
         }
@@ -528,34 +586,6 @@ fn of_node(node_id: String, event: NodeEvent, place: Place) -> Option<Payload> {
         NodeEvent::ProviderUsage(used) => Payload::ProviderWasUsed(turns::usage(*used, node_id)),
         asked => return interrupts::of(asked, node_id, place),
     })
-}
-
-fn run_started(started: Started) -> RunStarted {
-    let (parent_run_id, parent_node_id) = started.parent.map(|parent| (parent.run, parent.node)).unzip();
-    RunStarted {
-        workflow_id: started.workflow_id,
-        definition: started.definition,
-        transport: Transport::Rest,
-        inputs: started.inputs,
-        tags: started.tags,
-        metadata: started.metadata,
-        configurable: started.configurable,
-        by: started.by,
-        scope_id: started.scope,
-        parent_run_id,
-        parent_node_id,
-    }
-}
-
-fn node_started(node_id: String, started: NodeStarted) -> NodeHasStarted {
-    NodeHasStarted {
-        node_id,
-        type_id: started.type_id.to_string(),
-        attempt: started.attempt,
-        execution: started.execution,
-        inputs: started.inputs,
-        until: started.until.map(time::rfc3339),
-    }
 }
 
 /// An event that OpenWOP has no name for, as an entry of its log.

@@ -10,6 +10,7 @@ use axum::extract::{Query, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::respondents::{self, Answering};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
@@ -103,7 +104,7 @@ struct Entry {
     #[schemars(with = "Option<shape::Moment>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<String>,
-    /// Who may answer; whoever has the scope, if it is not there.
+    /// Who may answer: principals, `group:…` and `role:…`; whoever has the scope, if it is not there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     approvers: Vec<String>,
@@ -119,7 +120,14 @@ pub(crate) async fn inbox(
 ) -> Result<Json<Inbox>> {
     let Query(wanted) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     let now = app.engine().clock().now();
-    let asked = asked(wanted, &principal, now)?;
+    let approver = match &wanted.approver {
+        Some(name) => {
+            let who = Answering { tenant: principal.tenant, principal: name, roles: &[] };
+            Some(respondents::names_of(&app, who).await?)
+        }
+        None => None,
+    };
+    let asked = InboxQuery { approver, ..asked(wanted, &principal, now)? };
     let inbox = app.engine().inbox();
     let page = inbox.list(asked).await?;
     let counted = inbox.counts(principal.tenant).await?;
@@ -140,12 +148,62 @@ fn asked(wanted: Wanted, principal: &Principal, now: Millis) -> Result<InboxQuer
         kind: wanted.kind.as_deref().map(kind_named).transpose()?,
         run: wanted.run.as_deref().map(run_named).transpose()?,
         workflow: wanted.workflow_id,
-        approver: wanted.approver,
         title: wanted.title,
         until: older_than.map(|ms| now.saturating_sub(ms)),
         after: wanted.cursor.as_deref().map(cursor).transpose()?,
         ..InboxQuery::of(principal.tenant, limit)
     })
+}
+
+/// Which open interrupts are meant.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "InterruptFilter")]
+pub(crate) struct Narrowed {
+    /// Only those about this.
+    #[schemars(with = "Option<shape::InterruptKinds>")]
+    #[serde(default)]
+    pub(crate) kind: Option<String>,
+    /// Only those of this run.
+    #[schemars(with = "Option<shape::RunName>")]
+    #[serde(default)]
+    pub(crate) run: Option<String>,
+    /// Only those of runs of this workflow.
+    #[serde(default)]
+    pub(crate) workflow_id: Option<String>,
+    /// Only those of this node.
+    #[serde(default)]
+    pub(crate) node_id: Option<String>,
+    /// Only those of runs with this label.
+    #[serde(default)]
+    pub(crate) tag: Option<String>,
+    /// Only those that this principal may answer; those that name nobody are among them.
+    #[serde(default)]
+    pub(crate) approver: Option<String>,
+    /// Only those with this in their title, in whatever case.
+    #[serde(default)]
+    pub(crate) title: Option<String>,
+    /// Only those that have waited for so many milliseconds.
+    #[serde(default)]
+    pub(crate) older_than_ms: Option<u64>,
+    /// The `nextCursor` of the page before.
+    #[serde(default)]
+    pub(crate) cursor: Option<String>,
+}
+
+/// A filter as the list is asked for it; nodes and labels are looked at afterwards.
+pub(super) fn narrowed(filter: Narrowed, principal: &Principal, now: Millis) -> Result<InboxQuery> {
+    let wanted = Wanted {
+        kind: filter.kind,
+        run: filter.run,
+        workflow_id: filter.workflow_id,
+        approver: filter.approver,
+        title: filter.title,
+        older_than: filter.older_than_ms.map(|ms| ms.to_string()),
+        limit: None,
+        cursor: filter.cursor,
+    };
+    asked(wanted, principal, now)
 }
 
 fn whole(name: &str, text: Option<&str>, least: i64, most: i64) -> Result<Option<i64>> {

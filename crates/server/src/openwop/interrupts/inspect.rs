@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::mask;
-use super::needs_key;
+use super::{ExchangeView, QuorumView, needs_key};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::scope::Scope;
@@ -38,6 +38,13 @@ pub(crate) struct Shown<'a> {
     #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<String>,
+    /// How far it has come, if it takes several people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quorum: Option<QuorumView>,
+    /// What those who decide wanted to know, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    exchanges: Vec<ExchangeView>,
     /// Good for whoever read this: to answer if their key may, else to look. It is made anew with every read.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupt_token: Option<String>,
@@ -79,6 +86,13 @@ pub(crate) struct Inspected {
     #[schemars(with = "Option<shape::Moment>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<String>,
+    /// How far it has come, if it takes several people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quorum: Option<QuorumView>,
+    /// What those who decide wanted to know, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    exchanges: Vec<ExchangeView>,
     /// When the token ends.
     #[schemars(with = "shape::Moment")]
     expires_at: String,
@@ -149,6 +163,8 @@ fn one<'a>(run: &'a Run, open: &'a Open, reader: Option<&Reader<'_>>) -> Shown<'
         timeout_ms: asked.timeout_ms,
         requested_at: time::rfc3339(open.at),
         deadline: open.deadline().map(time::rfc3339),
+        quorum: QuorumView::of(open, false),
+        exchanges: ExchangeView::all(open, false),
         interrupt_token,
         callback_url,
     }
@@ -168,6 +184,8 @@ pub(super) fn inspected(run: &Run, open: &Open, token: &Token) -> Inspected {
         interrupt_id: asked.interrupt_id,
         requested_at: time::rfc3339(open.at),
         deadline: open.deadline().map(time::rfc3339),
+        quorum: QuorumView::of(open, answers),
+        exchanges: ExchangeView::all(open, answers),
         expires_at: time::rfc3339(token.expires_at),
         intent: token.intent,
     }

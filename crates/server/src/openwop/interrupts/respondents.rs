@@ -1,5 +1,7 @@
-//! Who may answer, where a node says so: the core's rule, with what the directory knows of whoever asks.
+//! Who may answer: the core's rules, with what the directory knows of whoever wants to. This is decided before the run
+//! hears of the answer, so that a refusal leaves no trace in it.
 
+use abide_core::event::InterruptRequested;
 use abide_core::{Named, Respondent, TenantId};
 
 use crate::app::App;
@@ -16,14 +18,64 @@ pub(crate) struct Answering<'a> {
     pub(crate) roles: &'a [String],
 }
 
-/// Refuses an answer from somebody who is not among those that are named.
-pub(crate) async fn check(app: &App, named: &[String], who: Answering<'_>) -> Result<()> {
-    if may_respond(app, named, who).await? {
-        return Ok(());
+/// What is known of somebody who may answer, at the time they do.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Their groups, if they matter.
+    pub(crate) groups: Vec<String>,
+    /// Their roles, those included that they have shown.
+    pub(crate) roles: Vec<String>,
+}
+
+/// Refuses an answer from somebody who may not give it: who is not among those that the question names, or whom its
+/// rules bar. Gives what the directory knows of them, if that matters.
+pub(crate) async fn check(
+    app: &App,
+    asked: &InterruptRequested,
+    starter: Option<&str>,
+    who: Answering<'_>,
+) -> Result<Known> {
+    let forbidden = |message: &str| Err(ApiError::new("forbidden", message).with("principal", who.principal));
+    let known = if asked.needs_directory() { known(app, who).await? } else { shown(who) };
+    let person =
+        Respondent { principal: who.principal, groups: &known.groups, roles: &known.roles, shown_roles: &[] };
+    if !person.is_among(&asked.approvers()) {
+        return forbidden(
+            "only those whom the gate names may decide; see its 'approversList', 'approverGroupRefs' and \
+             'approverRoleRefs'",
+        );
     }
-    let message =
-        "only those whom the node names may answer; its 'respondents' has principals, groups and roles";
-    Err(ApiError::new("forbidden", message).with("principal", who.principal))
+    if !person.is_among(&asked.respondents) {
+        return forbidden(
+            "only those whom the node names may answer; its 'respondents' has principals, groups and roles",
+        );
+    }
+    let barred = asked.rules.as_ref().and_then(|rules| rules.bars(who.principal, starter, &asked.asked_by));
+    match barred {
+        Some(message) => forbidden(message),
+        None => Ok(known),
+    }
+}
+
+fn shown(who: Answering<'_>) -> Known {
+    Known { groups: Vec::new(), roles: who.roles.to_vec() }
+}
+
+async fn known(app: &App, who: Answering<'_>) -> Result<Known> {
+    let mut known = shown(who);
+    if let Some(person) = app.engine().store().person(who.tenant, who.principal.to_owned()).await? {
+        known.groups = person.groups;
+        known.roles.extend(person.roles);
+    }
+    Ok(known)
+}
+
+/// The names that mean somebody in a list of those who may answer.
+pub(crate) async fn names_of(app: &App, who: Answering<'_>) -> Result<Vec<String>> {
+    let Known { groups, roles } = known(app, who).await?;
+    let groups = groups.into_iter().map(|group| format!("group:{group}"));
+    let roles = roles.into_iter().map(|role| format!("role:{role}"));
+    Ok([who.principal.to_owned()].into_iter().chain(groups).chain(roles).collect())
 }
 
 /// Whether somebody is among those that are named. The directory is only asked if that can matter.
@@ -35,8 +87,6 @@ pub(crate) async fn may_respond(app: &App, named: &[String], who: Answering<'_>)
     if named.iter().all(|name| matches!(Named::of(name), Named::Principal(_))) {
         return Ok(false);
     }
-    let known = app.engine().store().person(who.tenant, who.principal.to_owned()).await?;
-    Ok(known.is_some_and(|known| {
-        Respondent { groups: &known.groups, roles: &known.roles, ..shown }.is_among(named)
-    }))
+    let known = known(app, who).await?;
+    Ok(Respondent { groups: &known.groups, roles: &known.roles, ..shown }.is_among(named))
 }

@@ -4,7 +4,7 @@ use abide_core::event::{
     InterruptEscalated, InterruptExpired, InterruptRenotified, InterruptRequested, InterruptResolved,
     NoticeRefused, Resolution,
 };
-use abide_core::{Event, InterruptId, Key, Millis, NodeEvent, Record};
+use abide_core::{Event, HoldMode, InterruptId, Key, Millis, NodeEvent, Record, Run, RunEvent};
 use abide_store::{NoticeDelivery, NoticesQuery};
 
 use crate::app::App;
@@ -24,6 +24,10 @@ pub(crate) struct Story {
     pub(crate) sequence: u64,
     /// What followed, in order.
     pub(crate) steps: Vec<Step>,
+    /// For how long its times have stood still, up to the last release.
+    pub(crate) shifted_ms: Millis,
+    /// Since when they stand still.
+    pub(crate) stands_since: Option<Millis>,
 }
 
 /// Something that happened to an interrupt.
@@ -80,12 +84,24 @@ impl Story {
                 story = records.first().and_then(|record| Self::begin(record, id));
             }
             let Some(story) = &mut story else { break };
-            story.steps.extend(records.iter().filter_map(|record| Step::of(record, id)));
+            records.iter().for_each(|record| story.take_in(record, id));
             if story.closing().is_some() {
                 break;
             }
         }
+        if let Some(story) = story.as_mut().filter(|story| story.closing().is_none()) {
+            story.stand_as(app, key, id).await?;
+        }
         Ok(story)
+    }
+
+    /// What is open stands as its run says: it may have been asked while that was stopped.
+    async fn stand_as(&mut self, app: &App, key: Key, id: InterruptId) -> Result<()> {
+        let see = |run: &Run| run.interrupt(id).map(|open| (open.shifted_ms, open.stands_since));
+        if let Some((shifted_ms, stands_since)) = app.engine().read(key, see).await? {
+            (self.shifted_ms, self.stands_since) = (shifted_ms, stands_since);
+        }
+        Ok(())
     }
 
     fn begin(record: &Record, id: InterruptId) -> Option<Self> {
@@ -94,10 +110,46 @@ impl Story {
                 if requested.interrupt_id == id =>
             {
                 let (node, requested) = (node.to_string(), *requested);
-                Some(Self { node, requested, at: record.at, sequence: record.sequence, steps: Vec::new() })
+                Some(Self {
+                    node,
+                    requested,
+                    at: record.at,
+                    sequence: record.sequence,
+                    steps: Vec::new(),
+                    shifted_ms: 0,
+                    stands_since: None,
+                })
             }
             _ => None,
         }
+    }
+
+    fn take_in(&mut self, record: &Record, id: InterruptId) {
+        if let Ok(Event::Run(event)) = record.event()
+            && self.closing().is_none()
+        {
+            self.hold(&event, record.at);
+        }
+        self.steps.extend(Step::of(record, id));
+    }
+
+    /// A stop makes its times stand still, and whatever lifts that moves them by as long as they did.
+    fn hold(&mut self, event: &RunEvent, at: Millis) {
+        match event {
+            RunEvent::Held(held) if held.mode == HoldMode::Stop => {
+                self.stands_since.get_or_insert(at);
+            }
+            RunEvent::Held(_) | RunEvent::Released(_) | RunEvent::Resumed(_) => {
+                let since = self.stands_since.take().unwrap_or(at);
+                self.shifted_ms = self.shifted_ms.saturating_add(at.saturating_sub(since));
+            }
+            _ => {}
+        }
+    }
+
+    /// From when its times are counted. Nobody knows when anything is due while they stand still.
+    pub(crate) fn counted_from(&self) -> Option<Millis> {
+        self.stands_since.is_none().then(|| self.at.saturating_add(self.shifted_ms))
     }
 
     /// How it was closed, if it was.
@@ -130,12 +182,13 @@ impl Story {
 
     /// When it is given up, whatever its ladder says.
     pub(crate) fn given_up_at(&self) -> Option<Millis> {
-        self.requested.timeout_ms.map(|ms| self.at.saturating_add(ms))
+        Some(self.counted_from()?.saturating_add(self.requested.timeout_ms?))
     }
 
     /// From when on nobody can answer it.
     pub(crate) fn deadline(&self) -> Option<Millis> {
-        let ends = self.requested.ladder.as_ref().and_then(|ladder| ladder.expires_at(self.at));
+        let ladder = self.requested.ladder.as_ref();
+        let ends = ladder.and_then(|ladder| ladder.expires_at(self.counted_from()?));
         self.given_up_at().into_iter().chain(ends).min()
     }
 }

@@ -181,9 +181,8 @@ fn end(story: &Story) -> Option<Moment> {
 
 /// What comes if nobody answers, by the pure schedule. Of very many attempts, the next ones.
 fn planned(story: &Story) -> Vec<Moment> {
-    if story.closing().is_some() {
-        return Vec::new();
-    }
+    // Nobody knows when anything comes while its times stand still.
+    let Some(from) = story.counted_from().filter(|_| story.closing().is_none()) else { return Vec::new() };
     let given_up = story.given_up_at();
     let is_before_end = |at: &Millis| given_up.is_none_or(|end| *at < end);
     let mut moments = Vec::new();
@@ -191,10 +190,10 @@ fn planned(story: &Story) -> Vec<Moment> {
     if let Some(ladder) = &story.requested.ladder {
         let next = story.attempt() + 1;
         for attempt in (next..=ladder.max_attempts).take(limits::LADDER_PLANNED_MAX) {
-            let Some(at) = ladder.due(story.at, attempt).filter(is_before_end) else { break };
+            let Some(at) = ladder.due(from, attempt).filter(is_before_end) else { break };
             moments.push(Moment::attempt(at, attempt, ladder, PLANNED));
         }
-        let expiry = ladder.expires_at(story.at).filter(is_before_end);
+        let expiry = ladder.expires_at(from).filter(is_before_end);
         ends = expiry.map(|at| Moment::new(at, Kind::Expiry, PLANNED)).or(ends);
     }
     moments.extend(ends);

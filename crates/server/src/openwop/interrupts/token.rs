@@ -59,7 +59,7 @@ pub(crate) async fn answer_by_token(
         return Err(ApiError::new("forbidden", message));
     }
     // Whoever has a link speaks for whom it was made for, and for nobody else.
-    let by = Answerer { principal: held.0.sub, may_act_for_others: false };
+    let by = Answerer { principal: held.0.sub, may_act_for_others: false, ..Answerer::default() };
     let (value, roles) = (body.resume_value, Vec::new());
     let work = {
         let app = app.clone();

@@ -110,7 +110,10 @@ impl Live {
         if had.is_none_or(|had| had.head != seen.head) {
             part(&mut out, "head", &HeadPart { seen: &seen, run })?;
         }
-        if had.is_none_or(|had| had.notices != seen.notices || had.questions != seen.questions) {
+        let is_told = |had: &Seen| {
+            had.notices == seen.notices && had.questions == seen.questions && had.head.hold == seen.head.hold
+        };
+        if !had.is_some_and(is_told) {
             let (may, token) = (self.may, self.token.as_str());
             part(&mut out, "notices", &NoticesPart { seen: &seen, run, may, token, now })?;
         }

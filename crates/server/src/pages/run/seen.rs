@@ -1,6 +1,6 @@
 //! How a run stands, as plain data: two looks at the same run are equal as long as nothing has changed.
 
-use abide_core::{InterruptId, Key, Millis, NodePhase, Reason, Run, RunId, Status, Why};
+use abide_core::{Hold as CoreHold, InterruptId, Key, Millis, NodePhase, Reason, Run, RunId, Status, Why};
 use abide_engine::{Error as EngineError, Hands};
 
 use super::super::{source, words};
@@ -30,7 +30,28 @@ pub(super) struct Head {
     pub(super) ended_at: Option<Millis>,
     /// What it waits for, or how it ended, in a sentence.
     pub(super) summary: String,
+    /// How somebody holds it.
+    pub(super) hold: Option<Hold>,
     pub(super) parent: Option<RunId>,
+}
+
+/// What keeps a run's nodes from starting until somebody releases it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) is_stopped: bool,
+    /// Who and why, and since when.
+    pub(super) text: String,
+}
+
+impl Hold {
+    fn of(run: &Run) -> Option<Self> {
+        let is_stopped = match run.hold() {
+            CoreHold::Paused => false,
+            CoreHold::Stopped => true,
+            CoreHold::None | CoreHold::Pausing | CoreHold::Escalated => return None,
+        };
+        Some(Self { is_stopped, text: source::hold(run)? })
+    }
 }
 
 impl Head {
@@ -205,6 +226,7 @@ impl Seen {
             started_at: run.started_at(),
             ended_at: run.ended_at(),
             summary: sentence(&why.summary),
+            hold: Hold::of(run),
             parent: run.parent().map(|parent| parent.run),
         };
         let asked = |open: &abide_core::Open| {
@@ -230,6 +252,7 @@ impl Seen {
             started_at: listed.summary.started_at,
             ended_at: Some(listed.at),
             summary: "What was recorded of it was erased.".to_owned(),
+            hold: None,
             parent: None,
         };
         Ok(Self { head, notices: Vec::new(), questions: Vec::new(), nodes: Nodes::default() })

@@ -126,6 +126,11 @@ fn run(kind: &str, payload: &Value) -> Option<Told> {
         "run.pausing" => (Tone::Warn, format!("the run is about to be paused{}{why}", by("by"))),
         "run.paused" => (Tone::Warn, format!("the run was paused{}{why}", by("by"))),
         "run.resumed" => (Tone::Plain, format!("the run goes on{}{why}", by("by"))),
+        "run.held" => {
+            let done = if payload["mode"] == "stop" { "stopped" } else { "paused" };
+            (Tone::Warn, format!("the run was {done}{}{why}", by("by")))
+        }
+        "run.released" => (Tone::Plain, format!("the run was released{}{why}", by("by"))),
         "resume.requested" => (Tone::Plain, format!("asked to go on{}{why}", by("by"))),
         "resume.escalated" => (Tone::Warn, "held until a person decides how the run goes on".to_owned()),
         "resume.switched" => {

@@ -83,6 +83,7 @@ async fn what_lies_beside_a_journal_is_its_own() {
             interrupts: 0,
             work: 0,
             waits: 0,
+            names: 0,
             miscounted: 0,
         };
         assert_eq!(store.totals().await.unwrap(), totals);

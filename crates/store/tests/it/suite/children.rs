@@ -18,6 +18,7 @@ fn spawn(parent: Key, child: u32, cascade: bool) -> Spawn {
         parent: Parent { execution: Some(child), ..Parent::of(parent.id, "call") },
         cascade,
         trace: None,
+        by: None,
     }
 }
 

@@ -220,6 +220,7 @@ async fn messages_that_somebody_can_still_hear_outlive_their_sender() {
             parent: Parent::of(run_id(1), "call"),
             cascade: false,
             trace: None,
+            by: None,
         }));
         commit(&*store, created).await.unwrap();
         let (_, mut created) = Live::start(late.of(TENANT), &instant());

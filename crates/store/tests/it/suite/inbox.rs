@@ -109,7 +109,7 @@ async fn the_inbox_is_filtered_by_everything_that_is_shown() {
         begin(&*store, start(key(4), &ordering_twice(1, 2)), BEGIN + 3).await;
         begin(&*store, start(run_id(5).of(TenantId(2)), &asking()), BEGIN).await;
         let kind = |kind| InboxQuery { kind: Some(kind), ..all(2) };
-        let approver = |name: &str| InboxQuery { approver: Some(name.to_owned()), ..all(2) };
+        let approver = |name: &str| InboxQuery { approver: Some(vec![name.to_owned()]), ..all(2) };
         let title = |part: &str| InboxQuery { title: Some(part.to_owned()), ..all(2) };
         let workflow = |id: &str| InboxQuery { workflow: Some(id.to_owned()), ..all(2) };
         for (query, expected) in [

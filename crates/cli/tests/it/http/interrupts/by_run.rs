@@ -288,24 +288,6 @@ async fn an_event_about_something_else_is_refused_and_still_waited_for() {
 }
 
 #[tokio::test]
-async fn a_gate_that_needs_what_is_not_built_yet_is_refused_and_never_closed_by_one_accept() {
-    let site = Site::new();
-    let server = site.start(&["--test-clock"]);
-    for (config, capability) in [
-        (json!({ "requiredApprovals": 2 }), "openwop-interrupt-quorum"),
-        (json!({ "actions": ["accept", "refine"] }), "interrupt.approvalActions"),
-        (json!({ "approverGroupRefs": ["board"] }), "interrupt.approverRouting"),
-    ] {
-        push(&server, &review(&config)).await;
-        let started = server.post("/v1/runs", &json!({ "workflowId": "review" })).await;
-        let details = refusal(started, "capability_required");
-        assert_eq!(details["requiredCapability"], capability);
-        assert_eq!(details["nodeId"], "gate");
-    }
-    assert_eq!(server.get("/v1/runs").await.1["runs"], json!([]));
-}
-
-#[tokio::test]
 async fn what_is_said_about_a_run_answers_nothing() {
     let site = Site::new();
     let (server, run) = waiting(&site).await;

@@ -8,7 +8,7 @@ use abide_core::{InterruptKind, NodeEvent};
 
 use super::{
     ApprovalWasReceived, ClarificationWasRequested, ClarificationWasResolved, InterruptWasRequested,
-    InterruptWasResolved, NodeHasResumed, NodeWasSuspended, Payload, Place,
+    InterruptWasResolved, NodeHasResumed, NodeWasSuspended, Payload, Place, conversations,
 };
 use crate::time;
 
@@ -21,10 +21,7 @@ pub(super) fn of(event: NodeEvent, node_id: String, place: Place) -> Option<Payl
         NodeEvent::ClarificationRequested(ClarificationRequested { interrupt_id, questions, .. }) => {
             Payload::ClarificationWasRequested(ClarificationWasRequested { node_id, interrupt_id, questions })
         }
-        NodeEvent::Suspended(NodeSuspended { interrupt_id, kind, key, .. }) => {
-            let reason = reason(kind);
-            Payload::NodeWasSuspended(NodeWasSuspended { node_id, interrupt_id, kind, key, reason })
-        }
+        NodeEvent::Suspended(suspended) => Payload::NodeWasSuspended(stopped(suspended, node_id)),
         NodeEvent::ApprovalReceived(received) => {
             Payload::ApprovalWasReceived(approval(*received, node_id, place))
         }
@@ -43,8 +40,18 @@ pub(super) fn of(event: NodeEvent, node_id: String, place: Place) -> Option<Payl
         NodeEvent::Resumed(NodeResumed { interrupt_id }) => {
             Payload::NodeHasResumed(NodeHasResumed { node_id, interrupt_id })
         }
-        _ => return None,
+        other => return conversations::of(other, node_id, place),
     })
+}
+
+fn stopped(suspended: NodeSuspended, node_id: String) -> NodeWasSuspended {
+    let NodeSuspended { interrupt_id, kind, key, doubt, .. } = suspended;
+    let (agent_id, threshold, observed) = match doubt {
+        Some(doubt) => (Some(doubt.agent_id), Some(doubt.threshold), Some(doubt.observed)),
+        None => (None, None, None),
+    };
+    let reason = reason(kind);
+    NodeWasSuspended { node_id, interrupt_id, kind, key, reason, agent_id, threshold, observed }
 }
 
 fn requested(asked: InterruptRequested, node_id: String, place: Place) -> InterruptWasRequested {

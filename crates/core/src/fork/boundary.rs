@@ -1,0 +1,98 @@
+//! Where a journal may be cut: between two decisions, and inside one where the rest of it stands in line.
+//!
+//! A journal does not say which events were decided together. But what a decision leaves undone shows: a node that has
+//! begun and that nobody has, or an event that never comes alone.
+
+use crate::event::{Event, NodeEvent, Resolution, RunEvent};
+use crate::interrupt::is_of_exchanges;
+use crate::{NodeIx, NodePhase, Run};
+
+/// Whether a run that has `last` behind it, and had `next` before it, would go on from here.
+pub(super) fn is_between(run: &Run, last: &Event, next: &Event) -> bool {
+    let mut nodes = run.state.nodes.iter().enumerate();
+    !is_followed(run, last)
+        && !follows(run, last, next)
+        && run.is_cared_for()
+        && nodes.all(|(ix, node)| run.has_an_end(ix as NodeIx, node))
+}
+
+/// Whether the decision that made this event made another one after it.
+fn is_followed(run: &Run, last: &Event) -> bool {
+    let ending = run.state.ending.is_some();
+    match last {
+        Event::Run(event) => match event {
+            // What people wanted to know before they decided is set last.
+            RunEvent::VariableChanged(changed) => !is_of_exchanges(&changed.name),
+            RunEvent::LoopbackLimit(_) => true,
+            RunEvent::ResumeDecided(decided) => decided.eligible,
+            RunEvent::ChildReported(told) => {
+                run.waiting_for(&told.node, told.child).is_some() && told.lifecycle.is_terminal()
+                    || run.tool_of(&told.node, told.child).is_some() && told.lifecycle.is_terminal()
+            }
+            RunEvent::ChildRefused(told) => {
+                run.waiting_for(&told.node, told.child).is_some()
+                    || run.tool_of(&told.node, told.child).is_some()
+            }
+            _ => false,
+        },
+        Event::Node { event, .. } => match event {
+            NodeEvent::ChannelWritten(_)
+            | NodeEvent::Decided(_)
+            | NodeEvent::ApprovalReceived(_)
+            | NodeEvent::ClarificationResolved(_)
+            | NodeEvent::InterruptExpired(_)
+            | NodeEvent::AgentDecided(_)
+            | NodeEvent::ConfidenceEscalated(_)
+            | NodeEvent::Refined(_)
+            | NodeEvent::ModelAnswered(_)
+            | NodeEvent::TurnSealed(_) => true,
+            // A run that is cancelled at once closes what is open first.
+            NodeEvent::Cancelled(_) => !ending,
+            NodeEvent::InterruptResolved(resolved) => {
+                resolved.outcome == Resolution::Cancelled && resolved.reason.is_some() && !ending
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Whether an event comes only with the one before it.
+fn follows(run: &Run, last: &Event, next: &Event) -> bool {
+    let is_stopped = |node: &str| {
+        let ix = run.graph.node(node);
+        ix.is_some_and(|ix| run.node(ix).phase == NodePhase::Suspended && run.node(ix).work.is_none())
+    };
+    match (last, next) {
+        // Whoever asks for several things asks for them at once.
+        (_, Event::Node { node, event: NodeEvent::InterruptRequested(_) }) if is_stopped(node) => true,
+        (Event::Node { event: NodeEvent::Due(_), .. }, Event::Node { event: NodeEvent::Due(_), .. }) => true,
+        // What somebody asked back is kept in a variable.
+        (
+            Event::Node { event: NodeEvent::ApprovalAsked(_) | NodeEvent::ApprovalReplied(_), .. },
+            Event::Run(RunEvent::VariableChanged(_)),
+        ) => true,
+        // The last vote decides.
+        (
+            Event::Node { event: NodeEvent::ApprovalVoted(_), .. },
+            Event::Node { event: NodeEvent::ApprovalReceived(_), .. },
+        ) => true,
+        // Nobody is waited for to open or to close a conversation.
+        (_, Event::Node { event: NodeEvent::InterruptResolved(resolved), .. })
+            if resolved.kind.is_momentary() =>
+        {
+            true
+        }
+        (_, Event::Node { event, .. }) => matches!(
+            event,
+            NodeEvent::Suspended(_)
+                | NodeEvent::ClarificationRequested(_)
+                | NodeEvent::ArtifactCreated(_)
+                | NodeEvent::InterruptEscalated(_)
+                | NodeEvent::ConversationOpened(_)
+                | NodeEvent::ConversationExchanged(_)
+                | NodeEvent::ConversationClosed(_)
+                | NodeEvent::ProviderUsage(_)
+        ),
+        _ => false,
+    }
+}

@@ -1,0 +1,77 @@
+//! What holds of the forks of any run: a replay comes out as it was recorded, and a branch is a run like any other.
+
+use std::sync::Arc;
+
+use abide_core::fork::{Fork, NewFork, Overlay, Source, Unforked};
+use abide_core::{ForkMode, Graph, Key, Millis, Record, Run, RunId, Salt, Surroundings, diff};
+
+/// Long after anything that was recorded.
+pub(crate) const LATER: Millis = 4_000_000_000_000;
+
+/// A run with its journal.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    pub(crate) key: Key,
+    pub(crate) salt: Salt,
+    pub(crate) graph: &'a Arc<Graph>,
+    pub(crate) journal: &'a [Record],
+}
+
+impl Origin<'_> {
+    fn fork(&self, mode: ForkMode, from_seq: u64, byte: u8) -> Result<NewFork, Unforked> {
+        let fork = Fork {
+            key: RunId::from_bytes([byte; 16]).of(self.key.tenant),
+            salt: [byte; 16],
+            graph: self.graph.clone(),
+            mode,
+            from_seq,
+            overlay: Overlay::default(),
+            by: Some("tester".to_owned()),
+            trace: None,
+            defaults: Arc::new(Surroundings::default()),
+        };
+        Run::fork(Source { key: self.key, salt: self.salt, journal: self.journal }, fork, LATER)
+    }
+
+    /// Replays it from some event on, and checks that nothing is other than it was, and that nobody hears of it.
+    pub(crate) fn replay_from(&self, from_seq: u64) -> NewFork {
+        let new = self.fork(ForkMode::Replay, from_seq, 0xee).expect("what was recorded can be replayed");
+        let id = new.run.key().id;
+        let compared = diff((self.key.id, self.journal), (id, &new.step.records)).unwrap();
+        assert_eq!(compared.differences, [], "a replay from {from_seq}");
+        assert_eq!(new.diverged, 0);
+        assert_eq!(new.step.records.len(), self.journal.len());
+        assert_eq!(new.step.effects, []);
+        assert_eq!((new.run.timers().len(), new.run.tasks().count(), new.run.offers().count()), (0, 0, 0));
+        self.folds(&new);
+        new
+    }
+
+    /// Branches it off before some event, and checks that it begins as it did.
+    pub(crate) fn branch_from(&self, from_seq: u64) -> NewFork {
+        let new = self.fork(ForkMode::Branch, from_seq, 0xbb).expect("what was recorded can be gone on from");
+        let id = new.run.key().id;
+        let kept = usize::try_from(new.copied).unwrap();
+        assert!(new.copied >= from_seq, "{} of {from_seq} events were kept", new.copied);
+        let compared = diff((self.key.id, &self.journal[..kept]), (id, &new.step.records[..kept])).unwrap();
+        assert_eq!(compared.differences, [], "a branch from {from_seq}");
+        self.folds(&new);
+        let kept: Vec<_> =
+            new.step.records.iter().map(|record| (record.type_code, record.node.clone())).collect();
+        assert!(
+            new.run.is_at_rest(),
+            "a branch from {from_seq} goes on, or waits for something: {kept:?} {:?}",
+            new.run.why()
+        );
+        new
+    }
+
+    /// What is written gives the same run when it is read back.
+    fn folds(&self, new: &NewFork) {
+        let mut read = Run::empty(new.run.key(), [new.run.key().id.as_bytes()[0]; 16], self.graph.clone());
+        for record in &new.step.records {
+            read.apply(record).expect("what was written folds");
+        }
+        assert_eq!(read.snapshot(), new.run.snapshot());
+    }
+}

@@ -1,0 +1,369 @@
+//! Forks: what a replay takes from the journal and what it works out again, and how a branch goes on.
+//!
+//! Every story of every test is forked as well, after each of its words: see `domain/forks.rs`.
+
+#[expect(dead_code, reason = "commands.rs and others tell the rest of the vocabulary")]
+#[path = "domain/story.rs"]
+mod story;
+#[expect(dead_code, reason = "nodes.rs tells the rest of the vocabulary")]
+#[path = "domain/workflow.rs"]
+mod workflow;
+
+use std::sync::Arc;
+
+use abide_core::fork::{Fork, NewFork, Overlay, Source, Unforked};
+use abide_core::{
+    Cancellation, Command, Effect, Event, ForkMode, Graph, Head, JsonMap, Lifecycle, Payload, Record,
+    Rejection, Resolve, Run, RunEvent, Salt, Status, TimerId, diff,
+};
+use serde_json::json;
+use story::forks::LATER;
+use story::{BEGIN, SALT, Story, hours, key, payload_text, run_id, type_name};
+use workflow::{Workflow, child, delay, http, noop, of_kind, transform, workflow};
+
+const OTHER: Salt = [9; 16];
+
+fn gate(id: &str) -> workflow::Sketch {
+    of_kind(id, "core.approvalGate").config("title", json!("Send it?"))
+}
+
+/// Works something out, asks for a decision, and does one thing more.
+fn reviewed() -> Workflow {
+    let words = json!({ "words": "['a', 'b'].map(word, word + '!')" });
+    workflow([transform("draft").config("outputs", words), gate("gate"), noop("after")])
+        .flow("draft > gate > after")
+}
+
+fn fork_of(story: &Story, graph: Arc<Graph>, mode: ForkMode, from_seq: u64) -> Fork {
+    let _ = story;
+    Fork {
+        key: run_id(2).of(key().tenant),
+        salt: OTHER,
+        graph,
+        mode,
+        from_seq,
+        overlay: Overlay::default(),
+        by: Some("ada".to_owned()),
+        trace: None,
+        defaults: Arc::default(),
+    }
+}
+
+fn source(journal: &[Record]) -> Source<'_> {
+    Source { key: key(), salt: SALT, journal }
+}
+
+fn replay(story: &Story) -> NewFork {
+    let fork = fork_of(story, story.run().graph().clone(), ForkMode::Replay, 0);
+    Run::fork(source(story.journal()), fork, LATER).unwrap()
+}
+
+fn branch_at(story: &Story, name: &str) -> NewFork {
+    let at = story.journal().iter().position(|record| type_name(record) == name).unwrap();
+    let fork = fork_of(story, story.run().graph().clone(), ForkMode::Branch, at as u64);
+    Run::fork(source(story.journal()), fork, LATER).unwrap()
+}
+
+/// A journal in which an event says something else, chained as if it had been so from the start.
+fn forged(journal: &[Record], name: &str, from: &str, to: &str) -> Vec<Record> {
+    let mut head = Head::new(key());
+    let mut before = head.chain;
+    let mut forged = Vec::new();
+    for record in journal {
+        let mut record = record.clone();
+        if type_name(&record) == name && payload_text(&record).contains(from) {
+            let text = payload_text(&record).replace(from, to);
+            record.payload = Payload::Present(text.into_bytes().into());
+        }
+        record.chain = record.link(&before, Some(&SALT)).unwrap();
+        before = record.chain;
+        head.accept(&record, Some(&SALT)).unwrap();
+        forged.push(record);
+    }
+    forged
+}
+
+fn diverged(records: &[Record]) -> Vec<(u64, &'static str)> {
+    let told = records.iter().filter_map(|record| match record.event().unwrap() {
+        Event::Run(RunEvent::ReplayDiverged(told)) => Some((told.at_sequence, told.divergence_kind.name())),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn a_fork_finds_recorded_answers_by_node_execution_and_call() {
+    let story = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
+    let asked = story.payload("interrupt.requested");
+    assert!(asked.contains(&key().id.to_string()), "the default key names the run: {asked}");
+    let new = replay(&story);
+    assert_eq!((new.run.status(), new.diverged), (Status::Completed, 0));
+    let text =
+        |name: &str| payload_text(new.step.records.iter().find(|record| type_name(record) == name).unwrap());
+    let own = text("interrupt.requested");
+    assert!(!own.contains(&key().id.to_string()) && own.contains(&run_id(2).to_string()), "{own}");
+    assert_ne!(own, asked);
+}
+
+#[test]
+fn who_decided_is_the_same_in_every_replay() {
+    let story =
+        Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept", "feedback": "ok" }));
+    let decided = |records: &[Record]| {
+        let found = records.iter().find(|record| type_name(record) == "approval.received").unwrap();
+        let text: JsonMap = serde_json::from_str(&payload_text(found)).unwrap();
+        text["decidedBy"].text().to_owned()
+    };
+    let recorded = decided(story.journal());
+    let (one, two) = (replay(&story), replay(&story));
+    assert_eq!((decided(&one.step.records), decided(&two.step.records)), (recorded.clone(), recorded));
+    let bytes = |new: &NewFork| new.step.records.iter().map(payload_text).collect::<Vec<_>>();
+    assert_eq!(bytes(&one), bytes(&two));
+}
+
+#[test]
+fn a_replay_works_pure_nodes_out_again_and_counts_them() {
+    let story = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
+    let new = replay(&story);
+    // The transform, the gate's body twice, and the last node.
+    assert_eq!((new.executed, new.copied), (4, 0));
+    let end = story.journal().len() as u64;
+    let fork = fork_of(&story, story.run().graph().clone(), ForkMode::Replay, end);
+    let copy = Run::fork(source(story.journal()), fork, LATER).unwrap();
+    assert_eq!((copy.executed, copy.copied), (0, end), "what is copied is not counted");
+}
+
+#[test]
+fn a_pure_node_that_comes_out_otherwise_is_told() {
+    let story = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
+    let planted = forged(story.journal(), "node.completed", r#"["a!","b!"]"#, r#"["a?","b?"]"#);
+    let fork = fork_of(&story, story.run().graph().clone(), ForkMode::Replay, 0);
+    let new = Run::fork(source(&planted), fork, LATER).unwrap();
+    let at = planted.iter().position(|record| type_name(record) == "node.completed").unwrap() as u64;
+    assert_eq!(diverged(&new.step.records), [(at, "output")]);
+    assert_eq!((new.diverged, new.run.status()), (1, Status::Completed));
+    let live = new.run.node(0).outputs.as_ref().unwrap().text();
+    assert_eq!(live, r#"{"words":["a!","b!"]}"#, "it goes on with what was worked out");
+    assert_eq!(type_name(new.step.records.last().unwrap()), "run.completed", "the end is the last event");
+}
+
+#[test]
+fn a_replay_that_needs_what_was_never_recorded_fails_there() {
+    let ask = |url: &str| http("ask", "GET").config("url", json!(url));
+    let plan = |way: &str| {
+        let which = json!({ "which": format!("'{way}'") });
+        workflow([transform("choose").config("outputs", which), ask("https://a.example"), noop("pass")])
+            .flow("choose > ask")
+            .when("output.which == 'ask'")
+            .flow("choose > pass")
+            .when("output.which == 'pass'")
+    };
+    let story = Story::of(&plan("pass")).start().stands(Status::Completed);
+    // The same run, had its definition been another one: what was recorded goes the other way.
+    let graph = plan("ask").graph();
+    let planted = forged(story.journal(), "run.started", &story.run().graph().hash_hex(), &graph.hash_hex());
+    let fork = fork_of(&story, graph, ForkMode::Replay, 0);
+    let new = Run::fork(source(&planted), fork, LATER).unwrap();
+    assert_eq!(new.run.status(), Status::Failed);
+    assert_eq!(new.run.error().unwrap().code, "replay_source_missing");
+    let kinds: Vec<_> = diverged(&new.step.records).into_iter().map(|(_, kind)| kind).collect();
+    assert!(kinds.contains(&"output") && kinds.contains(&"extra") && kinds.contains(&"missing"), "{kinds:?}");
+    assert!(kinds.contains(&"type-mismatch"), "it ended otherwise: {kinds:?}");
+}
+
+#[test]
+fn a_replay_of_a_run_under_way_stops_where_it_stands_and_can_only_be_cancelled() {
+    for workflow in [reviewed(), workflow([http("ask", "GET")]), workflow([delay("wait", 5)])] {
+        let story = Story::of(&workflow).start();
+        let mut new = replay(&story);
+        assert_eq!((new.step.effects.len(), new.run.is_parked()), (0, true));
+        assert_eq!(new.run.status(), story.run().status());
+        let open = new.run.interrupts().next().map(|open| open.requested.interrupt_id);
+        if let Some(id) = open {
+            let by = abide_core::Answerer::of("ada");
+            let value = abide_core::Json::of(&json!({ "action": "accept" }));
+            let resolve = Resolve { id, value, by };
+            assert_eq!(new.run.decide(Command::Resolve(resolve), LATER), Err(Rejection::Replay));
+        }
+        let timer = TimerId::Delay { node: "wait".into(), execution: 1 };
+        assert_eq!(new.run.decide(Command::Fire(timer), LATER), Err(Rejection::Replay));
+        let asked = Cancellation { reason: None, cancelled_by: None, parent_run_id: None };
+        let step = new.run.decide(Command::Cancel(asked), LATER).unwrap();
+        assert_eq!((new.run.lifecycle(), step.effects.len()), (Lifecycle::Cancelled, 0));
+    }
+}
+
+#[test]
+fn a_branch_before_the_answer_asks_again_under_a_new_id() {
+    let story = Story::of(&reviewed()).start();
+    let asked = story.open_at("gate")[0];
+    let story = story.after(hours(100)).answer("gate", &json!({ "action": "accept" }));
+    let mut new = branch_at(&story, "approval.received");
+    let open: Vec<_> = new.run.interrupts().map(|open| open.requested.interrupt_id).collect();
+    assert_eq!(open.len(), 1);
+    assert_ne!(open[0], asked);
+    let listed = new.step.effects.iter().filter(|effect| matches!(effect, Effect::OpenInterrupt(_))).count();
+    assert_eq!(listed, 1, "it enters the inbox");
+    let by = abide_core::Answerer::of("ada");
+    let value = abide_core::Json::of(&json!({ "action": "reject" }));
+    new.run.decide(Command::Resolve(Resolve { id: open[0], value, by }), LATER).unwrap();
+    assert_eq!(new.run.status(), Status::Failed);
+}
+
+#[test]
+fn a_branch_behind_the_answer_keeps_it() {
+    let story = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
+    let new = branch_at(&story, "interrupt.resolved");
+    assert_eq!(new.run.status(), Status::Completed, "what was half written is kept to its end");
+    let opened = new.step.effects.iter().any(|effect| matches!(effect, Effect::OpenInterrupt(_)));
+    assert!(!opened, "nobody is asked");
+}
+
+#[test]
+fn what_was_left_of_a_wait_is_left_of_it_in_a_branch() {
+    let story = Story::of(&workflow([delay("wait", hours(2)), noop("after")]).flow("wait > after")).start();
+    let story = story.after(hours(2)).fire("wait");
+    let new = branch_at(&story, "node.completed");
+    let due: Vec<_> = new.run.timers().values().copied().collect();
+    assert_eq!(due, [LATER + hours(2)]);
+    assert_eq!(new.step.records.last().unwrap().at, LATER);
+    assert_eq!(new.run.forked().unwrap().moved_ms, LATER - BEGIN);
+}
+
+#[test]
+fn a_branch_starts_children_anew_that_somebody_waits_for_and_no_others() {
+    let two = workflow([child("first", "one"), child("second", "two")]).flow("first > second");
+    let story = Story::of(&two).start().child_ends("first", Lifecycle::Completed, &json!({}));
+    let (ended, waiting) = (story.node("first").child.unwrap(), story.node("second").child.unwrap());
+    let fork = fork_of(&story, story.run().graph().clone(), ForkMode::Branch, story.journal().len() as u64);
+    let new = Run::fork(source(story.journal()), fork, LATER).unwrap();
+    let spawned = new.step.effects.iter().filter_map(|effect| match effect {
+        Effect::Spawn(spawn) => Some(spawn),
+        _ => None,
+    });
+    let spawned: Vec<_> = spawned.collect();
+    assert_eq!(spawned.len(), 1);
+    assert_eq!(spawned[0].workflow_id, "two");
+    assert_ne!(spawned[0].child, waiting);
+    assert_eq!(new.run.node(0).child, Some(ended), "the one that has ended stays where it was");
+    assert_eq!(new.run.node(1).child, Some(spawned[0].child));
+    let replayed = replay(&story);
+    assert_eq!(replayed.run.node(1).child, Some(waiting), "a replay names those that were started");
+}
+
+#[test]
+fn the_options_of_a_branch_are_held_to_what_a_run_may_have() {
+    let story = Story::of(&reviewed()).tags(["old".to_owned()]).metadata(&json!({ "a": 1, "b": 2 })).start();
+    let overlay = |configurable: serde_json::Value| Overlay {
+        configurable: Some(serde_json::from_value(configurable).unwrap()),
+        tags: Some(vec!["new".to_owned()]),
+        metadata: Some(serde_json::from_value(json!({ "b": 3 })).unwrap()),
+    };
+    let fork = |configurable| {
+        let fork = fork_of(&story, story.run().graph().clone(), ForkMode::Branch, 1);
+        Run::fork(source(story.journal()), Fork { overlay: overlay(configurable), ..fork }, LATER)
+    };
+    let new = fork(json!({ "recursionLimit": 7 })).unwrap();
+    assert_eq!((new.run.tags(), new.run.caps().node_executions), (&["new".to_owned()][..], Some(7)));
+    assert_eq!(new.run.metadata().unwrap().text(), r#"{"a":1,"b":3}"#);
+    let refused = fork(json!({ "recursionLimit": 0 })).unwrap_err();
+    assert!(matches!(refused, Unforked::Rejected(Rejection::Invalid { .. })), "{refused}");
+}
+
+#[test]
+fn a_fork_can_be_forked() {
+    let story = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
+    let first = branch_at(&story, "interrupt.resolved");
+    let own = Source { key: first.run.key(), salt: OTHER, journal: &first.step.records };
+    let fork = Fork {
+        key: run_id(3).of(key().tenant),
+        salt: [3; 16],
+        ..fork_of(&story, story.run().graph().clone(), ForkMode::Replay, 0)
+    };
+    let second = Run::fork(own, fork, LATER).unwrap();
+    assert_eq!((second.diverged, second.run.status()), (0, Status::Completed));
+    let found = diff((own.key.id, own.journal), (second.run.key().id, &second.step.records)).unwrap();
+    assert_eq!(found.differences, []);
+}
+
+#[test]
+fn a_fork_beyond_the_journal_or_of_what_was_erased_is_refused() {
+    let story = Story::of(&reviewed()).start();
+    let events = story.journal().len() as u64;
+    let fork = |from_seq| fork_of(&story, story.run().graph().clone(), ForkMode::Branch, from_seq);
+    let refused = Run::fork(source(story.journal()), fork(events + 1), LATER).unwrap_err();
+    assert_eq!(refused, Unforked::Beyond { asked: events + 1, events });
+    let mut erased = story.journal().to_vec();
+    erased[2].payload = Payload::Erased(erased[2].digest(Some(&SALT)).unwrap());
+    assert_eq!(Run::fork(source(&erased), fork(0), LATER).unwrap_err(), Unforked::Erased);
+}
+
+#[test]
+fn two_runs_differ_where_they_went_different_ways() {
+    let accepted = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
+    let rejected = branch_at(&accepted, "approval.received");
+    let mut run = rejected.run;
+    let id = run.interrupts().next().unwrap().requested.interrupt_id;
+    let by = abide_core::Answerer::of("tester");
+    let value = abide_core::Json::of(&json!({ "action": "reject" }));
+    let step = run.decide(Command::Resolve(Resolve { id, value, by }), LATER).unwrap();
+    let records: Vec<Record> = rejected.step.records.into_iter().chain(step.records).collect();
+    let found = diff((key().id, accepted.journal()), (run.key().id, &records)).unwrap();
+    let first = &found.differences[0];
+    assert_eq!(first.first.as_ref().unwrap().event, "approval.received");
+    assert!(first.paths.contains(&"/action".to_owned()), "{first:?}");
+    let only =
+        |side: fn(&abide_core::Difference) -> bool| found.differences.iter().filter(|one| side(one)).count();
+    assert!(only(|one| one.second.is_none()) > 0 && only(|one| one.first.is_none()) > 0);
+    let same = diff((key().id, accepted.journal()), (key().id, accepted.journal())).unwrap();
+    assert_eq!((same.differences.len(), same.same), (0, accepted.journal().len() as u64));
+}
+
+/// Drives a run to its end, whatever it waits for.
+fn drive(mut run: Run) -> Run {
+    let mut now = LATER;
+    for _ in 0..200 {
+        if run.lifecycle().is_terminal() {
+            return run;
+        }
+        let open = run.interrupts().next().map(|open| open.requested.interrupt_id);
+        let command = if let Some(id) = open {
+            let by = abide_core::Answerer::of("ada");
+            let value = abide_core::Json::of(&json!({ "action": "accept" }));
+            Command::Resolve(Resolve { id, value, by })
+        } else if let Some(task) = run.tasks().next() {
+            let outcome = Ok(abide_core::Product::of(None));
+            Command::Report(abide_core::Report { task, outcome })
+        } else if let Some((timer, due)) = run.timers().iter().min_by_key(|(_, due)| **due) {
+            now = now.max(*due);
+            story::fire(timer.clone())
+        } else {
+            let asked = Cancellation { reason: None, cancelled_by: None, parent_run_id: None };
+            Command::Cancel(asked)
+        };
+        run.decide(command, now).unwrap();
+    }
+    panic!("it does not end: {:?}", run.why());
+}
+
+#[test]
+fn a_branch_at_every_event_can_be_driven_to_an_end() {
+    let all = workflow([
+        noop("begin"),
+        transform("draft").config("outputs", json!({ "n": "1 + 1" })),
+        gate("gate"),
+        delay("wait", 500),
+        http("ask", "GET"),
+        noop("end").durable(),
+    ])
+    .flow("begin > draft > gate > end")
+    .flow("begin > wait > ask > end")
+    .settings("timeout", json!(hours(5)));
+    let story = Story::of(&all).start();
+    let story = story.after(500).fire("wait").report("ask");
+    let story = story.answer("gate", &json!({ "action": "accept" })).perform("end").stands(Status::Completed);
+    for sequence in 0..=story.journal().len() {
+        let new = story.origin().branch_from(sequence as u64);
+        drive(new.run);
+    }
+}
