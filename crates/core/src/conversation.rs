@@ -14,7 +14,7 @@ use crate::event::{
 use crate::fold::Folding;
 use crate::interrupt::{Ask, Checked};
 use crate::{
-    Hash, InterruptId, InterruptKind, Json, JsonMap, NodeIx, Run, Surroundings, hex, limits, sha256,
+    Hash, InterruptId, InterruptKind, Json, JsonMap, NodeIx, Run, Salt, Surroundings, hex, limits, sha256,
 };
 
 /// Who opens and closes conversations: nobody is asked.
@@ -61,6 +61,14 @@ impl InterruptRequested {
     }
 }
 
+/// The id that a run with this secret makes for the conversation which the question with this key opens.
+pub(crate) fn minted(salt: &Salt, key: &str) -> String {
+    let mut seed = b"conversation".to_vec();
+    seed.extend(salt);
+    seed.extend(key.as_bytes());
+    format!("{MINTED}{}", hex(&sha256(&seed)[..16]))
+}
+
 /// A member of the data that is text.
 pub(crate) fn text_of(data: &Json, key: &str) -> Option<String> {
     data.parse::<JsonMap>().ok()?.remove(key)?.parse().ok()
@@ -76,10 +84,7 @@ impl Run {
     /// The id that the conversation gets which this question opens, if it is given none. Nobody can foresee it, so nobody
     /// has it already.
     pub(crate) fn minted_conversation(&self, key: &str) -> String {
-        let mut seed = b"conversation".to_vec();
-        seed.extend(self.salt);
-        seed.extend(key.as_bytes());
-        format!("{MINTED}{}", hex(&sha256(&seed)[..16]))
+        minted(&self.salt, key)
     }
 
     /// Whether this may be asked, as far as conversations go.

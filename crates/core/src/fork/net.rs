@@ -24,7 +24,7 @@ pub(super) fn net(run: &Run, effects: Vec<Effect>) -> Vec<Effect> {
                 notices.insert(notify.id, effect);
             }
             Effect::Hook(ref hook) if run.interrupt(hook.id).is_some() => drop(hooks.insert(hook.id, effect)),
-            Effect::Spawn(_) | Effect::Hear { .. } => left.push(effect),
+            Effect::Spawn(_) | Effect::Hear { .. } | Effect::TakeName(_) => left.push(effect),
             // What is armed is told from the run, and what is over has nobody to hear of it.
             _ => {}
         }

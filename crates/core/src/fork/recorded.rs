@@ -13,14 +13,16 @@ use crate::{Failure, Ladder, RunId};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
     offers: BTreeMap<(Arc<str>, u32), Offered>,
-    ladders: BTreeMap<(Arc<str>, u32, u32), Ladder>,
+    /// What was asked at which call, with its ladder if it had one.
+    asked: BTreeMap<(Arc<str>, u32, u32), Option<Ladder>>,
     children: BTreeMap<(Arc<str>, u32, u32), RunId>,
     turns: BTreeMap<(Arc<str>, u32), Asked>,
     unasked: BTreeMap<(Arc<str>, u32), Failure>,
 }
 
-/// Why a question can't be asked, which may be due to the ladder that the levels above gave it.
-const UNASKED: [&str; 2] = [UNFIT_LADDER, "interrupt_limit"];
+/// Why a question can't be asked, which may be due to the ladder that the levels above gave it, to a name that another run
+/// had, or to how the server was set up.
+const UNASKED: [&str; 4] = [UNFIT_LADDER, "interrupt_limit", "conversation_id_taken", "capability_required"];
 
 /// Which model was asked, and where.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +43,7 @@ impl Recorded {
                     recorded.offers.extend(started.offer.clone().map(|offer| (at, offer)));
                 }
                 NodeEvent::InterruptRequested(asked) => {
-                    let ladder = asked.ladder.clone();
-                    recorded.ladders.extend(ladder.map(|ladder| ((at.0, at.1, asked.call), ladder)));
+                    recorded.asked.insert((at.0, at.1, asked.call), asked.ladder.clone());
                 }
                 NodeEvent::Spawned(spawned) => {
                     recorded.children.insert((at.0, at.1, place.nth - 1), spawned.child);
@@ -65,19 +66,17 @@ impl Recorded {
         self.offers.get(&(node.clone(), execution)).cloned()
     }
 
-    /// The ladder of a question, or why it could not be asked with what the levels above it said.
+    /// The ladder of a question, or why it could not be asked with what was around it.
     pub(crate) fn ladder(
         &self,
         node: &Arc<str>,
         execution: u32,
         call: u32,
     ) -> Result<Option<Ladder>, Failure> {
-        match (
-            self.ladders.get(&(node.clone(), execution, call)),
-            self.unasked.get(&(node.clone(), execution)),
-        ) {
-            (None, Some(failure)) => Err(failure.clone()),
-            (ladder, _) => Ok(ladder.cloned()),
+        let refused = || self.unasked.get(&(node.clone(), execution)).cloned();
+        match self.asked.get(&(node.clone(), execution, call)) {
+            Some(ladder) => Ok(ladder.clone()),
+            None => refused().map_or(Ok(None), Err),
         }
     }
 

@@ -257,9 +257,7 @@ impl<'a> Replay<'a> {
         ) = (recorded, event)
         {
             self.transcript.names.add(before.interrupt_id, now.interrupt_id);
-            if let (Some(before), Some(now)) = (before.minted_conversation(), now.minted_conversation()) {
-                self.transcript.names.add(before, now);
-            }
+            self.transcript.name_conversation(&self.run, before);
         }
         let mut expected = self.transcript.renamed(recorded);
         self.transcript.adapt(&mut expected);

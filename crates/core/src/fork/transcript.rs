@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Cut, Names};
-use crate::event::{ArtifactCreated, ChildReported, Event, NodeEvent, RunEvent};
-use crate::{InterruptId, Millis, Run, RunId};
+use crate::conversation::minted;
+use crate::event::{
+    ArtifactCreated, ChildReported, ConversationOpened, Event, InterruptRequested, NodeEvent, RunEvent,
+};
+use crate::{InterruptId, Millis, Run, RunId, Salt};
 
 /// Writes another run's events into the journal of a fork.
 pub(crate) struct Transcript {
     source: String,
+    source_salt: Salt,
     own: String,
     /// The node that the run itself asks on.
     own_node: Arc<str>,
@@ -17,6 +21,8 @@ pub(crate) struct Transcript {
     pub(crate) names: Names,
     /// The children that are started anew.
     awaited: BTreeSet<RunId>,
+    /// The conversations whose ids are this run's own.
+    opened: BTreeSet<String>,
     replays: bool,
 }
 
@@ -32,8 +38,17 @@ impl Transcript {
             }
         }
         let (source, own) = (source.to_string(), run.key.id.to_string());
-        let own_node = run.graph.own_node.clone();
-        Self { source, own, own_node, moved_ms, names, awaited: cut.awaited.clone(), replays }
+        Self {
+            source,
+            source_salt: cut.end.salt,
+            own,
+            own_node: run.graph.own_node.clone(),
+            moved_ms,
+            names,
+            awaited: cut.awaited.clone(),
+            opened: BTreeSet::new(),
+            replays,
+        }
     }
 
     /// An event's payload, with the fork's name wherever the other run's stood.
@@ -56,12 +71,37 @@ impl Transcript {
         match event {
             NodeEvent::InterruptRequested(asked) => {
                 self.names.add(asked.interrupt_id, InterruptId::of(&run.salt, run.head.next));
+                self.name_conversation(run, asked);
             }
             NodeEvent::Spawned(spawned) if self.awaited.contains(&spawned.child) && !self.replays => {
                 self.names.add(spawned.child, run.own_child(run.head.at));
             }
             _ => {}
         }
+    }
+
+    /// An id that the other run made itself is one that the fork makes itself: whoever opened the conversation asks for
+    /// its turns by the id that it would get here. An id that somebody chose is still what they chose.
+    pub(super) fn name_conversation(&mut self, run: &Run, asked: &InterruptRequested) {
+        let Some(id) = asked.minted_conversation().filter(|id| *id == minted(&self.source_salt, &asked.key)) else {
+            return;
+        };
+        let own = run.minted_conversation(&self.own_key(asked));
+        self.names.add(id, &own);
+        self.opened.insert(own);
+    }
+
+    /// What a question of the other run is known by here.
+    fn own_key(&self, asked: &InterruptRequested) -> String {
+        match asked.key.strip_prefix(&self.source).filter(|_| asked.keyless) {
+            Some(rest) => format!("{}{rest}", self.own),
+            None => asked.key.clone(),
+        }
+    }
+
+    /// Whether the run that a branch was forked off keeps a conversation's name.
+    fn is_elsewhere(&self, opened: &ConversationOpened) -> bool {
+        !self.replays && !self.opened.contains(&opened.conversation_id)
     }
 
     /// The event in the fork's names.
@@ -100,7 +140,7 @@ impl Transcript {
                 NodeEvent::InterruptRenotified(again) => {
                     again.next_attempt_at = again.next_attempt_at.map(|at| at + moved);
                 }
-                NodeEvent::InterruptRequested(asked) if asked.keyless => own(&mut asked.key),
+                NodeEvent::InterruptRequested(asked) => asked.key = self.own_key(asked),
                 NodeEvent::AgentDecided(decided) if decided.keyless => own(&mut decided.key),
                 NodeEvent::Suspended(suspended) => own(&mut suspended.key),
                 NodeEvent::TurnBegan(began) => {
@@ -115,7 +155,7 @@ impl Transcript {
                     own(&mut retry.conversation_id);
                     own(&mut retry.turn_id);
                 }
-                NodeEvent::ConversationOpened(opened) => opened.elsewhere = !self.replays,
+                NodeEvent::ConversationOpened(opened) => opened.elsewhere = self.is_elsewhere(opened),
                 NodeEvent::Spawned(spawned) => {
                     // A branch starts those anew that somebody waits for; it named them after itself.
                     spawned.elsewhere = !self.replays && !self.is_started(spawned.child);

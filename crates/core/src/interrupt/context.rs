@@ -325,12 +325,12 @@ impl<'a> NodeContext<'a> {
             return answered;
         }
         let at_once = self.at_once(&ask);
-        let ladder = match (&at_once, &self.defaults.recorded) {
-            (Some(_), _) => Ok(None),
-            (None, Some(recorded)) => {
+        let ladder = match &self.defaults.recorded {
+            Some(recorded) => {
                 recorded.ladder(&self.run.graph.at(self.node).id, self.execution, self.calls)
             }
-            (None, None) => self.run.ladder_of(terms, &ask, &self.defaults),
+            None if at_once.is_some() => Ok(None),
+            None => self.run.ladder_of(terms, &ask, &self.defaults),
         };
         let ladder = ladder.map_err(Stop::Failed)?;
         self.check_room(&ask, ladder.as_ref())?;

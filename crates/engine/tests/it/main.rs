@@ -8,6 +8,7 @@ mod callbacks;
 mod children;
 mod clocks;
 mod damaged;
+mod decisions;
 mod external;
 mod http;
 mod large;
