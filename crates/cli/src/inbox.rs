@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::answer::decision;
 use crate::args::InboxArgs;
 use crate::client::{Client, encoded};
 use crate::draw::words::{clip, legible};
@@ -83,12 +84,23 @@ pub(crate) fn rows(answer: &Value) -> &[Value] {
 pub(crate) fn table(rows: &[Value], now: Timestamp) -> String {
     let row = |entry: &Value| {
         let age = entry["ageMs"].as_i64().map_or(String::new(), when::duration);
-        let title = clip(&cell(&entry["title"]), TITLE_COLUMNS);
+        let title = [clip(&cell(&entry["title"]), TITLE_COLUMNS)].into_iter().chain(standing(entry));
+        let title = title.collect::<Vec<_>>().join(" ");
         let deadline = cell(&entry["deadline"]);
         let deadline = when::told(&deadline, now).unwrap_or(deadline);
         vec![age, cell(&entry["kind"]), title, cell(&entry["runId"]), cell(&entry["nodeId"]), deadline]
     };
     output::table(&["AGE", "KIND", "TITLE", "RUN", "NODE", "DEADLINE"], rows.iter().map(row).collect())
+}
+
+/// How far it has come, behind its title.
+fn standing(entry: &Value) -> Option<String> {
+    let asks = entry["openAsks"].as_u64().map(|count| match count {
+        1 => "a question is open".to_owned(),
+        more => format!("{more} questions are open"),
+    });
+    let parts: Vec<String> = [decision::standing(&entry["quorum"]), asks].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("({})", parts.join(", ")))
 }
 
 /// How many wait in all, and of which kinds.

@@ -53,6 +53,7 @@ impl Run {
             approvers: asked.approvers(),
             requested_at: open.at,
             deadline: open.deadline(),
+            tally: open.tally(),
             callback_url: self.state.callback_url.clone(),
         }
     }

@@ -4,7 +4,7 @@ use crate::command::Draft;
 use crate::event::{ApprovalAsked, ApprovalReplied, HookKind, NodeEvent};
 use crate::fold::Folding;
 use crate::interrupt::{AskedBack, Exchange, ask_id, exchanges_variable};
-use crate::{InterruptId, Json, Rejection, Run, SchemaError, limits};
+use crate::{Effect, InterruptId, Json, Rejection, Run, SchemaError, limits};
 
 /// What a decision does.
 impl Run {
@@ -98,6 +98,7 @@ impl Run {
         let (question, by) = (asked.question.clone(), asked.asked_by.clone());
         open.exchanges.push(Exchange::asked(asked.ask, question, by, folding.at));
         let open = open.clone();
+        folding.effects.push(Effect::NoteTally { id: asked.interrupt_id, tally: open.tally() });
         self.call_hook(&open, HookKind::QuestionAsked, asked.ask, folding);
         Ok(())
     }
@@ -105,13 +106,14 @@ impl Run {
     pub(crate) fn fold_replied(
         &mut self,
         replied: &ApprovalReplied,
-        folding: &Folding<'_>,
+        folding: &mut Folding<'_>,
     ) -> Result<(), String> {
         let open =
             self.state.open.get_mut(&replied.interrupt_id).ok_or("nothing is told about what is not open")?;
         let asked = open.exchanges.iter_mut().find(|exchange| exchange.id == ask_id(replied.ask));
         let asked = asked.filter(|exchange| exchange.answer.is_none()).ok_or("nobody asked that")?;
         asked.answer(replied.answer.clone(), replied.answered_by.clone(), folding.at);
+        folding.effects.push(Effect::NoteTally { id: replied.interrupt_id, tally: open.tally() });
         Ok(())
     }
 }

@@ -77,6 +77,13 @@ pub enum Effect {
         /// When it is given up.
         deadline: Option<Millis>,
     },
+    /// Say in the list of open interrupts how far an approval has come.
+    NoteTally {
+        /// Which interrupt.
+        id: InterruptId,
+        /// How far; nothing if there is nothing to tell.
+        tally: Option<Tally>,
+    },
     /// Have a conversation's id to itself within the tenant. The commit is refused if another run has it.
     TakeName(Hash),
     /// Tell people of an interrupt, and remember that they are to be told.
@@ -162,8 +169,23 @@ pub struct OpenInterrupt {
     pub requested_at: Millis,
     /// When it is given up.
     pub deadline: Option<Millis>,
+    /// How far it has come, if it takes several people or somebody has asked back.
+    pub tally: Option<Tally>,
     /// Who is told of it.
     pub callback_url: Option<String>,
+}
+
+/// How far an approval has come, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// People who accept.
+    pub approvals: u32,
+    /// People who don't.
+    pub rejections: u32,
+    /// How many have to accept.
+    pub required: u32,
+    /// Questions back that nobody has answered.
+    pub asks: u32,
 }
 
 /// An interrupt that does not wait any more.

@@ -104,7 +104,7 @@ pub use diff::{Diff, Difference, Spot, diff};
 pub use doubt::{Confidence, Judgement};
 pub use effect::{
     Cascade, ClosedInterrupt, Effect, Hook, Notice, Notify, Offer, OpenInterrupt, ProviderWait, Spawn,
-    TaskId, TimerId,
+    Tally, TaskId, TimerId,
 };
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{

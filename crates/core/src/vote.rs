@@ -4,7 +4,7 @@ use crate::command::Draft;
 use crate::event::{ApprovalVoted, NodeEvent};
 use crate::fold::Folding;
 use crate::interrupt::{Action, Checked, Decision, Quorum, Standing, Vote, closing};
-use crate::{InterruptId, Rejection, Run, SchemaError, limits};
+use crate::{Effect, InterruptId, Rejection, Run, SchemaError, limits};
 
 /// What a decision does.
 impl Run {
@@ -77,7 +77,11 @@ impl Run {
 
 /// What an event changes.
 impl Run {
-    pub(crate) fn fold_voted(&mut self, voted: &ApprovalVoted, folding: &Folding<'_>) -> Result<(), String> {
+    pub(crate) fn fold_voted(
+        &mut self,
+        voted: &ApprovalVoted,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
         let open =
             self.state.open.get_mut(&voted.interrupt_id).ok_or("there is no vote on what is not open")?;
         let before = open.votes.len();
@@ -87,6 +91,7 @@ impl Run {
         }
         open.votes.push(Vote::of(voted, folding.at));
         open.cast += 1;
+        folding.effects.push(Effect::NoteTally { id: voted.interrupt_id, tally: open.tally() });
         Ok(())
     }
 }

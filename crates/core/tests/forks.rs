@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use abide_core::fork::{Fork, NewFork, Overlay, Source, Unforked};
 use abide_core::{
-    Cancellation, Command, Effect, Event, ForkMode, Graph, Head, JsonMap, Lifecycle, Payload, Record,
-    Rejection, Resolve, Run, RunEvent, Salt, Status, TimerId, diff,
+    Cancellation, Command, Effect, Event, ForkMode, Graph, JsonMap, Lifecycle, Payload, Record, Rejection,
+    Resolve, Run, RunEvent, Salt, Status, TimerId, diff,
 };
 use serde_json::json;
-use story::forks::LATER;
+use story::forks::{LATER, forged};
 use story::{BEGIN, SALT, Story, hours, key, payload_text, run_id, type_name};
 use workflow::{Workflow, child, delay, http, noop, of_kind, transform, workflow};
 
@@ -34,8 +34,7 @@ fn reviewed() -> Workflow {
         .flow("draft > gate > after")
 }
 
-fn fork_of(story: &Story, graph: Arc<Graph>, mode: ForkMode, from_seq: u64) -> Fork {
-    let _ = story;
+fn fork_of(graph: Arc<Graph>, mode: ForkMode, from_seq: u64) -> Fork {
     Fork {
         key: run_id(2).of(key().tenant),
         salt: OTHER,
@@ -54,33 +53,14 @@ fn source(journal: &[Record]) -> Source<'_> {
 }
 
 fn replay(story: &Story) -> NewFork {
-    let fork = fork_of(story, story.run().graph().clone(), ForkMode::Replay, 0);
+    let fork = fork_of(story.run().graph().clone(), ForkMode::Replay, 0);
     Run::fork(source(story.journal()), fork, LATER).unwrap()
 }
 
 fn branch_at(story: &Story, name: &str) -> NewFork {
     let at = story.journal().iter().position(|record| type_name(record) == name).unwrap();
-    let fork = fork_of(story, story.run().graph().clone(), ForkMode::Branch, at as u64);
+    let fork = fork_of(story.run().graph().clone(), ForkMode::Branch, at as u64);
     Run::fork(source(story.journal()), fork, LATER).unwrap()
-}
-
-/// A journal in which an event says something else, chained as if it had been so from the start.
-fn forged(journal: &[Record], name: &str, from: &str, to: &str) -> Vec<Record> {
-    let mut head = Head::new(key());
-    let mut before = head.chain;
-    let mut forged = Vec::new();
-    for record in journal {
-        let mut record = record.clone();
-        if type_name(&record) == name && payload_text(&record).contains(from) {
-            let text = payload_text(&record).replace(from, to);
-            record.payload = Payload::Present(text.into_bytes().into());
-        }
-        record.chain = record.link(&before, Some(&SALT)).unwrap();
-        before = record.chain;
-        head.accept(&record, Some(&SALT)).unwrap();
-        forged.push(record);
-    }
-    forged
 }
 
 fn diverged(records: &[Record]) -> Vec<(u64, &'static str)> {
@@ -128,7 +108,7 @@ fn a_replay_works_pure_nodes_out_again_and_counts_them() {
     // The transform, the gate's body twice, and the last node.
     assert_eq!((new.executed, new.copied), (4, 0));
     let end = story.journal().len() as u64;
-    let fork = fork_of(&story, story.run().graph().clone(), ForkMode::Replay, end);
+    let fork = fork_of(story.run().graph().clone(), ForkMode::Replay, end);
     let copy = Run::fork(source(story.journal()), fork, LATER).unwrap();
     assert_eq!((copy.executed, copy.copied), (0, end), "what is copied is not counted");
 }
@@ -137,7 +117,7 @@ fn a_replay_works_pure_nodes_out_again_and_counts_them() {
 fn a_pure_node_that_comes_out_otherwise_is_told() {
     let story = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
     let planted = forged(story.journal(), "node.completed", r#"["a!","b!"]"#, r#"["a?","b?"]"#);
-    let fork = fork_of(&story, story.run().graph().clone(), ForkMode::Replay, 0);
+    let fork = fork_of(story.run().graph().clone(), ForkMode::Replay, 0);
     let new = Run::fork(source(&planted), fork, LATER).unwrap();
     let at = planted.iter().position(|record| type_name(record) == "node.completed").unwrap() as u64;
     assert_eq!(diverged(&new.step.records), [(at, "output")]);
@@ -162,7 +142,7 @@ fn a_replay_that_needs_what_was_never_recorded_fails_there() {
     // The same run, had its definition been another one: what was recorded goes the other way.
     let graph = plan("ask").graph();
     let planted = forged(story.journal(), "run.started", &story.run().graph().hash_hex(), &graph.hash_hex());
-    let fork = fork_of(&story, graph, ForkMode::Replay, 0);
+    let fork = fork_of(graph, ForkMode::Replay, 0);
     let new = Run::fork(source(&planted), fork, LATER).unwrap();
     assert_eq!(new.run.status(), Status::Failed);
     assert_eq!(new.run.error().unwrap().code, "replay_source_missing");
@@ -235,7 +215,7 @@ fn a_branch_starts_children_anew_that_somebody_waits_for_and_no_others() {
     let two = workflow([child("first", "one"), child("second", "two")]).flow("first > second");
     let story = Story::of(&two).start().child_ends("first", Lifecycle::Completed, &json!({}));
     let (ended, waiting) = (story.node("first").child.unwrap(), story.node("second").child.unwrap());
-    let fork = fork_of(&story, story.run().graph().clone(), ForkMode::Branch, story.journal().len() as u64);
+    let fork = fork_of(story.run().graph().clone(), ForkMode::Branch, story.journal().len() as u64);
     let new = Run::fork(source(story.journal()), fork, LATER).unwrap();
     let spawned = new.step.effects.iter().filter_map(|effect| match effect {
         Effect::Spawn(spawn) => Some(spawn),
@@ -260,7 +240,7 @@ fn the_options_of_a_branch_are_held_to_what_a_run_may_have() {
         metadata: Some(serde_json::from_value(json!({ "b": 3 })).unwrap()),
     };
     let fork = |configurable| {
-        let fork = fork_of(&story, story.run().graph().clone(), ForkMode::Branch, 1);
+        let fork = fork_of(story.run().graph().clone(), ForkMode::Branch, 1);
         Run::fork(source(story.journal()), Fork { overlay: overlay(configurable), ..fork }, LATER)
     };
     let new = fork(json!({ "recursionLimit": 7 })).unwrap();
@@ -278,7 +258,7 @@ fn a_fork_can_be_forked() {
     let fork = Fork {
         key: run_id(3).of(key().tenant),
         salt: [3; 16],
-        ..fork_of(&story, story.run().graph().clone(), ForkMode::Replay, 0)
+        ..fork_of(story.run().graph().clone(), ForkMode::Replay, 0)
     };
     let second = Run::fork(own, fork, LATER).unwrap();
     assert_eq!((second.diverged, second.run.status()), (0, Status::Completed));
@@ -290,7 +270,7 @@ fn a_fork_can_be_forked() {
 fn a_fork_beyond_the_journal_or_of_what_was_erased_is_refused() {
     let story = Story::of(&reviewed()).start();
     let events = story.journal().len() as u64;
-    let fork = |from_seq| fork_of(&story, story.run().graph().clone(), ForkMode::Branch, from_seq);
+    let fork = |from_seq| fork_of(story.run().graph().clone(), ForkMode::Branch, from_seq);
     let refused = Run::fork(source(story.journal()), fork(events + 1), LATER).unwrap_err();
     assert_eq!(refused, Unforked::Beyond { asked: events + 1, events });
     let mut erased = story.journal().to_vec();

@@ -14,14 +14,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use abide_core::event::{Progress, Wait};
+use abide_core::event::{Held, HoldMode, Progress, Released, Wait};
+use abide_core::fork::{Fork, Overlay, Source};
 use abide_core::{
-    CallRef, ChunkKind, Command, ErrorKind, EventType, Failure, FailureClass, Graph, Hash, HookKind, Json,
+    CallRef, ChunkKind, Command, ErrorKind, EventType, Failure, FailureClass, ForkMode, Graph, Hash, HookKind, Json,
     Key, Lifecycle, Loss, ModelAnswer, ModelError, NodePhase, Payload, Price, Provided, ProviderTerms,
     Reached, Reasoning, Record, Reply, Run, RunId, Status, Surroundings, TaskId, TenantId, TimerId, ToolCall,
     TurnCommand, Usage, Work, WorkAsk, WorkFailure, WorkOp, event_types, limits, sha256,
 };
 use serde_json::json;
+use story::forks::{LATER, forged};
 use story::{BEGIN, SALT, Story, hours, key, notice, payload_text, run_id, type_name};
 use workflow::{fixed, identity, noop, of_kind, workflow};
 
@@ -572,6 +574,51 @@ fn a_run_that_is_interrupted_and_resumed() {
     insta::assert_snapshot!(written(interrupted().journal()));
 }
 
+/// A run that somebody stops and another one lets go on.
+fn held() -> Story {
+    let definition = r#"{
+      "id": "held", "name": "Held", "version": "1.0",
+      "nodes": [
+        {"id": "gate", "typeId": "core.approvalGate", "name": "Gate", "position": {}, "inputs": {},
+         "config": {"title": "Pay?", "timeoutMs": 60000}}
+      ],
+      "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {}
+    }"#;
+    let hold = Held { mode: HoldMode::Stop, reason: Some("audit".to_owned()), by: Some("ops".to_owned()) };
+    let release = Released { reason: Some("done".to_owned()), by: Some("ann".to_owned()) };
+    let story = Story::following(graph(definition)).start();
+    let story = story.after(1_000).ask(Command::Hold(hold)).after(5_000).ask(Command::Release(release));
+    story.answer("gate", &json!({"action": "accept"})).stands(Status::Completed)
+}
+
+#[test]
+fn a_run_that_is_held_and_released() {
+    insta::assert_snapshot!(written(held().journal()));
+}
+
+/// A replay of a run whose journal says that something else came of a node than comes of it.
+fn replayed() -> Vec<Record> {
+    let story = greeting();
+    let planted = forged(story.journal(), "node.completed", "hello", "hallo");
+    let fork = Fork {
+        key: run_id(2).of(key().tenant),
+        salt: [9; 16],
+        graph: story.run().graph().clone(),
+        mode: ForkMode::Replay,
+        from_seq: 0,
+        overlay: Overlay::default(),
+        by: Some("ada".to_owned()),
+        trace: None,
+        defaults: Arc::default(),
+    };
+    Run::fork(Source { key: key(), salt: SALT, journal: &planted }, fork, LATER).unwrap().step.records
+}
+
+#[test]
+fn a_replay_that_differs() {
+    insta::assert_snapshot!(written(&replayed()));
+}
+
 #[test]
 fn a_run_that_yields() {
     let story = yielding();
@@ -602,9 +649,11 @@ fn every_event_type_stands_in_one_of_these_journals() {
         interrupted(),
         consulting(),
         conversing(),
+        held(),
     ];
-    let shown: BTreeSet<&str> =
-        stories.iter().flat_map(|story| story.journal().iter().map(type_name)).collect();
+    let replayed = replayed();
+    let records = stories.iter().flat_map(|story| story.journal()).chain(&replayed);
+    let shown: BTreeSet<&str> = records.map(type_name).collect();
     let declared: BTreeSet<&str> = event_types().iter().map(|kind| kind.name).collect();
     assert_eq!(shown, declared);
 }

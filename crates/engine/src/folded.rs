@@ -81,6 +81,11 @@ impl Folded {
                         open.deadline = deadline;
                     }
                 }
+                Effect::NoteTally { id, tally } => {
+                    if let Some(open) = self.interrupts.get_mut(&id) {
+                        open.tally = tally;
+                    }
+                }
                 Effect::Cascade(cascade) => self.cascade = Some(cascade),
                 Effect::Dispatch { task, fence } => drop(self.fences.insert(task, fence)),
                 Effect::FinishTask(task) => drop(self.fences.remove(&task)),

@@ -440,7 +440,8 @@ impl Shell {
                 | Effect::Hear { .. }
                 | Effect::Disown(_)
                 | Effect::TakeName(_)
-                | Effect::MoveDeadline { .. } => {}
+                | Effect::MoveDeadline { .. }
+                | Effect::NoteTally { .. } => {}
             }
         }
     }

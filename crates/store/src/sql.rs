@@ -9,7 +9,7 @@ mod work;
 use std::borrow::Cow;
 
 use abide_core::{
-    Cascade, ClosedInterrupt, Effect, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status, TaskId,
+    Cascade, ClosedInterrupt, Effect, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status, Tally, TaskId,
 };
 use serde::Serialize;
 
@@ -106,13 +106,15 @@ pub(crate) const TAKE_NAME: &str = "INSERT INTO conversations (tenant, name, run
     ON CONFLICT (tenant, name) DO UPDATE SET run = excluded.run WHERE conversations.run = excluded.run";
 
 pub(crate) const OPEN_INTERRUPT: &str = "INSERT INTO interrupts (tenant, run, id, node, kind, title, event_type, \
-    keys, sought, custom_kind, approvers, requested_at, deadline) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    keys, sought, custom_kind, approvers, requested_at, deadline, tally) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 pub(crate) const COUNT_OPENED: &str = "INSERT INTO interrupt_counts (tenant, kind, open) VALUES ($1, $2, 1) \
     ON CONFLICT (tenant, kind) DO UPDATE SET open = interrupt_counts.open + 1";
 pub(crate) const CLOSE_INTERRUPT: &str = "DELETE FROM interrupts WHERE tenant = $1 AND run = $2 AND id = $3";
 pub(crate) const MOVE_DEADLINE: &str =
     "UPDATE interrupts SET deadline = $1 WHERE tenant = $2 AND run = $3 AND id = $4";
+pub(crate) const NOTE_TALLY: &str =
+    "UPDATE interrupts SET tally = $1 WHERE tenant = $2 AND run = $3 AND id = $4";
 pub(crate) const COUNT_CLOSED: &str =
     "UPDATE interrupt_counts SET open = open - 1 WHERE tenant = $1 AND kind = $2";
 pub(crate) const CALL_BACK: &str = "INSERT INTO callbacks (tenant, run, id, url, due, attempts) \
@@ -357,6 +359,7 @@ fn carry_out<'a>(
         Effect::OpenInterrupt(_)
         | Effect::CloseInterrupt(_)
         | Effect::MoveDeadline { .. }
+        | Effect::NoteTally { .. }
         | Effect::Notify(_) => {
             see_to_interrupt(commit, effect, plan);
             return Ok(());
@@ -390,6 +393,9 @@ fn see_to_interrupt<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<S
             let deadline = deadline.map_or(Value::Null, Value::Int);
             (MOVE_DEADLINE, vec![deadline, tenant, run, blob(id.as_bytes())])
         }
+        Effect::NoteTally { id, tally } => {
+            (NOTE_TALLY, vec![noted(tally.as_ref()), tenant, run, blob(id.as_bytes())])
+        }
         Effect::Notify(notify) => {
             let named = blob(notify.id.as_bytes());
             (TELL, vec![tenant, run, named, int(notify.attempt), Value::Int(notify.at)])
@@ -402,6 +408,12 @@ fn see_to_interrupt<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<S
 fn heard<'a>(commit: &'a Commit, from: &'a RunId, sequence: u64) -> Vec<Value<'a>> {
     let [tenant, id] = key(commit);
     vec![tenant, id, blob(from.as_bytes()), Value::Int(sequence as i64)]
+}
+
+/// How far an approval has come, as it stands in its row.
+fn noted(tally: Option<&Tally>) -> Value<'static> {
+    let text = |tally| serde_json::to_string(tally).expect("numbers serialise");
+    tally.map_or(Value::Null, |tally| Value::Text(text(tally).into()))
 }
 
 fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Vec<Statement<'a>>) {
@@ -424,6 +436,7 @@ fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Ve
         Value::Text(approvers.into()),
         Value::Int(open.requested_at),
         open.deadline.map_or(Value::Null, Value::Int),
+        noted(open.tally.as_ref()),
     ];
     let fine = Otherwise::Fine;
     plan.push(Statement { sql: OPEN_INTERRUPT, values, otherwise: fine });
@@ -574,6 +587,8 @@ mod tests {
             RELEASE,
             TAKE_NAME,
             OPEN_INTERRUPT,
+            MOVE_DEADLINE,
+            NOTE_TALLY,
             COUNT_OPENED,
             CLOSE_INTERRUPT,
             COUNT_CLOSED,

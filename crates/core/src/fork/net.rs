@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Effect, InterruptId, Millis, Run, TaskId};
+use crate::{Effect, InterruptId, OpenInterrupt, Run, TaskId};
 
 /// The effects that are still due once all of them have come, given how the run stands then.
 pub(super) fn net(run: &Run, effects: Vec<Effect>) -> Vec<Effect> {
@@ -19,7 +19,8 @@ pub(super) fn net(run: &Run, effects: Vec<Effect>) -> Vec<Effect> {
             Effect::AwaitProvider(ref wait) => drop(waits.insert(wait.task.clone(), effect)),
             Effect::LeaveProvider(task) => drop(waits.remove(&task)),
             Effect::OpenInterrupt(ref open) if run.interrupt(open.id).is_some() => left.push(effect),
-            Effect::MoveDeadline { id, deadline } => move_deadline(&mut left, id, deadline),
+            Effect::MoveDeadline { id, deadline } => amend(&mut left, id, |open| open.deadline = deadline),
+            Effect::NoteTally { id, tally } => amend(&mut left, id, |open| open.tally = tally),
             Effect::Notify(ref notify) if run.interrupt(notify.id).is_some() => {
                 notices.insert(notify.id, effect);
             }
@@ -39,13 +40,13 @@ pub(super) fn net(run: &Run, effects: Vec<Effect>) -> Vec<Effect> {
     left
 }
 
-/// What is still asked is given up at another time than when it was asked.
-fn move_deadline(left: &mut [Effect], id: InterruptId, deadline: Option<Millis>) {
+/// What is still asked stands in the list as it came to stand there.
+fn amend(left: &mut [Effect], id: InterruptId, change: impl Fn(&mut OpenInterrupt)) {
     for effect in left {
         if let Effect::OpenInterrupt(open) = effect
             && open.id == id
         {
-            open.deadline = deadline;
+            change(open);
         }
     }
 }

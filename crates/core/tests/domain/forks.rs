@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use abide_core::fork::{Fork, NewFork, Overlay, Source, Unforked};
-use abide_core::{ForkMode, Graph, Key, Millis, Record, Run, RunId, Salt, Surroundings, diff};
+use abide_core::{
+    ForkMode, Graph, Head, Key, Millis, Payload, Record, Run, RunId, Salt, Surroundings, diff,
+};
+
+use super::{SALT, key, payload_text, type_name};
 
 /// Long after anything that was recorded.
 pub(crate) const LATER: Millis = 4_000_000_000_000;
@@ -74,4 +78,23 @@ impl Origin<'_> {
         }
         assert_eq!(read.snapshot(), new.run.snapshot());
     }
+}
+
+/// A journal in which an event says something else, chained as if it had been so from the start.
+pub(crate) fn forged(journal: &[Record], name: &str, from: &str, to: &str) -> Vec<Record> {
+    let mut head = Head::new(key());
+    let mut before = head.chain;
+    let mut forged = Vec::new();
+    for record in journal {
+        let mut record = record.clone();
+        if type_name(&record) == name && payload_text(&record).contains(from) {
+            let text = payload_text(&record).replace(from, to);
+            record.payload = Payload::Present(text.into_bytes().into());
+        }
+        record.chain = record.link(&before, Some(&SALT)).unwrap();
+        before = record.chain;
+        head.accept(&record, Some(&SALT)).unwrap();
+        forged.push(record);
+    }
+    forged
 }

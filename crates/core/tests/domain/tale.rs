@@ -216,6 +216,7 @@ impl Kept {
             Effect::OpenInterrupt(_)
             | Effect::CloseInterrupt(_)
             | Effect::MoveDeadline { .. }
+            | Effect::NoteTally { .. }
             | Effect::Notify(_) => false,
         };
         if !fits {

@@ -64,6 +64,8 @@ impl Shown {
             InterruptKind::Clarification,
             InterruptKind::ExternalEvent,
             InterruptKind::Custom,
+            InterruptKind::ConversationExchange,
+            InterruptKind::LowConfidence,
         ];
         offered.map(|kind| (kind.name(), words::kind(kind), self.filter.kind == Some(kind))).into()
     }

@@ -1,6 +1,6 @@
 //! What pages show: plain data, whoever it comes from.
 
-use abide_core::{InterruptKind, Json, JsonMap, Millis};
+use abide_core::{InterruptKind, Json, JsonMap, Millis, Tally};
 use serde_json::Value;
 
 use super::{RUNS, pretty, standing, words};
@@ -19,9 +19,23 @@ pub(super) struct InboxRow {
     pub(super) title: String,
     pub(super) requested_at: Millis,
     pub(super) deadline: Option<Millis>,
+    pub(super) tally: Option<Tally>,
 }
 
 impl InboxRow {
+    /// How far it has come, in words.
+    pub(super) fn standing(&self) -> Option<String> {
+        let Tally { approvals, rejections, required, asks } = self.tally?;
+        let votes = (required > 1).then(|| format!("{approvals} of {required} accept"));
+        let against = (rejections > 0).then(|| format!("{rejections} against"));
+        let asked = match asks {
+            0 => None,
+            1 => Some("a question is open".to_owned()),
+            more => Some(format!("{more} questions are open")),
+        };
+        Some([votes, against, asked].into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+
     /// Whether it asks for a decision.
     pub(super) fn is_approval(&self) -> bool {
         self.kind == InterruptKind::Approval

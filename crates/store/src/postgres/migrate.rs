@@ -14,7 +14,7 @@ use crate::db::{self, Connection, Optional};
 /// Every migration, oldest first. One that was released is never edited.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_tables.sql"),
-    include_str!("../../migrations/postgres/0002_conversations.sql"),
+    include_str!("../../migrations/postgres/0002_approvals_and_conversations.sql"),
 ];
 
 /// What the lock is called that whoever migrates holds.

@@ -63,6 +63,10 @@ impl Derived {
                 let open = self.interrupts.get_mut(&(key, id));
                 (open.map(|open| open.deadline = deadline).is_some(), None)
             }
+            Effect::NoteTally { id, tally } => {
+                let open = self.interrupts.get_mut(&(key, id));
+                (open.map(|open| open.tally = tally).is_some(), None)
+            }
             Effect::Offer(offer) => {
                 self.work.insert(task(offer.task), offer.fence);
                 (true, None)

@@ -161,6 +161,10 @@ async fn a_filter_only_lists_and_a_request_names_a_hundred_at_most() {
     assert_eq!(found(json!({ "nodeId": "after" })).await.len(), 0);
     assert_eq!(found(json!({ "olderThanMs": 5_000 })).await.len(), 0);
     assert_eq!(found(json!({ "approver": "dev", "title": "PAY" })).await.len(), 2);
+    // Of what names somebody, only theirs.
+    asking(&server, "sign", json!({ "title": "Sign?", "approversList": ["ann"] })).await;
+    assert_eq!(found(json!({ "approver": "ann", "workflowId": "sign" })).await.len(), 1);
+    assert_eq!(found(json!({ "approver": "bob", "workflowId": "sign" })).await.len(), 0);
     let one = json!({ "runId": run["runId"], "interruptId": batch[0]["interruptId"] });
     for wrong in [
         json!({ "resumeValue": value, "filter": {} }),

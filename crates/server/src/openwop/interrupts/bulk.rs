@@ -196,7 +196,8 @@ async fn look(app: &Arc<App>, principal: &Principal, body: BulkResolve) -> Resul
 async fn found(app: &App, principal: &Principal, filter: Narrowed) -> Result<(Vec<Named>, Option<String>)> {
     let (node, tag) = (filter.node_id.clone(), filter.tag.clone());
     let now = app.engine().clock().now();
-    let query = InboxQuery { limit: limits::BULK_RESOLVE_MAX, ..inbox::narrowed(filter, principal, now)? };
+    let narrowed = inbox::narrowed(app, filter, principal, now).await?;
+    let query = InboxQuery { limit: limits::BULK_RESOLVE_MAX, ..narrowed };
     let page = app.engine().inbox().list(query).await?;
     let mut named = Vec::new();
     for row in page.rows {

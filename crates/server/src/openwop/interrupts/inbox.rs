@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use abide_core::{InterruptId, InterruptKind, Millis, RunId};
+use abide_core::{InterruptId, InterruptKind, Millis, RunId, Tally};
 use abide_store::{InboxCursor, InboxQuery, InterruptRow};
 use axum::Json;
 use axum::extract::{Query, State};
@@ -108,8 +108,35 @@ struct Entry {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     approvers: Vec<String>,
+    /// How far it has come, if it takes several people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quorum: Option<Votes>,
+    /// Questions back that nobody has answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open_asks: Option<u32>,
     /// The page where it is answered.
     link: String,
+}
+
+/// How far an approval has come that takes several people. The question itself has the votes.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "InboxVotes")]
+struct Votes {
+    /// People who accept.
+    approvals: u32,
+    /// People who don't.
+    rejections: u32,
+    /// How many have to accept.
+    required: u32,
+}
+
+impl Votes {
+    /// One decision is no vote.
+    fn of(tally: Tally) -> Option<Self> {
+        let Tally { approvals, rejections, required, asks: _ } = tally;
+        (required > 1).then_some(Self { approvals, rejections, required })
+    }
 }
 
 /// Lists the open interrupts of the caller's tenant.
@@ -120,14 +147,7 @@ pub(crate) async fn inbox(
 ) -> Result<Json<Inbox>> {
     let Query(wanted) = query.map_err(|error| ApiError::new("validation_error", error.body_text()))?;
     let now = app.engine().clock().now();
-    let approver = match &wanted.approver {
-        Some(name) => {
-            let who = Answering { tenant: principal.tenant, principal: name, roles: &[] };
-            Some(respondents::names_of(&app, who).await?)
-        }
-        None => None,
-    };
-    let asked = InboxQuery { approver, ..asked(wanted, &principal, now)? };
+    let asked = asked(&app, wanted, &principal, now).await?;
     let inbox = app.engine().inbox();
     let page = inbox.list(asked).await?;
     let counted = inbox.counts(principal.tenant).await?;
@@ -140,7 +160,14 @@ pub(crate) async fn inbox(
     Ok(Json(Inbox { interrupts, next_cursor, counts }))
 }
 
-fn asked(wanted: Wanted, principal: &Principal, now: Millis) -> Result<InboxQuery> {
+async fn asked(app: &App, wanted: Wanted, principal: &Principal, now: Millis) -> Result<InboxQuery> {
+    let approver = match &wanted.approver {
+        Some(name) => {
+            let who = Answering { tenant: principal.tenant, principal: name, roles: &[] };
+            Some(respondents::names_of(app, who).await?)
+        }
+        None => None,
+    };
     let limit = whole("limit", wanted.limit.as_deref(), 1, limits::LIST_INTERRUPTS_MAX as i64)?;
     let limit = limit.map_or(limits::LIST_INTERRUPTS_DEFAULT, |limit| limit.unsigned_abs() as usize);
     let older_than = whole("olderThan", wanted.older_than.as_deref(), 0, i64::MAX)?;
@@ -148,6 +175,7 @@ fn asked(wanted: Wanted, principal: &Principal, now: Millis) -> Result<InboxQuer
         kind: wanted.kind.as_deref().map(kind_named).transpose()?,
         run: wanted.run.as_deref().map(run_named).transpose()?,
         workflow: wanted.workflow_id,
+        approver,
         title: wanted.title,
         until: older_than.map(|ms| now.saturating_sub(ms)),
         after: wanted.cursor.as_deref().map(cursor).transpose()?,
@@ -192,7 +220,12 @@ pub(crate) struct Narrowed {
 }
 
 /// A filter as the list is asked for it; nodes and labels are looked at afterwards.
-pub(super) fn narrowed(filter: Narrowed, principal: &Principal, now: Millis) -> Result<InboxQuery> {
+pub(super) async fn narrowed(
+    app: &App,
+    filter: Narrowed,
+    principal: &Principal,
+    now: Millis,
+) -> Result<InboxQuery> {
     let wanted = Wanted {
         kind: filter.kind,
         run: filter.run,
@@ -203,7 +236,7 @@ pub(super) fn narrowed(filter: Narrowed, principal: &Principal, now: Millis) -> 
         limit: None,
         cursor: filter.cursor,
     };
-    asked(wanted, principal, now)
+    asked(app, wanted, principal, now).await
 }
 
 fn whole(name: &str, text: Option<&str>, least: i64, most: i64) -> Result<Option<i64>> {
@@ -243,6 +276,8 @@ fn entry(app: &App, row: InterruptRow, now: Millis) -> Entry {
         age_ms: now.saturating_sub(open.requested_at).max(0),
         deadline: open.deadline.map(time::rfc3339),
         approvers: open.approvers,
+        quorum: open.tally.and_then(Votes::of),
+        open_asks: open.tally.map(|tally| tally.asks).filter(|asks| *asks > 0),
         link: app.link(&format!("/inbox/{}/{}", row.run, open.id)),
     }
 }

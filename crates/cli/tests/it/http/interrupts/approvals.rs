@@ -89,6 +89,8 @@ async fn three_voters_of_one_key_make_a_quorum() {
         (&json!(2), &json!(1), &json!(3))
     );
     assert_eq!(seen["votes"][2]["decidedBy"], "own", "{seen}");
+    let listed = server.get("/v1/interrupts").await.1["interrupts"][0].clone();
+    assert_eq!(listed["quorum"], json!({ "approvals": 2, "rejections": 1, "required": 3 }), "{listed}");
     let (_, body) = answer_as(&server, &deputy, &run, &vote("accept", "eve")).await;
     assert_eq!((&body["status"], body.get("pending")), (&json!("completed"), None), "{body}");
     let events = server.events(&run).await;
