@@ -53,7 +53,7 @@ impl Run {
             approvers: asked.approvers(),
             requested_at: open.at,
             deadline: open.deadline(),
-            tally: open.tally(),
+            headway: open.headway(),
             callback_url: self.state.callback_url.clone(),
         }
     }

@@ -98,7 +98,7 @@ impl Run {
         let (question, by) = (asked.question.clone(), asked.asked_by.clone());
         open.exchanges.push(Exchange::asked(asked.ask, question, by, folding.at));
         let open = open.clone();
-        folding.effects.push(Effect::NoteTally { id: asked.interrupt_id, tally: open.tally() });
+        folding.effects.push(Effect::NoteHeadway { id: asked.interrupt_id, headway: open.headway() });
         self.call_hook(&open, HookKind::QuestionAsked, asked.ask, folding);
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Run {
         let asked = open.exchanges.iter_mut().find(|exchange| exchange.id == ask_id(replied.ask));
         let asked = asked.filter(|exchange| exchange.answer.is_none()).ok_or("nobody asked that")?;
         asked.answer(replied.answer.clone(), replied.answered_by.clone(), folding.at);
-        folding.effects.push(Effect::NoteTally { id: replied.interrupt_id, tally: open.tally() });
+        folding.effects.push(Effect::NoteHeadway { id: replied.interrupt_id, headway: open.headway() });
         Ok(())
     }
 }

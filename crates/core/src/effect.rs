@@ -78,11 +78,11 @@ pub enum Effect {
         deadline: Option<Millis>,
     },
     /// Say in the list of open interrupts how far an approval has come.
-    NoteTally {
+    NoteHeadway {
         /// Which interrupt.
         id: InterruptId,
         /// How far; nothing if there is nothing to tell.
-        tally: Option<Tally>,
+        headway: Option<Headway>,
     },
     /// Have a conversation's id to itself within the tenant. The commit is refused if another run has it.
     TakeName(Hash),
@@ -170,14 +170,14 @@ pub struct OpenInterrupt {
     /// When it is given up.
     pub deadline: Option<Millis>,
     /// How far it has come, if it takes several people or somebody has asked back.
-    pub tally: Option<Tally>,
+    pub headway: Option<Headway>,
     /// Who is told of it.
     pub callback_url: Option<String>,
 }
 
 /// How far an approval has come, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct Headway {
     /// People who accept.
     pub approvals: u32,
     /// People who don't.

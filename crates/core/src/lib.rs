@@ -103,8 +103,8 @@ pub use delivery::{Gate, Health, retry_after};
 pub use diff::{Diff, Difference, Spot, diff};
 pub use doubt::{Confidence, Judgement};
 pub use effect::{
-    Cascade, ClosedInterrupt, Effect, Hook, Notice, Notify, Offer, OpenInterrupt, ProviderWait, Spawn,
-    Tally, TaskId, TimerId,
+    Cascade, ClosedInterrupt, Effect, Headway, Hook, Notice, Notify, Offer, OpenInterrupt, ProviderWait,
+    Spawn, TaskId, TimerId,
 };
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{

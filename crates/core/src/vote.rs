@@ -91,7 +91,7 @@ impl Run {
         }
         open.votes.push(Vote::of(voted, folding.at));
         open.cast += 1;
-        folding.effects.push(Effect::NoteTally { id: voted.interrupt_id, tally: open.tally() });
+        folding.effects.push(Effect::NoteHeadway { id: voted.interrupt_id, headway: open.headway() });
         Ok(())
     }
 }

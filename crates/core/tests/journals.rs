@@ -17,10 +17,10 @@ use std::sync::Arc;
 use abide_core::event::{Held, HoldMode, Progress, Released, Wait};
 use abide_core::fork::{Fork, Overlay, Source};
 use abide_core::{
-    CallRef, ChunkKind, Command, ErrorKind, EventType, Failure, FailureClass, ForkMode, Graph, Hash, HookKind, Json,
-    Key, Lifecycle, Loss, ModelAnswer, ModelError, NodePhase, Payload, Price, Provided, ProviderTerms,
-    Reached, Reasoning, Record, Reply, Run, RunId, Status, Surroundings, TaskId, TenantId, TimerId, ToolCall,
-    TurnCommand, Usage, Work, WorkAsk, WorkFailure, WorkOp, event_types, limits, sha256,
+    CallRef, ChunkKind, Command, ErrorKind, EventType, Failure, FailureClass, ForkMode, Graph, Hash,
+    HookKind, Json, Key, Lifecycle, Loss, ModelAnswer, ModelError, NodePhase, Payload, Price, Provided,
+    ProviderTerms, Reached, Reasoning, Record, Reply, Run, RunId, Status, Surroundings, TaskId, TenantId,
+    TimerId, ToolCall, TurnCommand, Usage, Work, WorkAsk, WorkFailure, WorkOp, event_types, limits, sha256,
 };
 use serde_json::json;
 use story::forks::{LATER, forged};

@@ -81,9 +81,9 @@ impl Folded {
                         open.deadline = deadline;
                     }
                 }
-                Effect::NoteTally { id, tally } => {
+                Effect::NoteHeadway { id, headway } => {
                     if let Some(open) = self.interrupts.get_mut(&id) {
-                        open.tally = tally;
+                        open.headway = headway;
                     }
                 }
                 Effect::Cascade(cascade) => self.cascade = Some(cascade),

@@ -441,7 +441,7 @@ impl Shell {
                 | Effect::Disown(_)
                 | Effect::TakeName(_)
                 | Effect::MoveDeadline { .. }
-                | Effect::NoteTally { .. } => {}
+                | Effect::NoteHeadway { .. } => {}
             }
         }
     }

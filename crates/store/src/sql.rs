@@ -9,7 +9,8 @@ mod work;
 use std::borrow::Cow;
 
 use abide_core::{
-    Cascade, ClosedInterrupt, Effect, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status, Tally, TaskId,
+    Cascade, ClosedInterrupt, Effect, Headway, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status,
+    TaskId,
 };
 use serde::Serialize;
 
@@ -106,15 +107,15 @@ pub(crate) const TAKE_NAME: &str = "INSERT INTO conversations (tenant, name, run
     ON CONFLICT (tenant, name) DO UPDATE SET run = excluded.run WHERE conversations.run = excluded.run";
 
 pub(crate) const OPEN_INTERRUPT: &str = "INSERT INTO interrupts (tenant, run, id, node, kind, title, event_type, \
-    keys, sought, custom_kind, approvers, requested_at, deadline, tally) \
+    keys, sought, custom_kind, approvers, requested_at, deadline, headway) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 pub(crate) const COUNT_OPENED: &str = "INSERT INTO interrupt_counts (tenant, kind, open) VALUES ($1, $2, 1) \
     ON CONFLICT (tenant, kind) DO UPDATE SET open = interrupt_counts.open + 1";
 pub(crate) const CLOSE_INTERRUPT: &str = "DELETE FROM interrupts WHERE tenant = $1 AND run = $2 AND id = $3";
 pub(crate) const MOVE_DEADLINE: &str =
     "UPDATE interrupts SET deadline = $1 WHERE tenant = $2 AND run = $3 AND id = $4";
-pub(crate) const NOTE_TALLY: &str =
-    "UPDATE interrupts SET tally = $1 WHERE tenant = $2 AND run = $3 AND id = $4";
+pub(crate) const NOTE_HEADWAY: &str =
+    "UPDATE interrupts SET headway = $1 WHERE tenant = $2 AND run = $3 AND id = $4";
 pub(crate) const COUNT_CLOSED: &str =
     "UPDATE interrupt_counts SET open = open - 1 WHERE tenant = $1 AND kind = $2";
 pub(crate) const CALL_BACK: &str = "INSERT INTO callbacks (tenant, run, id, url, due, attempts) \
@@ -359,7 +360,7 @@ fn carry_out<'a>(
         Effect::OpenInterrupt(_)
         | Effect::CloseInterrupt(_)
         | Effect::MoveDeadline { .. }
-        | Effect::NoteTally { .. }
+        | Effect::NoteHeadway { .. }
         | Effect::Notify(_) => {
             see_to_interrupt(commit, effect, plan);
             return Ok(());
@@ -393,8 +394,8 @@ fn see_to_interrupt<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<S
             let deadline = deadline.map_or(Value::Null, Value::Int);
             (MOVE_DEADLINE, vec![deadline, tenant, run, blob(id.as_bytes())])
         }
-        Effect::NoteTally { id, tally } => {
-            (NOTE_TALLY, vec![noted(tally.as_ref()), tenant, run, blob(id.as_bytes())])
+        Effect::NoteHeadway { id, headway } => {
+            (NOTE_HEADWAY, vec![noted(headway.as_ref()), tenant, run, blob(id.as_bytes())])
         }
         Effect::Notify(notify) => {
             let named = blob(notify.id.as_bytes());
@@ -411,9 +412,9 @@ fn heard<'a>(commit: &'a Commit, from: &'a RunId, sequence: u64) -> Vec<Value<'a
 }
 
 /// How far an approval has come, as it stands in its row.
-fn noted(tally: Option<&Tally>) -> Value<'static> {
-    let text = |tally| serde_json::to_string(tally).expect("numbers serialise");
-    tally.map_or(Value::Null, |tally| Value::Text(text(tally).into()))
+fn noted(headway: Option<&Headway>) -> Value<'static> {
+    let text = |headway| serde_json::to_string(headway).expect("numbers serialise");
+    headway.map_or(Value::Null, |headway| Value::Text(text(headway).into()))
 }
 
 fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Vec<Statement<'a>>) {
@@ -436,7 +437,7 @@ fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Ve
         Value::Text(approvers.into()),
         Value::Int(open.requested_at),
         open.deadline.map_or(Value::Null, Value::Int),
-        noted(open.tally.as_ref()),
+        noted(open.headway.as_ref()),
     ];
     let fine = Otherwise::Fine;
     plan.push(Statement { sql: OPEN_INTERRUPT, values, otherwise: fine });
@@ -588,7 +589,7 @@ mod tests {
             TAKE_NAME,
             OPEN_INTERRUPT,
             MOVE_DEADLINE,
-            NOTE_TALLY,
+            NOTE_HEADWAY,
             COUNT_OPENED,
             CLOSE_INTERRUPT,
             COUNT_CLOSED,

@@ -20,7 +20,7 @@ pub(super) fn net(run: &Run, effects: Vec<Effect>) -> Vec<Effect> {
             Effect::LeaveProvider(task) => drop(waits.remove(&task)),
             Effect::OpenInterrupt(ref open) if run.interrupt(open.id).is_some() => left.push(effect),
             Effect::MoveDeadline { id, deadline } => amend(&mut left, id, |open| open.deadline = deadline),
-            Effect::NoteTally { id, tally } => amend(&mut left, id, |open| open.tally = tally),
+            Effect::NoteHeadway { id, headway } => amend(&mut left, id, |open| open.headway = headway),
             Effect::Notify(ref notify) if run.interrupt(notify.id).is_some() => {
                 notices.insert(notify.id, effect);
             }

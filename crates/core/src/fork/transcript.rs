@@ -83,7 +83,8 @@ impl Transcript {
     /// An id that the other run made itself is one that the fork makes itself: whoever opened the conversation asks for
     /// its turns by the id that it would get here. An id that somebody chose is still what they chose.
     pub(super) fn name_conversation(&mut self, run: &Run, asked: &InterruptRequested) {
-        let Some(id) = asked.minted_conversation().filter(|id| *id == minted(&self.source_salt, &asked.key)) else {
+        let Some(id) = asked.minted_conversation().filter(|id| *id == minted(&self.source_salt, &asked.key))
+        else {
             return;
         };
         let own = run.minted_conversation(&self.own_key(asked));

@@ -326,9 +326,7 @@ impl<'a> NodeContext<'a> {
         }
         let at_once = self.at_once(&ask);
         let ladder = match &self.defaults.recorded {
-            Some(recorded) => {
-                recorded.ladder(&self.run.graph.at(self.node).id, self.execution, self.calls)
-            }
+            Some(recorded) => recorded.ladder(&self.run.graph.at(self.node).id, self.execution, self.calls),
             None if at_once.is_some() => Ok(None),
             None => self.run.ladder_of(terms, &ask, &self.defaults),
         };

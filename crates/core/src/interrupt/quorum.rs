@@ -8,7 +8,7 @@ use super::answer::{Action, Decision};
 use super::{InterruptKind, Open};
 use crate::event::{ApprovalVoted, InterruptRequested};
 use crate::moment::rfc3339;
-use crate::{Json, JsonMap, Millis, Tally};
+use crate::{Headway, Json, JsonMap, Millis};
 
 /// One person's vote. A later one of theirs takes its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,14 +159,14 @@ impl Open {
     }
 
     /// How far it has come in numbers, if there is anything to tell.
-    pub fn tally(&self) -> Option<Tally> {
+    pub fn headway(&self) -> Option<Headway> {
         let asks = self.exchanges.iter().filter(|exchange| exchange.answer.is_none()).count() as u32;
         match self.quorum() {
             Some(quorum) => {
                 let Progress { approvals, rejections, required, .. } = quorum.progress(&self.votes);
-                Some(Tally { approvals, rejections, required, asks })
+                Some(Headway { approvals, rejections, required, asks })
             }
-            None => (asks > 0).then(|| Tally { required: 1, asks, ..Tally::default() }),
+            None => (asks > 0).then(|| Headway { required: 1, asks, ..Headway::default() }),
         }
     }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use abide_core::fork::{Fork, NewFork, Overlay, Source, Unforked};
-use abide_core::{
-    ForkMode, Graph, Head, Key, Millis, Payload, Record, Run, RunId, Salt, Surroundings, diff,
-};
+use abide_core::{ForkMode, Graph, Head, Key, Millis, Payload, Record, Run, RunId, Salt, Surroundings, diff};
 
 use super::{SALT, key, payload_text, type_name};
 

@@ -630,7 +630,7 @@ fn describe(effect: &Effect) -> String {
             Some(due) => format!("give up +{}", due - BEGIN),
             None => "give up at no known time".to_owned(),
         },
-        Effect::NoteTally { .. } => "note tally".to_owned(),
+        Effect::NoteHeadway { .. } => "note headway".to_owned(),
         Effect::Notify(notify) => format!("notify attempt {}", notify.attempt),
         Effect::Cascade(Cascade { reason, .. }) => format!("cascade {reason}"),
         Effect::TakeName(_) => "take name".to_owned(),

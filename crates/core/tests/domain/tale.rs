@@ -216,7 +216,7 @@ impl Kept {
             Effect::OpenInterrupt(_)
             | Effect::CloseInterrupt(_)
             | Effect::MoveDeadline { .. }
-            | Effect::NoteTally { .. }
+            | Effect::NoteHeadway { .. }
             | Effect::Notify(_) => false,
         };
         if !fits {

@@ -230,7 +230,7 @@ impl<'p> Family<'p> {
                 assert!(member.open.insert(open.id), "an interrupt is opened twice");
             }
             Effect::MoveDeadline { id, .. } => assert!(member.open.contains(&id), "what is closed is moved"),
-            Effect::NoteTally { .. } => panic!("nobody votes here"),
+            Effect::NoteHeadway { .. } => panic!("nobody votes here"),
             Effect::Notify(_) => panic!("nobody is told of anything here"),
             Effect::TakeName(_) => panic!("nobody converses here"),
             Effect::Offer(_)

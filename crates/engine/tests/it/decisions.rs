@@ -11,7 +11,9 @@ mod model;
 use std::sync::Arc;
 
 use abide_core::event::{Event, Held, HoldMode, NodeEvent, Released, RunEvent};
-use abide_core::{Answerer, Command, ForkMode, Hold, InterruptId, Json, Key, Lifecycle, Millis, Rejection, Run};
+use abide_core::{
+    Answerer, Command, ForkMode, Hold, InterruptId, Json, Key, Lifecycle, Millis, Rejection, Run,
+};
 use abide_engine::{Error, ForkCounts, NewFork, NewRun, Reply, verify};
 use abide_store::InboxQuery;
 use futures_util::future::join_all;
@@ -34,7 +36,10 @@ const SECOND: Millis = 1_000;
 /// What happens next.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    Decide { who: u64, what: What },
+    Decide {
+        who: u64,
+        what: What,
+    },
     /// Fresh people accept, all at once.
     Race(u64),
     Reply(u32),
@@ -114,9 +119,7 @@ fn letter(terms: Terms) -> Value {
         config["actions"] = json!(["accept", "reject", "refine", "ask"]);
     }
     let from = |node: &str, key: &str| json!({ "type": "connection", "nodeId": node, "outputKey": key });
-    let node = |id: &str, kind: &str, config: Value, inputs: Value| {
-        json!({ "id": id, "typeId": kind, "name": id, "position": {}, "config": config, "inputs": inputs })
-    };
+    let node = |id: &str, kind: &str, config: Value, inputs: Value| json!({ "id": id, "typeId": kind, "name": id, "position": {}, "config": config, "inputs": inputs });
     let text = "has(inputs.refineFeedback) ? inputs.previousArtifact + inputs.refineFeedback.text : 'A'";
     json!({
         "id": "letter", "name": "Letter", "version": "1", "triggers": [], "variables": [], "metadata": {},
@@ -233,7 +236,8 @@ impl World {
         let Some(id) = self.latest().await else { return };
         let first = self.racers;
         self.racers += count;
-        let racers = (first..self.racers).map(|racer| self.decide(id, format!("racer {racer}"), What::Accept));
+        let racers =
+            (first..self.racers).map(|racer| self.decide(id, format!("racer {racer}"), What::Accept));
         let won: Vec<bool> = join_all(racers).await;
         let now = self.house.now();
         // Which of them came first is theirs; how many were taken is not.

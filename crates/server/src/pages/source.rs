@@ -54,7 +54,7 @@ fn row(row: InterruptRow) -> InboxRow {
         title: open.title,
         requested_at: open.requested_at,
         deadline: open.deadline,
-        tally: open.tally,
+        headway: open.headway,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What pages show: plain data, whoever it comes from.
 
-use abide_core::{InterruptKind, Json, JsonMap, Millis, Tally};
+use abide_core::{Headway, InterruptKind, Json, JsonMap, Millis};
 use serde_json::Value;
 
 use super::{RUNS, pretty, standing, words};
@@ -19,13 +19,13 @@ pub(super) struct InboxRow {
     pub(super) title: String,
     pub(super) requested_at: Millis,
     pub(super) deadline: Option<Millis>,
-    pub(super) tally: Option<Tally>,
+    pub(super) headway: Option<Headway>,
 }
 
 impl InboxRow {
     /// How far it has come, in words.
     pub(super) fn standing(&self) -> Option<String> {
-        let Tally { approvals, rejections, required, asks } = self.tally?;
+        let Headway { approvals, rejections, required, asks } = self.headway?;
         let votes = (required > 1).then(|| format!("{approvals} of {required} accept"));
         let against = (rejections > 0).then(|| format!("{rejections} against"));
         let asked = match asks {

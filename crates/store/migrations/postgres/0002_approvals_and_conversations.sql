@@ -9,4 +9,4 @@ CREATE TABLE conversations (
 CREATE INDEX conversations_by_run ON conversations (tenant, run);
 
 -- How far an approval has come, as numbers in JSON, for lists: votes, and questions back that nobody has answered.
-ALTER TABLE interrupts ADD COLUMN tally TEXT;
+ALTER TABLE interrupts ADD COLUMN headway TEXT;

@@ -40,7 +40,7 @@ impl<E: Database> Inbox for E {
 
 /// What [`open`] reads.
 const OPEN: &str = "i.id, i.node, i.kind, i.title, i.event_type, i.keys, i.sought, i.custom_kind, i.approvers, \
-    i.requested_at, i.deadline, i.tally";
+    i.requested_at, i.deadline, i.headway";
 
 const FROM: &str =
     "i.run, a.workflow FROM interrupts i LEFT JOIN aggregates a ON a.tenant = i.tenant AND a.id = i.run";
@@ -191,8 +191,8 @@ fn open(row: &Row<'_>) -> db::Result<OpenInterrupt> {
     let keys: Option<String> = row.get(5)?;
     let sought = keys.zip(row.get(6)?).map(|(keys, digest)| Sought { keys, digest });
     let approvers: String = row.get(8)?;
-    let tally: Option<String> = row.get(11)?;
-    let tally = tally.map(|tally| serde_json::from_str(&tally).map_err(|error| error.to_string()));
+    let headway: Option<String> = row.get(11)?;
+    let headway = headway.map(|headway| serde_json::from_str(&headway).map_err(|error| error.to_string()));
     Ok(OpenInterrupt {
         id: interrupt_id(row, 0)?,
         node: node.into(),
@@ -204,7 +204,7 @@ fn open(row: &Row<'_>) -> db::Result<OpenInterrupt> {
         approvers: checked(8, serde_json::from_str(&approvers).map_err(|error| error.to_string()))?,
         requested_at: row.get(9)?,
         deadline: row.get::<Option<Millis>>(10)?,
-        tally: checked(11, tally.transpose())?,
+        headway: checked(11, headway.transpose())?,
         callback_url: None,
     })
 }

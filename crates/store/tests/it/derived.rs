@@ -63,9 +63,9 @@ impl Derived {
                 let open = self.interrupts.get_mut(&(key, id));
                 (open.map(|open| open.deadline = deadline).is_some(), None)
             }
-            Effect::NoteTally { id, tally } => {
+            Effect::NoteHeadway { id, headway } => {
                 let open = self.interrupts.get_mut(&(key, id));
-                (open.map(|open| open.tally = tally).is_some(), None)
+                (open.map(|open| open.headway = headway).is_some(), None)
             }
             Effect::Offer(offer) => {
                 self.work.insert(task(offer.task), offer.fence);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use abide_core::{InterruptId, InterruptKind, Millis, RunId, Tally};
+use abide_core::{Headway, InterruptId, InterruptKind, Millis, RunId};
 use abide_store::{InboxCursor, InboxQuery, InterruptRow};
 use axum::Json;
 use axum::extract::{Query, State};
@@ -133,8 +133,8 @@ struct Votes {
 
 impl Votes {
     /// One decision is no vote.
-    fn of(tally: Tally) -> Option<Self> {
-        let Tally { approvals, rejections, required, asks: _ } = tally;
+    fn of(headway: Headway) -> Option<Self> {
+        let Headway { approvals, rejections, required, asks: _ } = headway;
         (required > 1).then_some(Self { approvals, rejections, required })
     }
 }
@@ -276,8 +276,8 @@ fn entry(app: &App, row: InterruptRow, now: Millis) -> Entry {
         age_ms: now.saturating_sub(open.requested_at).max(0),
         deadline: open.deadline.map(time::rfc3339),
         approvers: open.approvers,
-        quorum: open.tally.and_then(Votes::of),
-        open_asks: open.tally.map(|tally| tally.asks).filter(|asks| *asks > 0),
+        quorum: open.headway.and_then(Votes::of),
+        open_asks: open.headway.map(|headway| headway.asks).filter(|asks| *asks > 0),
         link: app.link(&format!("/inbox/{}/{}", row.run, open.id)),
     }
 }
