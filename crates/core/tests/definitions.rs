@@ -112,7 +112,7 @@ mod shape {
         );
         check!(
             with_node(json!({"settings": {"abide": {"colour": "red"}}})),
-            @"nodes['a'].settings.abide.colour: there is no 'colour' here; the keys are durable, idempotent, reversible, retry, loop, sensitive, tokenMs, timeoutMs, ladder, agent, respondents"
+            @"nodes['a'].settings.abide.colour: there is no 'colour' here; the keys are durable, idempotent, reversible, retry, loop, sensitive, tokenMs, timeoutMs, ladder, agent, respondents, approval, artifactSchema"
         );
         check!(
             with_node(json!({"inputs": {"x": {"type": "static", "value": 1, "colour": "red"}}})),

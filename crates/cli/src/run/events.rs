@@ -38,7 +38,7 @@ fn event_line(event: &Value) -> String {
     let node = cell(&event["nodeId"]);
     let (sequence, at, kind) = (cell(&event["sequence"]), cell(&event["timestamp"]), cell(&event["type"]));
     let payload = legible(&event["payload"].to_string());
-    format!("{sequence:>5}  {at}  {kind:<16}  {node:<16}  {payload}")
+    format!("{sequence:>5}  {at}  {kind:<20}  {node:<16}  {payload}")
 }
 
 /// Waits until a run has ended.

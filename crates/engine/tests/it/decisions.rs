@@ -171,7 +171,7 @@ impl World {
     }
 
     async fn open(&self) -> Option<InterruptId> {
-        self.read(|run| run.interrupt_of(GATE)).await.ok()
+        self.read(open_in).await
     }
 
     async fn ask(&self, command: Command) -> bool {
@@ -292,7 +292,7 @@ impl World {
         assert_eq!(diff.differences, [], "a replay differs");
         let there = self.house.engine().read(replay, Run::lifecycle).await.unwrap();
         assert_eq!(there, self.read(Run::lifecycle).await);
-        if let Ok(id) = self.house.engine().read(replay, |run| run.interrupt_of(GATE)).await.unwrap() {
+        if let Some(id) = self.house.engine().read(replay, open_in).await.unwrap() {
             let (value, reply) = (Json::of(&said(What::Accept)), Reply::new(None, |_: &Run| Vec::new()));
             let by = Answerer::of("ann");
             let refused = self.house.engine().resolve(replay, id, value, by, reply).await.unwrap_err();
@@ -310,8 +310,8 @@ impl World {
         let before = self.events(self.run).await;
         let (branch, _) = self.fork(ForkMode::Branch, at % (before.len() as u64 + 1)).await;
         assert_eq!(self.events(self.run).await, before, "a branch changes its source");
-        let asks = self.house.engine().read(branch, |run| run.interrupt_of(GATE)).await.unwrap();
-        if let (Ok(there), Some(here)) = (asks, self.open().await) {
+        let asks = self.house.engine().read(branch, open_in).await.unwrap();
+        if let (Some(there), Some(here)) = (asks, self.open().await) {
             assert_ne!(there, here, "a branch asks under an id of its own");
         }
         let _ = self.house.engine().cancel(branch, None, None).await;
@@ -409,6 +409,14 @@ impl World {
         let ends = events.iter().filter(|event| is_end(event)).count();
         assert!(ends == 1 && events.last().is_some_and(is_end), "one end, and it is the last");
     }
+}
+
+/// The question that is open: the gate has one at the most.
+fn open_in(run: &Run) -> Option<InterruptId> {
+    let mut open = run.interrupts().map(|open| open.requested.interrupt_id);
+    let first = open.next();
+    assert_eq!(open.next(), None, "two questions are open");
+    first
 }
 
 fn is_end(event: &Event) -> bool {

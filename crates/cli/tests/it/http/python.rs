@@ -32,6 +32,7 @@ const OFFERED: &[&str] = &[
     "runs_create",
     "runs_debug_bundle",
     "runs_events",
+    "runs_fork",
     "runs_get",
     "runs_get_artifact",
     "runs_pause",
