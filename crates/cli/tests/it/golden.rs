@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{Site, chain, node, verify, workflow};
 
 mod asks;
+mod decides;
 mod ladders;
 mod turns;
 mod workers;
@@ -59,6 +60,9 @@ async fn finish(file: &Path) {
     let work = has_workers.then(|| tokio::spawn(workers::work(server.clone(), stop.clone())));
     for (run, _) in before.iter().filter(|(_, was)| was == "paused") {
         workers::release(&server, run).await;
+        // It may have been held with a question open.
+        server.settle().await;
+        asks::answer_all(&server, run).await;
     }
     for (run, _) in before.iter().filter(|(_, was)| was.starts_with("waiting-")) {
         if !ladders::is_left_alone(&server, run).await {
@@ -83,6 +87,7 @@ async fn finish(file: &Path) {
     if before.iter().any(|(_, was)| was.starts_with("waiting-")) {
         asks::demand(&server).await;
         ladders::demand(&server).await;
+        decides::demand(&server).await;
     }
     stop.store(true, Ordering::Release);
     if let Some(work) = work {
@@ -171,6 +176,7 @@ async fn freeze(version: &str) {
     put_keyring(&site);
     let all = definitions().into_iter().chain(graphs()).chain(asks::definitions());
     let others = ladders::definitions().into_iter().chain(workers::definitions()).chain(turns::definitions());
+    let others = others.chain(decides::definitions());
     for definition in all.chain(others) {
         site.workflow(&definition);
     }
@@ -181,6 +187,7 @@ async fn freeze(version: &str) {
     freeze_graphs(&server).await;
     freeze_host(&server).await;
     asks::freeze(&server).await;
+    decides::freeze(&server).await;
     workers::freeze(&server).await;
     turns::freeze(&server, &provider).await;
     server.start_run("waits", json!({ "delayMs": 1000 })).await;
