@@ -437,8 +437,7 @@ fn conversing() -> Story {
       ],
       "triggers": [], "variables": [], "metadata": {}, "settings": {}
     }"#;
-    let graph =
-        Graph::admit(definition.as_bytes()).expect("the definition is sound").with_mocks(true);
+    let graph = Graph::admit(definition.as_bytes()).expect("the definition is sound").with_mocks(true);
     let story = Story::following(Arc::new(graph)).start();
     let story = story.answer("talk", &json!("broken")).answer("judge", &json!({ "pay": false }));
     story.answer("work", &json!({ "answers": { "proceed": true } })).stands(Status::Completed)

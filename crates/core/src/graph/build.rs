@@ -480,10 +480,12 @@ impl Builder<'_> {
             |edges: &[GraphEdge]| -> Vec<_> { edges.iter().map(|edge| (edge.source, edge.target)).collect() };
         let may_loop: Vec<bool> =
             nodes.iter().map(|node| node.loop_max.is_some() || GATES.contains(&&*node.type_id)).collect();
-        let mut found = loops::find(&pairs(edges), &may_loop);
+        let begins = beginnings(nodes.len(), edges);
+        let mut found =
+            loops::find(&pairs(edges), &may_loop, &begins).and_then(|found| lead_back(found, edges));
         if let Some(bad) = found.as_ref().err().filter(|_| edges.iter().any(|edge| edge.implied)) {
             self.take_back(bad, nodes, edges);
-            found = loops::find(&pairs(edges), &may_loop);
+            found = loops::find(&pairs(edges), &may_loop, &vec![false; nodes.len()]);
         }
         let found = match found {
             Ok(found) => found,
@@ -532,6 +534,23 @@ fn is_idempotent(work: &Work) -> bool {
     }
 }
 
+/// Where the graph is entered, though an implied edge leads back there.
+fn beginnings(nodes: usize, edges: &[GraphEdge]) -> Vec<bool> {
+    let mut begins = vec![false; nodes];
+    edges.iter().filter(|edge| edge.implied).for_each(|edge| begins[edge.target as usize] = true);
+    edges.iter().filter(|edge| !edge.implied).for_each(|edge| begins[edge.target as usize] = false);
+    begins
+}
+
+/// An edge is implied only to start something over.
+fn lead_back(found: Vec<loops::Loop>, edges: &[GraphEdge]) -> Result<Vec<loops::Loop>, BadCycle> {
+    let is_back = |ix: usize| found.iter().any(|found| found.back.contains(&(ix as u32)));
+    match edges.iter().enumerate().find(|(ix, edge)| edge.implied && !is_back(*ix)) {
+        Some((_, ahead)) => Err(BadCycle::Ahead(ahead.target)),
+        None => Ok(found),
+    }
+}
+
 pub(super) fn explain(bad: &BadCycle, nodes: &[GraphNode]) -> String {
     let name = |ix: &NodeIx| &*nodes[*ix as usize].id;
     match bad {
@@ -551,6 +570,7 @@ pub(super) fn explain(bad: &BadCycle, nodes: &[GraphNode]) -> String {
         BadCycle::TwoEntries(a, b) => {
             format!("a loop is entered at '{}' and at '{}'; let it have one entry", name(a), name(b))
         }
+        BadCycle::Ahead(at) => format!("'{}' does not come before what would have it made again", name(at)),
         BadCycle::TooMany(at) => format!(
             "there are more than {} loops, or more than {} within each other, at '{}'; split the workflow",
             loops::LOOPS_MAX,

@@ -27,6 +27,8 @@ pub(crate) enum BadCycle {
     TwoEntries(NodeIx, NodeIx),
     /// Loops lie in each other too deeply, or there are too many of them.
     TooMany(NodeIx),
+    /// What should be made again does not come before what would have it made again.
+    Ahead(NodeIx),
 }
 
 /// Loops within loops. Each level goes over its nodes once more, so the depth bounds the cost.
@@ -37,9 +39,14 @@ pub(crate) const LOOPS_MAX: usize = 1_000;
 
 /// Finds every loop, outer ones before those within.
 ///
-/// `edges` are (source, target); `may_loop` tells which nodes are allowed to close a loop.
-pub(crate) fn find(edges: &[(NodeIx, NodeIx)], may_loop: &[bool]) -> Result<Vec<Loop>, BadCycle> {
-    let mut search = Search::new(edges, may_loop);
+/// `edges` are (source, target); `may_loop` tells which nodes are allowed to close a loop, and `begins` where the whole
+/// graph is entered, though an edge may lead back there.
+pub(crate) fn find(
+    edges: &[(NodeIx, NodeIx)],
+    may_loop: &[bool],
+    begins: &[bool],
+) -> Result<Vec<Loop>, BadCycle> {
+    let mut search = Search::new(edges, may_loop, begins);
     let everything: Vec<NodeIx> = (0..may_loop.len() as NodeIx).collect();
     let mut work = vec![(everything, None, 0)];
     while let Some((nodes, parent, depth)) = work.pop() {
@@ -59,18 +66,19 @@ struct Search<'a> {
     /// Edges that lead back to the head of a loop are taken out while the loops within are looked for.
     active: Vec<bool>,
     may_loop: &'a [bool],
+    begins: &'a [bool],
     loops: Vec<Loop>,
 }
 
 impl<'a> Search<'a> {
-    fn new(edges: &'a [(NodeIx, NodeIx)], may_loop: &'a [bool]) -> Self {
+    fn new(edges: &'a [(NodeIx, NodeIx)], may_loop: &'a [bool], begins: &'a [bool]) -> Self {
         let mut into = vec![Vec::new(); may_loop.len()];
         let mut out = into.clone();
         for (ix, &(source, target)) in edges.iter().enumerate() {
             out[source as usize].push(ix as EdgeIx);
             into[target as usize].push(ix as EdgeIx);
         }
-        Self { edges, into, out, active: vec![true; edges.len()], may_loop, loops: Vec::new() }
+        Self { edges, into, out, active: vec![true; edges.len()], may_loop, begins, loops: Vec::new() }
     }
 
     /// Makes a loop of a strongly connected component.
@@ -91,8 +99,10 @@ impl<'a> Search<'a> {
         }
         let mut head = None;
         for &member in &members {
-            let entries = self.into[member as usize].iter().filter(|&&edge| self.active[edge as usize]);
-            if entries.into_iter().any(|&edge| !within(self.edges[edge as usize].0)) {
+            let mut entries = self.into[member as usize].iter().filter(|&&edge| self.active[edge as usize]);
+            let is_entry =
+                self.begins[member as usize] || entries.any(|&edge| !within(self.edges[edge as usize].0));
+            if is_entry {
                 match head {
                     Some(head) => return Err(BadCycle::TwoEntries(head, member)),
                     None => head = Some(member),
@@ -213,7 +223,7 @@ mod tests {
     use super::*;
 
     fn heads(edges: &[(NodeIx, NodeIx)], nodes: usize) -> Vec<(NodeIx, Vec<NodeIx>, Option<LoopIx>)> {
-        let loops = find(edges, &vec![true; nodes]).unwrap();
+        let loops = find(edges, &vec![true; nodes], &vec![false; nodes]).unwrap();
         loops.into_iter().map(|found| (found.head, found.members, found.parent)).collect()
     }
 
@@ -241,7 +251,9 @@ mod tests {
 
     #[test]
     fn a_cycle_that_nothing_declares_is_named() {
-        let Err(BadCycle::Undeclared(cycle)) = find(&[(0, 1), (1, 2), (2, 1)], &[true, false, false]) else {
+        let Err(BadCycle::Undeclared(cycle)) =
+            find(&[(0, 1), (1, 2), (2, 1)], &[true, false, false], &[false; 3])
+        else {
             panic!("the cycle is refused");
         };
         assert_eq!(cycle.first(), cycle.last());
@@ -251,7 +263,17 @@ mod tests {
     #[test]
     fn two_entries_are_refused() {
         let edges = [(0, 1), (0, 2), (1, 2), (2, 1)];
-        assert!(matches!(find(&edges, &[true; 3]), Err(BadCycle::TwoEntries(..))));
+        assert!(matches!(find(&edges, &[true; 3], &[false; 3]), Err(BadCycle::TwoEntries(..))));
+    }
+
+    #[test]
+    fn where_the_graph_begins_is_an_entry_though_an_edge_leads_back_there() {
+        let head = |edges: &[(NodeIx, NodeIx)], begins: &[bool]| {
+            find(edges, &[true; 3], begins).map(|loops| loops[0].head)
+        };
+        assert_eq!(head(&[(2, 0), (0, 2)], &[false, false, true]).unwrap(), 2, "and not the first written");
+        let two = head(&[(0, 2), (2, 0), (1, 2)], &[true, true, false]);
+        assert!(matches!(two, Err(BadCycle::TwoEntries(0, 2))), "{two:?}");
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use super::build::Builder;
 use super::loops::BadCycle;
 use super::{Form, Gate, GraphEdge, GraphNode, NodeIx, Port, Work};
+use crate::condition::Condition;
 use crate::definition::NodeDefinition;
+use crate::expression::{Fuel, Scope};
 use crate::rule::Rule;
 use crate::{Json, JsonMap};
 
@@ -123,10 +125,40 @@ fn only(nodes: impl IntoIterator<Item = NodeIx>) -> Option<NodeIx> {
     nodes.first().copied().filter(|_| nodes.len() == 1)
 }
 
-/// Whether the definition says itself what follows on a refinement.
+/// Whether the definition says itself what follows on a refinement: a condition asks for it, and would hold then as far
+/// as that can be told now.
 fn is_told(ix: NodeIx, nodes: &[GraphNode], edges: &[GraphEdge]) -> bool {
-    let out = nodes[ix as usize].out.iter().map(|&edge| &edges[edge as usize]);
-    out.filter_map(|edge| edge.condition.as_ref()).any(|condition| condition.names(REFINE))
+    let node = &nodes[ix as usize];
+    let refined = Refined { gate: &node.id };
+    let asks = |condition: &Condition| {
+        condition.names(REFINE)
+            && condition.about_decision(&node.id, &refined)
+            && condition.holds(&refined, &mut Fuel::for_node()).unwrap_or(true)
+    };
+    node.out.iter().filter_map(|&edge| edges[edge as usize].condition.as_ref()).any(asks)
+}
+
+/// What a condition finds of a gate where somebody asked for something better, and nothing else.
+struct Refined<'a> {
+    gate: &'a str,
+}
+
+impl Scope for Refined<'_> {
+    fn get(&self, root: &str, field: Option<&str>) -> Option<Json> {
+        let said = serde_json::json!({ "action": REFINE });
+        match (root, field) {
+            ("output", None) => Some(Json::of(&said)),
+            ("output", Some(field)) => said.get(field).map(Json::of),
+            ("nodes", Some(gate)) if gate == self.gate => {
+                Some(Json::of(&serde_json::json!({ "outputs": said })))
+            }
+            _ => None,
+        }
+    }
+
+    fn knows(&self, root: &str) -> bool {
+        matches!(root, "output" | "nodes")
+    }
 }
 
 fn implied_id(gate: &str, edges: &[GraphEdge]) -> Arc<str> {

@@ -185,3 +185,60 @@ fn what_leaves_the_loop_waits_for_the_gate_and_goes_on_once() {
     let story = says(story, "ann", &act("accept")).stands(Status::Completed);
     assert_eq!((story.node("log").execution, story.node("send").execution), (1, 1));
 }
+
+#[test]
+fn what_is_made_comes_first_in_whatever_order_the_nodes_are_written() {
+    let parts = || [noop("send"), gate_on_draft(), draft(), noop("check")];
+    for order in [[0, 1, 2, 3], [1, 2, 3, 0], [3, 1, 2, 0], [2, 3, 1, 0], [3, 2, 1, 0], [1, 3, 0, 2]] {
+        let nodes = order.map(|at| parts()[at].clone());
+        let story = Story::of(&workflow(nodes).flow("draft > check > gate > send")).start();
+        assert_eq!(outputs(&story, "draft")["letter"]["text"], "v1", "{order:?}");
+        let story = says(story, "ann", &whole("again"));
+        assert_eq!((story.node("check").execution, story.node("send").execution), (2, 0), "{order:?}");
+        let story = says(story, "ann", &act("accept")).stands(Status::Completed);
+        assert_eq!(outputs(&story, "gate")["artifactData"]["text"], "v2", "{order:?}");
+    }
+}
+
+#[test]
+fn a_gate_that_is_reached_without_what_would_be_made_again_does_not_offer_that() {
+    let two = workflow([noop("other"), gate_on_draft(), draft()]).flow("draft > gate").flow("other > gate");
+    assert!(
+        two.problems().contains("would run 'draft' again, but then a loop is entered"),
+        "{}",
+        two.problems()
+    );
+    let later = output("draft", "letter").optional();
+    let ahead = workflow([noop("begin"), gate("gate").input("artifact", later), draft()])
+        .flow("begin > gate > draft")
+        .flow("draft > gate")
+        .when("output.letter.text == 'v1'");
+    assert!(
+        ahead.problems().contains("does not come before what would have it made again"),
+        "{}",
+        ahead.problems()
+    );
+}
+
+#[test]
+fn a_condition_that_only_mentions_refining_does_not_ask_for_it() {
+    let guarded = |condition: &str| {
+        let flow = workflow([draft(), gate_on_draft(), noop("send")]);
+        let story = Story::of(&flow.flow("draft > gate").flow("gate > send").when(condition)).start();
+        says(story, "ann", &whole("again"))
+    };
+    for guard in [
+        "output.action != 'refine'",
+        "!(output.action == 'refine')",
+        "output.artifactData != 'refine'",
+        "nodes.gate.outputs.action != 'refine' && variables == {}",
+    ] {
+        let story = guarded(guard).stands(Status::WaitingApproval);
+        assert_eq!(story.node("draft").execution, 2, "{guard}");
+    }
+    let made = transform("draft").config("outputs", json!({ "letter": "1" }));
+    let flow = workflow([made, gate_on_draft(), noop("send")]).flow("draft > gate > send");
+    let asked = flow.when("output.action in ['refine', 'accept']");
+    let story = says(Story::of(&asked).start(), "ann", &whole("again")).stands(Status::Completed);
+    assert_eq!(story.node("draft").execution, 1, "nothing is made again");
+}
