@@ -274,7 +274,7 @@ impl Run {
             }
             self.change(draft, ix, change, product.sensitive);
         }
-        self.complete(draft, ix, product.outputs, product.sensitive);
+        self.complete_made(draft, ix, (product.outputs, product.made_by), product.sensitive);
     }
 
     fn change(&mut self, draft: &mut Draft, ix: NodeIx, change: &Change, sensitive: bool) {
@@ -306,6 +306,17 @@ impl Run {
 
     /// Completes a node, and records which ways lead on.
     pub(crate) fn complete(&mut self, draft: &mut Draft, ix: NodeIx, outputs: Option<Json>, sensitive: bool) {
+        self.complete_made(draft, ix, (outputs, Vec::new()), sensitive);
+    }
+
+    /// Completes a node of which it matters who did it.
+    pub(crate) fn complete_made(
+        &mut self,
+        draft: &mut Draft,
+        ix: NodeIx,
+        (outputs, made_by): (Option<Json>, Vec<String>),
+        sensitive: bool,
+    ) {
         let masked = self.mask(ix, outputs.as_ref(), sensitive);
         let hidden = masked != crate::Mask::Nothing;
         let source = Source { ix, outputs: outputs.as_ref(), error: None, hidden };
@@ -313,7 +324,7 @@ impl Run {
             Ok(untaken) => (untaken, None),
             Err(fault) => (Vec::new(), Some(fault)),
         };
-        self.record_completion(draft, ix, NodeCompleted { outputs, untaken, masked, fault });
+        self.record_completion(draft, ix, NodeCompleted { outputs, untaken, masked, fault, made_by });
     }
 
     /// Completes a node along all ways but some.
@@ -326,7 +337,8 @@ impl Run {
         sensitive: bool,
     ) {
         let masked = self.mask(ix, Some(&outputs), sensitive);
-        let completed = NodeCompleted { outputs: Some(outputs), untaken, masked, fault: None };
+        let completed =
+            NodeCompleted { outputs: Some(outputs), untaken, masked, fault: None, made_by: Vec::new() };
         self.record_completion(draft, ix, completed);
     }
 

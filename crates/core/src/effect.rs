@@ -39,6 +39,8 @@ pub enum Effect {
     FinishTask(TaskId),
     /// Have a node done by a worker.
     Offer(Offer),
+    /// Nobody holds the run any more: what waited for workers meanwhile may be had.
+    OfferAgain(std::sync::Arc<str>),
     /// No worker has the task any more, and none gets it.
     Withdraw(TaskId),
     /// The run is ending: whoever has the task is to stop, and if nobody has it, nobody gets it.
@@ -114,6 +116,8 @@ pub struct Offer {
     pub timeout_ms: Option<Millis>,
     /// Since when it waits.
     pub at: Millis,
+    /// The run is held: nobody gets it before that is over.
+    pub held: bool,
 }
 
 /// A turn that waits for its provider.

@@ -71,7 +71,12 @@ impl Run {
             || format!("{name} is illegal for a run that is {:?}, {:?}", state.lifecycle, state.hold);
         let lifecycle = state.lifecycle.after(event).ok_or_else(illegal)?;
         let hold = state.hold.after(event).ok_or_else(illegal)?;
+        let goes_on = state.hold != Hold::None && hold == Hold::None && lifecycle == Lifecycle::Running;
         (state.lifecycle, state.hold) = (lifecycle, hold);
+        if goes_on {
+            self.offer_again(folding);
+        }
+        let state = &mut self.state;
         match event {
             RunEvent::Started(started) => self.begin(started, folding)?,
             RunEvent::Completed(_) => self.end(None, None, folding),
@@ -400,6 +405,7 @@ impl Run {
         let node = &mut self.state.nodes[ix as usize];
         node.outputs = done.outputs.clone();
         node.masked = done.masked.clone();
+        node.made_by.clone_from(&done.made_by);
         node.error = None;
         self.settle(ix, was, folding);
         if let Some(fault) = &done.fault {

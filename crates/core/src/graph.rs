@@ -113,6 +113,8 @@ pub(crate) struct GraphNode {
     pub(crate) approval: crate::ApprovalRules,
     /// The node that makes what it decides about.
     pub(crate) producer: Option<NodeIx>,
+    /// Whether a gate bars whoever makes what it gives from deciding about it.
+    pub(crate) names_maker: bool,
     /// Whether something follows when people ask for something better.
     pub(crate) refinable: bool,
     /// The edges that lead away.

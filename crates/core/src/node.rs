@@ -228,6 +228,9 @@ pub struct Node {
     /// What it produced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
+    /// Who produced it, where a gate wants to know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) made_by: Vec<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
@@ -261,6 +264,7 @@ impl Node {
             started_at: None,
             ended_at: None,
             outputs: None,
+            made_by: Vec::new(),
             error: None,
         }
     }

@@ -24,6 +24,8 @@ pub struct Product {
     pub(crate) changes: Vec<Change>,
     /// Something that is never shown went in.
     pub(crate) sensitive: bool,
+    /// Who made it, where a gate wants to know.
+    pub(crate) made_by: Vec<String>,
 }
 
 /// Something that a node wants changed.
@@ -134,7 +136,7 @@ impl Run {
             self.evaluate(node, inputs, &work.outputs, &mut fuel, &mut sensitive)?.into_iter().collect();
         let assigned = self.evaluate(node, inputs, &work.assign, &mut fuel, &mut sensitive)?;
         let changes = assigned.into_iter().map(|(name, value)| Change::Variable { name, value }).collect();
-        Ok(Product { outputs: Some(Json::of(&outputs)), changes, sensitive })
+        Ok(Product { changes, sensitive, ..Product::of(Some(Json::of(&outputs))) })
     }
 
     fn branch(&self, node: &GraphNode, work: &Branch, inputs: &Inputs) -> Result<Product, Failure> {

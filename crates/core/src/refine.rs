@@ -111,13 +111,18 @@ impl Run {
         (kind == InterruptKind::Approval && !rules.is_empty()).then(|| rules.clone())
     }
 
-    /// Who asks where a gate does: its agent, and the agent that made what is decided about.
+    /// Who asks where a gate does: its agent, and whoever made what is decided about.
     pub(crate) fn askers(&self, ix: NodeIx) -> Vec<String> {
         let node = self.graph.at(ix);
-        let made = node.producer.and_then(|producer| self.graph.at(producer).agent.as_deref());
-        let mut askers: Vec<String> =
-            node.agent.as_deref().into_iter().chain(made).map(str::to_owned).collect();
-        askers.dedup();
+        let made = node.producer.map(|producer| (self.graph.at(producer), self.node(producer)));
+        let agent = made.and_then(|(made, _)| made.agent.as_deref());
+        let by = made.into_iter().flat_map(|(_, made)| made.made_by.iter().map(String::as_str));
+        let mut askers: Vec<String> = Vec::new();
+        for asker in node.agent.as_deref().into_iter().chain(agent).chain(by) {
+            if !askers.iter().any(|known| known == asker) {
+                askers.push(asker.to_owned());
+            }
+        }
         askers
     }
 }

@@ -256,6 +256,7 @@ impl Run {
                 reason: decision.reason,
                 refine_feedback: decision.refine_feedback,
                 edited_artifact_data: decision.edited_artifact_data,
+                cast_by: decision.cast_by,
                 qualified_by: checked.qualified_by,
                 sensitive,
             };
@@ -312,6 +313,7 @@ impl Run {
                 reason: Some("timeout".to_owned()),
                 refine_feedback: None,
                 edited_artifact_data: None,
+                cast_by: None,
                 qualified_by: Vec::new(),
                 sensitive: false,
             };

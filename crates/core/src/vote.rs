@@ -41,6 +41,7 @@ impl Run {
             feedback: decision.feedback.clone(),
             reason: decision.reason.clone(),
             refine_feedback: decision.refine_feedback.clone(),
+            cast_by: decision.cast_by.clone(),
             qualified_by: checked.qualified_by.clone(),
             replaces: open.votes.iter().any(|vote| vote.by == checked.by),
             sensitive: open.requested.sensitive_answer,

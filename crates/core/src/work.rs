@@ -90,6 +90,8 @@ pub enum WorkOp {
     Complete {
         /// With this.
         outputs: Option<Json>,
+        /// The agent that did it, and whose key the worker has.
+        by: Vec<String>,
     },
     /// It failed.
     Fail(WorkFailure),
@@ -423,6 +425,7 @@ impl Run {
             attempt: state.attempt_told(),
             timeout_ms: work.and_then(|work| work.offered.timeout_ms),
             at,
+            held: self.status() == crate::Status::Paused,
         }
     }
 }

@@ -539,7 +539,8 @@ fn working() -> Story {
         retry_after_ms: None,
     };
     story = op(story, WorkOp::Fail(failed)).fire_timer("retry/1/job");
-    op(story, WorkOp::Complete { outputs: Some(Json::of(&json!({"paid": true}))) }).stands(Status::Completed)
+    op(story, WorkOp::Complete { outputs: Some(Json::of(&json!({"paid": true}))), by: Vec::new() })
+        .stands(Status::Completed)
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn any_op(dice: &mut Dice, story: &Story) -> WorkOp {
             let reasons = [Loss::Silent, Loss::Forgotten, Loss::Timeout, Loss::Released];
             WorkOp::Lose { reason: reasons[dice.roll(4) as usize], worker: "worker 7".to_owned() }
         }
-        _ => WorkOp::Complete { outputs: Some(Json::of(&json!({ "n": n }))) },
+        _ => WorkOp::Complete { outputs: Some(Json::of(&json!({ "n": n }))), by: Vec::new() },
     }
 }
 
@@ -312,7 +312,7 @@ fn finish(mut story: Story, dice: &mut Dice, seed: u64) -> Status {
             story = story.report_product(&task.node, task.execution, Ok(Product::of(None)));
         }
         for offer in story.run().offers().collect::<Vec<_>>() {
-            let op = WorkOp::Complete { outputs: None };
+            let op = WorkOp::Complete { outputs: None, by: Vec::new() };
             story = story.ask(Command::Work(Box::new(Work { task: offer.task, fence: offer.fence, op })));
         }
         for open in story.run().interrupts().cloned().collect::<Vec<_>>() {

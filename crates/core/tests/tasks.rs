@@ -89,7 +89,7 @@ fn lose(reason: Loss) -> WorkOp {
 }
 
 fn complete(outputs: &Value) -> WorkOp {
-    WorkOp::Complete { outputs: Some(Json::of(outputs)) }
+    WorkOp::Complete { outputs: Some(Json::of(outputs)), by: vec!["scribe".to_owned(), "bot".to_owned()] }
 }
 
 fn trouble(class: FailureClass, retryable: bool, possible_effect: bool) -> WorkOp {

@@ -43,6 +43,8 @@ pub struct Asked<'a> {
     pub deadline: Option<Millis>,
     /// How long its tokens live, if it was asked with a time of its own.
     pub token_ms: Option<Millis>,
+    /// It matters who decides it.
+    pub tells_apart: bool,
     /// When it is told.
     pub at: Millis,
     /// Whom an answer is put down to. Whoever started the run if it is missing.
@@ -232,9 +234,18 @@ async fn body(shell: &Arc<Shell>, row: &CallbackRow) -> Result<Option<Vec<u8>>, 
         Err(error) => return Err(error),
     };
     let Some(minter) = &shell.callbacks.minter else { return Err(Error::Draining) };
-    let (at, deadline) = (shell.clock.now(), open.deadline());
-    let minted =
-        minter.mint(&Asked { key: row.key, node: &node, id: row.id, deadline, token_ms, at, subject: None });
+    let (at, deadline, tells_apart) =
+        (shell.clock.now(), open.deadline(), open.requested.tells_people_apart());
+    let minted = minter.mint(&Asked {
+        key: row.key,
+        node: &node,
+        id: row.id,
+        deadline,
+        token_ms,
+        tells_apart,
+        at,
+        subject: None,
+    });
     let asked = &open.requested;
     let body = Body {
         run_id: row.key.id,

@@ -430,6 +430,7 @@ impl Shell {
                 Effect::AwaitProvider(wait) if wait.postponed => self.breakers.note_postponed(key, &wait),
                 // Workers have heard of theirs.
                 Effect::Offer(_)
+                | Effect::OfferAgain(_)
                 | Effect::Withdraw(_)
                 | Effect::CallOff(_)
                 | Effect::Wake(_)

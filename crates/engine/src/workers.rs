@@ -145,6 +145,7 @@ impl Shell {
             matches!(
                 effect,
                 Effect::Offer(_)
+                    | Effect::OfferAgain(_)
                     | Effect::Withdraw(_)
                     | Effect::CallOff(_)
                     | Effect::Wake(_)

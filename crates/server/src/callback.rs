@@ -11,6 +11,11 @@ use crate::token::{Intent, Lifetime, Minter, Token};
 /// Who answers with the token of a callback.
 const SUBJECT: &str = "system:callback";
 
+/// Whether a token was sent to nobody in particular.
+pub(crate) fn is_nobodys(subject: &str) -> bool {
+    subject == SUBJECT || subject.starts_with("channel:")
+}
+
 /// Makes tokens for callbacks, and links for people.
 pub struct CallbackMinter {
     minter: Minter,
@@ -30,8 +35,8 @@ impl abide_engine::Minter for CallbackMinter {
         let lifetime =
             Lifetime { deadline: asked.deadline, configured: asked.token_ms, ..Lifetime::default() };
         let expires_at = lifetime.of_notice(asked.at);
-        // A program that is called back is nobody who may decide about an interrupted run.
-        let may_answer = asked.subject.is_some() || !is_run_question(asked.node);
+        // A program that is called back is nobody: it decides neither about an interrupted run nor where it matters who does.
+        let may_answer = asked.subject.is_some() || !(is_run_question(asked.node) || asked.tells_apart);
         let place = if asked.subject.is_some() { "answer" } else { "v1/interrupts" };
         let token = self.minter.mint(&Token {
             tenant: asked.key.tenant,

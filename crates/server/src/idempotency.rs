@@ -25,6 +25,7 @@ use tracing::Instrument;
 
 use crate::admission::Held;
 use crate::app::App;
+use crate::auth::Principal;
 use crate::body;
 use crate::error::{ApiError, Result};
 use crate::limits;
@@ -59,7 +60,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Repeatable<T> {
         let marks = key.map(|key| {
             let keyring = app.keys().keyring();
             let alone = parts.headers.get("x-dedup").map_or(&b""[..], HeaderValue::as_bytes);
-            let asked = canonical(parts.method.as_str(), asked_of(&parts.uri), alone, &bytes);
+            // Two people who say the same under one key have said two things.
+            let by = parts.extensions.get::<Principal>().map_or("", |principal| &principal.name);
+            let asked = canonical((parts.method.as_str(), asked_of(&parts.uri), by), alone, &bytes);
             Marks {
                 key: keyring.lasting_mac("idempotency", key.as_bytes()),
                 digest: keyring.lasting_mac("idempotent-request", &asked),
@@ -93,9 +96,9 @@ fn asked_of(uri: &Uri) -> &str {
 /// What is asked, whatever the order of its keys and the space between them.
 ///
 /// Whether a run shall be alone is told by a header, and is part of what is asked all the same.
-fn canonical(method: &str, path: &str, alone: &[u8], body: &[u8]) -> Vec<u8> {
+fn canonical((method, path, by): (&str, &str, &str), alone: &[u8], body: &[u8]) -> Vec<u8> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let mut asked = format!("{method}\n{path}\n").into_bytes();
+    let mut asked = format!("{method}\n{path}\n{}\n", Value::from(by)).into_bytes();
     asked.extend(alone);
     asked.push(b'\n');
     write_sorted(&body, &mut asked);
@@ -297,15 +300,24 @@ mod tests {
 
     #[test]
     fn order_and_space_make_no_other_request() {
-        let one = canonical("POST", "/v1/runs", b"", br#"{"a": {"y": [1, 2.50], "x": "\u0041"}, "b": null}"#);
-        let same = canonical("POST", "/v1/runs", b"", br#" {"b":null,"a":{"x":"A","y":[1,2.5]}} "#);
+        let one = canonical(
+            ("POST", "/v1/runs", "ann"),
+            b"",
+            br#"{"a": {"y": [1, 2.50], "x": "\u0041"}, "b": null}"#,
+        );
+        let same = canonical(("POST", "/v1/runs", "ann"), b"", br#" {"b":null,"a":{"x":"A","y":[1,2.5]}} "#);
         assert_eq!(one, same);
         let others = [
-            canonical("POST", "/v1/runs", b"", br#"{"a": {"y": [2.5, 1], "x": "A"}, "b": null}"#),
-            canonical("POST", "/v1/runs/x", b"", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
-            canonical("PUT", "/v1/runs", b"", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
-            canonical("POST", "/v1/runs", b"", br#"{"a": {"y": [1, 2.5], "x": "A"}}"#),
-            canonical("POST", "/v1/runs", b"enforce", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
+            canonical(("POST", "/v1/runs", "ann"), b"", br#"{"a": {"y": [2.5, 1], "x": "A"}, "b": null}"#),
+            canonical(("POST", "/v1/runs/x", "ann"), b"", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
+            canonical(("POST", "/v1/runs", "bob"), b"", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
+            canonical(("PUT", "/v1/runs", "ann"), b"", br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#),
+            canonical(("POST", "/v1/runs", "ann"), b"", br#"{"a": {"y": [1, 2.5], "x": "A"}}"#),
+            canonical(
+                ("POST", "/v1/runs", "ann"),
+                b"enforce",
+                br#"{"a": {"y": [1, 2.5], "x": "A"}, "b": null}"#,
+            ),
         ];
         assert!(others.iter().all(|other| *other != one));
     }

@@ -367,6 +367,8 @@ fn carry_out<'a>(
         }
         // What workers do and turns wait for has statements of its own, and of a wake nobody has to know but whoever has
         // the task now.
+        // What is claimed is not of a held run.
+        Effect::OfferAgain(_) => return Ok(()),
         Effect::Offer(_)
         | Effect::Withdraw(_)
         | Effect::CallOff(_)

@@ -29,7 +29,7 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, work: Work) -> Result<(),
         WorkOp::Child(asked) => child(run, draft, ix, asked),
         WorkOp::Version { key, version, old } => choose(run, draft, ix, key, if old { 0 } else { version }),
         WorkOp::Park { waits } => park(run, draft, ix, waits),
-        WorkOp::Complete { outputs } => complete(run, draft, ix, outputs),
+        WorkOp::Complete { outputs, by } => complete(run, draft, ix, outputs, by),
         WorkOp::Fail(failed) => fail(run, draft, ix, failed),
         WorkOp::Note { progress, lines } => note(run, draft, ix, progress, lines),
         WorkOp::Decide { decision } => decided(run, draft, ix, decision),
@@ -317,10 +317,17 @@ fn has_come(run: &Run, ix: NodeIx, wait: &Wait) -> Result<bool, Rejection> {
     })
 }
 
-fn complete(run: &mut Run, draft: &mut Draft, ix: NodeIx, outputs: Option<Json>) -> Result<(), Rejection> {
+fn complete(
+    run: &mut Run,
+    draft: &mut Draft,
+    ix: NodeIx,
+    outputs: Option<Json>,
+    by: Vec<String>,
+) -> Result<(), Rejection> {
     check_size("outputs", outputs.as_ref().map_or(0, |outputs| outputs.text().len()))?;
     let sensitive = run.node(ix).sensitive;
-    run.finish(draft, ix, Product { sensitive, ..Product::of(outputs) });
+    let made_by = if run.graph.at(ix).names_maker { by } else { Vec::new() };
+    run.finish(draft, ix, Product { sensitive, made_by, ..Product::of(outputs) });
     run.advance(draft);
     Ok(())
 }

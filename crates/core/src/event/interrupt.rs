@@ -163,6 +163,9 @@ pub struct ApprovalReceived {
     /// What was accepted in place of what was shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_artifact_data: Option<Json>,
+    /// Whose key it came with, if somebody decided in another's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cast_by: Option<String>,
     /// What entitled them then: their name, or groups and roles that they had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub qualified_by: Vec<String>,

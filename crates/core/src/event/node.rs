@@ -55,6 +55,9 @@ pub struct NodeCompleted {
     /// The condition of an edge could not be evaluated, so the run is going to fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Failure>,
+    /// The agent that did it, and whose key its worker has, where a gate bars them from deciding about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_by: Vec<String>,
 }
 
 /// Which values of an object are never shown.

@@ -45,7 +45,7 @@ declare! {
     RUN_HELD = 25 "run.held" v 1 false;
     RUN_RELEASED = 26 "run.released" v 1 false;
     NODE_STARTED = 100 "node.started" v 4 true;
-    NODE_COMPLETED = 101 "node.completed" v 2 true;
+    NODE_COMPLETED = 101 "node.completed" v 3 true;
     NODE_FAILED = 102 "node.failed" v 2 true;
     NODE_CANCELLED = 103 "node.cancelled" v 1 true;
     NODE_SKIPPED = 104 "node.skipped" v 1 true;

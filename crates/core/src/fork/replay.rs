@@ -410,7 +410,8 @@ impl<'a> Replay<'a> {
             }
             Event::Node { event: NodeEvent::Completed(done), .. } => {
                 let hidden = sensitive || done.masked == crate::Mask::All;
-                self.run.complete(&mut draft, ix, done.outputs.clone(), hidden);
+                let made = (done.outputs.clone(), done.made_by.clone());
+                self.run.complete_made(&mut draft, ix, made, hidden);
             }
             Event::Node { event: NodeEvent::Failed(failed), .. } => {
                 self.run.give_up(&mut draft, ix, failed.error.clone());

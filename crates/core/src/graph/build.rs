@@ -235,6 +235,7 @@ impl Builder<'_> {
             respondents: node.abide.respondents.clone(),
             approval: node.abide.approval.clone(),
             producer: None,
+            names_maker: false,
             refinable: false,
             out: Vec::new(),
             groups: Vec::new(),
@@ -258,6 +259,7 @@ impl Builder<'_> {
             let message = "only what workers and models do has a timeout of its own; remove it";
             self.findings.objection(format!("{place}.settings.abide.timeoutMs"), message);
         }
+        self.check_rules(node, work);
         let successor = node.abide.retry.as_ref().and_then(|retry| retry.fallback_agent.as_ref());
         if successor.is_some() && kind != Kind::Unknown {
             let message = "only what workers do can be taken over by another agent; remove it";
@@ -480,9 +482,9 @@ impl Builder<'_> {
             |edges: &[GraphEdge]| -> Vec<_> { edges.iter().map(|edge| (edge.source, edge.target)).collect() };
         let may_loop: Vec<bool> =
             nodes.iter().map(|node| node.loop_max.is_some() || GATES.contains(&&*node.type_id)).collect();
-        let begins = beginnings(nodes.len(), edges);
-        let mut found =
-            loops::find(&pairs(edges), &may_loop, &begins).and_then(|found| lead_back(found, edges));
+        let begins = super::refine::beginnings(nodes.len(), edges);
+        let mut found = loops::find(&pairs(edges), &may_loop, &begins)
+            .and_then(|found| super::refine::lead_back(found, edges));
         if let Some(bad) = found.as_ref().err().filter(|_| edges.iter().any(|edge| edge.implied)) {
             self.take_back(bad, nodes, edges);
             found = loops::find(&pairs(edges), &may_loop, &vec![false; nodes.len()]);
@@ -531,23 +533,6 @@ fn is_idempotent(work: &Work) -> bool {
         // Somebody has seen what it said.
         Work::Turn(_) => false,
         _ => true,
-    }
-}
-
-/// Where the graph is entered, though an implied edge leads back there.
-fn beginnings(nodes: usize, edges: &[GraphEdge]) -> Vec<bool> {
-    let mut begins = vec![false; nodes];
-    edges.iter().filter(|edge| edge.implied).for_each(|edge| begins[edge.target as usize] = true);
-    edges.iter().filter(|edge| !edge.implied).for_each(|edge| begins[edge.target as usize] = false);
-    begins
-}
-
-/// An edge is implied only to start something over.
-fn lead_back(found: Vec<loops::Loop>, edges: &[GraphEdge]) -> Result<Vec<loops::Loop>, BadCycle> {
-    let is_back = |ix: usize| found.iter().any(|found| found.back.contains(&(ix as u32)));
-    match edges.iter().enumerate().find(|(ix, edge)| edge.implied && !is_back(*ix)) {
-        Some((_, ahead)) => Err(BadCycle::Ahead(ahead.target)),
-        None => Ok(found),
     }
 }
 

@@ -1,6 +1,12 @@
 //! What the gates are told by their configs.
 
+use std::collections::BTreeSet;
+
+use super::Work;
+use super::build::Builder;
+use crate::definition::NodeDefinition;
 use crate::fields::{Fields, Findings};
+use crate::interrupt::Named;
 use crate::{Json, JsonMap, JsonTemplate, LadderCall};
 
 /// A node that asks.
@@ -154,6 +160,37 @@ impl Gate {
                 let below = if self.form == Form::Interrupt { &problem.place } else { below };
                 findings.objection(format!("{place}.{below}"), problem.message);
             }
+        }
+    }
+}
+
+impl Builder<'_> {
+    /// Rules that nothing would follow, or that nobody could.
+    pub(super) fn check_rules(&mut self, node: &NodeDefinition, work: &Work) {
+        let (place, rules) = (&node.place, &node.abide.approval);
+        if rules.is_empty() {
+            return;
+        }
+        let other = |form| !matches!(form, Form::Approval | Form::ApprovalRequest | Form::Interrupt);
+        if matches!(work, Work::Gate(gate) if other(gate.form)) {
+            let message = "'approval' and 'artifactSchema' are about decisions, and nobody is asked for one here; remove \
+                           them, or ask with core.approvalGate";
+            self.findings.objection(format!("{place}.settings.abide"), message);
+        }
+        let listed = node.config.get("approversList").and_then(|list| list.parse::<BTreeSet<String>>().ok());
+        let plain = |name: &String| matches!(Named::of(name), Named::Principal(_)) && !name.contains("{{");
+        let alone =
+            ["approverGroupRefs", "approverRoleRefs"].iter().all(|key| !node.config.contains_key(*key));
+        if let Some(people) = listed.filter(|list| alone && !list.is_empty() && list.iter().all(plain))
+            && rules.across_groups.len() > people.len()
+        {
+            let message = format!(
+                "somebody of {} groups has to accept, each somebody else, but 'approversList' names {} who may; name more, \
+                 or ask fewer groups",
+                rules.across_groups.len(),
+                people.len()
+            );
+            self.findings.objection(format!("{place}.settings.abide.approval.acrossGroups"), message);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::build::Builder;
-use super::loops::BadCycle;
+use super::loops::{BadCycle, Loop};
 use super::{Form, Gate, GraphEdge, GraphNode, NodeIx, Port, Work};
 use crate::condition::Condition;
 use crate::definition::NodeDefinition;
@@ -39,12 +39,15 @@ impl Builder<'_> {
             let ix = ix as NodeIx;
             let Work::Gate(gate) = &nodes[ix as usize].work else { continue };
             let offer = gate.offer(&definition.config, &nodes[ix as usize].inputs);
+            let producer = self.producer(ix, nodes, edges);
+            nodes[ix as usize].producer = producer;
+            if let Some(producer) = producer.filter(|_| nodes[ix as usize].approval.not_asker) {
+                nodes[producer as usize].names_maker = true;
+            }
             if offer == Offer::No {
                 continue;
             }
-            let producer = self.producer(ix, nodes, edges);
             let told = is_told(ix, nodes, edges);
-            nodes[ix as usize].producer = producer;
             nodes[ix as usize].refinable = told || producer.is_some();
             match producer {
                 _ if told => {}
@@ -85,7 +88,7 @@ impl Builder<'_> {
         let told = super::build::explain(bad, nodes);
         for edge in edges.iter().filter(|edge| edge.implied) {
             let node = &mut nodes[edge.source as usize];
-            (node.refinable, node.producer) = (false, None);
+            node.refinable = false;
             let message = format!(
                 "it offers 'refine', which would run '{}' again, but then {told}; add an edge back yourself, with a \
                  condition on output.action, to a node that comes before both, or remove 'refine'",
@@ -116,6 +119,23 @@ impl GraphEdge {
             leaves: None,
             implied: true,
         }
+    }
+}
+
+/// Where the graph is entered, though an implied edge leads back there.
+pub(super) fn beginnings(nodes: usize, edges: &[GraphEdge]) -> Vec<bool> {
+    let mut begins = vec![false; nodes];
+    edges.iter().filter(|edge| edge.implied).for_each(|edge| begins[edge.target as usize] = true);
+    edges.iter().filter(|edge| !edge.implied).for_each(|edge| begins[edge.target as usize] = false);
+    begins
+}
+
+/// An edge is implied only to start something over.
+pub(super) fn lead_back(found: Vec<Loop>, edges: &[GraphEdge]) -> Result<Vec<Loop>, BadCycle> {
+    let is_back = |ix: usize| found.iter().any(|found| found.back.contains(&(ix as u32)));
+    match edges.iter().enumerate().find(|(ix, edge)| edge.implied && !is_back(*ix)) {
+        Some((_, ahead)) => Err(BadCycle::Ahead(ahead.target)),
+        None => Ok(found),
     }
 }
 

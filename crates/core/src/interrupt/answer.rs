@@ -58,6 +58,8 @@ pub struct Decision {
     pub edited_artifact_data: Option<Json>,
     /// Who decided. Nobody reads anything into it.
     pub decided_by: String,
+    /// Whose key it came with, if that is somebody else's.
+    pub cast_by: Option<String>,
     /// When it was decided, by our clock: what a client says about its own is not relied on.
     pub decided_at: Millis,
 }

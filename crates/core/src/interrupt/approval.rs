@@ -283,6 +283,8 @@ fn decision(action: Action, sent: Sent, by: &Answerer, now: Millis) -> Decision 
         Action::Timeout => NOBODY.to_owned(),
         _ => named.unwrap_or_else(|| recorded(&by.principal)),
     };
+    let cast_by =
+        (action != Action::Timeout && decided_by != recorded(&by.principal)).then(|| recorded(&by.principal));
     // What is to be made better is said once, in its structured form.
     let feedback = sent.feedback.filter(|_| action != Action::Refine);
     Decision {
@@ -292,6 +294,7 @@ fn decision(action: Action, sent: Sent, by: &Answerer, now: Millis) -> Decision 
         refine_feedback: sent.refine_feedback,
         edited_artifact_data: sent.edited_artifact_data,
         decided_by,
+        cast_by,
         decided_at: now,
     }
 }

@@ -1,6 +1,6 @@
 //! Who may answer, where a question says so: principals, groups and roles.
 
-use super::InterruptKind;
+use super::{InterruptKind, Quorum};
 use crate::JsonMap;
 use crate::event::InterruptRequested;
 
@@ -105,6 +105,13 @@ impl InterruptRequested {
         let named = |name: &String| !matches!(Named::of(name), Named::Principal(_));
         let across = self.rules.as_ref().is_some_and(|rules| !rules.across_groups.is_empty());
         across || self.approvers().iter().any(named) || self.respondents.iter().any(named)
+    }
+
+    /// Whether it matters who decides: several people have to, or some may not. What is sent to nobody in particular
+    /// decides nothing then.
+    pub fn tells_people_apart(&self) -> bool {
+        let rules = self.rules.as_ref();
+        rules.is_some_and(|rules| rules.not_starter || rules.not_asker) || Quorum::of(self).is_some()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::respondent::Named;
 use crate::definition::names;
 use crate::fields::{Fields, Findings};
 use crate::{Json, Schema, limits};
@@ -38,6 +39,16 @@ impl ApprovalRules {
         let not_asker = fields.optional_flag("notAsker").unwrap_or(false);
         let across_groups =
             names(&mut fields, "acrossGroups", limits::PRINCIPAL_CHARS_MAX, limits::ACROSS_GROUPS_MAX);
+        for (at, group) in across_groups.iter().enumerate() {
+            let prefixed = !matches!(Named::of(group), Named::Principal(_));
+            if prefixed || group.trim() != group {
+                let place = fields.place(&format!("acrossGroups[{at}]"));
+                let message = format!(
+                    "'{group}' is no group's name: give it without a prefix and without spaces around it"
+                );
+                fields.findings().objection(place, message);
+            }
+        }
         let twice = across_groups.iter().enumerate().any(|(at, name)| across_groups[..at].contains(name));
         if twice {
             let place = fields.place("acrossGroups");

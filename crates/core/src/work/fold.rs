@@ -1,5 +1,7 @@
 //! What the events of a worker's node change.
 
+use std::collections::BTreeSet;
+
 use crate::command::Draft;
 use crate::effect::{Effect, Hook, TaskId, TimerId};
 use crate::event::{
@@ -37,6 +39,14 @@ impl Run {
         }
         let offer = self.offer(ix, folding.at);
         folding.effects.push(Effect::Offer(offer));
+    }
+
+    /// Nobody holds the run any more: what waited for workers may be had.
+    pub(crate) fn offer_again(&self, folding: &mut Folding<'_>) {
+        let offered = self.state.nodes.iter().enumerate();
+        let offered = offered.filter(|(_, node)| node.dispatched && node.work.is_some());
+        let kinds: BTreeSet<_> = offered.map(|(ix, _)| self.graph.at(ix as NodeIx).type_id.clone()).collect();
+        folding.effects.extend(kinds.into_iter().map(Effect::OfferAgain));
     }
 
     pub(crate) fn work_mut(&mut self, ix: NodeIx) -> Option<&mut WorkState> {

@@ -103,9 +103,18 @@ fn rules_that_make_no_sense_are_refused() {
         (json!({ "notstarter": true }), "did you mean 'notStarter'"),
         (json!({ "acrossGroups": ["a", "a"] }), "stands there twice"),
         (json!({ "acrossGroups": [] }), "a list of 1 to"),
+        (json!({ "acrossGroups": ["group:legal"] }), "is no group's name"),
+        (json!({ "acrossGroups": [" finance"] }), "is no group's name"),
     ] {
         assert!(ruled(rules).problems().contains(told), "{told}");
     }
     let elsewhere = workflow([workflow::noop("n").setting("approval", json!({ "notStarter": true }))]);
     assert!(elsewhere.problems().contains("only nodes that ask"), "{}", elsewhere.problems());
+    let clarify =
+        of_kind("n", "core.clarificationGate").config("questions", json!([{ "id": "q", "question": "?" }]));
+    let undecided = workflow([clarify.setting("approval", json!({ "notStarter": true }))]);
+    assert!(undecided.problems().contains("nobody is asked for one here"), "{}", undecided.problems());
+    let few = gate("gate").config("actions", json!(["accept"])).config("approversList", json!(["ann"]));
+    let few = workflow([few.setting("approval", json!({ "acrossGroups": ["a", "b"] }))]);
+    assert!(few.problems().contains("names 1 who may; name more"), "{}", few.problems());
 }

@@ -608,6 +608,7 @@ fn describe(effect: &Effect) -> String {
             let agent = offer.agent.as_ref().map_or(String::new(), |agent| format!(" to {agent}"));
             format!("offer {} attempt {}{agent}", task(&offer.task), offer.attempt)
         }
+        Effect::OfferAgain(kind) => format!("offer {kind} again"),
         Effect::Withdraw(id) => format!("withdraw {}", task(id)),
         Effect::CallOff(id) => format!("call off {}", task(id)),
         Effect::Wake(id) => format!("wake {}", task(id)),

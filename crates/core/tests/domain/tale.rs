@@ -204,6 +204,7 @@ impl Kept {
             Effect::Spawn(_) | Effect::Disown(_) | Effect::Cascade(_) => false,
             // Nor has one nodes for workers.
             Effect::Offer(_)
+            | Effect::OfferAgain(_)
             | Effect::Withdraw(_)
             | Effect::CallOff(_)
             | Effect::Wake(_)

@@ -234,6 +234,7 @@ impl<'p> Family<'p> {
             Effect::Notify(_) => panic!("nobody is told of anything here"),
             Effect::TakeName(_) => panic!("nobody converses here"),
             Effect::Offer(_)
+            | Effect::OfferAgain(_)
             | Effect::Withdraw(_)
             | Effect::CallOff(_)
             | Effect::Wake(_)

@@ -165,3 +165,33 @@ fn a_decision_whether_to_ask_is_recorded_as_it_was_told() {
     let story = story.does("job", decide(&json!({ "mode": "guess", "should_ask": true })));
     assert!(matches!(story.last_rejection(), Rejection::Invalid { .. }));
 }
+
+#[test]
+fn whoever_made_what_a_gate_is_about_asks_for_it_too() {
+    let gate = |rules: Value| {
+        let gate = of_kind("gate", "core.approvalGate").config("title", json!("Send it?"));
+        gate.input("artifact", workflow::output("job", "letter")).setting("approval", rules)
+    };
+    let asked_by = |rules: Value| {
+        let flow = workflow([work("job"), gate(rules)]).flow("job > gate");
+        let story =
+            Story::of(&flow).under(known()).start().does("job", complete(&json!({ "letter": "Dear Ada" })));
+        let open = story.run().interrupts().next().expect("the gate asks").requested.clone();
+        (open.asked_by, story.payload_at("node.completed", "job"))
+    };
+    let (by, completed) = asked_by(json!({ "notAsker": true }));
+    assert_eq!(by, ["scribe", "bot"], "its agent, and whose key its worker has");
+    assert!(completed.contains(r#""madeBy":["scribe","bot"]"#), "{completed}");
+    let (by, completed) = asked_by(json!({ "notStarter": true }));
+    assert!(by.is_empty() && !completed.contains("bot"), "nobody asks who: {completed}");
+}
+
+#[test]
+fn nobody_gets_what_a_held_run_offers_before_it_goes_on() {
+    let story = begun();
+    assert!(!story.offered().held);
+    let fence = story.offered().fence;
+    let story = story.hold(abide_core::event::HoldMode::Stop).does_under("job", fence, lose(Loss::Silent));
+    assert!(story.offered().held, "what was lost waits for the release");
+    story.release().expect_effects(["offer acme.work again"]);
+}

@@ -201,7 +201,10 @@ impl Shell {
                 };
                 known.filter(may).map(|person| person.principal)
             }
-            None => asked.is_empty().then(|| format!("channel:{}", row.channel)),
+            None => {
+                let anybody = asked.is_empty() && !seen.open.requested.tells_people_apart();
+                anybody.then(|| format!("channel:{}", row.channel))
+            }
         };
         let Some(subject) = subject else { return Ok(sign_in()) };
         let asked = Asked {
@@ -210,6 +213,7 @@ impl Shell {
             id: row.id.interrupt,
             deadline: seen.open.deadline(),
             token_ms: seen.token_ms,
+            tells_apart: false,
             at: self.clock.now(),
             subject: Some(&subject),
         };

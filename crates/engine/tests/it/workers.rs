@@ -133,7 +133,7 @@ impl<'a> Hand<'a> {
     }
 
     pub(crate) async fn complete(&self, holding: &Holding) {
-        self.op(holding, WorkOp::Complete { outputs: None }).await.unwrap();
+        self.op(holding, WorkOp::Complete { outputs: None, by: Vec::new() }).await.unwrap();
     }
 
     /// Its line breaks off: nobody gives it the benefit of the doubt.
@@ -288,9 +288,9 @@ async fn a_silent_worker_loses_its_task_and_can_say_nothing_more() {
     assert_eq!(again.history.items.len(), 1, "what was recorded is recorded");
     let head = rig.engine.head(run).await.unwrap().next;
     assert!(is_stale(&one.op(&lost.holding, step("b", 2)).await));
-    assert!(is_stale(&one.op(&lost.holding, WorkOp::Complete { outputs: None }).await));
+    assert!(is_stale(&one.op(&lost.holding, WorkOp::Complete { outputs: None, by: Vec::new() }).await));
     // Nor does it help to know the new fence: it is another's.
-    assert!(is_stale(&one.op(&again.holding, WorkOp::Complete { outputs: None }).await));
+    assert!(is_stale(&one.op(&again.holding, WorkOp::Complete { outputs: None, by: Vec::new() }).await));
     assert_eq!(rig.engine.head(run).await.unwrap().next, head, "nothing was changed");
     assert!(rig.story(run).await.contains(&"task.lost"));
     rig.verify().await;
@@ -398,7 +398,7 @@ async fn what_takes_too_long_is_taken_away_and_interrupts_the_run() {
     while rig.status(run).await != Status::Paused {
         within("people to be asked", news.changed()).await;
     }
-    assert!(is_stale(&hand.op(&task.holding, WorkOp::Complete { outputs: None }).await));
+    assert!(is_stale(&hand.op(&task.holding, WorkOp::Complete { outputs: None, by: Vec::new() }).await));
     let steps = rig.engine.read(run, abide_core::Run::interrupted_steps).await.unwrap();
     assert_eq!((steps[0].error.code.as_str(), steps[0].class.as_str()), ("task_timeout", "timeout"));
 }

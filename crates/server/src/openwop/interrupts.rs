@@ -45,6 +45,7 @@ use super::control::encoded;
 use super::runs::RunPath;
 use crate::app::App;
 use crate::auth::Principal;
+use crate::callback::is_nobodys;
 use crate::error::{ApiError, Result};
 use crate::idempotency::{Repeatable, Ticket, once};
 use crate::scope::Scope;
@@ -218,6 +219,11 @@ async fn permitted(
     let roles = if decider == by.principal { roles.as_slice() } else { &[] };
     let who = Answering { tenant: key.tenant, principal: &decider, roles };
     let known = respondents::check(app, &asked.requested, asked.starter.as_deref(), who).await?;
+    if decider != by.principal {
+        // Whoever may not decide doesn't in another's name either.
+        respondents::check_barred(&asked.requested, asked.starter.as_deref(), &by.principal)?;
+    }
+    check_link(way, &asked.requested, &by.principal)?;
     (by.groups, by.roles) = (known.groups, known.roles);
     Ok((id, asked))
 }
@@ -280,6 +286,16 @@ pub(super) fn needs_key(open: &Open) -> bool {
 fn check_way(way: Way, asked: &Asked) -> Result<()> {
     if way == Way::Token && asked.auth_required {
         let message = "this gate is not answered by a link; answer it with a key that has approvals:respond";
+        return Err(ApiError::new("forbidden", message));
+    }
+    Ok(())
+}
+
+/// A link that was sent to nobody in particular says nothing of who answers.
+fn check_link(way: Way, asked: &InterruptRequested, principal: &str) -> Result<()> {
+    if way == Way::Token && is_nobodys(principal) && asked.tells_people_apart() {
+        let message = "it matters here who decides, and this link was sent to nobody in particular; sign in, or use a \
+                       key of your own";
         return Err(ApiError::new("forbidden", message));
     }
     Ok(())

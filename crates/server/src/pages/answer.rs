@@ -110,7 +110,13 @@ async fn replied(app: &App, reader: &Reader, asked: &Asked, fields: &Fields) -> 
         return Err(ApiError::new("forbidden", "This is not replied to by a link. Sign in to reply.").into());
     }
     let telling = reader.tells(&asked.node, fields.get("ask"), fields.said("reply"));
-    if let Err(refused) = source::reply(app, telling).await {
+    let told = match fields.said("reply") {
+        Some(_) => source::reply(app, telling).await.map(drop),
+        None => {
+            Err(ApiError::new("validation_error", "Say something: an empty reply tells nobody anything."))
+        }
+    };
+    if let Err(refused) = told {
         let status = refused.status();
         if status.is_server_error() {
             return Err(refused.into());

@@ -202,7 +202,8 @@ impl<'a> Open<'a> {
     }
 
     fn exchanges(&self) -> &[standing::Asked] {
-        &self.asked.exchanges
+        let hidden = self.asked.hides_said && self.only_looks.or(self.stranger).is_some();
+        if hidden { &[] } else { &self.asked.exchanges }
     }
 
     /// Where a reply goes, and what shows that its form is of a session. Only those who signed in reply.

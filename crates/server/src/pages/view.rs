@@ -77,6 +77,8 @@ pub(super) struct Asked {
     pub(super) seen: Value,
     /// Whether the data is only for those who may answer.
     pub(super) is_sensitive: bool,
+    /// What people say about it is for those who answer alone.
+    pub(super) hides_said: bool,
     pub(super) resume_schema: Option<Json>,
     /// Who may decide: principals, groups and roles; everybody if it is empty.
     pub(super) approvers: Vec<String>,

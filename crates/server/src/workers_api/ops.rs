@@ -381,7 +381,9 @@ pub(super) fn read(given: &RawJson, place: &str, asker: &Asker) -> Result<Op> {
         "complete" => {
             let op: CompleteOp = reader.read()?;
             let outputs = op.outputs.map(|outputs| RawJson::of(&outputs));
-            reader.work(&op.task, op.fence, WorkOp::Complete { outputs })
+            let mut by = vec![asker.agent.0.clone(), asker.principal.clone()];
+            by.dedup();
+            reader.work(&op.task, op.fence, WorkOp::Complete { outputs, by })
         }
         "fail" => reader.fail(),
         "note" => reader.note(),

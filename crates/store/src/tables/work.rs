@@ -134,15 +134,20 @@ pub(super) const WORK: &str = "SELECT tenant, id, node, execution, kind, agent, 
 const NEXT_KIND: &str = "SELECT tenant, kind FROM work WHERE session IS NULL AND (tenant, kind) > ($1, $2) \
     AND called_off = 0 ORDER BY tenant, kind LIMIT 1";
 
-/// The oldest of one kind that a session may have.
-const WAITING: &str = "SELECT tenant, id, node, execution, kind, agent, fence, attempt, timeout_ms, queued_at, session, \
-    claimed_at, called_off FROM work WHERE session IS NULL AND tenant = $1 AND kind = $2 \
-    AND (agent IS NULL OR agent = $3) AND called_off = 0 ORDER BY queued_at, id, node, execution";
+/// The oldest of one kind that a session may have. What a held run offers is passed over.
+fn waiting() -> String {
+    let held = abide_core::Status::Paused.code();
+    format!(
+        "{WORK} WHERE session IS NULL AND tenant = $1 AND kind = $2 AND (agent IS NULL OR agent = $3) AND called_off = 0 \
+         AND NOT EXISTS (SELECT 1 FROM aggregates a WHERE a.tenant = work.tenant AND a.id = work.id AND a.status = {held}) \
+         ORDER BY queued_at, id, node, execution {SKIP_LOCKED}"
+    )
+}
 
 /// The oldest of all its kinds, each of which comes in its order out of the index.
 fn claimed(transaction: Connection<'_>, claim: &WorkClaim) -> db::Result<Vec<WorkRow>> {
     let mut found = Vec::new();
-    let waiting = format!("{WAITING} {SKIP_LOCKED}");
+    let waiting = waiting();
     for kind in &claim.kinds {
         let values = (claim.tenant.0, &**kind, &claim.agent);
         found.extend(transaction.readable(&waiting, values, claim.limit, work)?);
@@ -363,8 +368,9 @@ mod tests {
 
     #[test]
     fn a_claim_reads_what_waits_in_its_order_and_nothing_else() {
-        let plan = plan(WAITING, 3);
+        let plan = plan(&waiting(), 3);
         assert!(plan.contains("USING INDEX work_waiting (tenant=? AND kind=?)"), "{plan}");
+        assert!(plan.contains("SEARCH a USING PRIMARY KEY (tenant=? AND id=?)"), "{plan}");
         assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
     }
 

@@ -71,6 +71,7 @@ impl Derived {
                 self.work.insert(task(offer.task), offer.fence);
                 (true, None)
             }
+            Effect::OfferAgain(_) => (true, None),
             Effect::Withdraw(id) => (self.work.remove(&task(id)).is_some(), None),
             Effect::CallOff(id) => (self.work.contains_key(&task(id)), None),
             Effect::AwaitProvider(wait) => {

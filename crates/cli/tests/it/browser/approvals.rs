@@ -102,3 +102,22 @@ async fn a_page_shows_the_votes_and_the_questions() {
     assert!(bob.get(&path).await.says("Accepted"));
     assert_eq!(answer_of(&server, &run).await["resolvedBy"], "bob");
 }
+
+#[tokio::test]
+async fn what_is_said_about_something_sensitive_is_for_those_who_decide_and_a_blank_reply_is_none() {
+    let site = site();
+    site.workflow(&letter(json!({ "approversList": ["ann"] }), json!({ "sensitive": true })));
+    let keys = ["ann", "out"].map(|name| site.key("default").principal(name).make());
+    let server = site.start(&["--test-clock"]);
+    let (run, id) = asked(&server, "letter").await;
+    let path = format!("/inbox/{run}/{id}");
+    let (ann, out) = (Person::with_key(&server, &keys[0]).await, Person::with_key(&server, &keys[1]).await);
+    ann.fill_in(&path, &[("action", "ask"), ("question", "Why now?")]).await.leads_to();
+    let blank = ann.fill_in(&path, &[("action", "reply"), ("ask", "ask-1"), ("reply", " ")]).await;
+    assert!(blank.status.is_client_error() && blank.says("Say something"), "{}", blank.html);
+    let replied = [("action", "reply"), ("ask", "ask-1"), ("reply", "It is due.")];
+    ann.fill_in(&path, &replied).await.leads_to();
+    assert!(ann.get(&path).await.says("Why now?") && ann.get(&path).await.says("It is due."));
+    let page = out.get(&path).await;
+    assert!(page.says("Send it?") && !page.says("Why now?") && !page.says("It is due."), "{}", page.html);
+}

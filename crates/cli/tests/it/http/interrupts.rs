@@ -3,6 +3,7 @@
 mod approvals;
 mod asked;
 mod by_run;
+mod duties;
 mod elsewhere;
 mod impostors;
 mod inbox;

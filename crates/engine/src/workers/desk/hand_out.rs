@@ -60,6 +60,7 @@ impl Desk {
                     let spot = Place::of(key, task);
                     leaving.extend(self.held.get(&spot).map(|held| (spot.1, held.session)));
                 }
+                Effect::Offer(offer) if offer.held => reservation.given.push(None),
                 Effect::Offer(offer) => reservation.given.push(self.give(key, offer, &mut leaving)),
                 _ => {}
             }
@@ -146,6 +147,7 @@ impl Desk {
                     Some(given) => self.grant(key, offer, given, &mut chores),
                     None => self.leave_waiting(key.tenant, &offer.kind),
                 },
+                Effect::OfferAgain(kind) => self.leave_waiting(key.tenant, kind),
                 Effect::CallOff(task) => self.call_off(&Place::of(key, task), now, &mut chores),
                 Effect::Wake(task) => {
                     self.tell(&Place::of(key, task), |letters| &mut letters.wake, Letter::Wake);

@@ -56,7 +56,16 @@ fn spot(n: u8) -> Spot {
 
 fn offer(fence: u64) -> Effect {
     let (kind, agent) = (KIND.into(), None);
-    Effect::Offer(Offer { task: task(), fence, kind, agent, attempt: 1, timeout_ms: None, at: 0 })
+    Effect::Offer(Offer {
+        task: task(),
+        fence,
+        kind,
+        agent,
+        attempt: 1,
+        timeout_ms: None,
+        at: 0,
+        held: false,
+    })
 }
 
 /// A task as it lies on disk.

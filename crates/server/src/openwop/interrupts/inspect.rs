@@ -171,8 +171,8 @@ fn one<'a>(run: &'a Run, open: &'a Open, reader: Option<&Reader<'_>>) -> Shown<'
 }
 
 /// An open interrupt as whoever holds this token sees it. What is only for those who answer is masked for others.
-pub(super) fn inspected(run: &Run, open: &Open, token: &Token) -> Inspected {
-    let (asked, answers) = (&open.requested, token.intent == Intent::Resolve);
+pub(super) fn inspected(run: &Run, open: &Open, token: &Token, answers: bool) -> Inspected {
+    let asked = &open.requested;
     Inspected {
         kind: asked.kind,
         key: key(open, answers).to_owned(),

@@ -50,10 +50,16 @@ pub(crate) async fn check(
             "only those whom the node names may answer; its 'respondents' has principals, groups and roles",
         );
     }
-    let barred = asked.rules.as_ref().and_then(|rules| rules.bars(who.principal, starter, &asked.asked_by));
+    check_barred(asked, starter, who.principal)?;
+    Ok(known)
+}
+
+/// Refuses somebody whom the rules of a question bar, whoever else may answer.
+pub(crate) fn check_barred(asked: &InterruptRequested, starter: Option<&str>, who: &str) -> Result<()> {
+    let barred = asked.rules.as_ref().and_then(|rules| rules.bars(who, starter, &asked.asked_by));
     match barred {
-        Some(message) => forbidden(message),
-        None => Ok(known),
+        Some(message) => Err(ApiError::new("forbidden", message).with("principal", who)),
+        None => Ok(()),
     }
 }
 

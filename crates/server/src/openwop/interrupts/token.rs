@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::inspect::inspected;
+use super::respondents::{self, Answering};
 use super::{Given, ResumeWith, Way, resolve, seen};
 use crate::app::App;
 use crate::error::{ApiError, Result};
@@ -40,10 +41,29 @@ impl Held {
 /// Shows an open interrupt. It changes nothing, however often it is asked for: links are opened by machines, too.
 pub(crate) async fn inspect(State(app): State<Arc<App>>, held: Held) -> Result<Response> {
     let (key, id) = held.names();
-    let look = |run: &Run| run.check_open_interrupt(id).map(|open| inspected(run, open, &held.0));
+    let answers = may_answer(&app, key, id, &held.0).await?;
+    let look = |run: &Run| run.check_open_interrupt(id).map(|open| inspected(run, open, &held.0, answers));
     let shown = seen(&app, key, Way::Token, look).await?;
     let private = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     Ok((private, Json(shown)).into_response())
+}
+
+/// Whether an answer of whoever holds a token would be heard, for all that is known of them.
+async fn may_answer(app: &App, key: Key, id: InterruptId, token: &Token) -> Result<bool> {
+    if token.intent != Intent::Resolve {
+        return Ok(false);
+    }
+    let look = |run: &Run| {
+        let open = run.check_open_interrupt(id)?;
+        Ok((open.requested.clone(), run.started_by().map(str::to_owned)))
+    };
+    let (asked, starter) = seen(app, key, Way::Token, look).await?;
+    let who = Answering { tenant: token.tenant, principal: &token.sub, roles: &[] };
+    match respondents::check(app, &asked, starter.as_deref(), who).await {
+        Ok(_) => Ok(true),
+        Err(refused) if refused.status() == StatusCode::FORBIDDEN => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Answers an interrupt.

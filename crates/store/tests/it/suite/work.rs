@@ -32,6 +32,7 @@ pub(super) fn offer(node: &str, kind: &str, at: Millis) -> Offer {
         attempt: 1,
         timeout_ms: Some(500),
         at,
+        held: false,
     }
 }
 
