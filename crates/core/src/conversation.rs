@@ -152,7 +152,7 @@ impl Run {
         let message = format!(
             "node '{}' waits for a turn in the conversation '{}'; close it when that is taken",
             self.interrupted_node(open),
-            crate::excerpt::excerpt(&id.unwrap_or_default())
+            crate::excerpt::excerpt(id.unwrap_or_default())
         );
         Err(Failure::new("conversation_busy", message))
     }

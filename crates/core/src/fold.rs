@@ -148,7 +148,7 @@ impl Run {
                 started.definition
             ));
         }
-        self.graph = self.graph.for_reading(started.reading);
+        self.graph = self.graph.clone().for_reading(started.reading);
         let state = &mut self.state;
         state.loops = self.graph.loops.iter().map(|found| LoopState::fresh(found.members.len())).collect();
         state.by = started.by.clone();

@@ -165,6 +165,7 @@ impl Log {
 
 impl Run {
     /// Forks a run at `now`: everything that the new one begins with, to be written at once.
+    #[expect(clippy::needless_pass_by_value, reason = "what a fork is made of is used up by making it")]
     pub fn fork(source: Source<'_>, fork: Fork, now: Millis) -> Result<NewFork, Unforked> {
         let told = read(source, fork.from_seq)?;
         let cut = Cut::find(source, &fork, &told)?;

@@ -437,9 +437,11 @@ impl Graph {
     }
 
     /// The graph that a run of some reading of definitions follows.
-    pub(crate) fn for_reading(self: &Arc<Self>, reading: u32) -> Arc<Self> {
-        let plain = self.unrefined.as_ref().filter(|_| reading < crate::event::READING_OF_REFINING);
-        plain.unwrap_or(self).clone()
+    pub(crate) fn for_reading(self: Arc<Self>, reading: u32) -> Arc<Self> {
+        match &self.unrefined {
+            Some(plain) if reading < crate::event::READING_OF_REFINING => plain.clone(),
+            _ => self,
+        }
     }
 
     /// The kinds of its nodes that only workers can do, whether or not any does.

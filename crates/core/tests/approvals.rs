@@ -1,5 +1,7 @@
 //! Approvals in full: the five actions, votes, questions back, and what is made again.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 #[expect(dead_code, reason = "commands.rs and others tell the rest of the vocabulary")]
 #[path = "domain/story.rs"]
 mod story;

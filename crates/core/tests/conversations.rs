@@ -366,7 +366,7 @@ mod working {
         let task = TaskId { node: "job".into(), execution: 1 };
         match story.run().work_outcome(&task, op) {
             Some(WorkOutcome::Ask(state)) => match *state {
-                abide_core::AskState::Answered { value, .. } => value.parse().unwrap(),
+                abide_core::AskState::Answered { value, .. } => value.parse().expect("it is JSON"),
                 other => json!(format!("{other:?}")),
             },
             other => panic!("{other:?}"),

@@ -393,14 +393,9 @@ fn answer_to(which: usize, sound: bool) -> Value {
     }
 }
 
-/// Each move folds and forks everything again, so a hundred cases are a minute's work; `ABIDE_CASES` asks for more.
-fn config() -> ProptestConfig {
-    let asked = std::env::var("ABIDE_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(asked.unwrap_or(80)) }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    // Each move folds and forks everything again, so a hundred cases are a minute's work.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(80) })]
 
     #[test]
     fn questions_end_once_and_their_times_stand_still_exactly_while_the_run_is_stopped(

@@ -611,7 +611,10 @@ fn replayed() -> Vec<Record> {
         trace: None,
         defaults: Arc::default(),
     };
-    Run::fork(Source { key: key(), salt: SALT, journal: &planted }, fork, LATER).unwrap().step.records
+    Run::fork(Source { key: key(), salt: SALT, journal: &planted }, fork, LATER)
+        .expect("it can be forked")
+        .step
+        .records
 }
 
 #[test]
@@ -652,7 +655,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         held(),
     ];
     let replayed = replayed();
-    let records = stories.iter().flat_map(|story| story.journal()).chain(&replayed);
+    let records = stories.iter().flat_map(Story::journal).chain(&replayed);
     let shown: BTreeSet<&str> = records.map(type_name).collect();
     let declared: BTreeSet<&str> = event_types().iter().map(|kind| kind.name).collect();
     assert_eq!(shown, declared);

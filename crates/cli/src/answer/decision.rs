@@ -34,12 +34,18 @@ fn refinement(args: &AnswerArgs, text: Option<&str>) -> anyhow::Result<Value> {
         (None, false) => "items",
         (None, true) => "whole",
     };
+    let parts = [
+        ("text", text.map(|text| json!(text))),
+        ("sectionPath", wish.section.as_ref().map(|path| json!(path))),
+        ("itemIds", (!wish.items.is_empty()).then(|| json!(wish.items))),
+        ("tags", (!wish.tags.is_empty()).then(|| json!(wish.tags))),
+    ];
     let mut feedback = json!({ "scope": scope });
-    let mut put = |key: &str, value: Value| feedback[key] = value;
-    text.map(|text| put("text", json!(text)));
-    wish.section.as_ref().map(|path| put("sectionPath", json!(path)));
-    (!wish.items.is_empty()).then(|| put("itemIds", json!(wish.items)));
-    (!wish.tags.is_empty()).then(|| put("tags", json!(wish.tags)));
+    for (key, part) in parts {
+        if let Some(part) = part {
+            feedback[key] = part;
+        }
+    }
     said(feedback)
 }
 
@@ -81,12 +87,7 @@ pub(crate) fn standing(quorum: &Value) -> Option<String> {
     let (approvals, required) = (quorum["approvals"].as_u64()?, quorum["required"].as_u64()?);
     let against = quorum["rejections"].as_u64().filter(|count| *count > 0);
     let against = against.map_or(String::new(), |count| format!(", {count} against"));
-    let missing: Vec<String> = quorum["missingGroups"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|group| format!("{}", cell(group)))
-        .collect();
+    let missing: Vec<String> = quorum["missingGroups"].as_array().into_iter().flatten().map(cell).collect();
     let missing =
         if missing.is_empty() { String::new() } else { format!(", nobody of {} yet", missing.join(" and ")) };
     Some(format!("{approvals} of {required} accept{against}{missing}"))

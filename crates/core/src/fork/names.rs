@@ -22,6 +22,10 @@ pub(crate) struct Names(HashMap<String, String>);
 
 impl Names {
     /// From now on this is called that.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "most names are made for this, or are as small as a reference"
+    )]
     pub(crate) fn add(&mut self, from: impl ToString, to: impl ToString) {
         self.0.insert(from.to_string(), to.to_string());
     }

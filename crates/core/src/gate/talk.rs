@@ -41,7 +41,7 @@ impl Plan {
 
 /// As many turns as are said, or as there are prompts, or one.
 fn turn_count(config: &JsonMap) -> Result<usize, String> {
-    let prompts = config.get("prompts").map(|list| list.parse::<Vec<String>>());
+    let prompts = config.get("prompts").map(Json::parse::<Vec<String>>);
     let listed = match prompts {
         None => 1,
         Some(Ok(list)) if !list.is_empty() => list.len() as i64,

@@ -225,7 +225,7 @@ impl Timeline {
                 self.open.insert(Place::Pause, pause);
             }
             RunEvent::Resumed(_) | RunEvent::Released(_) => {
-                self.end(&Place::Pause, &End::well("resumed"), at)
+                self.end(&Place::Pause, &End::well("resumed"), at);
             }
             RunEvent::CapBreached(breach) => self.tell_breach(breach, at),
             _ => {}

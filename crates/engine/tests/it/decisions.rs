@@ -52,7 +52,7 @@ enum Move {
     /// A branch off some event, which is looked at and given up.
     Branch(u64),
     /// A branch off the last event. Everything goes on there, and the source is given up.
-    MoveOn,
+    Continue,
 }
 
 /// What somebody says.
@@ -100,7 +100,7 @@ impl Dice {
             33..=34 => Move::Crash,
             35..=36 => Move::Replay(self.roll(u64::MAX)),
             37 => Move::Branch(self.roll(u64::MAX)),
-            _ => Move::MoveOn,
+            _ => Move::Continue,
         }
     }
 }
@@ -218,7 +218,7 @@ impl World {
             Move::Crash => self.house.crash().await,
             Move::Replay(at) => self.replay(at).await,
             Move::Branch(at) => self.branch(at).await,
-            Move::MoveOn => self.move_on(now).await,
+            Move::Continue => self.move_on(now).await,
         }
         self.check().await;
     }
@@ -432,6 +432,7 @@ fn taken<T>(answer: Result<T, Error>) -> bool {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "a failure is told with what led to it")]
 async fn play(house: House, seed: u64) {
     let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut world = World::begin(house, dice.terms()).await;

@@ -5,7 +5,7 @@ use reqwest::StatusCode;
 use super::*;
 
 /// A letter and its gate.
-fn letter(config: Value, settings: Value) -> Value {
+fn letter(config: &Value, settings: &Value) -> Value {
     let mut whole =
         json!({ "title": "Send it?", "actions": ["accept", "reject", "refine", "edit-accept", "ask"] });
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
@@ -20,7 +20,7 @@ fn letter(config: Value, settings: Value) -> Value {
 async fn a_letter_is_made_better_and_edited_in_forms() {
     let site = site();
     let schema = json!({ "artifactSchema": { "required": ["text"] } });
-    site.workflow(&letter(json!({}), schema));
+    site.workflow(&letter(&json!({}), &schema));
     let server = site.start(&["--test-clock"]);
     let (run, id) = asked(&server, "letter").await;
     let person = Person::with_key(&server, &server.key).await;
@@ -70,7 +70,7 @@ async fn a_letter_is_made_better_and_edited_in_forms() {
 #[tokio::test]
 async fn a_page_shows_the_votes_and_the_questions() {
     let site = site();
-    site.workflow(&letter(json!({ "requiredApprovals": 2, "rejectionPolicy": "majority" }), json!({})));
+    site.workflow(&letter(&json!({ "requiredApprovals": 2, "rejectionPolicy": "majority" }), &json!({})));
     let keys = ["ann", "bob"].map(|name| site.key("default").principal(name).make());
     let server = site.start(&["--test-clock"]);
     let (run, id) = asked(&server, "letter").await;
@@ -106,7 +106,7 @@ async fn a_page_shows_the_votes_and_the_questions() {
 #[tokio::test]
 async fn what_is_said_about_something_sensitive_is_for_those_who_decide_and_a_blank_reply_is_none() {
     let site = site();
-    site.workflow(&letter(json!({ "approversList": ["ann"] }), json!({ "sensitive": true })));
+    site.workflow(&letter(&json!({ "approversList": ["ann"] }), &json!({ "sensitive": true })));
     let keys = ["ann", "out"].map(|name| site.key("default").principal(name).make());
     let server = site.start(&["--test-clock"]);
     let (run, id) = asked(&server, "letter").await;

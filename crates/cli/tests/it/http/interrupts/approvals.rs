@@ -7,7 +7,7 @@ use super::*;
 const ALL: [&str; 5] = ["accept", "reject", "refine", "edit-accept", "ask"];
 
 /// A letter, a gate that offers everything, and what is sent.
-fn letter(config: &Value, settings: Value) -> Value {
+fn letter(config: &Value, settings: &Value) -> Value {
     let mut whole = json!({ "title": "Send it?", "actions": ALL });
     whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
     let made = json!({ "outputs": {
@@ -20,7 +20,7 @@ fn letter(config: &Value, settings: Value) -> Value {
 }
 
 async fn open(server: &Server, config: &Value, settings: Value) -> String {
-    push(server, &letter(config, settings)).await;
+    push(server, &letter(config, &settings)).await;
     server.start_run("letter", json!({})).await
 }
 
@@ -111,7 +111,7 @@ async fn a_quorum_refuses_edits_counts_refinements_and_names_what_can_never_be()
     refusal(answer_gate(&server, &run, &edit).await, "validation_error");
     let refine = json!({ "action": "refine", "refineFeedback": { "scope": "whole", "text": "no" } });
     assert_eq!(resolve(&server, &run, &refine).await["status"], "failed");
-    let never = letter(&json!({ "requiredApprovals": 3, "approversList": ["ann", "bob"] }), json!({}));
+    let never = letter(&json!({ "requiredApprovals": 3, "approversList": ["ann", "bob"] }), &json!({}));
     let (status, body) =
         answer(server.request(Method::PUT, "/v1/workflows/letter").json(&never)).await.unwrap();
     assert!(
@@ -223,7 +223,7 @@ async fn duties_are_separate_where_the_gate_says_so() {
     let key = |name: &str| site.key("default").principal(name).make();
     let (ann, bob, eve) = (key("ann"), key("bob"), key("eve"));
     let server = site.start(&["--test-clock"]);
-    push(&server, &letter(&json!({}), json!({ "approval": { "notStarter": true } }))).await;
+    push(&server, &letter(&json!({}), &json!({ "approval": { "notStarter": true } }))).await;
     let (status, run) =
         server.ask_as(&ann, Method::POST, "/v1/runs", Some(&json!({ "workflowId": "letter" }))).await;
     assert_eq!(status, StatusCode::CREATED, "{run}");

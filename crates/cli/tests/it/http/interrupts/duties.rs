@@ -4,7 +4,7 @@ use super::*;
 use crate::receiver::{ALLOW, Receiver};
 
 /// A gate alone.
-fn gate(config: Value, settings: Value) -> Value {
+fn gate(config: Value, settings: &Value) -> Value {
     let settings = json!({ "abide": settings });
     let gate = node("gate", "core.approvalGate", config, json!({}), settings);
     workflow("review", &[gate], &[], json!([]))
@@ -26,7 +26,7 @@ async fn whoever_is_barred_decides_in_nobodys_name() {
     let deputy = site.key("default").principal("deputy").act_as().make();
     let other = site.key("default").principal("other").act_as().make();
     let server = site.start(&["--test-clock"]);
-    push(&server, &gate(json!({ "title": "Pay?" }), not_starter())).await;
+    push(&server, &gate(json!({ "title": "Pay?" }), &not_starter())).await;
     let run = start_as(&server, &deputy, json!({ "workflowId": "review" })).await;
     let as_ann = json!({ "action": "accept", "decidedBy": "ann" });
     let details = refusal(answer_as(&server, &deputy, &run, &as_ann).await, "forbidden");
@@ -45,7 +45,7 @@ async fn what_is_sent_to_nobody_in_particular_decides_nothing_where_it_matters_w
     for (posts, (config, settings)) in
         [(json!({ "title": "Pay?" }), not_starter()), (two, json!({}))].into_iter().enumerate()
     {
-        push(&server, &gate(config, settings)).await;
+        push(&server, &gate(config, &settings)).await;
         let body = json!({ "workflowId": "review", "callbackUrl": receiver.url });
         let run = start_as(&server, &server.key, body).await;
         let told = receiver.await_posts(posts + 1).await[posts].json();
@@ -63,7 +63,7 @@ async fn two_who_say_the_same_under_one_idempotency_key_have_said_two_things() {
     let keys = ["ann", "bob", "out"].map(|name| site.key("default").principal(name).make());
     let server = site.start(&["--test-clock"]);
     let config = json!({ "title": "Pay?", "requiredApprovals": 2, "approversList": ["ann", "bob"] });
-    push(&server, &gate(config, json!({}))).await;
+    push(&server, &gate(config, &json!({}))).await;
     let run = server.start_run("review", json!({})).await;
     let path = format!("/v1/runs/{run}/interrupts/gate");
     let vote = async |key: &str, under: &str| {
@@ -85,7 +85,7 @@ async fn what_is_sensitive_is_shown_to_those_who_may_answer() {
     let keys = ["ann", "out"].map(|name| site.key("default").principal(name).make());
     let server = site.start(&["--test-clock"]);
     let config = json!({ "title": "Pay?", "actions": ["accept", "ask"], "approversList": ["ann"] });
-    let mut defined = gate(config, json!({ "sensitive": true }));
+    let mut defined = gate(config, &json!({ "sensitive": true }));
     defined["variables"] = json!([{ "name": "iban", "type": "string", "sensitive": true }]);
     defined["nodes"][0]["inputs"] = json!({ "artifactData": { "type": "variable", "variableName": "iban" } });
     push(&server, &defined).await;
