@@ -131,7 +131,7 @@ pub(crate) struct GivenArgs {
 /// What is to be made better.
 #[derive(ClapArgs, Default)]
 pub(crate) struct WishArgs {
-    /// Of what is to be made better, only this section: /items/0, or $.items[0]
+    /// Of what is to be made better, only this section: `/items/0`, or `$.items[0]`
     #[arg(long, value_name = "PATH", requires = "refine", conflicts_with = "items")]
     pub(crate) section: Option<String>,
     /// Of what is to be made better, only this item. May be repeated
