@@ -108,7 +108,7 @@ pub enum Unforked {
     Erased,
     /// It is too much for one commit.
     #[error(
-        "the fork would have more than {} events or {} bytes, which is as much as a fork may have",
+        "the run has more than {} events or {} bytes, which is as much as can be forked or compared",
         limits::FORK_EVENTS_MAX,
         limits::FORK_BYTES_MAX
     )]
@@ -180,6 +180,7 @@ impl Run {
             moved_ms,
             depth: cut.end.depth(),
             by: fork.by.clone(),
+            starters: cut.end.starters(),
         };
         let started = begin(&fork, &told[0].event, forked)?;
         let mut run = Self::empty(fork.key, fork.salt, fork.graph.clone());
@@ -333,6 +334,8 @@ fn begin(fork: &Fork, first: &Event, forked: Forked) -> Result<Started, Unforked
         return Ok(started);
     }
     started.trace.clone_from(&fork.trace);
+    // Whoever forks a run has it do what it does from there on, as whoever starts one.
+    started.by.clone_from(&fork.by);
     if !fork.overlay.is_empty() {
         lay_over(&mut started, fork)?;
     }

@@ -232,6 +232,34 @@ fn a_branch_starts_children_anew_that_somebody_waits_for_and_no_others() {
 }
 
 #[test]
+fn whoever_forks_a_run_has_started_the_branch_and_so_has_whoever_started_the_run() {
+    let plan = workflow([gate("gate"), child("call", "letters")]).flow("gate > call");
+    let story = Story::of(&plan).by("eve").start();
+    let story = story.answer("gate", &json!({ "action": "accept" }));
+    let spawned = |step: &abide_core::Step| {
+        let spawned = step.effects.iter().find_map(|effect| match effect {
+            Effect::Spawn(spawn) => Some(spawn.clone()),
+            _ => None,
+        });
+        spawned.unwrap()
+    };
+    assert!(spawned(story.step()).parent.starters.is_empty());
+    let branch = branch_at(&story, "approval.received");
+    assert_eq!(branch.run.starters(), ["ada", "eve"]);
+    let branch = branch_at(&story, "node.completed");
+    let called = spawned(&branch.step);
+    assert_eq!(called.by.as_deref(), Some("ada"));
+    let inner = Story::of(&reviewed()).spawned(&called).start();
+    assert_eq!(inner.run().starters(), ["ada", "eve"], "a child has those of the branch");
+    let fork =
+        Fork { by: Some("bob".to_owned()), ..fork_of(inner.run().graph().clone(), ForkMode::Branch, 1) };
+    let own = Source { key: inner.run().key(), salt: SALT, journal: inner.journal() };
+    let third = Run::fork(own, fork, LATER).unwrap();
+    assert_eq!(third.run.starters(), ["bob", "ada", "eve"]);
+    assert_eq!(replay(&story).run.starters(), ["eve"], "a replay is of the run as it was");
+}
+
+#[test]
 fn the_options_of_a_branch_are_held_to_what_a_run_may_have() {
     let story = Story::of(&reviewed()).tags(["old".to_owned()]).metadata(&json!({ "a": 1, "b": 2 })).start();
     let overlay = |configurable: serde_json::Value| Overlay {

@@ -32,7 +32,7 @@ pub(crate) struct Known {
 pub(crate) async fn check(
     app: &App,
     asked: &InterruptRequested,
-    starter: Option<&str>,
+    starters: &[String],
     who: Answering<'_>,
 ) -> Result<Known> {
     let forbidden = |message: &str| Err(ApiError::new("forbidden", message).with("principal", who.principal));
@@ -50,7 +50,7 @@ pub(crate) async fn check(
             "only those whom the node names may answer; its 'respondents' has principals, groups and roles",
         );
     }
-    let barred = asked.rules.as_ref().and_then(|rules| rules.bars(who.principal, starter, &asked.asked_by));
+    let barred = asked.rules.as_ref().and_then(|rules| rules.bars(who.principal, starters, &asked.asked_by));
     match barred {
         Some(message) => forbidden(message),
         None => Ok(known),
