@@ -309,14 +309,20 @@ impl Cut {
     /// What was decided before an event is kept to the end of the decision.
     fn find(source: Source<'_>, fork: &Fork, told: &[Told]) -> Result<Self, Unforked> {
         let mut run = Run::empty(source.key, source.salt, fork.graph.clone());
+        let mut forked = None;
         let mut found = (fork.from_seq == 0).then(|| (0, BTreeSet::new()));
         for (at, record) in source.journal.iter().enumerate() {
             if found.is_none() && at as u64 >= fork.from_seq {
-                let clean = boundary::is_between(&run, &told[at - 1].event, &told[at].event);
+                let clean = boundary::is_between(&run, &told[at - 1], &told[at]);
                 found = clean.then(|| (at, run.awaited()));
             }
             run.apply(record)?;
+            if at == 0 {
+                // A replay arms nothing, but where it may be cut shows in what the run has armed that it replays.
+                forked = run.state.forked.take();
+            }
         }
+        run.state.forked = forked;
         let (history, awaited) = found.unwrap_or_else(|| (told.len(), run.awaited()));
         Ok(Self { history, awaited, end: run })
     }
