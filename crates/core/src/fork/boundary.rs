@@ -67,6 +67,11 @@ fn follows(run: &Run, last: &Event, next: &Event, caused: bool) -> bool {
     match (last, next) {
         // Whoever asks for several things asks for them at once.
         (_, Event::Node { node, event: NodeEvent::InterruptRequested(_) }) if is_stopped(node) => true,
+        // A dispatch takes what a child gives back, or fails by it, before the next child stands in line for anybody else.
+        (
+            Event::Run(RunEvent::ChildReported(_) | RunEvent::ChildRefused(_)),
+            Event::Run(RunEvent::VariableChanged(_)) | Event::Node { event: NodeEvent::Failed(_), .. },
+        ) => caused,
         // Whoever has an interrupted run go on closes its question and decides at once; after an answer that is done later.
         (
             Event::Run(RunEvent::ResumeRequested(_)),
