@@ -215,14 +215,28 @@ impl Run {
 
     /// Nobody will tell how that ended which a replay stopped in the middle of.
     pub(crate) fn stop_replay(&mut self, draft: &mut Draft, asked: &Cancellation) {
+        self.give_up_work(draft, Self::lacks_source);
+        self.conclude(draft, Some(Ending::cancelled(asked)));
+    }
+
+    /// Fails every node whose outcome nobody will tell.
+    fn give_up_work(&mut self, draft: &mut Draft, why: impl Fn(&Self, NodeIx) -> Failure) {
         let nodes = self.state.nodes.iter().enumerate();
         let running: Vec<NodeIx> =
             nodes.filter(|(_, node)| node.phase == NodePhase::Running).map(|(ix, _)| ix as NodeIx).collect();
         for ix in running {
-            let failure = self.lacks_source(ix);
+            let failure = why(self, ix);
             self.give_up(draft, ix, failure);
         }
-        self.conclude(draft, Some(Ending::cancelled(asked)));
+    }
+
+    /// Why a node of a branch fails whose work was in flight when the run was ending: it is not begun anew for that.
+    fn ends_without(&self, ix: NodeIx) -> Failure {
+        let message = format!(
+            "node '{}' was under way when the run that was forked was ending, and is not begun anew",
+            self.graph.at(ix).id
+        );
+        Failure::new("node_execution_failed", message)
     }
 
     /// Why a node of a replay fails for which nothing was recorded.
@@ -235,9 +249,12 @@ impl Run {
         Failure::new("replay_source_missing", message)
     }
 
-    /// The children that somebody waits for.
+    /// The children that somebody waits for. In a run that is ending nothing is begun anew.
     fn awaited(&self) -> BTreeSet<RunId> {
         let mut awaited = BTreeSet::new();
+        if self.state.ending.is_some() {
+            return awaited;
+        }
         for (ix, node) in self.state.nodes.iter().enumerate() {
             match (node.work.as_deref(), node.turn.as_deref()) {
                 (Some(work), _) => awaited.extend(work.memos.values().filter_map(|memo| match memo {
@@ -264,15 +281,25 @@ fn branch(
     now: Millis,
 ) -> Result<NewFork, Unforked> {
     let copied = log.step.records.len() as u64;
-    log.step.effects = net::net(&run, std::mem::take(&mut log.step.effects));
+    let ends = run.state.ending.is_some();
+    if !ends {
+        log.step.effects = net::net(&run, std::mem::take(&mut log.step.effects));
+    }
     let mut draft = Draft::new(run.head, now, fork.defaults.clone());
     if copied == 0 {
         draft.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
+    }
+    if ends {
+        run.give_up_work(&mut draft, Run::ends_without);
     }
     if !run.lifecycle().is_terminal() {
         run.advance(&mut draft);
     }
     log.take(draft)?;
+    if ends {
+        // It is over with this, so nothing is left to be done, nor to be called off.
+        log.step.effects = net::net(&run, std::mem::take(&mut log.step.effects));
+    }
     Ok(NewFork { run, step: log.step, copied, executed: 0, diverged: 0 })
 }
 
@@ -329,19 +356,21 @@ impl Cut {
 }
 
 /// How the fork begins: as the other run did, but for what is other about it.
-fn begin(fork: &Fork, first: &Event, forked: Forked) -> Result<Started, Unforked> {
+fn begin(fork: &Fork, first: &Event, mut forked: Forked) -> Result<Started, Unforked> {
     let Event::Run(RunEvent::Started(first)) = first else {
         let reason = "the journal does not begin with a start".to_owned();
         return Err(Corrupt { sequence: 0, reason }.into());
     };
-    let mut started = Started { forked: Some(forked), parent: None, exclusive: false, ..(**first).clone() };
+    // Whoever forks a run has it do what it does from there on, as whoever starts one.
+    let by = if fork.mode == ForkMode::Branch { fork.by.clone() } else { first.by.clone() };
+    forked.starters.retain(|starter| by.as_ref() != Some(starter));
+    let mut started =
+        Started { forked: Some(forked), parent: None, exclusive: false, by, ..(**first).clone() };
     if fork.mode == ForkMode::Replay {
         started.trace = None;
         return Ok(started);
     }
     started.trace.clone_from(&fork.trace);
-    // Whoever forks a run has it do what it does from there on, as whoever starts one.
-    started.by.clone_from(&fork.by);
     if !fork.overlay.is_empty() {
         lay_over(&mut started, fork)?;
     }

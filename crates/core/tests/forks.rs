@@ -174,6 +174,34 @@ fn a_replay_of_a_run_under_way_stops_where_it_stands_and_can_only_be_cancelled()
 }
 
 #[test]
+fn a_replay_of_a_run_that_is_being_cancelled_can_be_cancelled() {
+    let story = Story::of(&workflow([http("ask", "GET")])).start().cancel().stands(Status::Cancelling);
+    let mut new = replay(&story);
+    assert_eq!(new.run.status(), Status::Cancelling);
+    let asked = Cancellation { reason: None, cancelled_by: None, parent_run_id: None };
+    let step = new.run.decide(Command::Cancel(asked.clone()), LATER).unwrap();
+    assert_eq!((new.run.lifecycle(), step.effects.len()), (Lifecycle::Cancelled, 0));
+    let again = new.run.decide(Command::Cancel(asked), LATER);
+    assert_eq!(again, Err(Rejection::Ended(Lifecycle::Cancelled)));
+}
+
+#[test]
+fn a_branch_of_a_run_that_is_ending_ends_and_does_nothing_again() {
+    let both = || workflow([http("ask", "POST"), http("pay", "POST"), gate("gate")]);
+    let cancelled = Story::of(&both()).start().cancel();
+    let failed = Story::of(&both()).start().report_failure("pay", "it is broken");
+    for (story, end) in [(cancelled, Lifecycle::Cancelled), (failed, Lifecycle::Failed)] {
+        let ends = |record: &Record| ["run.cancelling", "node.failed"].contains(&type_name(record));
+        for at in story.journal().iter().position(ends).unwrap() + 1..=story.journal().len() {
+            let new = story.origin().branch_from(at as u64);
+            let lasting = |effect: &&Effect| !matches!(effect, Effect::TakeName(_));
+            let effects: Vec<_> = new.step.effects.iter().filter(lasting).collect();
+            assert_eq!((new.run.lifecycle(), effects), (end, vec![]), "from {at}");
+        }
+    }
+}
+
+#[test]
 fn a_branch_before_the_answer_asks_again_under_a_new_id() {
     let story = Story::of(&reviewed()).start();
     let asked = story.open_at("gate")[0];

@@ -22,7 +22,7 @@ macro_rules! declare {
 }
 
 declare! {
-    RUN_STARTED = 1 "run.started" v 6 true;
+    RUN_STARTED = 1 "run.started" v 7 true;
     RUN_COMPLETED = 2 "run.completed" v 1 true;
     RUN_FAILED = 3 "run.failed" v 1 true;
     RUN_CANCELLING = 4 "run.cancelling" v 2 false;

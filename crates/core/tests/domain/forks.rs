@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use abide_core::fork::{Fork, NewFork, Overlay, Source, Unforked};
 use abide_core::{
-    Answerer, Command, ForkMode, Graph, Head, Json, Key, Millis, Payload, Product, Record, Report, Resolve,
-    Run, RunId, Salt, Surroundings, diff,
+    Answerer, Command, Effect, ForkMode, Graph, Head, Json, Key, Lifecycle, Millis, Payload, Product, Record,
+    Report, Resolve, Run, RunId, Salt, Surroundings, diff,
 };
 use serde_json::json;
 
@@ -69,6 +69,15 @@ impl Origin<'_> {
             "a branch from {from_seq} goes on, or waits for something: {kept:?} {:?}",
             new.run.why()
         );
+        let begins = new.step.effects.iter().find(|effect| begins_something(effect));
+        if new.run.lifecycle().is_terminal() {
+            assert_eq!(begins, None, "a branch from {from_seq} is over");
+        }
+        assert_ne!(
+            new.run.lifecycle(),
+            Lifecycle::Cancelling,
+            "a branch from {from_seq} waits for nobody to end"
+        );
         drive(new.run.clone());
         new
     }
@@ -81,6 +90,20 @@ impl Origin<'_> {
         }
         assert_eq!(read.snapshot(), new.run.snapshot());
     }
+}
+
+/// Whether somebody outside hears of it, or does something.
+fn begins_something(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Dispatch { .. }
+            | Effect::Offer(_)
+            | Effect::Spawn(_)
+            | Effect::AwaitProvider(_)
+            | Effect::Notify(_)
+            | Effect::Hook(_)
+            | Effect::OpenInterrupt(_)
+    )
 }
 
 /// Commands that a branch is given before it is left alone.
