@@ -356,6 +356,26 @@ fn two_runs_differ_where_they_went_different_ways() {
 }
 
 #[test]
+fn what_is_never_shown_is_not_compared() {
+    let plan = || {
+        let words = json!({ "words": "variables.pin" });
+        let hidden =
+            workflow([transform("draft").config("outputs", words), gate("gate")]).flow("draft > gate");
+        hidden.variable("pin", "object").sensitive().variable("name", "string")
+    };
+    let of = |pin: serde_json::Value, name: &str| {
+        Story::of(&plan()).input("pin", &pin).input("name", &json!(name)).start()
+    };
+    let (one, other) = (of(json!({ "ada": 1 }), "Ann"), of(json!({ "bob": 2 }), "Ann"));
+    let paths = |one: &Story, other: &Story| {
+        let found = diff((key().id, one.journal()), (key().id, other.journal())).unwrap();
+        found.differences.into_iter().flat_map(|one| one.paths).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(&one, &other), [""; 0]);
+    assert_eq!(paths(&one, &of(json!({ "bob": 2 }), "Bob")), ["/inputs/name"]);
+}
+
+#[test]
 fn a_branch_at_every_event_can_be_driven_to_an_end() {
     let all = workflow([
         noop("begin"),
