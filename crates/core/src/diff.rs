@@ -136,6 +136,13 @@ impl Side {
 
 /// Calls what an event makes by where it was made.
 fn name(names: &mut Names, run: RunId, place: &Place, event: &Event) {
+    if let Event::Run(RunEvent::Started(started)) = event
+        && let Some(forked) = &started.forked
+    {
+        // A replay speaks of the run that it replays as of itself, and so does what a branch has kept of another run.
+        names.add(forked.run, "run");
+        forked.replays.iter().for_each(|run| names.add(run, "run"));
+    }
     let Event::Node { node, event } = event else { return };
     let at = format!("{node}/{}/{}", place.execution, place.nth);
     match event {

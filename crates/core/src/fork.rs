@@ -174,6 +174,7 @@ impl Run {
         };
         let forked = Forked {
             run: source.key.id,
+            replays: cut.end.replayed_run(),
             from_seq: fork.from_seq,
             mode: fork.mode,
             history: cut.history as u64,
@@ -206,6 +207,17 @@ impl Run {
     /// Whether it replays another run.
     pub fn is_replay(&self) -> bool {
         self.state.forked.as_ref().is_some_and(|forked| forked.mode == ForkMode::Replay)
+    }
+
+    /// The run that it replays, directly or by way of other replays.
+    fn replayed_run(&self) -> Option<RunId> {
+        let forked = self.state.forked.as_ref().filter(|forked| forked.mode == ForkMode::Replay)?;
+        Some(forked.replays.unwrap_or(forked.run))
+    }
+
+    /// What expressions take for its id: in a replay what they took for it before, or nothing would come out the same.
+    pub(crate) fn spoken_id(&self) -> RunId {
+        self.replayed_run().unwrap_or(self.key.id)
     }
 
     /// The run that it was forked off, and where.
@@ -336,10 +348,11 @@ impl Cut {
     /// What was decided before an event is kept to the end of the decision.
     fn find(source: Source<'_>, fork: &Fork, told: &[Told]) -> Result<Self, Unforked> {
         let mut run = Run::empty(source.key, source.salt, fork.graph.clone());
+        let from = first_to_go(fork, &told[0].event);
         let mut forked = None;
-        let mut found = (fork.from_seq == 0).then(|| (0, BTreeSet::new()));
+        let mut found = (from == 0).then(|| (0, BTreeSet::new()));
         for (at, record) in source.journal.iter().enumerate() {
-            if found.is_none() && at as u64 >= fork.from_seq {
+            if found.is_none() && at as u64 >= from {
                 let clean = boundary::is_between(&run, &told[at - 1], &told[at]);
                 found = clean.then(|| (at, run.awaited()));
             }
@@ -352,6 +365,17 @@ impl Cut {
         run.state.forked = forked;
         let (history, awaited) = found.unwrap_or_else(|| (told.len(), run.awaited()));
         Ok(Self { history, awaited, end: run })
+    }
+}
+
+/// The event before which everything is kept. What a run took from another one it did not work out itself: its name, its
+/// options and its times were others then. So a replay takes that as it is.
+fn first_to_go(fork: &Fork, first: &Event) -> u64 {
+    match first {
+        Event::Run(RunEvent::Started(first)) if fork.mode == ForkMode::Replay => {
+            fork.from_seq.max(first.forked.as_ref().map_or(0, |forked| forked.history))
+        }
+        _ => fork.from_seq,
     }
 }
 

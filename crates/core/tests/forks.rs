@@ -114,6 +114,33 @@ fn a_replay_works_pure_nodes_out_again_and_counts_them() {
 }
 
 #[test]
+fn a_replay_is_called_what_the_run_was_called() {
+    let words =
+        json!({ "order": "'ORD-' + run.id.substring(4)", "at": "run.startedAtMs", "tags": "run.tags" });
+    let plan = workflow([transform("draft").config("outputs", words), gate("gate"), noop("after")])
+        .flow("draft > gate > after");
+    let story = Story::of(&plan).start().answer("gate", &json!({ "action": "accept" }));
+    let origin = |new: &NewFork, byte: u8| (new.run.key(), [byte; 16]);
+    let once = replay(&story);
+    assert_eq!(once.diverged, 0);
+    let found = diff((key().id, story.journal()), (once.run.key().id, &once.step.records)).unwrap();
+    assert_eq!(found.differences, []);
+    let (own, salt) = origin(&once, 9);
+    let off_it =
+        story::forks::Origin { key: own, salt, graph: story.run().graph(), journal: &once.step.records };
+    off_it.replay_from(0);
+    // What a branch has kept was worked out under another name, and with other options.
+    let at = story.journal().iter().position(|record| type_name(record) == "approval.received").unwrap();
+    let overlay = Overlay { tags: Some(vec!["new".to_owned()]), ..Overlay::default() };
+    let fork = fork_of(story.run().graph().clone(), ForkMode::Branch, at as u64);
+    let new = Run::fork(source(story.journal()), Fork { overlay, ..fork }, LATER).unwrap();
+    let (own, salt) = origin(&new, 9);
+    let off_it =
+        story::forks::Origin { key: own, salt, graph: story.run().graph(), journal: &new.step.records };
+    assert_eq!(off_it.replay_from(0).copied, at as u64);
+}
+
+#[test]
 fn a_pure_node_that_comes_out_otherwise_is_told() {
     let story = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
     let planted = forged(story.journal(), "node.completed", r#"["a!","b!"]"#, r#"["a?","b?"]"#);

@@ -30,6 +30,9 @@ impl ForkMode {
 pub struct Forked {
     /// The run.
     pub run: RunId,
+    /// The run that this one replays itself, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replays: Option<RunId>,
     /// Its event before which the two are the same.
     pub from_seq: u64,
     /// What for.
