@@ -70,7 +70,7 @@ impl Origin<'_> {
             new.run.why()
         );
         let begins = new.step.effects.iter().find(|effect| begins_something(effect));
-        if new.run.lifecycle().is_terminal() {
+        if self.stood(new.copied).lifecycle() == Lifecycle::Cancelling {
             assert_eq!(begins, None, "a branch from {from_seq} is over");
         }
         assert_ne!(
@@ -80,6 +80,15 @@ impl Origin<'_> {
         );
         drive(new.run.clone());
         new
+    }
+
+    /// The run as it stood before some event.
+    fn stood(&self, next: u64) -> Run {
+        let mut run = Run::empty(self.key, self.salt, self.graph.clone());
+        for record in self.journal.iter().take(usize::try_from(next).unwrap()) {
+            run.apply(record).unwrap();
+        }
+        run
     }
 
     /// What is written gives the same run when it is read back.
