@@ -1,5 +1,5 @@
-//! How two journals differ: event by event, whatever their runs, interrupts, conversations, artifacts and children are called and whenever
-//! things happened.
+//! How two journals differ: event by event, whatever their runs, interrupts, conversations, artifacts and children are
+//! called and whenever things happened. What is never shown is not compared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::event::{ArtifactCreated, Event, NodeEvent, RunEvent};
 use crate::fork::{Names, Place, Places};
-use crate::{Corrupt, Record, RunId};
+use crate::{Corrupt, Record, RunId, mask};
 
 /// Names of fields in which an event says when, by what the event is called. The times themselves are no difference.
 const TIMES: &[(&str, &[&str])] = &[
@@ -127,7 +127,7 @@ impl Side {
                 node: place.node.clone(),
                 execution: place.execution,
             };
-            let value = neutral(&names, &event);
+            let value = neutral(&names, &event).map_err(|error| corrupt(error.to_string()))?;
             spots.push((place, spot, value));
         }
         Ok(Self { spots })
@@ -136,6 +136,13 @@ impl Side {
 
 /// Calls what an event makes by where it was made.
 fn name(names: &mut Names, run: RunId, place: &Place, event: &Event) {
+    if let Event::Run(RunEvent::Started(started)) = event
+        && let Some(forked) = &started.forked
+    {
+        // A replay speaks of the run that it replays as of itself, and so does what a branch has kept of another run.
+        names.add(forked.run, "run");
+        forked.replays.iter().for_each(|run| names.add(run, "run"));
+    }
     let Event::Node { node, event } = event else { return };
     let at = format!("{node}/{}/{}", place.execution, place.nth);
     match event {
@@ -155,9 +162,12 @@ fn name(names: &mut Names, run: RunId, place: &Place, event: &Event) {
     }
 }
 
-/// What an event says, without names and times.
-fn neutral(names: &Names, event: &Event) -> Value {
-    let text = names.rename(&String::from_utf8_lossy(&event.encode()));
+/// What an event says, without names and times, and without what is never shown: whoever is told that two hidden values
+/// are the same, and knows one of them, knows the other.
+fn neutral(names: &Names, event: &Event) -> serde_json::Result<Value> {
+    let payload = event.encode();
+    let shown = mask::payload(event.event_type(), &payload)?;
+    let text = names.rename(&String::from_utf8_lossy(&shown));
     // Not all that is JSON can be looked into.
     let mut value = serde_json::from_str(&text).unwrap_or(Value::String(text));
     let kind = event.event_type().name;
@@ -170,7 +180,7 @@ fn neutral(names: &Names, event: &Event) -> Value {
         }
     }
     drop_decision_times(&mut value);
-    value
+    Ok(value)
 }
 
 /// When somebody decided stands in what they decided, and goes on from there. Payloads are of bounded depth.

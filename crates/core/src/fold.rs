@@ -500,6 +500,7 @@ impl Run {
             depth: Some(self.depth() + 1),
             harvest: spawned.harvest.clone(),
             clocked: self.is_clocked(),
+            starters: self.starters().into_iter().skip(usize::from(self.state.by.is_some())).collect(),
         };
         if spawned.elsewhere {
             return;

@@ -108,7 +108,7 @@ pub enum Unforked {
     Erased,
     /// It is too much for one commit.
     #[error(
-        "the fork would have more than {} events or {} bytes, which is as much as a fork may have",
+        "the run has more than {} events or {} bytes, which is as much as can be forked or compared",
         limits::FORK_EVENTS_MAX,
         limits::FORK_BYTES_MAX
     )]
@@ -175,12 +175,14 @@ impl Run {
         };
         let forked = Forked {
             run: source.key.id,
+            replays: cut.end.replayed_run(),
             from_seq: fork.from_seq,
             mode: fork.mode,
             history: cut.history as u64,
             moved_ms,
             depth: cut.end.depth(),
             by: fork.by.clone(),
+            starters: cut.end.starters(),
         };
         let started = begin(&fork, &told[0].event, forked)?;
         let mut run = Self::empty(fork.key, fork.salt, fork.graph.clone());
@@ -208,6 +210,17 @@ impl Run {
         self.state.forked.as_ref().is_some_and(|forked| forked.mode == ForkMode::Replay)
     }
 
+    /// The run that it replays, directly or by way of other replays.
+    fn replayed_run(&self) -> Option<RunId> {
+        let forked = self.state.forked.as_ref().filter(|forked| forked.mode == ForkMode::Replay)?;
+        Some(forked.replays.unwrap_or(forked.run))
+    }
+
+    /// What expressions take for its id: in a replay what they took for it before, or nothing would come out the same.
+    pub(crate) fn spoken_id(&self) -> RunId {
+        self.replayed_run().unwrap_or(self.key.id)
+    }
+
     /// The run that it was forked off, and where.
     pub fn forked(&self) -> Option<&Forked> {
         self.state.forked.as_ref()
@@ -215,14 +228,28 @@ impl Run {
 
     /// Nobody will tell how that ended which a replay stopped in the middle of.
     pub(crate) fn stop_replay(&mut self, draft: &mut Draft, asked: &Cancellation) {
+        self.give_up_work(draft, Self::lacks_source);
+        self.conclude(draft, Some(Ending::cancelled(asked)));
+    }
+
+    /// Fails every node whose outcome nobody will tell.
+    fn give_up_work(&mut self, draft: &mut Draft, why: impl Fn(&Self, NodeIx) -> Failure) {
         let nodes = self.state.nodes.iter().enumerate();
         let running: Vec<NodeIx> =
             nodes.filter(|(_, node)| node.phase == NodePhase::Running).map(|(ix, _)| ix as NodeIx).collect();
         for ix in running {
-            let failure = self.lacks_source(ix);
+            let failure = why(self, ix);
             self.give_up(draft, ix, failure);
         }
-        self.conclude(draft, Some(Ending::cancelled(asked)));
+    }
+
+    /// Why a node of a branch fails whose work was in flight when the run was ending: it is not begun anew for that.
+    fn ends_without(&self, ix: NodeIx) -> Failure {
+        let message = format!(
+            "node '{}' was under way when the run that was forked was ending, and is not begun anew",
+            self.graph.at(ix).id
+        );
+        Failure::new("node_execution_failed", message)
     }
 
     /// Why a node of a replay fails for which nothing was recorded.
@@ -235,9 +262,12 @@ impl Run {
         Failure::new("replay_source_missing", message)
     }
 
-    /// The children that somebody waits for.
+    /// The children that somebody waits for. In a run that is ending nothing is begun anew.
     fn awaited(&self) -> BTreeSet<RunId> {
         let mut awaited = BTreeSet::new();
+        if self.state.ending.is_some() {
+            return awaited;
+        }
         for (ix, node) in self.state.nodes.iter().enumerate() {
             match (node.work.as_deref(), node.turn.as_deref()) {
                 (Some(work), _) => awaited.extend(work.memos.values().filter_map(|memo| match memo {
@@ -264,15 +294,25 @@ fn branch(
     now: Millis,
 ) -> Result<NewFork, Unforked> {
     let copied = log.step.records.len() as u64;
-    log.step.effects = net::net(&run, std::mem::take(&mut log.step.effects));
+    let ends = run.state.ending.is_some();
+    if !ends {
+        log.step.effects = net::net(&run, std::mem::take(&mut log.step.effects));
+    }
     let mut draft = Draft::new(run.head, now, fork.defaults.clone());
     if copied == 0 {
         draft.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
+    }
+    if ends {
+        run.give_up_work(&mut draft, Run::ends_without);
     }
     if !run.lifecycle().is_terminal() {
         run.advance(&mut draft);
     }
     log.take(draft)?;
+    if ends {
+        // It is over with this, so nothing is left to be done, nor to be called off.
+        log.step.effects = net::net(&run, std::mem::take(&mut log.step.effects));
+    }
     Ok(NewFork { run, step: log.step, copied, executed: 0, diverged: 0 })
 }
 
@@ -309,26 +349,48 @@ impl Cut {
     /// What was decided before an event is kept to the end of the decision.
     fn find(source: Source<'_>, fork: &Fork, told: &[Told]) -> Result<Self, Unforked> {
         let mut run = Run::empty(source.key, source.salt, fork.graph.clone());
-        let mut found = (fork.from_seq == 0).then(|| (0, BTreeSet::new()));
+        let from = first_to_go(fork, &told[0].event);
+        let mut forked = None;
+        let mut found = (from == 0).then(|| (0, BTreeSet::new()));
         for (at, record) in source.journal.iter().enumerate() {
-            if found.is_none() && at as u64 >= fork.from_seq {
-                let clean = boundary::is_between(&run, &told[at - 1].event, &told[at].event);
+            if found.is_none() && at as u64 >= from {
+                let clean = boundary::is_between(&run, &told[at - 1], &told[at]);
                 found = clean.then(|| (at, run.awaited()));
             }
             run.apply(record)?;
+            if at == 0 {
+                // A replay arms nothing, but where it may be cut shows in what the run has armed that it replays.
+                forked = run.state.forked.take();
+            }
         }
+        run.state.forked = forked;
         let (history, awaited) = found.unwrap_or_else(|| (told.len(), run.awaited()));
         Ok(Self { history, awaited, end: run })
     }
 }
 
+/// The event before which everything is kept. What a run took from another one it did not work out itself: its name, its
+/// options and its times were others then. So a replay takes that as it is.
+fn first_to_go(fork: &Fork, first: &Event) -> u64 {
+    match first {
+        Event::Run(RunEvent::Started(first)) if fork.mode == ForkMode::Replay => {
+            fork.from_seq.max(first.forked.as_ref().map_or(0, |forked| forked.history))
+        }
+        _ => fork.from_seq,
+    }
+}
+
 /// How the fork begins: as the other run did, but for what is other about it.
-fn begin(fork: &Fork, first: &Event, forked: Forked) -> Result<Started, Unforked> {
+fn begin(fork: &Fork, first: &Event, mut forked: Forked) -> Result<Started, Unforked> {
     let Event::Run(RunEvent::Started(first)) = first else {
         let reason = "the journal does not begin with a start".to_owned();
         return Err(Corrupt { sequence: 0, reason }.into());
     };
-    let mut started = Started { forked: Some(forked), parent: None, exclusive: false, ..(**first).clone() };
+    // Whoever forks a run has it do what it does from there on, as whoever starts one.
+    let by = if fork.mode == ForkMode::Branch { fork.by.clone() } else { first.by.clone() };
+    forked.starters.retain(|starter| by.as_ref() != Some(starter));
+    let mut started =
+        Started { forked: Some(forked), parent: None, exclusive: false, by, ..(**first).clone() };
     if fork.mode == ForkMode::Replay {
         started.trace = None;
         return Ok(started);

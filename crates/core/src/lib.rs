@@ -60,6 +60,7 @@ mod json;
 mod ladder;
 mod lifecycle;
 pub mod limits;
+pub mod mask;
 mod moment;
 mod node;
 mod object;

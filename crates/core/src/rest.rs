@@ -3,7 +3,7 @@
 //! What is decided together is written together, so a run that is read back rests. A journal that lost its end may stop
 //! in the middle of a decision, where nobody would ever go on.
 
-use crate::{Hold, Lifecycle, Node, NodeIx, NodePhase, Run};
+use crate::{Hold, Lifecycle, Node, NodeIx, NodePhase, Run, TimerId};
 
 impl Run {
     /// Whether nothing is left that the decision behind the last event would have done.
@@ -42,7 +42,11 @@ impl Run {
         match node.phase {
             NodePhase::Running => node.dispatched,
             NodePhase::Waiting => {
-                let interrupted = self.state.resume.interrupted.contains_key(&ix);
+                // A node that was interrupted is looked at, unless the run is held: then it is looked at afterwards.
+                let looked_at =
+                    || self.state.hold != Hold::None || self.state.timers.contains_key(&TimerId::Resume);
+                let interrupted =
+                    self.state.resume.interrupted.contains_key(&ix) && (self.is_replay() || looked_at());
                 let turn =
                     node.turn.as_deref().is_some_and(|turn| turn.awaits_provider() || self.awaits_tools(ix));
                 let child = node.child.is_some() && node.turn.is_none();

@@ -391,9 +391,18 @@ impl Run {
         self.state.parent.as_ref()
     }
 
-    /// Who started it, if that was told.
-    pub fn started_by(&self) -> Option<&str> {
-        self.state.by.as_deref()
+    /// Everybody who counts as having started it: whoever forks a run starts the branch, but does not take away what the
+    /// others have begun.
+    pub fn starters(&self) -> Vec<String> {
+        let state = &self.state;
+        let mut starters: Vec<String> = state.by.iter().cloned().collect();
+        let forked = state.forked.iter().flat_map(|forked| &forked.starters);
+        for other in forked.chain(state.parent.iter().flat_map(|parent| &parent.starters)) {
+            if !starters.contains(other) {
+                starters.push(other.clone());
+            }
+        }
+        starters
     }
 
     /// The trace that it belongs to.

@@ -118,7 +118,7 @@ impl<'a> RunScope<'a> {
 
     fn run_view(&self) -> Json {
         Json::of(&RunView {
-            id: self.run.key().id,
+            id: self.run.spoken_id(),
             workflow_id: &self.run.graph().workflow_id,
             started_at_ms: self.run.started_at(),
             tags: self.run.tags(),

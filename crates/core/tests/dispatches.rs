@@ -63,6 +63,28 @@ fn workers_run_one_after_the_other_until_the_supervisor_terminates() {
 }
 
 #[test]
+fn a_branch_keeps_what_a_child_gave_back_and_how_it_failed() {
+    let plan = json!([next(&["pick", "pack"]), {"kind": "terminate", "reason": "done"}]);
+    let dispatch =
+        || work().config("inputMapping", json!({})).config("outputMapping", json!({ "count": "n" }));
+    let flow = || supervised(plan.clone(), dispatch()).variable("count", "number");
+    let story = Story::of(&flow())
+        .start()
+        .child_ends("work", Lifecycle::Completed, &json!({ "n": 3 }))
+        .expect(["child.reported", "variable.changed", "node.spawned work"]);
+    let reported = story.journal().len() - 3;
+    for at in reported + 1..=story.journal().len() {
+        let branch = story.origin().branch_from(at as u64);
+        assert_eq!(branch.run.variables().get("count").map(abide_core::Json::text), Some("3"), "at {at}");
+    }
+    let story = Story::of(&flow()).start().child_ends("work", Lifecycle::Completed, &json!({ "n": "x" }));
+    let story = story.stands(Status::Failed);
+    for at in reported + 1..=story.journal().len() {
+        assert_eq!(story.origin().branch_from(at as u64).run.status(), Status::Failed, "at {at}");
+    }
+}
+
+#[test]
 fn a_run_that_is_held_starts_the_next_worker_when_it_is_resumed() {
     let plan = json!([next(&["pick", "pack"]), {"kind": "terminate", "reason": "done"}]);
     let story = Story::of(&supervised(plan, work()))

@@ -17,7 +17,7 @@ use abide_core::{
     Resolve, Run, RunEvent, Salt, Status, TimerId, diff,
 };
 use serde_json::json;
-use story::forks::{LATER, forged};
+use story::forks::{LATER, drive, forged};
 use story::{BEGIN, SALT, Story, hours, key, payload_text, run_id, type_name};
 use workflow::{Workflow, child, delay, http, noop, of_kind, transform, workflow};
 
@@ -114,6 +114,33 @@ fn a_replay_works_pure_nodes_out_again_and_counts_them() {
 }
 
 #[test]
+fn a_replay_is_called_what_the_run_was_called() {
+    let words =
+        json!({ "order": "'ORD-' + run.id.substring(4)", "at": "run.startedAtMs", "tags": "run.tags" });
+    let plan = workflow([transform("draft").config("outputs", words), gate("gate"), noop("after")])
+        .flow("draft > gate > after");
+    let story = Story::of(&plan).start().answer("gate", &json!({ "action": "accept" }));
+    let origin = |new: &NewFork, byte: u8| (new.run.key(), [byte; 16]);
+    let once = replay(&story);
+    assert_eq!(once.diverged, 0);
+    let found = diff((key().id, story.journal()), (once.run.key().id, &once.step.records)).unwrap();
+    assert_eq!(found.differences, []);
+    let (own, salt) = origin(&once, 9);
+    let off_it =
+        story::forks::Origin { key: own, salt, graph: story.run().graph(), journal: &once.step.records };
+    off_it.replay_from(0);
+    // What a branch has kept was worked out under another name, and with other options.
+    let at = story.journal().iter().position(|record| type_name(record) == "approval.received").unwrap();
+    let overlay = Overlay { tags: Some(vec!["new".to_owned()]), ..Overlay::default() };
+    let fork = fork_of(story.run().graph().clone(), ForkMode::Branch, at as u64);
+    let new = Run::fork(source(story.journal()), Fork { overlay, ..fork }, LATER).unwrap();
+    let (own, salt) = origin(&new, 9);
+    let off_it =
+        story::forks::Origin { key: own, salt, graph: story.run().graph(), journal: &new.step.records };
+    assert_eq!(off_it.replay_from(0).copied, at as u64);
+}
+
+#[test]
 fn a_pure_node_that_comes_out_otherwise_is_told() {
     let story = Story::of(&reviewed()).start().answer("gate", &json!({ "action": "accept" }));
     let planted = forged(story.journal(), "node.completed", r#"["a!","b!"]"#, r#"["a?","b?"]"#);
@@ -174,6 +201,34 @@ fn a_replay_of_a_run_under_way_stops_where_it_stands_and_can_only_be_cancelled()
 }
 
 #[test]
+fn a_replay_of_a_run_that_is_being_cancelled_can_be_cancelled() {
+    let story = Story::of(&workflow([http("ask", "GET")])).start().cancel().stands(Status::Cancelling);
+    let mut new = replay(&story);
+    assert_eq!(new.run.status(), Status::Cancelling);
+    let asked = Cancellation { reason: None, cancelled_by: None, parent_run_id: None };
+    let step = new.run.decide(Command::Cancel(asked.clone()), LATER).unwrap();
+    assert_eq!((new.run.lifecycle(), step.effects.len()), (Lifecycle::Cancelled, 0));
+    let again = new.run.decide(Command::Cancel(asked), LATER);
+    assert_eq!(again, Err(Rejection::Ended(Lifecycle::Cancelled)));
+}
+
+#[test]
+fn a_branch_of_a_run_that_is_ending_ends_and_does_nothing_again() {
+    let both = || workflow([http("ask", "POST"), http("pay", "POST"), gate("gate")]);
+    let cancelled = Story::of(&both()).start().cancel();
+    let failed = Story::of(&both()).start().report_failure("pay", "it is broken");
+    for (story, end) in [(cancelled, Lifecycle::Cancelled), (failed, Lifecycle::Failed)] {
+        let ends = |record: &Record| ["run.cancelling", "node.failed"].contains(&type_name(record));
+        for at in story.journal().iter().position(ends).unwrap() + 1..=story.journal().len() {
+            let new = story.origin().branch_from(at as u64);
+            let lasting = |effect: &&Effect| !matches!(effect, Effect::TakeName(_));
+            let effects: Vec<_> = new.step.effects.iter().filter(lasting).collect();
+            assert_eq!((new.run.lifecycle(), effects), (end, vec![]), "from {at}");
+        }
+    }
+}
+
+#[test]
 fn a_branch_before_the_answer_asks_again_under_a_new_id() {
     let story = Story::of(&reviewed()).start();
     let asked = story.open_at("gate")[0];
@@ -229,6 +284,34 @@ fn a_branch_starts_children_anew_that_somebody_waits_for_and_no_others() {
     assert_eq!(new.run.node(1).child, Some(spawned[0].child));
     let replayed = replay(&story);
     assert_eq!(replayed.run.node(1).child, Some(waiting), "a replay names those that were started");
+}
+
+#[test]
+fn whoever_forks_a_run_has_started_the_branch_and_so_has_whoever_started_the_run() {
+    let plan = workflow([gate("gate"), child("call", "letters")]).flow("gate > call");
+    let story = Story::of(&plan).by("eve").start();
+    let story = story.answer("gate", &json!({ "action": "accept" }));
+    let spawned = |step: &abide_core::Step| {
+        let spawned = step.effects.iter().find_map(|effect| match effect {
+            Effect::Spawn(spawn) => Some(spawn.clone()),
+            _ => None,
+        });
+        spawned.unwrap()
+    };
+    assert!(spawned(story.step()).parent.starters.is_empty());
+    let branch = branch_at(&story, "approval.received");
+    assert_eq!(branch.run.starters(), ["ada", "eve"]);
+    let branch = branch_at(&story, "node.completed");
+    let called = spawned(&branch.step);
+    assert_eq!(called.by.as_deref(), Some("ada"));
+    let inner = Story::of(&reviewed()).spawned(&called).start();
+    assert_eq!(inner.run().starters(), ["ada", "eve"], "a child has those of the branch");
+    let fork =
+        Fork { by: Some("bob".to_owned()), ..fork_of(inner.run().graph().clone(), ForkMode::Branch, 1) };
+    let own = Source { key: inner.run().key(), salt: SALT, journal: inner.journal() };
+    let third = Run::fork(own, fork, LATER).unwrap();
+    assert_eq!(third.run.starters(), ["bob", "ada", "eve"]);
+    assert_eq!(replay(&story).run.starters(), ["eve"], "a replay is of the run as it was");
 }
 
 #[test]
@@ -299,31 +382,24 @@ fn two_runs_differ_where_they_went_different_ways() {
     assert_eq!((same.differences.len(), same.same), (0, accepted.journal().len() as u64));
 }
 
-/// Drives a run to its end, whatever it waits for.
-fn drive(mut run: Run) -> Run {
-    let mut now = LATER;
-    for _ in 0..200 {
-        if run.lifecycle().is_terminal() {
-            return run;
-        }
-        let open = run.interrupts().next().map(|open| open.requested.interrupt_id);
-        let command = if let Some(id) = open {
-            let by = abide_core::Answerer::of("ada");
-            let value = abide_core::Json::of(&json!({ "action": "accept" }));
-            Command::Resolve(Resolve { id, value, by })
-        } else if let Some(task) = run.tasks().next() {
-            let outcome = Ok(abide_core::Product::of(None));
-            Command::Report(abide_core::Report { task, outcome })
-        } else if let Some((timer, due)) = run.timers().iter().min_by_key(|(_, due)| **due) {
-            now = now.max(*due);
-            story::fire(timer.clone())
-        } else {
-            let asked = Cancellation { reason: None, cancelled_by: None, parent_run_id: None };
-            Command::Cancel(asked)
-        };
-        run.decide(command, now).unwrap();
-    }
-    panic!("it does not end: {:?}", run.why());
+#[test]
+fn what_is_never_shown_is_not_compared() {
+    let plan = || {
+        let words = json!({ "words": "variables.pin" });
+        let hidden =
+            workflow([transform("draft").config("outputs", words), gate("gate")]).flow("draft > gate");
+        hidden.variable("pin", "object").sensitive().variable("name", "string")
+    };
+    let of = |pin: serde_json::Value, name: &str| {
+        Story::of(&plan()).input("pin", &pin).input("name", &json!(name)).start()
+    };
+    let (one, other) = (of(json!({ "ada": 1 }), "Ann"), of(json!({ "bob": 2 }), "Ann"));
+    let paths = |one: &Story, other: &Story| {
+        let found = diff((key().id, one.journal()), (key().id, other.journal())).unwrap();
+        found.differences.into_iter().flat_map(|one| one.paths).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(&one, &other), [""; 0]);
+    assert_eq!(paths(&one, &of(json!({ "bob": 2 }), "Bob")), ["/inputs/name"]);
 }
 
 #[test]
@@ -344,6 +420,6 @@ fn a_branch_at_every_event_can_be_driven_to_an_end() {
     let story = story.answer("gate", &json!({ "action": "accept" })).perform("end").stands(Status::Completed);
     for sequence in 0..=story.journal().len() {
         let new = story.origin().branch_from(sequence as u64);
-        drive(new.run);
+        assert!(drive(new.run).lifecycle().is_terminal(), "from {sequence}");
     }
 }

@@ -300,6 +300,30 @@ mod unsafe_steps {
     }
 
     #[test]
+    fn a_branch_does_not_do_again_what_an_operator_said_was_done() {
+        let plan = workflow([http("call", "POST"), http("other", "POST"), noop("next")])
+            .flow("call > next")
+            .flow("other > next");
+        let story = Story::of(&plan).start().fails(InterruptionClass::ToolFailure);
+        let story = story.fails_at("other", InterruptionClass::ToolFailure, Reached::Maybe).looked_at();
+        let begun = story.journal().len();
+        let done = [("call".to_owned(), Json::of(&json!({"receipt": 7})))].into();
+        let story = story.resume_now(ResumeNow { done, ..forced(&["other"]) });
+        let story = story.node_is("call", NodePhase::Completed).node_is("other", NodePhase::Running);
+        for at in begun + 1..=story.journal().len() {
+            let branch = story.origin().branch_from(at as u64);
+            assert_eq!(branch.run.nodes()[0].phase, NodePhase::Completed, "at {at}");
+            assert_eq!(branch.run.nodes()[1].phase, NodePhase::Running, "at {at}");
+            let replayed = story.origin().replay_from(at as u64);
+            let mut off_it = story.origin();
+            (off_it.key, off_it.salt, off_it.journal) =
+                (replayed.run.key(), [0xee; 16], &replayed.step.records);
+            let second = off_it.branch_from(at as u64);
+            assert_eq!(second.run.nodes()[0].phase, NodePhase::Completed, "at {at} of a replay");
+        }
+    }
+
+    #[test]
     fn what_can_not_be_undone_and_may_have_happened_is_not_even_tried_again() {
         let retry = json!({"strategy": "fixed", "maxRetries": 3, "baseDelayMs": 10, "jitter": false});
         let node = http("call", "PUT").setting("retry", retry).setting("reversible", json!(false));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide_core::fork::{Fork, NewFork as Forked, Overlay, Source, Unforked};
-use abide_core::{ForkMode, Key, Record, Run, RunId, Salt, Trace, diff, limits as core_limits};
+use abide_core::{Corrupt, ForkMode, Key, Record, Run, RunId, Salt, Trace, diff, limits as core_limits};
 use abide_store::Receipt;
 
 use crate::clock::new_id;
@@ -110,14 +110,25 @@ impl Engine {
         compared.await?.map_err(|corrupt| Error::Damaged { run: first.id, corrupt })
     }
 
-    /// A run's secret, and its whole journal.
+    /// A run's secret, and its whole journal. A page of the store ends where it gets too large, so there may be many.
     async fn whole(&self, key: Key) -> Result<(Salt, Vec<Record>), Error> {
         let store = &self.shell.store;
         let loaded = store.load(key).await?.ok_or(Error::RunNotFound(key.id))?;
         let salt = loaded.salt.ok_or(Error::Erased(key.id))?;
-        let journal = store.journal(key, 0, core_limits::FORK_EVENTS_MAX + 1).await?;
-        if journal.len() > core_limits::FORK_EVENTS_MAX {
-            return Err(Error::Unforked(Unforked::TooLarge));
+        let (end, mut journal, mut bytes) = (loaded.head.next, Vec::new(), 0);
+        check_size(end, bytes)?;
+        while (journal.len() as u64) < end {
+            let from = journal.len() as u64;
+            let left = usize::try_from(end - from).unwrap_or(usize::MAX);
+            let page = store.journal(key, from, left.min(limits::PAST_EVENTS_MAX)).await?;
+            if page.is_empty() {
+                let reason = format!("the journal ends before it, but {end} events are counted");
+                let corrupt = Corrupt { sequence: from, reason };
+                return Err(Error::Damaged { run: key.id, corrupt });
+            }
+            bytes += page.iter().map(|record| record.payload.len()).sum::<usize>();
+            check_size(end, bytes)?;
+            journal.extend(page);
         }
         Ok((salt, journal))
     }
@@ -125,6 +136,12 @@ impl Engine {
     async fn definition(&self, key: Key) -> Result<abide_core::Hash, Error> {
         Ok(self.head(key).await?.summary.definition)
     }
+}
+
+/// What is too much for a fork is not read to its end.
+fn check_size(events: u64, bytes: usize) -> Result<(), Error> {
+    let full = events > core_limits::FORK_EVENTS_MAX as u64 || bytes > core_limits::FORK_BYTES_MAX;
+    if full { Err(Error::Unforked(Unforked::TooLarge)) } else { Ok(()) }
 }
 
 fn refusal(run: RunId, unforked: Unforked) -> Error {

@@ -11,10 +11,11 @@ pub(crate) mod external_events;
 pub(crate) mod forks;
 pub(crate) mod holds;
 pub(crate) mod interrupts;
-mod mask;
 pub(crate) mod mirror;
 pub(crate) mod paging;
 pub(crate) mod runs;
 pub(crate) mod snapshot;
 pub(crate) mod webhooks;
 pub(crate) mod workflows;
+
+use abide_core::mask;

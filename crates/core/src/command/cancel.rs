@@ -6,7 +6,12 @@ use crate::run::Ending;
 use crate::{Rejection, Run};
 
 pub(super) fn decide(run: &mut Run, draft: &mut Draft, asked: Cancellation) -> Result<(), Rejection> {
-    run.check_running()?;
+    // Nobody but whoever cancels it ends a replay of a run that was being cancelled.
+    if run.is_replay() {
+        run.check_open()?
+    } else {
+        run.check_running()?
+    }
     check_reason(asked.reason.as_ref())?;
     if run.is_replay() {
         run.stop_replay(draft, &asked);

@@ -30,6 +30,9 @@ impl ForkMode {
 pub struct Forked {
     /// The run.
     pub run: RunId,
+    /// The run that this one replays itself, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replays: Option<RunId>,
     /// Its event before which the two are the same.
     pub from_seq: u64,
     /// What for.
@@ -46,6 +49,9 @@ pub struct Forked {
     /// Who forked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Who had started the other run, and the ones that it was forked off: what goes on here is still theirs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starters: Vec<String>,
 }
 
 /// How an event of a replay differs from the one that was recorded.

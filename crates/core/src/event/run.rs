@@ -126,6 +126,9 @@ pub struct Parent {
     /// The parent's time is counted, so it wants to hear when the child waits for nothing but people.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clocked: bool,
+    /// Who else counts as having started the parent, which is a branch: they may not decide here either.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starters: Vec<String>,
 }
 
 impl Parent {
@@ -139,6 +142,7 @@ impl Parent {
             depth: None,
             harvest: Vec::new(),
             clocked: false,
+            starters: Vec::new(),
         }
     }
 }

@@ -3,15 +3,17 @@
 //! A journal does not say which events were decided together. But what a decision leaves undone shows: a node that has
 //! begun and that nobody has, or an event that never comes alone.
 
+use super::Told;
 use crate::event::{Event, NodeEvent, Resolution, RunEvent};
 use crate::interrupt::is_of_exchanges;
 use crate::{NodeIx, NodePhase, Run};
 
 /// Whether a run that has `last` behind it, and had `next` before it, would go on from here.
-pub(super) fn is_between(run: &Run, last: &Event, next: &Event) -> bool {
+pub(super) fn is_between(run: &Run, last: &Told, next: &Told) -> bool {
     let mut nodes = run.state.nodes.iter().enumerate();
-    !is_followed(run, last)
-        && !follows(run, last, next)
+    let caused = run.head.next.checked_sub(1).is_some_and(|before| next.cause == Some(before));
+    !is_followed(run, &last.event)
+        && !follows(run, &last.event, &next.event, caused)
         && run.is_cared_for()
         && nodes.all(|(ix, node)| run.has_an_end(ix as NodeIx, node))
 }
@@ -56,8 +58,8 @@ fn is_followed(run: &Run, last: &Event) -> bool {
     }
 }
 
-/// Whether an event comes only with the one before it.
-fn follows(run: &Run, last: &Event, next: &Event) -> bool {
+/// Whether an event comes only with the one before it, which may have caused it.
+fn follows(run: &Run, last: &Event, next: &Event, caused: bool) -> bool {
     let is_stopped = |node: &str| {
         let ix = run.graph.node(node);
         ix.is_some_and(|ix| run.node(ix).phase == NodePhase::Suspended && run.node(ix).work.is_none())
@@ -65,7 +67,17 @@ fn follows(run: &Run, last: &Event, next: &Event) -> bool {
     match (last, next) {
         // Whoever asks for several things asks for them at once.
         (_, Event::Node { node, event: NodeEvent::InterruptRequested(_) }) if is_stopped(node) => true,
-        (Event::Node { event: NodeEvent::Due(_), .. }, Event::Node { event: NodeEvent::Due(_), .. }) => true,
+        // A dispatch takes what a child gives back, or fails by it, before the next child stands in line for anybody else.
+        (
+            Event::Run(RunEvent::ChildReported(_) | RunEvent::ChildRefused(_)),
+            Event::Run(RunEvent::VariableChanged(_)) | Event::Node { event: NodeEvent::Failed(_), .. },
+        ) => caused,
+        // Whoever has an interrupted run go on closes its question and decides at once; after an answer that is done later.
+        (
+            Event::Run(RunEvent::ResumeRequested(_)),
+            Event::Node { node, event: NodeEvent::InterruptResolved(_) },
+        ) if *node == run.graph.own_node => true,
+        (Event::Run(RunEvent::ResumeRequested(_)), Event::Run(RunEvent::ResumeDecided(_))) => caused,
         // What somebody asked back is kept in a variable.
         (
             Event::Node { event: NodeEvent::ApprovalAsked(_) | NodeEvent::ApprovalReplied(_), .. },

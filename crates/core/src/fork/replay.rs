@@ -261,7 +261,7 @@ impl<'a> Replay<'a> {
         }
         let mut expected = self.transcript.renamed(recorded);
         self.transcript.adapt(&mut expected);
-        expected == *event || self.transcript.own_names(&expected) == event.encode()
+        expected == *event || self.transcript.own_names(&expected) == self.transcript.own_names(event)
     }
 
     /// What was recorded and has not happened again.

@@ -51,7 +51,8 @@ impl Transcript {
         }
     }
 
-    /// An event's payload, with the fork's name wherever the other run's stood.
+    /// An event's payload, with the fork's name wherever the other run's stood. In a replay expressions speak of the other
+    /// run, and what the run itself makes up speaks of the fork.
     pub(super) fn own_names(&self, event: &Event) -> Vec<u8> {
         let payload = String::from_utf8(event.encode()).expect("a payload is JSON, which is text");
         payload.replace(&self.source, &self.own).into_bytes()

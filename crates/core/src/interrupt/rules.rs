@@ -69,9 +69,9 @@ impl ApprovalRules {
         None
     }
 
-    /// Why somebody may not decide, whoever else may.
-    pub fn bars(&self, who: &str, starter: Option<&str>, askers: &[String]) -> Option<&'static str> {
-        if self.not_starter && starter == Some(who) {
+    /// Why somebody may not decide, whoever else may. A branch has several starters.
+    pub fn bars(&self, who: &str, starters: &[String], askers: &[String]) -> Option<&'static str> {
+        if self.not_starter && starters.iter().any(|starter| starter == who) {
             return Some("whoever started the run may not decide here; let somebody else do it");
         }
         if self.not_asker && askers.iter().any(|asker| asker == who) {

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use abide_core::fork::{Fork, NewFork, Overlay, Source, Unforked};
-use abide_core::{ForkMode, Graph, Head, Key, Millis, Payload, Record, Run, RunId, Salt, Surroundings, diff};
+use abide_core::{
+    Answerer, Command, Effect, ForkMode, Graph, Head, Json, Key, Lifecycle, Millis, Payload, Product, Record,
+    Report, Resolve, Run, RunId, Salt, Surroundings, diff,
+};
+use serde_json::json;
 
-use super::{SALT, key, payload_text, type_name};
+use super::{SALT, fire, key, payload_text, type_name};
 
 /// Long after anything that was recorded.
 pub(crate) const LATER: Millis = 4_000_000_000_000;
@@ -65,7 +69,26 @@ impl Origin<'_> {
             "a branch from {from_seq} goes on, or waits for something: {kept:?} {:?}",
             new.run.why()
         );
+        let begins = new.step.effects.iter().find(|effect| begins_something(effect));
+        if self.stood(new.copied).lifecycle() == Lifecycle::Cancelling {
+            assert_eq!(begins, None, "a branch from {from_seq} is over");
+        }
+        assert_ne!(
+            new.run.lifecycle(),
+            Lifecycle::Cancelling,
+            "a branch from {from_seq} waits for nobody to end"
+        );
+        drive(new.run.clone());
         new
+    }
+
+    /// The run as it stood before some event.
+    fn stood(&self, next: u64) -> Run {
+        let mut run = Run::empty(self.key, self.salt, self.graph.clone());
+        for record in self.journal.iter().take(usize::try_from(next).unwrap()) {
+            run.apply(record).unwrap();
+        }
+        run
     }
 
     /// What is written gives the same run when it is read back.
@@ -76,6 +99,55 @@ impl Origin<'_> {
         }
         assert_eq!(read.snapshot(), new.run.snapshot());
     }
+}
+
+/// Whether somebody outside hears of it, or does something.
+fn begins_something(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Dispatch { .. }
+            | Effect::Offer(_)
+            | Effect::Spawn(_)
+            | Effect::AwaitProvider(_)
+            | Effect::Notify(_)
+            | Effect::Hook(_)
+            | Effect::OpenInterrupt(_)
+    )
+}
+
+/// Commands that a branch is given before it is left alone.
+const DRIVEN_MAX: usize = 60;
+
+/// Has a run go on, whatever it waits for, as far as anybody can who knows nothing of it; and checks that something comes
+/// of it each time.
+pub(crate) fn drive(mut run: Run) -> Run {
+    let mut now = LATER;
+    for _ in 0..DRIVEN_MAX {
+        let Some(command) = next_command(&run, &mut now) else { return run };
+        // What it asks for may be something else than what it is given.
+        if run.decide(command, now).is_err() {
+            return run;
+        }
+        assert!(run.is_at_rest(), "it is stuck: {:?}", run.why());
+    }
+    run
+}
+
+/// What happens next in a run that people agree to and whose work does well; nothing more if it waits for other runs.
+fn next_command(run: &Run, now: &mut Millis) -> Option<Command> {
+    if run.lifecycle().is_terminal() {
+        return None;
+    }
+    if let Some(open) = run.interrupts().next() {
+        let (id, by) = (open.requested.interrupt_id, Answerer::of("ada"));
+        return Some(Command::Resolve(Resolve { id, value: Json::of(&json!({ "action": "accept" })), by }));
+    }
+    if let Some(task) = run.tasks().next() {
+        return Some(Command::Report(Report { task, outcome: Ok(Product::of(None)) }));
+    }
+    let (timer, due) = run.timers().iter().min_by_key(|(_, due)| **due)?;
+    *now = (*now).max(*due);
+    Some(fire(timer.clone()))
 }
 
 /// A journal in which an event says something else, chained as if it had been so from the start.

@@ -10,6 +10,7 @@ mod clocks;
 mod damaged;
 mod decisions;
 mod external;
+mod forks;
 mod held;
 mod http;
 mod large;

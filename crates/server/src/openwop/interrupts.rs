@@ -106,8 +106,8 @@ struct Asked {
     at: Millis,
     /// The question itself, with who may answer it.
     requested: InterruptRequested,
-    /// Who started the run.
-    starter: Option<String>,
+    /// Who started the run, and those that it was forked off.
+    starters: Vec<String>,
     actions: Option<Vec<String>>,
     auth_required: bool,
 }
@@ -218,10 +218,10 @@ async fn permitted(
     // Whoever speaks for somebody else has shown their own roles, and not those of the other.
     let roles = if decider == by.principal { roles.as_slice() } else { &[] };
     let who = Answering { tenant: key.tenant, principal: &decider, roles };
-    let known = respondents::check(app, &asked.requested, asked.starter.as_deref(), who).await?;
+    let known = respondents::check(app, &asked.requested, &asked.starters, who).await?;
     if decider != by.principal {
         // Whoever may not decide doesn't in another's name either.
-        respondents::check_barred(&asked.requested, asked.starter.as_deref(), &by.principal)?;
+        respondents::check_barred(&asked.requested, &asked.starters, &by.principal)?;
     }
     check_link(way, &asked.requested, &by.principal)?;
     (by.groups, by.roles) = (known.groups, known.roles);
@@ -271,7 +271,7 @@ fn asked(run: &Run, open: &Open) -> Asked {
         kind: requested.kind,
         at: open.at,
         requested: requested.clone(),
-        starter: run.started_by().map(str::to_owned),
+        starters: run.starters(),
         actions: texts("actions").filter(|_| approval),
         auth_required: approval && needs_key(open),
     }

@@ -32,7 +32,7 @@ pub(crate) struct Known {
 pub(crate) async fn check(
     app: &App,
     asked: &InterruptRequested,
-    starter: Option<&str>,
+    starters: &[String],
     who: Answering<'_>,
 ) -> Result<Known> {
     let forbidden = |message: &str| Err(ApiError::new("forbidden", message).with("principal", who.principal));
@@ -50,13 +50,13 @@ pub(crate) async fn check(
             "only those whom the node names may answer; its 'respondents' has principals, groups and roles",
         );
     }
-    check_barred(asked, starter, who.principal)?;
+    check_barred(asked, starters, who.principal)?;
     Ok(known)
 }
 
 /// Refuses somebody whom the rules of a question bar, whoever else may answer.
-pub(crate) fn check_barred(asked: &InterruptRequested, starter: Option<&str>, who: &str) -> Result<()> {
-    let barred = asked.rules.as_ref().and_then(|rules| rules.bars(who, starter, &asked.asked_by));
+pub(crate) fn check_barred(asked: &InterruptRequested, starters: &[String], who: &str) -> Result<()> {
+    let barred = asked.rules.as_ref().and_then(|rules| rules.bars(who, starters, &asked.asked_by));
     match barred {
         Some(message) => Err(ApiError::new("forbidden", message).with("principal", who)),
         None => Ok(()),

@@ -55,11 +55,11 @@ async fn may_answer(app: &App, key: Key, id: InterruptId, token: &Token) -> Resu
     }
     let look = |run: &Run| {
         let open = run.check_open_interrupt(id)?;
-        Ok((open.requested.clone(), run.started_by().map(str::to_owned)))
+        Ok((open.requested.clone(), run.starters()))
     };
-    let (asked, starter) = seen(app, key, Way::Token, look).await?;
+    let (asked, starters) = seen(app, key, Way::Token, look).await?;
     let who = Answering { tenant: token.tenant, principal: &token.sub, roles: &[] };
-    match respondents::check(app, &asked, starter.as_deref(), who).await {
+    match respondents::check(app, &asked, &starters, who).await {
         Ok(_) => Ok(true),
         Err(refused) if refused.status() == StatusCode::FORBIDDEN => Ok(false),
         Err(error) => Err(error),

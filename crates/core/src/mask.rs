@@ -1,13 +1,15 @@
 //! What is never shown: values that a run holds as sensitive, in its snapshot and in its events.
 //!
-//! The core says what is sensitive. Here it is taken out, on the way to the wire and nowhere else.
+//! The state and the journal have it all. It is taken out on the way to the wire, and before two journals are compared:
+//! whoever learns that two hidden values are the same has learnt one of them.
 
 use std::borrow::Cow;
 
-use abide_core::{EventType, Json, JsonMap, Mask, is_minted_conversation};
+use crate::event::Mask;
+use crate::{EventType, Json, JsonMap, is_minted_conversation};
 
 /// What stands in the place of a value.
-pub(super) const MASKED: &str = "[masked]";
+pub const MASKED: &str = "[masked]";
 
 /// Which fields of an event's payload hold users' values, and which flag beside them says that they are never shown.
 /// The fields of one type share one flag.
@@ -73,7 +75,7 @@ enum Extent {
 }
 
 /// A payload without what is never shown. One that carries no flag is not even parsed.
-pub(super) fn payload(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'_, [u8]>> {
+pub fn payload(kind: EventType, bytes: &[u8]) -> serde_json::Result<Cow<'_, [u8]>> {
     let fields = || FIELDS.iter().filter(|(name, ..)| *name == kind.name);
     let Some((_, flag, ..)) = fields().next() else { return Ok(Cow::Borrowed(bytes)) };
     if !mentions(bytes, flag) {
@@ -119,7 +121,7 @@ fn read(flag: &Json) -> serde_json::Result<Mask> {
 }
 
 /// An object without the values that a mask hides.
-pub(super) fn object(value: &Json, mask: &Mask) -> Json {
+pub fn object(value: &Json, mask: &Mask) -> Json {
     match (mask, value.parse::<JsonMap>()) {
         (Mask::Nothing, _) => value.clone(),
         (_, Ok(values)) => Json::of(&map(&values, |key| mask.hides(key))),
@@ -137,7 +139,7 @@ fn message(value: &Json) -> Json {
 }
 
 /// A map without the values under hidden names.
-pub(super) fn map<'a>(values: &'a JsonMap, hides: impl Fn(&str) -> bool) -> Cow<'a, JsonMap> {
+pub fn map<'a>(values: &'a JsonMap, hides: impl Fn(&str) -> bool) -> Cow<'a, JsonMap> {
     if !values.keys().any(|name| hides(name)) {
         return Cow::Borrowed(values);
     }
@@ -147,7 +149,7 @@ pub(super) fn map<'a>(values: &'a JsonMap, hides: impl Fn(&str) -> bool) -> Cow<
 
 #[cfg(test)]
 mod tests {
-    use abide_core::event_types;
+    use crate::event_types;
 
     use super::*;
 
