@@ -7,10 +7,9 @@ use crate::{Rejection, Run};
 
 pub(super) fn decide(run: &mut Run, draft: &mut Draft, asked: Cancellation) -> Result<(), Rejection> {
     // Nobody but whoever cancels it ends a replay of a run that was being cancelled.
-    if run.is_replay() {
-        run.check_open()?
-    } else {
-        run.check_running()?
+    match run.is_replay() {
+        true => run.check_open()?,
+        false => run.check_running()?,
     }
     check_reason(asked.reason.as_ref())?;
     if run.is_replay() {
