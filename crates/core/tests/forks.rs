@@ -2,6 +2,8 @@
 //!
 //! Every story of every test is forked as well, after each of its words: see `domain/forks.rs`.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 #[expect(dead_code, reason = "commands.rs and others tell the rest of the vocabulary")]
 #[path = "domain/story.rs"]
 mod story;

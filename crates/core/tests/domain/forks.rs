@@ -43,7 +43,7 @@ impl Origin<'_> {
     pub(crate) fn replay_from(&self, from_seq: u64) -> NewFork {
         let new = self.fork(ForkMode::Replay, from_seq, 0xee).expect("what was recorded can be replayed");
         let id = new.run.key().id;
-        let compared = diff((self.key.id, self.journal), (id, &new.step.records)).unwrap();
+        let compared = diff((self.key.id, self.journal), (id, &new.step.records)).expect("both can be read");
         assert_eq!(compared.differences, [], "a replay from {from_seq}");
         assert_eq!(new.diverged, 0);
         assert_eq!(new.step.records.len(), self.journal.len());
@@ -57,9 +57,10 @@ impl Origin<'_> {
     pub(crate) fn branch_from(&self, from_seq: u64) -> NewFork {
         let new = self.fork(ForkMode::Branch, from_seq, 0xbb).expect("what was recorded can be gone on from");
         let id = new.run.key().id;
-        let kept = usize::try_from(new.copied).unwrap();
+        let kept = usize::try_from(new.copied).expect("it is in memory");
         assert!(new.copied >= from_seq, "{} of {from_seq} events were kept", new.copied);
-        let compared = diff((self.key.id, &self.journal[..kept]), (id, &new.step.records[..kept])).unwrap();
+        let compared = diff((self.key.id, &self.journal[..kept]), (id, &new.step.records[..kept]))
+            .expect("both can be read");
         assert_eq!(compared.differences, [], "a branch from {from_seq}");
         self.folds(&new);
         let kept: Vec<_> =
@@ -85,8 +86,8 @@ impl Origin<'_> {
     /// The run as it stood before some event.
     fn stood(&self, next: u64) -> Run {
         let mut run = Run::empty(self.key, self.salt, self.graph.clone());
-        for record in self.journal.iter().take(usize::try_from(next).unwrap()) {
-            run.apply(record).unwrap();
+        for record in self.journal.iter().take(usize::try_from(next).expect("it is in memory")) {
+            run.apply(record).expect("it was folded before");
         }
         run
     }
@@ -161,9 +162,9 @@ pub(crate) fn forged(journal: &[Record], name: &str, from: &str, to: &str) -> Ve
             let text = payload_text(&record).replace(from, to);
             record.payload = Payload::Present(text.into_bytes().into());
         }
-        record.chain = record.link(&before, Some(&SALT)).unwrap();
+        record.chain = record.link(&before, Some(&SALT)).expect("its salt is known");
         before = record.chain;
-        head.accept(&record, Some(&SALT)).unwrap();
+        head.accept(&record, Some(&SALT)).expect("it follows");
         forged.push(record);
     }
     forged
