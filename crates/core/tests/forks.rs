@@ -425,3 +425,17 @@ fn a_branch_at_every_event_can_be_driven_to_an_end() {
         assert!(drive(new.run).lifecycle().is_terminal(), "from {sequence}");
     }
 }
+
+#[test]
+fn a_branch_may_be_cut_between_a_vote_and_a_timeout_and_not_between_the_last_vote_and_what_it_decides() {
+    let gate = of_kind("gate", "core.approvalGate").config("title", json!("Pay?"));
+    let gate = gate.config("requiredApprovals", json!(2)).config("timeoutMs", json!(1_000));
+    let voted = Story::of(&workflow([gate])).start().answer("gate", &json!({ "action": "accept" }));
+    let id = voted.run().interrupt_of("gate").unwrap();
+    let late = voted.clone().after(1_000).fire_timer(&format!("interrupt/{id}")).stands(Status::Failed);
+    let new = branch_at(&late, "approval.received");
+    assert_eq!((new.copied, new.run.status()), (voted.journal().len() as u64, Status::WaitingApproval));
+    assert_eq!(new.run.interrupts().next().unwrap().votes().len(), 1, "the vote is kept");
+    let decided = voted.answer_to(id, &json!({ "action": "accept" }), "bob").stands(Status::Completed);
+    assert_eq!(branch_at(&decided, "approval.received").run.status(), Status::Completed);
+}

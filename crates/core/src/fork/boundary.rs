@@ -83,11 +83,11 @@ fn follows(run: &Run, last: &Event, next: &Event, caused: bool) -> bool {
             Event::Node { event: NodeEvent::ApprovalAsked(_) | NodeEvent::ApprovalReplied(_), .. },
             Event::Run(RunEvent::VariableChanged(_)),
         ) => true,
-        // The last vote decides.
+        // The last vote decides. One that does not may be followed by the end of the time for it.
         (
-            Event::Node { event: NodeEvent::ApprovalVoted(_), .. },
-            Event::Node { event: NodeEvent::ApprovalReceived(_), .. },
-        ) => true,
+            Event::Node { event: NodeEvent::ApprovalVoted(vote), .. },
+            Event::Node { event: NodeEvent::ApprovalReceived(received), .. },
+        ) => received.decided_by == vote.decided_by,
         // Nobody is waited for to open or to close a conversation.
         (_, Event::Node { event: NodeEvent::InterruptResolved(resolved), .. })
             if resolved.kind.is_momentary() =>
