@@ -47,9 +47,12 @@ pub struct Asked<'a> {
     pub tells_apart: bool,
     /// When it is told.
     pub at: Millis,
-    /// Whom an answer is put down to. Whoever started the run if it is missing.
+    /// Whom an answer is put down to; nobody in particular if it is missing.
     pub subject: Option<&'a str>,
 }
+
+/// Whom an answer is put down to that comes by a link which was sent to a channel: this, and the channel's name.
+pub const CHANNEL_SUBJECT: &str = "channel:";
 
 /// A token, and where it opens something.
 pub struct Minted {

@@ -74,7 +74,7 @@ mod workers;
 pub use annotations::Annotated;
 pub use artifacts::{Artifact, Content};
 pub use breakers::ProviderHealth;
-pub use callbacks::{Asked, Minted, Minter};
+pub use callbacks::{Asked, CHANNEL_SUBJECT, Minted, Minter};
 pub use clock::{Clock, StoreClock, SystemClock, TestClock};
 pub use engine::{Engine, EngineOptions, NewRun};
 pub use error::Error;

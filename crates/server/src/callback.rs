@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide_core::{InterruptId, Key, is_run_question};
-use abide_engine::{Asked, Minted};
+use abide_engine::{Asked, CHANNEL_SUBJECT, Minted};
 
 use crate::keyring::Keyring;
 use crate::token::{Intent, Lifetime, Minter, Token};
@@ -13,7 +13,7 @@ const SUBJECT: &str = "system:callback";
 
 /// Whether a token was sent to nobody in particular.
 pub(crate) fn is_nobodys(subject: &str) -> bool {
-    subject == SUBJECT || subject.starts_with("channel:")
+    subject == SUBJECT || subject.starts_with(CHANNEL_SUBJECT)
 }
 
 /// Makes tokens for callbacks, and links for people.

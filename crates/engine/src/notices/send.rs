@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 
 use super::directory::{self, Directory};
 use super::words::Words;
-use crate::callbacks::Asked;
+use crate::callbacks::{Asked, CHANNEL_SUBJECT};
 use crate::shell::Shell;
 use crate::timers::rest;
 use crate::{Error, Window, limits};
@@ -203,7 +203,7 @@ impl Shell {
             }
             None => {
                 let anybody = asked.is_empty() && !seen.open.requested.tells_people_apart();
-                anybody.then(|| format!("channel:{}", row.channel))
+                anybody.then(|| format!("{CHANNEL_SUBJECT}{}", row.channel))
             }
         };
         let Some(subject) = subject else { return Ok(sign_in()) };
