@@ -3,6 +3,7 @@
 mod access;
 mod agent;
 mod bench;
+mod containers;
 mod fork;
 mod inbox;
 mod ladder;
@@ -30,6 +31,10 @@ pub(crate) use access::{
 };
 pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
+pub(crate) use containers::{
+    CreateGroupArgs, GraphArgs, GraphVerb, GroupArgs, GroupVerb, HandArgs, HandAskArgs, HandVerb, RoleArg,
+    RulesArgs, WhichArgs,
+};
 pub(crate) use fork::{DiffArgs, ForkArgs};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs, ManyArgs};
 pub(crate) use ladder::{LadderArgs, LadderVerb};
@@ -71,6 +76,12 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// See whether an interrupted run goes on by itself, let it go on now, or have it wait
     Resume(ResumeArgs),
+    /// Have runs wait for other runs, and see who waits for whom
+    Graph(GraphArgs),
+    /// Look at several runs together: their deadline, their budget, and which of them wait for people
+    Group(GroupArgs),
+    /// Claim nodes that are done by hand, ask about them, and say what came of them
+    Hand(HandArgs),
     /// See how the turns of a run's models stand, try one now that waits for its provider, or give it up
     Turn(TurnArgs),
     /// See how the providers of models do
@@ -407,6 +418,12 @@ pub(crate) struct StartArgs {
     /// Start once under this key, however often it is asked: the same command gives the same run for a day
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
+    /// Start nothing of it until this run has completed. May be repeated
+    #[arg(long = "after", value_name = "RUN")]
+    pub(crate) after: Vec<String>,
+    /// Start nothing of it until somebody says so: abide graph activate RUN
+    #[arg(long)]
+    pub(crate) draft: bool,
     /// Wait for the end; exit 0 only if the run completed
     #[arg(long)]
     pub(crate) wait: bool,

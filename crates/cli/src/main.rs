@@ -17,6 +17,9 @@ mod draw;
 mod event;
 mod exit;
 mod follow;
+mod graph;
+mod group;
+mod hand;
 mod inbox;
 mod keyring;
 mod keys;
@@ -66,6 +69,9 @@ async fn dispatch(args: Args) -> anyhow::Result<()> {
         Verb::Workflow(workflow) => workflow::dispatch(workflow).await,
         Verb::Run(run) => run::dispatch(run).await,
         Verb::Resume(resume) => resume::dispatch(resume).await,
+        Verb::Graph(graph) => graph::dispatch(graph).await,
+        Verb::Group(group) => group::dispatch(group).await,
+        Verb::Hand(hand) => hand::dispatch(hand).await,
         Verb::Turn(turn) => turn::dispatch(turn).await,
         Verb::Provider(provider) => turn::dispatch_provider(provider).await,
         Verb::Inbox(inbox) => inbox::list(inbox).await,

@@ -131,6 +131,12 @@ fn body(workflow: &str, what: &StartArgs, texts: &[String]) -> Value {
     if !what.config.is_empty() {
         body["configurable"] = what.config.iter().cloned().collect::<Map<String, Value>>().into();
     }
+    if !what.after.is_empty() {
+        body["dependsOn"] = what.after.clone().into();
+    }
+    if what.draft {
+        body["draft"] = true.into();
+    }
     if let Some(scope) = &what.scope {
         body["scopeId"] = scope.as_str().into();
     }

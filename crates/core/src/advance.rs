@@ -35,6 +35,8 @@ enum Course {
     Converse,
     /// It asks a model.
     Turn(Box<TurnBegan>),
+    /// It waits for somebody outside.
+    ByHand,
 }
 
 impl Run {
@@ -59,7 +61,7 @@ impl Run {
             && state.doomed.is_empty()
             && state.restarts.is_empty()
             && state.ready.is_empty());
-        in_line && state.ending.is_none() && state.hold == Hold::None
+        in_line && state.ending.is_none() && state.hold == Hold::None && !self.is_kept_back()
     }
 
     /// Does what stands in line next.
@@ -150,6 +152,7 @@ impl Run {
             sensitive: false,
             for_child: false,
             offer: None,
+            by_hand: false,
         };
         let turn = self.node(ix).turn.as_deref().filter(|turn| !turn.is_sealed());
         if turn.is_some_and(|turn| turn.stage != Stage::Broken) {
@@ -198,6 +201,7 @@ impl Run {
             Course::Children => {
                 started.for_child = self.waits_for_child(ix) && self.unsure_decision(ix).is_none();
             }
+            Course::ByHand => started.by_hand = true,
             Course::Done(_) | Course::Turn(_) => {}
         }
         self.emit_node(draft, ix, NodeEvent::Started(started), Some(cause));
@@ -211,6 +215,7 @@ impl Run {
                 self.emit_node(draft, ix, NodeEvent::TurnBegan(began), cause);
                 self.call_model(draft, ix, draft.last_sequence());
             }
+            Course::ByHand => self.grant(draft, ix),
             Course::Wait(_) | Course::Dispatch | Course::Offer(_) => {}
         }
     }
@@ -252,7 +257,8 @@ impl Run {
             },
             Work::Unknown => Course::Done(Err(unknown_kind(&node.id, &node.type_id))),
             Work::Unfit(reason) => Course::Done(Err(Failure::new("invalid_config", reason.clone()))),
-            Work::SubWorkflow(_) | Work::Dispatch(_) => Course::Children,
+            Work::SubWorkflow(_) | Work::Dispatch(_) | Work::Phase(_) => Course::Children,
+            Work::ByHand(_) => Course::ByHand,
             Work::Gate(_) | Work::Supervisor(_) | Work::MockAgent(_) => Course::Converse,
             _ if self.is_dispatched(ix) => Course::Dispatch,
             _ => Course::Done(self.perform(ix, inputs)),
@@ -466,17 +472,27 @@ impl Run {
     pub(crate) fn conclude(&mut self, draft: &mut Draft, ending: Option<Ending>) {
         if let Some(ending) = &ending {
             self.close_interrupts(draft, ending);
+            self.release_all(draft, ending.closes());
             self.cancel_waiting(draft);
+            self.end_planning(draft, Some(ending));
         }
         if self.state.in_flight > 0 {
             return;
         }
         let terminal = match ending {
             Some(Ending::Failed { node, error }) => RunEvent::Failed(Failed { error, failed_node_id: node }),
-            Some(Ending::Cancelled { reason, by, parent }) => {
-                RunEvent::Cancelled(Cancellation { reason, cancelled_by: by, parent_run_id: parent })
+            Some(Ending::Cancelled { reason, by, parent, abandonment }) => {
+                RunEvent::Cancelled(Cancellation {
+                    reason,
+                    cancelled_by: by,
+                    parent_run_id: parent,
+                    abandonment_reason: abandonment,
+                })
             }
             None if self.state.unsettled == 0 && self.state.restarts.is_empty() => {
+                self.close_checkpoints(draft);
+                self.end_planning(draft, None);
+                self.close_escalations(draft);
                 RunEvent::Completed(Completed { duration_ms: draft.now - self.state.started_at })
             }
             None => return,

@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::command::Draft;
-use crate::event::{ConfidenceEscalated, Failure, NodeEvent, NodeSpawned, ORCHESTRATOR_DECIDED};
+use crate::event::{
+    ChildReported, ConfidenceEscalated, Failure, NodeEvent, NodeSpawned, ORCHESTRATOR_DECIDED,
+};
 use crate::graph::{Mapping, SubWorkflow, Work};
 use crate::ports::Inputs;
 use crate::scope::Source;
 use crate::work::WorkChild;
-use crate::{Json, JsonMap, Lifecycle, Millis, NodeIx, NodePhase, Notice, Run, RunId, limits, sha256};
+use crate::{
+    Json, JsonMap, Lifecycle, Millis, NodeIx, NodePhase, Notice, Run, RunId, Status, Suspension, limits,
+    sha256,
+};
 
 /// How a child ended, as its parent's node sees it.
 pub(crate) struct ChildEnd<'a> {
@@ -19,6 +24,20 @@ pub(crate) struct ChildEnd<'a> {
     pub(crate) outputs: &'a JsonMap,
     pub(crate) sensitive: &'a [String],
     pub(crate) error: Option<&'a Failure>,
+}
+
+/// How a child stands, for whoever looks at its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChildStands {
+    /// Where it stands.
+    pub status: Status,
+    /// Since when it waits for people, and until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
+    /// Somebody has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claimed: bool,
 }
 
 /// A decision below this has to be confirmed (OpenWOP's floor for dispatch).
@@ -74,6 +93,7 @@ impl Run {
     pub(crate) fn waits_for_child(&self, ix: NodeIx) -> bool {
         match &self.graph.at(ix).work {
             Work::SubWorkflow(work) => work.wait,
+            Work::Phase(_) => true,
             Work::Dispatch(_) => matches!(self.workers(ix), Ok(Some(workers)) if !workers.is_empty()),
             _ => false,
         }
@@ -84,6 +104,7 @@ impl Run {
         let graph = self.graph.clone();
         match &graph.at(ix).work {
             Work::SubWorkflow(work) => self.begin_sub_workflow(draft, ix, work, inputs),
+            Work::Phase(work) => self.begin_phase(draft, ix, work),
             Work::Dispatch(_) => match self.unsure_decision(ix) {
                 Some(unsure) => self.ask_for_dispatch(draft, ix, unsure, &inputs),
                 None => self.begin_workers(draft, ix),
@@ -257,6 +278,7 @@ impl Run {
         let graph = self.graph.clone();
         match &graph.at(ix).work {
             Work::SubWorkflow(work) => self.end_sub_workflow(draft, ix, work, end),
+            Work::Phase(_) => self.end_phase(draft, ix, end),
             Work::Dispatch(work) => {
                 if end.lifecycle == Lifecycle::Completed
                     && let Err(failure) = self.harvest(draft, &work.mapping, end)
@@ -276,6 +298,7 @@ impl Run {
     pub(crate) fn child_refused(&mut self, draft: &mut Draft, ix: NodeIx, child: RunId, error: &Failure) {
         let goes_on = match &self.graph.at(ix).work {
             Work::SubWorkflow(work) => work.absorb,
+            Work::Phase(_) => false,
             _ => true,
         };
         if !goes_on {
@@ -296,6 +319,11 @@ impl Run {
         if work.absorb {
             return self.complete(draft, ix, Some(child_outputs(end)), false);
         }
+        self.fail_with_child(draft, ix, end);
+    }
+
+    /// The node fails with the child that it waited for.
+    pub(crate) fn fail_with_child(&mut self, draft: &mut Draft, ix: NodeIx, end: &ChildEnd<'_>) {
         let (code, word) = match end.lifecycle {
             Lifecycle::Cancelled => ("child_cancelled", "was cancelled"),
             _ => ("child_failed", "failed"),
@@ -378,6 +406,20 @@ impl Run {
         dispatch && source.error.is_none() && matches!(self.workers(ix), Ok(None))
     }
 
+    /// A child that tells how it stands did so.
+    pub(crate) fn fold_child_stands(&mut self, report: &ChildReported) {
+        let Some(ix) = self.graph.node(&report.node) else { return };
+        let by_hand = self.is_by_hand(ix);
+        let node = &mut self.state.nodes[ix as usize];
+        if by_hand && report.lifecycle == Lifecycle::Completed && report.execution == Some(node.execution) {
+            node.unfinished = node.unfinished.saturating_sub(1);
+        }
+        if let (Some(status), true) = (report.status, node.child == Some(report.child) && !by_hand) {
+            let ChildReported { suspended, claimed, .. } = *report;
+            node.child_stands = Some(ChildStands { status, suspended, claimed });
+        }
+    }
+
     /// The node that waits for this child.
     pub(crate) fn waiting_for(&self, node: &str, child: RunId) -> Option<NodeIx> {
         let ix = self.graph.node(node)?;
@@ -432,7 +474,7 @@ mod tests {
     use serde_json::json;
 
     use crate::command::Drain;
-    use crate::event::{ChildReported, RunEvent};
+    use crate::event::RunEvent;
     use crate::{Command, EventType, Graph, Start, TenantId};
 
     use super::*;
@@ -470,6 +512,9 @@ mod tests {
             sensitive: Vec::new(),
             error: None,
             still: false,
+            status: None,
+            suspended: None,
+            claimed: false,
         };
         let mut draft = Draft::new(run.head, 2, Arc::default());
         draft.emit_run(&mut run, RunEvent::ChildReported(report), None);

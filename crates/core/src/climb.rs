@@ -108,7 +108,12 @@ impl Run {
         let schema = asked.resume_schema.as_ref();
         let checked =
             value.and_then(|value| check_answer(asked.kind, &asked.data, schema, value, &by, draft.now).ok());
-        let expired = InterruptExpired { interrupt_id: id, attempts: open.attempt, fallback_policy };
+        let expired = InterruptExpired {
+            interrupt_id: id,
+            attempts: open.attempt,
+            fallback_policy: Some(fallback_policy),
+            reason: None,
+        };
         self.emit_of(draft, ix, NodeEvent::InterruptExpired(expired), None);
         match checked {
             Some(checked) => self.resolve_as(draft, id, checked, Some((Resolution::Expired, EXPIRED))),

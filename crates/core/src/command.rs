@@ -3,9 +3,11 @@
 //! A command is first checked against the state, which it can't change, and then carried out, which can't
 //! fail. So a refused command leaves no trace. One file per command lies in `command/`.
 
+pub(crate) mod bond;
 mod cancel;
 mod child;
 mod hold;
+mod plan;
 mod report;
 mod resolve;
 mod resume;
@@ -16,15 +18,20 @@ mod work;
 
 use std::sync::Arc;
 
+pub use bond::BondCommand;
 pub use resolve::{Reply, Resolve};
 pub use start::Start;
 pub use turn::{CallRef, TurnCommand};
 
+use crate::coordinator::CoordinatorCommand;
 use crate::effect::{Effect, Notice, TaskId, TimerId};
 use crate::event::{Cancellation, Event, Failure, Held, Paused, Released, Resumed, RunEvent};
+use crate::group::GroupCommand;
+use crate::hand::Hand;
 use crate::http::TaskFailure;
 use crate::journal::{Head, Record};
 use crate::perform::Product;
+use crate::planning::PlanCommand;
 use crate::resume::{Artifacts, ResumeNow};
 use crate::work::Work;
 use crate::{InterruptId, Lifecycle, Millis, Rejection, Run, RunId, Surroundings, limits};
@@ -93,6 +100,8 @@ pub enum Command {
         /// Why not.
         reason: String,
     },
+    /// Something is asked of the tasks and plans that were posted to it.
+    Plan(Box<PlanCommand>),
     /// Another run tells how it stands.
     Hear {
         /// What it says.
@@ -100,6 +109,14 @@ pub enum Command {
         /// The highest sequence heard from that sender before.
         heard: Option<u64>,
     },
+    /// It is about other runs.
+    Bond(Box<BondCommand>),
+    /// It is about the members of a group.
+    Group(Box<GroupCommand>),
+    /// Somebody outside does something about a node that is done by hand.
+    Hand(Box<Hand>),
+    /// It is about the lease of whoever coordinates the run.
+    Coordinator(Box<CoordinatorCommand>),
     /// A child that a node asked for can't be started.
     RefuseChild {
         /// The child that never was.
@@ -180,11 +197,18 @@ impl Run {
             Command::RefuseNotice { id, attempt, notify_to, reason } => {
                 self.refuse_notice(&mut draft, id, attempt, notify_to, reason)?;
             }
+            Command::Plan(command) => plan::decide(self, &mut draft, *command)?,
             Command::Hear { notice, heard } => child::hear(self, &mut draft, &notice, heard)?,
+            Command::Bond(command) => bond::decide(self, &mut draft, *command)?,
+            Command::Group(command) => self.decide_group(&mut draft, *command)?,
+            Command::Hand(hand) => self.decide_hand(&mut draft, *hand)?,
+            Command::Coordinator(command) => self.decide_coordinator(&mut draft, *command)?,
             Command::RefuseChild { child, node, error } => {
                 child::refuse(self, &mut draft, child, &node, &error)?;
             }
         }
+        self.settle_planning(&mut draft);
+        self.settle_coordination(&mut draft);
         Ok(draft.step)
     }
 
@@ -210,7 +234,7 @@ impl Run {
     }
 
     /// Refuses what only a run that is not being cancelled may do.
-    fn check_running(&self) -> Result<(), Rejection> {
+    pub(crate) fn check_running(&self) -> Result<(), Rejection> {
         self.check_open()?;
         match self.state.lifecycle {
             Lifecycle::Cancelling => Err(Rejection::Cancelling),
@@ -219,7 +243,7 @@ impl Run {
     }
 }
 
-fn check_reason(reason: Option<&String>) -> Result<(), Rejection> {
+pub(crate) fn check_reason(reason: Option<&String>) -> Result<(), Rejection> {
     if reason.is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
         let message = format!("'reason' is longer than {} characters; shorten it", limits::REASON_CHARS_MAX);
         return Err(Rejection::invalid("reason", message));

@@ -70,6 +70,10 @@ pub(crate) struct NodeDefinition {
     pub(crate) artifact_type: Option<String>,
     /// The agent that it is pinned to, as the definition describes it.
     pub(crate) pinned: Option<Json>,
+    /// What it is called.
+    pub(crate) name: Option<String>,
+    /// Its settings as they are written.
+    pub(crate) settings: Option<Json>,
 }
 
 /// What Abide itself reads from a node's settings.
@@ -248,7 +252,7 @@ impl NodeDefinition {
             fields.rename(named.clone());
         }
         let type_id = fields.text("typeId");
-        fields.text("name");
+        let name = fields.text("name");
         fields.required("position");
         let config = fields.map("config");
         let inputs = fields.map("inputs");
@@ -271,7 +275,7 @@ impl NodeDefinition {
             })
             .collect();
         let place = fields.place("settings");
-        let abide = settings.map(|json| AbideSettings::read(&json, &place, fields.findings()));
+        let abide = settings.as_ref().map(|json| AbideSettings::read(json, &place, fields.findings()));
         let place = fields.place("outputSensitivity");
         let output_sensitivity = read_flags(&sensitivity, &place, fields.findings());
         fields.finish();
@@ -289,6 +293,8 @@ impl NodeDefinition {
             output_sensitivity,
             artifact_type,
             pinned,
+            name,
+            settings,
         })
     }
 }

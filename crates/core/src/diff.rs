@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::event::{ArtifactCreated, Event, NodeEvent, RunEvent};
+use crate::event::{ArtifactCreated, Event, NodeEvent, PlanChange, RunEvent, TaskChange};
 use crate::fork::{Names, Place, Places};
 use crate::{Corrupt, Record, RunId, mask};
 
@@ -142,6 +142,15 @@ fn name(names: &mut Names, run: RunId, place: &Place, event: &Event) {
         // A replay speaks of the run that it replays as of itself, and so does what a branch has kept of another run.
         names.add(forked.run, "run");
         forked.replays.iter().for_each(|run| names.add(run, "run"));
+    }
+    match event {
+        Event::Run(RunEvent::Task(told)) if told.change == TaskChange::Created => {
+            names.add(told.task_id, format!("task/{}", place.nth));
+        }
+        Event::Run(RunEvent::Plan(told)) if told.change == PlanChange::Created => {
+            names.add(told.plan_id, format!("plan/{}", place.nth));
+        }
+        _ => {}
     }
     let Event::Node { node, event } = event else { return };
     let at = format!("{node}/{}/{}", place.execution, place.nth);

@@ -8,8 +8,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Failure, HookKind, Parent, Resolution};
-use crate::{Hash, InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Sought, Trace};
+use crate::event::{DependsOn, Failure, HookKind, MemberAdded, MemberReported, Parent, Resolution, Role};
+use crate::{
+    Hash, InterruptId, InterruptKind, JsonMap, Lifecycle, Millis, RunId, Sought, Status, Suspension, Tidings,
+    Trace, Watch,
+};
 
 /// One thing to do. The store writes it in the transaction that holds its event.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +91,54 @@ pub enum Effect {
     },
     /// Have a conversation's id to itself within the tenant. The commit is refused if another run has it.
     TakeName(Hash),
+    /// Remember that the run waits for another one.
+    DependOn(RunId),
+    /// Forget that the run waited for another one.
+    Independ(RunId),
+    /// Tell another run whether this one wants to hear how it stands.
+    Bid {
+        /// The receiver, in the same tenant.
+        to: RunId,
+        /// What it is told.
+        watch: Watch,
+    },
+    /// Tell every member of this group the same.
+    BidAll(Watch),
+    /// Remember who wants to hear how the run stands.
+    Watch(RunId),
+    /// Forget somebody who wanted to hear how the run stands.
+    Unwatch(RunId),
+    /// Tell one of those how the run stands.
+    Tell {
+        /// The receiver, in the same tenant.
+        to: RunId,
+        /// What it is told.
+        tidings: Tidings,
+    },
+    /// Tell all of those how the run stands.
+    Announce(Tidings),
+    /// Have another run held back, or not any more. It may not have started yet: it is told until it has.
+    Order {
+        /// The receiver, in the same tenant.
+        to: RunId,
+        /// What it is to do.
+        order: Order,
+        /// The sequence of the event that brought it about: the receiver keeps to the highest.
+        sequence: u64,
+    },
+    /// Put a run among the members of this group. The commit is refused if it is one.
+    Enlist(MemberRow),
+    /// Strike a run from among the members of this group. The commit is refused if it does not stand as this says.
+    Dismiss {
+        /// Which run.
+        run: RunId,
+        /// How it stood.
+        was: Status,
+        /// What it had cost.
+        cost_micros: u64,
+    },
+    /// Keep how a member stands. The commit is refused if it did not stand as this says.
+    NoteMember(MemberReported),
     /// Tell people of an interrupt, and remember that they are to be told.
     Notify(Notify),
     /// Remember how far a sender has been heard, so that repeats are known.
@@ -97,6 +148,58 @@ pub enum Effect {
         /// The sender's sequence that was heard.
         sequence: u64,
     },
+}
+
+/// What a run is told by whoever coordinates another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Start nothing.
+    Hold,
+    /// Go on, unless something else keeps it back.
+    Release,
+}
+
+/// A member of a group, as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberRow {
+    /// Which run.
+    pub run: RunId,
+    /// What it is to the group.
+    pub role: Role,
+    /// The higher, the more it matters.
+    pub priority: i32,
+    /// Since when it belongs to it.
+    pub added_at: Millis,
+    /// How it stands, as far as the group has heard.
+    pub status: Status,
+    /// Since when it waits for people, and until when.
+    pub suspended: Option<Suspension>,
+    /// What it has cost.
+    pub cost_micros: u64,
+    /// Its sequence when it was heard last.
+    pub heard: u64,
+}
+
+impl MemberRow {
+    pub(crate) fn of(added: &MemberAdded, at: Millis) -> Self {
+        Self {
+            run: added.run,
+            role: added.role,
+            priority: added.priority,
+            added_at: at,
+            status: added.status,
+            suspended: None,
+            cost_micros: 0,
+            heard: added.sequence,
+        }
+    }
+
+    /// What has been heard of it takes the place of what was known.
+    pub fn note(&mut self, told: &MemberReported) {
+        (self.status, self.suspended) = (told.status, told.suspended);
+        (self.cost_micros, self.heard) = (told.cost_micros, told.sequence);
+    }
 }
 
 /// A task that waits for a worker.
@@ -272,6 +375,10 @@ pub enum TimerId {
     RunTimeout,
     /// The run was interrupted: it is looked at whether it may be resumed.
     Resume,
+    /// A group of the run waits for people no longer.
+    Deadline,
+    /// Whoever coordinates the run has not been heard from.
+    Coordinator(String),
     /// A long stretch of pure nodes goes on after it yielded.
     Stretch,
 }
@@ -288,6 +395,8 @@ impl fmt::Display for TimerId {
             Self::Attempt(id) => write!(f, "attempt/{id}"),
             Self::RunTimeout => f.write_str("run-timeout"),
             Self::Resume => f.write_str("resume"),
+            Self::Deadline => f.write_str("deadline"),
+            Self::Coordinator(id) => write!(f, "coordinator/{id}"),
             Self::Stretch => f.write_str("stretch"),
         }
     }
@@ -305,6 +414,7 @@ impl FromStr for TimerId {
             ("stretch", _) => Some(Self::Stretch),
             ("run-timeout", _) => Some(Self::RunTimeout),
             ("resume", _) => Some(Self::Resume),
+            ("deadline", _) => Some(Self::Deadline),
             (_, Some(("delay", rest))) => {
                 node_timer(rest).map(|(node, execution)| Self::Delay { node, execution })
             }
@@ -322,6 +432,7 @@ impl FromStr for TimerId {
             (_, Some(("interrupt", rest))) => rest.parse().ok().map(Self::Interrupt),
             (_, Some(("occasion", rest))) => rest.parse().ok().map(Self::Occasion),
             (_, Some(("attempt", rest))) => rest.parse().ok().map(Self::Attempt),
+            (_, Some(("coordinator", id))) if !id.is_empty() => Some(Self::Coordinator(id.to_owned())),
             _ => None,
         };
         parsed.ok_or_else(|| format!("'{text}' is no timer of this version"))
@@ -356,6 +467,15 @@ pub struct Notice {
     /// The sender waits for nothing but people.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub still: bool,
+    /// How the sender stands as shown, if the receiver wants to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Since when it waits for people, and until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
+    /// Somebody has it, if it is done by hand as a whole and the receiver wants to know.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claimed: bool,
 }
 
 impl Notice {
@@ -396,6 +516,9 @@ pub struct Spawn {
     /// Who started the run above it: whoever may not decide there may not decide here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The runs that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<DependsOn>,
 }
 
 impl Spawn {
@@ -433,8 +556,9 @@ mod tests {
         let id = InterruptId::from_bytes([9; InterruptId::BYTES]);
         let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
         let sleep = TimerId::Sleep { node: "a/b".into(), execution: 3, sequence: 9 };
-        let plain = [TimerId::RunTimeout, TimerId::Resume, TimerId::Stretch];
-        for timer in [delay, retry, provider, sleep].into_iter().chain(plain).chain(waits) {
+        let plain = [TimerId::RunTimeout, TimerId::Resume, TimerId::Deadline, TimerId::Stretch];
+        let lease = TimerId::Coordinator("coord-0a".to_owned());
+        for timer in [delay, retry, provider, sleep, lease].into_iter().chain(plain).chain(waits) {
             assert_eq!(timer.to_string().parse::<TimerId>(), Ok(timer));
         }
         assert!("alarm".parse::<TimerId>().is_err());

@@ -98,12 +98,30 @@ table! {
     "channel_not_found" 404
         "The server has no channel of this name."
         "Check the name with `GET /v1/channels`. Channels are configured under [channels] of the server's configuration.";
+    "task_not_found" 404
+        "The run has no task with this id."
+        "Check the id: a task is known only in the run that it was posted to.";
+    "plan_not_found" 404
+        "The run has no plan with this id."
+        "Check the id: a plan is known only in the run that it was posted to.";
     "ask_not_found" 404
         "Nobody asked this back about an open interrupt of the node."
         "`GET /v1/runs/{runId}` shows what was asked in `interrupt.exchanges`, each with its id.";
     "interrupt_not_found" 404
         "Your tenant has no such interrupt at this node, or the token is not one of this server's, whole and unchanged."
         "Look at the run's open interrupts. A link has to be used as it was sent, to its last character; ask for a new one if it does not work.";
+    "dependency_not_found" 404
+        "Your tenant has no such run to wait for, or the run does not wait for it. A group can't be waited for."
+        "Check the id with `abide run list`, and what the run waits for with `abide graph show`.";
+    "coordinator_not_found" 404
+        "The run has no such lease of a coordinator, or it is over."
+        "`GET /v1/runs/{runId}/coordinator` shows the one that somebody has.";
+    "group_not_found" 404
+        "Your tenant has no group with this id."
+        "Check the id with `abide group list`. A group of another tenant looks the same as none.";
+    "member_not_found" 404
+        "The run does not belong to the group."
+        "Check with `abide group show`.";
     "method_not_allowed" 405
         "The path exists, but not with this method."
         "Check the method against the guide.";
@@ -116,6 +134,12 @@ table! {
     "run_not_ended" 409
         "The run has not ended, and only a run that has ended can be erased."
         "Cancel the run or wait for its end, and erase it then.";
+    "illegal_transition" 409
+        "The task or the plan can't do this as it stands. Nothing was changed."
+        "Read `message`: it says where it stands, and from where this can be done.";
+    "version_conflict" 409
+        "Somebody changed it since you read it. Nothing was changed."
+        "Read it again, and send the request with its version of now if it still makes sense.";
     "ask_already_answered" 409
         "What was asked back has been answered. The first answer counts."
         "Nothing: those who decide have an answer.";
@@ -161,6 +185,39 @@ table! {
     "run_not_paused" 409
         "The run is not paused, so it can't be resumed. Nothing was changed."
         "Look at `details.runStatus`.";
+    "run_coordinated" 409
+        "Somebody coordinates the run already, and nobody else may. `details.agent` is who."
+        "Take it over from them, or wait until they are done or are given up.";
+    "run_over" 409
+        "The run has ended, so nothing can be done about it any more. Nothing was changed."
+        "`GET /v1/runs/{runId}` tells how it ended.";
+    "run_blocked" 409
+        "The run waits for others, or for whoever activates it, so nobody can have its node yet."
+        "`GET /v1/runs/{runId}/graph` tells for whom. `details.reason` is why.";
+    "run_not_draft" 409
+        "The run is no draft, so there is nothing to activate."
+        "Nothing needs to be done: it has begun, or waits for others.";
+    "dependency_circle" 409
+        "The run that was to be waited for waits for this one already, directly or by way of others. Nothing was changed."
+        "Look at both with `abide graph show`, and take another dependency away first if this one is right.";
+    "group_unfinished" 409
+        "The group has members that have not completed, so it can't be closed."
+        "Wait for them or remove them, allow partial completion with `abide group set`, or abandon the group.";
+    "portfolio_deadline_exceeded" 409
+        "The deadline of a group has passed that the run belongs to, so nobody is waited for and the answer is not taken. The run is abandoned."
+        "Start the work again, in a group with a later deadline.";
+    "node_claimed" 409
+        "Somebody else has the node. `details.agent` is who."
+        "Wait until they give it back or are through; an operator can give it back in their name.";
+    "node_not_claimed" 409
+        "Nobody has the node, or it is over, so nobody can say what came of it."
+        "Claim it first, with `abide hand claim`.";
+    "node_asking" 409
+        "Whoever has the node waits for the answer to what was asked last."
+        "Answer that first: it is in the inbox.";
+    "children_unfinished" 409
+        "Children of the run have not completed, so it can't complete either."
+        "Wait for them: `GET /v1/runs/{runId}/graph` tells how they stand.";
     "run_not_holdable" 409
         "The run is held this way already, is being cancelled or has ended. Nothing was changed."
         "Look at `details.runStatus` and `details.hold`. A pause becomes a stop and the other way round with the other mode.";
@@ -209,6 +266,15 @@ table! {
     "payload_too_large" 413
         "The request body is larger than the server takes. Nothing was changed."
         "Send less: pass a reference to large data instead of the data.";
+    "upstream_intent_suspended" 422
+        "An input of the node comes from a run that waits for people. Whoever asked is remembered, and gets the node once that run has completed."
+        "Nothing needs to be done. `details` names the run, and until when it waits at the latest: answer it in the inbox.";
+    "unresolvable_input" 422
+        "Inputs of the node come from nowhere: what should give them has not completed, or gave something else."
+        "`details.unresolvable` lists them. Check what the phases before this one have produced.";
+    "outputs_unfit" 422
+        "What came of the node is not what its definition says. Nothing was changed, and whoever has the node still has it."
+        "`details.missing` and `details.type_errors` list what to change.";
     "conversation_not_found" 422
         "The run has opened no conversation with this id. An id of another run, tenant or server is never taken for one."
         "Open the conversation first, and take over its `conversationId`: `nodes.<node>.outputs.conversationId`.";

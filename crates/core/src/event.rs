@@ -4,13 +4,19 @@
 //! whether OpenWOP knows it. Payloads are JSON objects; users' values inside them are carried as they are.
 
 mod approval;
+mod bond;
 mod conversation;
+mod coordinator;
 mod doubt;
 mod failure;
 mod fork;
+mod group;
+mod hand;
 mod interrupt;
 mod node;
 mod of_node;
+mod phase;
+mod planning;
 mod resume;
 mod run;
 mod turn;
@@ -22,19 +28,33 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 pub use approval::{ApprovalAsked, ApprovalReplied, ApprovalVoted, NodeRefined};
+pub use bond::{
+    BlockedReason, DependencyAdded, DependencyRemoved, DependencyReported, DependsOn, RunActivated,
+    RunBlocked, RunOrdered, RunUnblocked, RunWatched,
+};
 pub use conversation::{ConversationClosed, ConversationExchanged, ConversationOpened};
+pub use coordinator::{
+    CoordinatorChange, CoordinatorChanged, CoordinatorPaused, CoordinatorRegistered, DependentsBlocked,
+    DependentsUnblocked, EscalationRequired, FailedOver, PolicySet, Replaced,
+};
 pub use doubt::{AgentDecided, ConfidenceEscalated, Doubt};
 pub use failure::Failure;
 pub use fork::{DivergenceKind, ForkMode, Forked, ReplayDiverged};
+pub use group::{
+    BudgetExceeded, Governance, GovernanceSet, GroupSpec, MemberAdded, MemberRemoved, MemberReported, Role,
+};
+pub use hand::{ClaimDeferred, NodeClaimed, NodeReleased};
 pub use interrupt::{
-    ApprovalReceived, ClarificationRequested, ClarificationResolved, HookKind, Hooks, InterruptEscalated,
-    InterruptExpired, InterruptRenotified, InterruptRequested, InterruptResolved, NodeResumed, NodeSuspended,
-    NoticeRefused, Resolution,
+    ApprovalReceived, CheckpointRef, ClarificationRequested, ClarificationResolved, HookKind, Hooks,
+    InterruptEscalated, InterruptExpired, InterruptRenotified, InterruptRequested, InterruptResolved,
+    NodeResumed, NodeSuspended, NoticeRefused, Resolution,
 };
 pub use node::{
     ArtifactCreated, ChannelWritten, Decided, Mask, NodeCancelled, NodeCompleted, NodeDue, NodeFailed,
     NodeRetried, NodeSkipped, NodeSpawned, NodeStarted,
 };
+pub use phase::{PhaseBlocked, PhaseUnblocked};
+pub use planning::{PlanChange, PlanChanged, TaskChange, TaskChanged};
 pub use resume::{NodeInterrupted, ResumeDecided, ResumeEscalated, ResumeRequested, ResumeSwitched};
 pub use run::{
     Cancellation, CapBreached, Caps, ChildRefused, ChildReported, Completed, Failed, Held, HoldMode,
@@ -116,6 +136,38 @@ pub enum RunEvent {
     Released(Released),
     /// Accepted by a run that has not ended: a replay came out otherwise than what it replays.
     ReplayDiverged(ReplayDiverged),
+    /// Accepted by a running run that is a draft.
+    Activated(RunActivated),
+    /// Accepted by a running run: no node starts, because of others.
+    Blocked(RunBlocked),
+    /// Accepted by a running run: it waits for nobody any more.
+    Unblocked(RunUnblocked),
+    /// Accepted by a running run.
+    DependencyAdded(DependencyAdded),
+    /// Accepted by a running run.
+    DependencyRemoved(DependencyRemoved),
+    /// Accepted by a run that has not ended: a run that it waits for told how it stands.
+    DependencyReported(Box<DependencyReported>),
+    /// Accepted by a run that has not ended: somebody wants to hear how it stands, or does not any more.
+    Watched(RunWatched),
+    /// Accepted by a running group.
+    MemberAdded(Box<MemberAdded>),
+    /// Accepted by a running group.
+    MemberRemoved(MemberRemoved),
+    /// Accepted by a running group: a member told how it stands.
+    MemberReported(Box<MemberReported>),
+    /// Accepted by a running group.
+    GovernanceSet(Box<GovernanceSet>),
+    /// Accepted by a running group: its members have cost more than they may.
+    BudgetExceeded(BudgetExceeded),
+    /// Accepted by a running run, and by one that is being cancelled if it ends with it: of a task that was posted to it.
+    Task(Box<TaskChanged>),
+    /// Accepted by a running run, and by one that is being cancelled if it ends with it: of a plan that was posted to it.
+    Plan(Box<PlanChanged>),
+    /// Accepted by a run that has not ended: something happened to the lease of whoever coordinates it.
+    Coordinator(Box<CoordinatorChanged>),
+    /// Accepted by a running run: whoever coordinates another one holds it back, or does not any more.
+    Ordered(RunOrdered),
 }
 
 /// What can happen to a node. The node table says which phases accept which.
@@ -221,6 +273,16 @@ pub enum NodeEvent {
     ApprovalReplied(Box<ApprovalReplied>),
     /// Accepted by a node whose outcome is to be made better.
     Refined(Box<NodeRefined>),
+    /// Accepted by a waiting node that is done by hand: somebody has it.
+    Claimed(Box<NodeClaimed>),
+    /// Accepted by a node that somebody has.
+    Released(NodeReleased),
+    /// Accepted by a node that nobody has: somebody gets it later.
+    ClaimDeferred(ClaimDeferred),
+    /// Accepted by a waiting node: the run that does its phase waits for people.
+    PhaseBlocked(PhaseBlocked),
+    /// Accepted by a waiting node: the run that does its phase goes on.
+    PhaseUnblocked(PhaseUnblocked),
 }
 
 impl Event {
@@ -303,6 +365,22 @@ impl RunEvent {
             Self::Held(_) => RUN_HELD,
             Self::Released(_) => RUN_RELEASED,
             Self::ReplayDiverged(_) => REPLAY_DIVERGED,
+            Self::Activated(_) => RUN_ACTIVATED,
+            Self::Blocked(_) => RUN_BLOCKED,
+            Self::Unblocked(_) => RUN_UNBLOCKED,
+            Self::DependencyAdded(_) => DEPENDENCY_ADDED,
+            Self::DependencyRemoved(_) => DEPENDENCY_REMOVED,
+            Self::DependencyReported(_) => DEPENDENCY_REPORTED,
+            Self::Watched(_) => RUN_WATCHED,
+            Self::MemberAdded(_) => MEMBER_ADDED,
+            Self::MemberRemoved(_) => MEMBER_REMOVED,
+            Self::MemberReported(reported) => reported.event_type(),
+            Self::GovernanceSet(_) => GOVERNANCE_SET,
+            Self::BudgetExceeded(_) => BUDGET_EXCEEDED,
+            Self::Task(changed) => changed.change.event_type(),
+            Self::Plan(changed) => changed.change.event_type(),
+            Self::Coordinator(changed) => changed.event_type(),
+            Self::Ordered(_) => RUN_ORDERED,
         }
     }
 
@@ -312,6 +390,7 @@ impl RunEvent {
             Self::Started(started) => started.sensitive.iter().any(|name| started.inputs.contains_key(name)),
             Self::VariableChanged(changed) => changed.sensitive,
             Self::ChildReported(report) => !report.sensitive.is_empty(),
+            Self::DependencyReported(told) => told.sensitive && !told.outputs.is_empty(),
             Self::Completed(_)
             | Self::Failed(_)
             | Self::Cancelling(_)
@@ -330,7 +409,22 @@ impl RunEvent {
             | Self::ResumeSwitched(_)
             | Self::Held(_)
             | Self::Released(_)
-            | Self::ReplayDiverged(_) => false,
+            | Self::ReplayDiverged(_)
+            | Self::Activated(_)
+            | Self::Blocked(_)
+            | Self::Unblocked(_)
+            | Self::DependencyAdded(_)
+            | Self::DependencyRemoved(_)
+            | Self::Watched(_)
+            | Self::MemberAdded(_)
+            | Self::MemberRemoved(_)
+            | Self::MemberReported(_)
+            | Self::GovernanceSet(_)
+            | Self::BudgetExceeded(_)
+            | Self::Task(_)
+            | Self::Plan(_)
+            | Self::Coordinator(_)
+            | Self::Ordered(_) => false,
         }
     }
 
@@ -358,6 +452,22 @@ impl RunEvent {
             Self::Held(payload) => serde_json::to_vec(payload),
             Self::Released(payload) => serde_json::to_vec(payload),
             Self::ReplayDiverged(payload) => serde_json::to_vec(payload),
+            Self::Activated(payload) => serde_json::to_vec(payload),
+            Self::Blocked(payload) => serde_json::to_vec(payload),
+            Self::Unblocked(payload) => serde_json::to_vec(payload),
+            Self::DependencyAdded(payload) => serde_json::to_vec(payload),
+            Self::DependencyRemoved(payload) => serde_json::to_vec(payload),
+            Self::DependencyReported(payload) => serde_json::to_vec(payload),
+            Self::Watched(payload) => serde_json::to_vec(payload),
+            Self::MemberAdded(payload) => serde_json::to_vec(payload),
+            Self::MemberRemoved(payload) => serde_json::to_vec(payload),
+            Self::MemberReported(payload) => serde_json::to_vec(payload),
+            Self::GovernanceSet(payload) => serde_json::to_vec(payload),
+            Self::BudgetExceeded(payload) => serde_json::to_vec(payload),
+            Self::Task(payload) => serde_json::to_vec(payload),
+            Self::Plan(payload) => serde_json::to_vec(payload),
+            Self::Coordinator(payload) => serde_json::to_vec(payload),
+            Self::Ordered(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -385,7 +495,31 @@ impl RunEvent {
             RUN_HELD => read(kind, payload).map(Self::Held),
             RUN_RELEASED => read(kind, payload).map(Self::Released),
             REPLAY_DIVERGED => read(kind, payload).map(Self::ReplayDiverged),
-            _ => Err(format!("{} is no event of a run", kind.name)),
+            RUN_ACTIVATED => read(kind, payload).map(Self::Activated),
+            RUN_BLOCKED => read(kind, payload).map(Self::Blocked),
+            RUN_UNBLOCKED => read(kind, payload).map(Self::Unblocked),
+            DEPENDENCY_ADDED => read(kind, payload).map(Self::DependencyAdded),
+            DEPENDENCY_REMOVED => read(kind, payload).map(Self::DependencyRemoved),
+            DEPENDENCY_REPORTED => read(kind, payload).map(Self::DependencyReported),
+            RUN_WATCHED => read(kind, payload).map(Self::Watched),
+            MEMBER_ADDED => read(kind, payload).map(Self::MemberAdded),
+            MEMBER_REMOVED => read(kind, payload).map(Self::MemberRemoved),
+            MEMBER_REPORTED | MEMBER_SUSPENDED | MEMBER_RESUMED => {
+                read(kind, payload).map(Self::MemberReported)
+            }
+            GOVERNANCE_SET => read(kind, payload).map(Self::GovernanceSet),
+            BUDGET_EXCEEDED => read(kind, payload).map(Self::BudgetExceeded),
+            RUN_ORDERED => read(kind, payload).map(Self::Ordered),
+            _ if CoordinatorChanged::TYPES.contains(&kind) => {
+                CoordinatorChanged::decode(kind, payload).map(Self::Coordinator)
+            }
+            kind => {
+                let task =
+                    || Some(TaskChanged::decode(kind, payload)?.map(|changed| Self::Task(Box::new(changed))));
+                let plan =
+                    || Some(PlanChanged::decode(kind, payload)?.map(|changed| Self::Plan(Box::new(changed))));
+                task().or_else(plan).unwrap_or_else(|| Err(format!("{} is no event of a run", kind.name)))
+            }
         }
     }
 }

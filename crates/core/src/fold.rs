@@ -11,6 +11,7 @@ use crate::event::{
     Cancellation, ChannelWritten, ChildReported, Event, Failure, NodeCompleted, NodeEvent, NodeFailed,
     NodeRetried, NodeSpawned, NodeStarted, Parent, RunEvent, Started, VariableChanged,
 };
+use crate::group::Group;
 use crate::journal::Record;
 use crate::node::NodePhase;
 use crate::run::{Corrupt, Ending, LoopState, Run};
@@ -49,13 +50,17 @@ impl Run {
         effects: &mut Vec<Effect>,
     ) -> Result<(), String> {
         let before = effects.len();
+        let sight = self.sight_if_watched(event);
+        let mirrored = self.sight_if_mirrored();
         let mut folding = Folding { sequence, at, effects };
         self.state.hides |= event.hides();
         match event {
             Event::Run(event) => self.fold_run(event, &mut folding)?,
             Event::Node { node, event } => self.fold_node(node, event, &mut folding)?,
         }
-        self.settle_clock(&mut folding);
+        self.settle_clock(mirrored, &mut folding);
+        self.settle_deadline(&mut folding);
+        self.settle_sight(sight, &mut folding);
         if self.is_replay() {
             // Whatever it brought about, it did so for the run that is replayed.
             effects.truncate(before);
@@ -71,17 +76,26 @@ impl Run {
             || format!("{name} is illegal for a run that is {:?}, {:?}", state.lifecycle, state.hold);
         let lifecycle = state.lifecycle.after(event).ok_or_else(illegal)?;
         let hold = state.hold.after(event).ok_or_else(illegal)?;
-        let goes_on = state.hold != Hold::None && hold == Hold::None && lifecycle == Lifecycle::Running;
+        let withheld = self.is_withheld();
+        let state = &mut self.state;
         (state.lifecycle, state.hold) = (lifecycle, hold);
-        if goes_on {
+        self.fold_of_run(event, folding)?;
+        if withheld && !self.is_withheld() && lifecycle == Lifecycle::Running {
             self.offer_again(folding);
         }
+        Ok(())
+    }
+
+    fn fold_of_run(&mut self, event: &RunEvent, folding: &mut Folding<'_>) -> Result<(), String> {
         let state = &mut self.state;
         match event {
             RunEvent::Started(started) => self.begin(started, folding)?,
             RunEvent::Completed(_) => self.end(None, None, folding),
             RunEvent::Failed(failed) => self.end(Some(failed.error.clone()), Some("parent-failed"), folding),
-            RunEvent::Cancelled(_) => self.end(None, Some("parent-cancelled"), folding),
+            RunEvent::Cancelled(cancelled) => {
+                state.bonds.abandonment.clone_from(&cancelled.abandonment_reason);
+                self.end(None, Some("parent-cancelled"), folding);
+            }
             RunEvent::Cancelling(asked) => {
                 state.ending = Some(Ending::cancelled(asked));
                 if state.hold == Hold::None {
@@ -118,12 +132,28 @@ impl Run {
                 self.line_up_worker(&refused.node, refused.child, folding);
             }
             RunEvent::LoopbackLimit(_) | RunEvent::ReplayDiverged(_) => {}
+            RunEvent::Activated(_)
+            | RunEvent::Blocked(_)
+            | RunEvent::Unblocked(_)
+            | RunEvent::DependencyAdded(_)
+            | RunEvent::DependencyRemoved(_)
+            | RunEvent::DependencyReported(_)
+            | RunEvent::Watched(_)
+            | RunEvent::Ordered(_) => self.fold_bond(event, folding)?,
+            RunEvent::Coordinator(changed) => self.fold_coordinator(changed, folding)?,
+            RunEvent::MemberAdded(_)
+            | RunEvent::MemberRemoved(_)
+            | RunEvent::MemberReported(_)
+            | RunEvent::GovernanceSet(_)
+            | RunEvent::BudgetExceeded(_) => self.fold_group(event, folding)?,
             RunEvent::CapBreached(breach) => {
                 let error = breach.failure();
                 self.fail_run(Ending::Failed { node: breach.node_id.clone(), error }, folding);
             }
             RunEvent::VariableChanged(changed) => self.set_variable(changed),
             RunEvent::LoopRestarted(restarted) => self.restart_loop(restarted, folding)?,
+            RunEvent::Task(changed) => self.fold_task(changed, folding)?,
+            RunEvent::Plan(changed) => self.fold_plan(changed, folding)?,
         }
         Ok(())
     }
@@ -135,6 +165,7 @@ impl Run {
         } else {
             self.state.still_children.remove(&report.child);
         }
+        self.fold_child_stands(report);
         if report.lifecycle.is_terminal() {
             self.fold_child_end(&report.node, report.child, !report.sensitive.is_empty(), folding);
             self.line_up_worker(&report.node, report.child, folding);
@@ -167,12 +198,21 @@ impl Run {
         (state.scope, state.exclusive) = (started.scope.clone(), started.exclusive);
         state.callback_url = started.callback_url.clone();
         state.forked = started.forked.clone();
+        state.bonds.draft = started.draft;
+        state.group = started.group.clone().map(|spec| Box::new(Group { spec, ..Group::default() }));
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
         }
+        for dependency in &started.depends_on {
+            self.fold_dependency(dependency, folding);
+        }
         let graph = self.graph.clone();
         let roots = graph.nodes.iter().enumerate().filter(|(_, node)| node.groups.is_empty());
-        for (ix, _) in roots {
+        // A phase names the children of those before it, so each begins after them, wherever it stands in the definition.
+        let mut phases = graph.phases.iter().filter(|&&ix| graph.at(ix).groups.is_empty());
+        for (ix, node) in roots {
+            let phase = (node.kind == crate::Kind::Phase).then(|| phases.next()).flatten();
+            let ix = phase.map_or(ix, |&ix| ix as usize);
             self.state.nodes[ix].queued = true;
             self.state.ready.push_back((ix as NodeIx, folding.sequence));
         }
@@ -194,6 +234,8 @@ impl Run {
         state.still = false;
         state.still_children.clear();
         (state.pausing, state.paused_at, state.holder) = (None, None, None);
+        (state.bonds.draft, state.bonds.blocked) = (false, None);
+        state.bonds.orders.clear();
         for (timer, due) in std::mem::take(&mut state.timers) {
             folding.effects.push(Effect::DropTimer { timer, due });
         }
@@ -201,6 +243,7 @@ impl Run {
             let notice = self.notice(&parent, folding.sequence);
             folding.effects.push(Effect::Send { to: parent.run, notice });
         }
+        self.disband(folding);
         if let (Some(reason), true) = (cascade, self.state.cascades) {
             let (from, sequence) = (self.key.id, folding.sequence);
             folding.effects.push(Effect::Cascade(Cascade { from, sequence, reason: reason.to_owned() }));
@@ -213,8 +256,14 @@ impl Run {
         let wanted =
             parent.harvest.iter().filter_map(|name| Some((name.clone(), state.variables.get(name)?.clone())));
         let done = state.lifecycle == Lifecycle::Completed;
-        let outputs: crate::JsonMap = if done { wanted.collect() } else { crate::JsonMap::new() };
-        let sensitive = outputs.keys().filter(|name| state.sensitive.contains(*name)).cloned().collect();
+        let mut outputs: crate::JsonMap = if done { wanted.collect() } else { crate::JsonMap::new() };
+        let mut sensitive: Vec<String> =
+            outputs.keys().filter(|name| state.sensitive.contains(*name)).cloned().collect();
+        if parent.mirrors && done {
+            let (made, hidden) = self.handed_over();
+            sensitive = if hidden { made.keys().cloned().collect() } else { Vec::new() };
+            outputs = made;
+        }
         Notice {
             from: self.key.id,
             sequence,
@@ -225,6 +274,9 @@ impl Run {
             sensitive,
             error: state.error.clone(),
             still: state.still,
+            status: parent.mirrors.then(|| self.status()),
+            suspended: self.suspension().filter(|_| parent.mirrors),
+            claimed: parent.mirrors && self.is_claimed(),
         }
     }
 
@@ -301,6 +353,9 @@ impl Run {
             NodeEvent::ApprovalAsked(asked) => self.fold_asked(asked, folding)?,
             NodeEvent::ApprovalReplied(replied) => self.fold_replied(replied, folding)?,
             NodeEvent::Refined(refined) => self.state.nodes[ix as usize].refinement = Some(refined.clone()),
+            NodeEvent::Claimed(_) | NodeEvent::Released(_) | NodeEvent::ClaimDeferred(_) => {
+                self.fold_hand(ix, event);
+            }
             event if event.is_of_work() => self.fold_work(ix, event, folding)?,
             event if event.is_of_turn() => self.fold_turn(ix, was, event, folding)?,
             // The others only tell.
@@ -382,6 +437,7 @@ impl Run {
             (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
             (node.counted_from, node.cut_off) = (0, 0);
             (node.turn, node.refinement) = (None, None);
+            (node.unfinished, node.child_stands) = (0, None);
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             let began = folding.sequence;
@@ -483,14 +539,19 @@ impl Run {
     fn spawn(&mut self, ix: NodeIx, spawned: &NodeSpawned, folding: &mut Folding<'_>) {
         self.disarm(&TimerId::Stretch, folding);
         self.state.workers.retain(|(due, _)| *due != ix);
+        let by_hand = self.is_by_hand(ix);
         let node = &mut self.state.nodes[ix as usize];
         node.child = Some(spawned.child);
         node.children += 1;
+        node.unfinished += u32::from(by_hand);
         if let (Some(work), Some(key)) = (node.work.as_deref_mut(), &spawned.key) {
             work.memos.insert(key.clone(), Memo::Child { run: spawned.child, ended: None });
             work.losses = 0;
         }
         let tool = self.fold_tool_spawned(ix, spawned);
+        let definition = tool.or_else(|| self.phase_definition(ix));
+        let mirrors = by_hand || self.graph.at(ix).kind == crate::Kind::Phase;
+        let depends_on = self.phase_upstreams(ix);
         let node = &self.state.nodes[ix as usize];
         let parent = Parent {
             run: self.key.id,
@@ -501,6 +562,7 @@ impl Run {
             harvest: spawned.harvest.clone(),
             clocked: self.is_clocked(),
             starters: self.starters().into_iter().skip(usize::from(self.state.by.is_some())).collect(),
+            mirrors,
         };
         if spawned.elsewhere {
             return;
@@ -509,7 +571,7 @@ impl Run {
         folding.effects.push(Effect::Spawn(Spawn {
             child: spawned.child,
             workflow_id: spawned.workflow_id.clone(),
-            definition: tool,
+            definition,
             inputs: spawned.inputs.clone(),
             sensitive: spawned.sensitive.clone(),
             unset: spawned.unset.clone(),
@@ -517,6 +579,7 @@ impl Run {
             cascade: spawned.cascade,
             trace: self.state.trace.clone(),
             by: self.state.by.clone(),
+            depends_on,
         }));
     }
 
@@ -578,6 +641,7 @@ impl Ending {
             reason: asked.reason.clone(),
             by: asked.cancelled_by.clone(),
             parent: asked.parent_run_id,
+            abandonment: asked.abandonment_reason.clone(),
         }
     }
 }

@@ -307,6 +307,7 @@ fn branch(
     }
     if !run.lifecycle().is_terminal() {
         run.advance(&mut draft);
+        run.settle_planning(&mut draft);
     }
     log.take(draft)?;
     if ends {
@@ -389,8 +390,15 @@ fn begin(fork: &Fork, first: &Event, mut forked: Forked) -> Result<Started, Unfo
     // Whoever forks a run has it do what it does from there on, as whoever starts one.
     let by = if fork.mode == ForkMode::Branch { fork.by.clone() } else { first.by.clone() };
     forked.starters.retain(|starter| by.as_ref() != Some(starter));
-    let mut started =
-        Started { forked: Some(forked), parent: None, exclusive: false, by, ..(**first).clone() };
+    let mut started = Started {
+        forked: Some(forked),
+        parent: None,
+        exclusive: false,
+        by,
+        depends_on: Vec::new(),
+        draft: false,
+        ..(**first).clone()
+    };
     if fork.mode == ForkMode::Replay {
         started.trace = None;
         return Ok(started);

@@ -22,7 +22,7 @@ use crate::fields::Findings;
 use crate::retry::RetryPolicy;
 use crate::rule::Rule;
 use crate::schema::Schema;
-use crate::{Hash, Json, Rejection, hex, limits};
+use crate::{Hash, Json, Rejection, hex, limits, openintent};
 
 pub(crate) use gate::{Form, Gate};
 pub(crate) use loops::Loop;
@@ -67,6 +67,8 @@ pub struct Graph {
     foreign_kinds: BTreeSet<Arc<str>>,
     /// What stands for a node where the run itself asks.
     pub(crate) own_node: Arc<str>,
+    /// Its phases, each after those that it waits for.
+    pub(crate) phases: Vec<NodeIx>,
     /// The same without implied edges, for runs that began before there were any.
     unrefined: Option<Arc<Graph>>,
 }
@@ -192,6 +194,10 @@ pub enum Kind {
     Chat,
     /// Has a model say something, by OpenWOP's name.
     Prompt,
+    /// Is done by somebody outside who claims it.
+    ByHand,
+    /// Is done by somebody outside in a run of its own.
+    Phase,
     /// Something no executor here provides.
     Unknown,
 }
@@ -251,6 +257,8 @@ const KINDS: &[(&str, Kind)] = &[
     ("core.llm.turn", Kind::Turn),
     ("core.llm.chat", Kind::Chat),
     ("core.ai.callPrompt", Kind::Prompt),
+    ("core.byHand", Kind::ByHand),
+    ("core.phase", Kind::Phase),
 ];
 
 /// Kinds that OpenWOP puts behind a capability, and what it takes to offer them.
@@ -395,24 +403,39 @@ impl Graph {
         graph.filter(|_| findings.problems.is_empty()).ok_or_else(|| findings.all())
     }
 
+    /// Reads a definition, which may be written in other words.
     fn build(source: &[u8], findings: &mut Findings) -> Option<Self> {
+        let json = Self::parse(source, findings)?;
+        if !openintent::is_written_so(&json) {
+            return Self::build_from(&json, source, findings);
+        }
+        let json = openintent::translate(&json, findings)?;
+        let graph = Self::build_from(&json, source, findings);
+        openintent::place_back(findings);
+        graph
+    }
+
+    fn parse(source: &[u8], findings: &mut Findings) -> Option<Json> {
         if source.len() > limits::DEFINITION_BYTES_MAX {
             let message =
                 format!("it has {} bytes; {} are allowed", source.len(), limits::DEFINITION_BYTES_MAX);
             findings.problem("definition", message);
             return None;
         }
-        let json = match serde_json::from_slice::<Json>(source) {
-            Ok(json) => json,
+        match serde_json::from_slice::<Json>(source) {
+            Ok(json) => Some(json),
             Err(error) => {
                 findings.problem("definition", format!("it is not JSON: {error}"));
-                return None;
+                None
             }
-        };
-        let mut graph = build::build(Definition::read(&json, findings)?, source, true, findings)?;
+        }
+    }
+
+    fn build_from(json: &Json, source: &[u8], findings: &mut Findings) -> Option<Self> {
+        let mut graph = build::build(Definition::read(json, findings)?, source, true, findings)?;
         if graph.edges.iter().any(|edge| edge.implied) {
             let mut again = Findings::default();
-            let plain = Definition::read(&json, &mut again);
+            let plain = Definition::read(json, &mut again);
             let plain = plain.and_then(|plain| build::build(plain, source, false, &mut again));
             graph.unrefined = plain.map(Arc::new);
         }

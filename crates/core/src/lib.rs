@@ -24,12 +24,14 @@
 //! | [`Template`], [`JsonTemplate`] | `template.rs` | text and JSON with expressions and secrets in it |
 //! | [`Ladder`] | `ladder.rs` and `ladder/` | how a question goes on that nobody answers |
 //! | [`Work`] | `work.rs` and `work/` | what workers do with the tasks they have |
+//! | [`Task`](planning::Task), [`Plan`](planning::Plan) | `planning.rs` and `planning/` | what is posted to a run by hand, beside its nodes |
 //! | [`Rate`], [`Bucket`] | `rate.rs` | how often something may happen |
 
 mod advance;
 mod annotation;
 mod asked;
 mod asking_back;
+mod bonds;
 pub mod breaker;
 mod channel;
 mod children;
@@ -37,6 +39,7 @@ mod climb;
 mod command;
 mod condition;
 mod conversation;
+mod coordinator;
 mod definition;
 mod delivery;
 mod diff;
@@ -51,6 +54,8 @@ mod fold;
 pub mod fork;
 mod gate;
 mod graph;
+mod group;
+mod hand;
 mod http;
 mod id;
 mod interrupt;
@@ -64,7 +69,10 @@ pub mod mask;
 mod moment;
 mod node;
 mod object;
+mod openintent;
 mod perform;
+mod phase;
+pub mod planning;
 mod ports;
 mod rate;
 mod refine;
@@ -87,6 +95,7 @@ mod summary;
 mod surroundings;
 mod suspend;
 mod template;
+mod tidings;
 mod trace;
 mod turn;
 mod vote;
@@ -95,19 +104,25 @@ mod work;
 mod yaml;
 
 pub use annotation::{Annotation, Signal, SignalKind, Target};
+pub use bonds::{DEADLINE_EXCEEDED, Upstream};
 pub use breaker::{Breaker, BreakerSettings, BreakerState, KeptBreaker};
 pub use channel::{Channel, Reducer, WriteRefused};
-pub use command::{CallRef, Command, Drain, Reply, Report, Resolve, Start, Step, TurnCommand};
+pub use children::ChildStands;
+pub use command::{BondCommand, CallRef, Command, Drain, Reply, Report, Resolve, Start, Step, TurnCommand};
 pub use conversation::{Conversation, conversation_name, is_minted_conversation};
+pub use coordinator::{Coordinator, CoordinatorCommand, CoordinatorStatus, Registration, SuspensionPolicy};
 pub use definition::Problem;
 pub use delivery::{Gate, Health, retry_after};
 pub use diff::{Diff, Difference, Spot, diff};
 pub use doubt::{Confidence, Judgement};
 pub use effect::{
-    Cascade, ClosedInterrupt, Effect, Headway, Hook, Notice, Notify, Offer, OpenInterrupt, ProviderWait,
-    Spawn, TaskId, TimerId,
+    Cascade, ClosedInterrupt, Effect, Headway, Hook, MemberRow, Notice, Notify, Offer, OpenInterrupt, Order,
+    ProviderWait, Spawn, TaskId, TimerId,
 };
 pub use error_code::{ErrorCode, error_codes};
+pub use event::{
+    BlockedReason, DependsOn, Governance, GovernanceSet, GroupSpec, MemberAdded, MemberReported, Role,
+};
 pub use event::{
     Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HoldMode, HookKind,
     InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted,
@@ -117,6 +132,8 @@ pub use event::{
 pub use event::{DivergenceKind, ForkMode, Forked, ReplayDiverged};
 pub use expression::{Expression, Fault, Fuel, Scope};
 pub use graph::{Graph, Kind, NodeIx, Offers};
+pub use group::{Aggregate, GROUP_WORKFLOW, Group, GroupCommand};
+pub use hand::{Claim, Hand, HandAsk, HandOp, SELF_NODE, TypeMismatch, Unclaimed};
 pub use http::{
     HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
 };
@@ -138,6 +155,7 @@ pub use lifecycle::{Hold, Lifecycle};
 pub use moment::rfc3339;
 pub use node::{Node, NodePhase};
 pub use perform::{Performance, Product};
+pub use phase::{INTENT_SUSPENDED, PhaseStatus, PhaseView, SuspendedPhase};
 pub use rate::{Bucket, Rate};
 pub use rejection::Rejection;
 pub use resume::{
@@ -156,6 +174,7 @@ pub use signature::signature_headers;
 pub use summary::{Status, Summary};
 pub use surroundings::Surroundings;
 pub use template::{JsonTemplate, Piece, Template};
+pub use tidings::{Suspension, Tidings, Watch};
 pub use trace::Trace;
 pub use turn::{
     ErrorKind, MOCK_PROVIDERS, Message, Mock, MockError, ModelAnswer, ModelCall, ModelError, Price,

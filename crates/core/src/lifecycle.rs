@@ -1,7 +1,7 @@
 //! Where a run stands: its lifecycle, and the hold that lies across it.
 //!
 //! A command tests the lifecycle; a hold only keeps nodes from starting. The lifecycle grows with the
-//! capabilities: blocked, suspended and rolling back join when something can cause them.
+//! capabilities: rolling back joins when something can cause it. Blocked and suspended are told from what a run waits for.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,14 +65,34 @@ impl Lifecycle {
             (Running, RunEvent::CapBreached(_) | RunEvent::LoopbackLimit(_) | RunEvent::LoopRestarted(_)) => {
                 Some(Running)
             }
-            // What work in flight brings is recorded to the end.
+            (
+                Running,
+                RunEvent::Activated(_)
+                | RunEvent::Blocked(_)
+                | RunEvent::Unblocked(_)
+                | RunEvent::DependencyAdded(_)
+                | RunEvent::DependencyRemoved(_)
+                | RunEvent::MemberAdded(_)
+                | RunEvent::MemberRemoved(_)
+                | RunEvent::MemberReported(_)
+                | RunEvent::GovernanceSet(_)
+                | RunEvent::BudgetExceeded(_)
+                | RunEvent::Ordered(_),
+            ) => Some(Running),
+            // What work in flight brings is recorded to the end, and so is what others tell.
             (
                 Running | Cancelling,
                 RunEvent::ChildReported(_)
                 | RunEvent::ChildRefused(_)
                 | RunEvent::VariableChanged(_)
-                | RunEvent::ReplayDiverged(_),
+                | RunEvent::ReplayDiverged(_)
+                | RunEvent::DependencyReported(_)
+                | RunEvent::Watched(_)
+                | RunEvent::Coordinator(_),
             ) => Some(self),
+            (Running, RunEvent::Task(_) | RunEvent::Plan(_)) => Some(Running),
+            (Cancelling, RunEvent::Task(changed)) if changed.with_run.is_some() => Some(Cancelling),
+            (Cancelling, RunEvent::Plan(changed)) if changed.with_run.is_some() => Some(Cancelling),
             _ => None,
         }
     }

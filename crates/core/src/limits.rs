@@ -25,6 +25,36 @@ pub const DELAY_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 /// Bytes of one node's inputs together. They may repeat one large value, so a bound on requests is not enough.
 pub const NODE_INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Runs that one run may wait for. Each is in every snapshot of the run.
+pub const DEPENDENCIES_MAX: usize = 1_000;
+
+/// Runs that are named in the event that blocks another one: who else it is shows in the run itself.
+pub const BLOCKED_BY_MAX: usize = 20;
+
+/// Leases of coordinators that a run keeps, ended ones included: enough to see who was there before.
+pub const COORDINATORS_KEPT_MAX: usize = 100;
+
+/// Suspensions that a coordinated group keeps apart. They lie in the group's snapshot.
+pub const COORDINATED_SUSPENDED_MAX: usize = 1_000;
+
+/// How often a coordinator says that it is there, if it does not say how often.
+pub const HEARTBEAT_INTERVAL_MS_DEFAULT: i64 = 60_000;
+
+/// Each heartbeat is an event, and more than one a second would be nothing but that.
+pub const HEARTBEAT_INTERVAL_MS_MIN: i64 = 1_000;
+
+/// A coordinator that is missed after more than a day is missed by nobody.
+pub const HEARTBEAT_INTERVAL_MS_MAX: i64 = 86_400_000;
+
+/// Characters of a workflow's id.
+pub const WORKFLOW_ID_CHARS_MAX: usize = 128;
+
+/// Members of one group. They are rows, and their counts fit anywhere; more than this is a mistake in a loop.
+pub const MEMBERS_MAX: u64 = 100_000;
+
+/// Characters of the name of a group: it stands in lists.
+pub const GROUP_NAME_CHARS_MAX: usize = 256;
+
 /// Nodes in one definition.
 pub const NODES_MAX: usize = 20_000;
 
@@ -298,6 +328,36 @@ pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes of the answer to a question back.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024;
+
+/// Tasks that are posted to one run. Each is in every snapshot of it, and they all end with it in one commit.
+pub const TASKS_POSTED_MAX: usize = 10_000;
+
+/// Plans that are posted to one run: they are looked at behind every command.
+pub const PLANS_POSTED_MAX: usize = 100;
+
+/// Bytes of all tasks and plans of a run: they are in every snapshot.
+pub const PLANNING_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Characters of the name of a task or a plan: it is a line in a list.
+pub const TASK_NAME_CHARS_MAX: usize = 256;
+
+/// Bytes of what goes into a task, of what comes of it and of what is said about it. Larger values belong elsewhere.
+pub const TASK_JSON_BYTES_MAX: usize = 256 * 1024;
+
+/// Tasks that one task depends on. Whoever has more has one task too few between them.
+pub const TASK_DEPENDENCIES_MAX: usize = 1_000;
+
+/// Attempts that a task has unless it says otherwise (OpenIntent's own default).
+pub const TASK_ATTEMPTS_USUAL: u32 = 3;
+
+/// Attempts that a task may have: with an agent behind each, more are a loop that nobody looks at.
+pub const TASK_ATTEMPTS_MAX: u32 = 100;
+
+/// Checkpoints of one plan. Nobody answers more questions about one thing.
+pub const CHECKPOINTS_MAX: usize = 100;
+
+/// Conditions of one plan: all of them may be evaluated within one decision.
+pub const PLAN_CONDITIONS_MAX: usize = 100;
 
 /// Attempts to reach people about one question: more would be noise, and each is an event.
 pub const LADDER_ATTEMPTS_MAX: u32 = 100;

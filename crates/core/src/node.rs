@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::children::ChildStands;
 use crate::event::{Failure, Mask, NodeEvent, NodeRefined, TurnEnd};
+use crate::hand::Claim;
 use crate::rule::Tally;
 use crate::turn::TurnState;
 use crate::work::WorkState;
@@ -37,7 +39,9 @@ impl NodePhase {
     pub fn after(self, event: &NodeEvent) -> Option<Self> {
         use NodePhase::*;
         match (self, event) {
-            (Pending, NodeEvent::Started(started)) if started.until.is_some() || started.for_child => {
+            (Pending, NodeEvent::Started(started))
+                if started.until.is_some() || started.for_child || started.by_hand =>
+            {
                 Some(Waiting)
             }
             (Pending, NodeEvent::Started(_)) => Some(Running),
@@ -80,6 +84,10 @@ impl NodePhase {
             // An operator knows of a step that was cut off that it was done.
             (Waiting, NodeEvent::StepRecorded(_)) => Some(Waiting),
             (Running, NodeEvent::Parked(_)) => Some(Waiting),
+            (Waiting, NodeEvent::Claimed(_)) => Some(Running),
+            (Running, NodeEvent::Released(_)) => Some(Waiting),
+            (Pending | Waiting, NodeEvent::ClaimDeferred(_)) => Some(self),
+            (Waiting, NodeEvent::PhaseBlocked(_) | NodeEvent::PhaseUnblocked(_)) => Some(Waiting),
             (Pending | Running | Waiting | Suspended, NodeEvent::SleepEnded(_)) => Some(self),
             // What it produced gets its name after the completion that holds it, and that changes nothing.
             (Completed, NodeEvent::ArtifactCreated(_)) => Some(Completed),
@@ -234,6 +242,15 @@ pub struct Node {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
+    /// Who has it, if it is done by hand, and who wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+    /// The children that it has to wait for before it is through, if it is done by hand.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unfinished: u32,
+    /// How the child stands that it waits for, if that tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child_stands: Option<ChildStands>,
 }
 
 impl Node {
@@ -266,6 +283,9 @@ impl Node {
             outputs: None,
             made_by: Vec::new(),
             error: None,
+            claim: None,
+            unfinished: 0,
+            child_stands: None,
         }
     }
 

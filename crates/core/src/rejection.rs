@@ -1,5 +1,6 @@
 //! Why a command was refused. A refused command changes nothing.
 
+use crate::hand::{TypeMismatch, Unclaimed};
 use crate::{Failure, InterruptId, Lifecycle, Millis, SchemaError, Waiting};
 
 /// Why a command was refused.
@@ -100,6 +101,92 @@ pub enum Rejection {
     /// What waits for an answer can't be paused.
     #[error("the run waits for an answer")]
     Waiting(Waiting),
+    /// A group of the run waits for people no longer.
+    #[error("the deadline of a group that the run belongs to has passed, so nobody is waited for any more")]
+    DeadlineExceeded,
+    /// Nothing to activate.
+    #[error("the run is no draft")]
+    NotDraft,
+    /// Nothing to remove.
+    #[error("the run does not wait for that one")]
+    NoDependency,
+    /// The run has no members.
+    #[error("there is no such group")]
+    NoGroup,
+    /// The run is no member.
+    #[error("the run does not belong to the group")]
+    NoMember,
+    /// The group has members that have not completed.
+    #[error(
+        "{unfinished} members of the group have not completed; wait for them, remove them, allow partial completion, or \
+         abandon the group"
+    )]
+    GroupUnfinished {
+        /// How many.
+        unfinished: u64,
+    },
+    /// Somebody else has the node.
+    #[error("'{agent}' has the node; nobody else can do anything about it until they give it back")]
+    Claimed {
+        /// Who.
+        agent: String,
+    },
+    /// Nobody has the node, so nobody can be through with it.
+    #[error("nobody has the node; claim it first")]
+    NotClaimed,
+    /// Whoever has the node waits for an answer.
+    #[error("the node waits for the answer to what was asked last")]
+    Asking,
+    /// The node can't be had yet.
+    #[error("{}", unclaimed(.0))]
+    Unclaimed(Unclaimed),
+    /// What came of a node is not what it has to be.
+    #[error("{}", unfit(.missing, .type_errors))]
+    Outputs {
+        /// What is missing.
+        missing: Vec<String>,
+        /// What is of another type.
+        type_errors: Vec<TypeMismatch>,
+    },
+    /// Children of the run have not completed.
+    #[error("{unfinished} children of the run have not completed, so it can't either")]
+    ChildrenUnfinished {
+        /// How many.
+        unfinished: u32,
+    },
+    /// The run is about to fail.
+    #[error("the run is about to fail, and nothing can be planned in it any more; start another run")]
+    Ending,
+    /// No such task was posted.
+    #[error("the run has no task '{0}'; use the id of one that was posted to it")]
+    UnknownTask(String),
+    /// No such plan was posted.
+    #[error("the run has no plan '{0}'; use the id of one that was posted to it")]
+    UnknownPlan(String),
+    /// A task or a plan can't do this as it stands.
+    #[error("{0}")]
+    IllegalTransition(String),
+    /// Somebody was faster.
+    #[error(
+        "it has version {found} by now, and not {expected}; read it again, and ask for what still makes sense"
+    )]
+    VersionConflict {
+        /// What the caller has seen.
+        expected: u64,
+        /// What it is.
+        found: u64,
+    },
+    /// Nobody has such a lease, or ever had.
+    #[error("the run has no such coordinator")]
+    NoCoordinator,
+    /// Somebody coordinates the run already.
+    #[error("'{agent}' coordinates the run already ({coordinator}); they can hand it over, or be done")]
+    Coordinated {
+        /// Which lease.
+        coordinator: String,
+        /// Who has it.
+        agent: String,
+    },
     /// Something the caller gave is wrong.
     #[error("{message}")]
     Invalid {
@@ -145,6 +232,36 @@ fn instead(capability: &str) -> &'static str {
     } else {
         ""
     }
+}
+
+fn unclaimed(why: &Unclaimed) -> String {
+    match why {
+        Unclaimed::UpstreamSuspended { phase_name, suspended_intent_id, .. } => format!(
+            "an input comes from '{phase_name}' ({suspended_intent_id}), which waits for people; whoever was refused gets it as soon as that has completed"
+        ),
+        Unclaimed::Unresolvable(inputs) => {
+            format!(
+                "nothing has produced {}; see that whoever is before this one gives it",
+                inputs.join(", ")
+            )
+        }
+        Unclaimed::Blocked(reason) => {
+            format!("the run is blocked ({}): a run that it waits for has not completed", reason.name())
+        }
+        Unclaimed::Draft => "the run is a draft; activate it first".to_owned(),
+        Unclaimed::NotReached => "what comes before the node is not done".to_owned(),
+    }
+}
+
+fn unfit(missing: &[String], type_errors: &[TypeMismatch]) -> String {
+    let mut told = Vec::new();
+    if !missing.is_empty() {
+        told.push(format!("the outputs lack {}", missing.join(", ")));
+    }
+    for TypeMismatch { output, expected, found } in type_errors {
+        told.push(format!("output '{output}' has to be {expected}, and is {found}"));
+    }
+    told.join("; ")
 }
 
 fn ended_as(lifecycle: Lifecycle) -> &'static str {

@@ -20,7 +20,8 @@ impl Run {
             && state.restarts.is_empty()
             && state.workers.is_empty()
             && state.answered.is_empty());
-        let may_go_on = state.ending.is_none() && state.hold == Hold::None && !self.has_yielded();
+        let free = state.hold == Hold::None && !self.is_kept_back();
+        let may_go_on = state.ending.is_none() && free && !self.has_yielded();
         let is_done = state.unsettled == 0 && state.restarts.is_empty();
         let is_over = state.in_flight == 0 && (state.ending.is_some() || is_done);
         let nodes = || state.nodes.iter().enumerate();
@@ -40,7 +41,7 @@ impl Run {
     /// Whether something comes that the node goes on with.
     pub(crate) fn has_an_end(&self, ix: NodeIx, node: &Node) -> bool {
         match node.phase {
-            NodePhase::Running => node.dispatched,
+            NodePhase::Running => node.dispatched || self.is_by_hand(ix),
             NodePhase::Waiting => {
                 // A node that was interrupted is looked at, unless the run is held: then it is looked at afterwards.
                 let looked_at =
@@ -50,13 +51,15 @@ impl Run {
                 let turn =
                     node.turn.as_deref().is_some_and(|turn| turn.awaits_provider() || self.awaits_tools(ix));
                 let child = node.child.is_some() && node.turn.is_none();
-                node.until.is_some() || child || node.work.is_some() || turn || interrupted
+                let outside = self.is_by_hand(ix) || node.work.is_some();
+                node.until.is_some() || child || outside || turn || interrupted
             }
             NodePhase::Suspended => {
                 let asked = || node.stopped_for.iter().any(|id| self.state.open.contains_key(id));
                 // Whoever was answered while the run is held goes on when it is released.
                 let kept = || self.state.answered.iter().any(|(answered, _)| *answered == ix);
-                node.work.is_some() || asked() || self.state.hold != Hold::None && kept()
+                let waits = self.state.hold != Hold::None || self.is_kept_back();
+                node.work.is_some() || asked() || waits && kept()
             }
             _ => true,
         }

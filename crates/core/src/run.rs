@@ -7,14 +7,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bonds::Bonds;
 use crate::conversation::Conversation;
+use crate::coordinator::Coordination;
 use crate::effect::{TaskId, TimerId};
 use crate::event::{Caps, Failure, Forked, Parent, Paused};
 use crate::graph::{EdgeIx, LoopIx};
+use crate::group::Group;
 use crate::interrupt::{Answered, Open};
 use crate::journal::{Head, Salt};
 use crate::lifecycle::{Hold, Lifecycle};
 use crate::node::{Node, NodePhase};
+use crate::planning::Planning;
 use crate::resume::ResumeState;
 use crate::rule::Outcome;
 use crate::{Graph, InterruptId, Json, JsonMap, Key, Millis, NodeIx, RunId, Trace, Usage};
@@ -147,6 +151,18 @@ pub(crate) struct State {
     /// What was left of the run's time when it was paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) time_left: Option<Millis>,
+    /// What it has to do with other runs.
+    #[serde(default, skip_serializing_if = "Bonds::is_none")]
+    pub(crate) bonds: Bonds,
+    /// Who coordinates it, and what was done because of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) coordination: Option<Box<Coordination>>,
+    /// What it has heard of its members, if it is a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<Box<Group>>,
+    /// The tasks and plans that were posted to it.
+    #[serde(default, skip_serializing_if = "Planning::is_empty")]
+    pub(crate) planning: Planning,
     /// Why the run will end although nodes are unsettled. Work in flight is waited for.
     pub(crate) ending: Option<Ending>,
     /// How the run ended.
@@ -188,7 +204,13 @@ pub(crate) enum Ending {
     /// A node failed, or a limit was reached at it.
     Failed { node: Option<String>, error: Failure },
     /// Somebody cancelled, or the parent ended.
-    Cancelled { reason: Option<String>, by: Option<String>, parent: Option<RunId> },
+    Cancelled {
+        reason: Option<String>,
+        by: Option<String>,
+        parent: Option<RunId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        abandonment: Option<String>,
+    },
 }
 
 /// A journal that does not fold: the data was damaged, or a bug wrote it.
@@ -256,6 +278,10 @@ impl Run {
             time_left: None,
             still: false,
             still_children: BTreeSet::new(),
+            bonds: Bonds::default(),
+            coordination: None,
+            group: None,
+            planning: Planning::default(),
             ending: None,
             error: None,
             timers: BTreeMap::new(),
@@ -436,6 +462,7 @@ impl Run {
             self.state.nodes.iter().enumerate().filter(|(_, node)| {
                 node.phase == NodePhase::Running && node.work.is_none() && !self.is_replay()
             });
+        let running = running.filter(|(ix, _)| !self.is_by_hand(*ix as NodeIx));
         running.map(|(ix, node)| TaskId { node: self.graph.nodes[ix].id.clone(), execution: node.execution })
     }
 

@@ -13,7 +13,7 @@ use crate::run::State;
 use crate::{Graph, Key, Run};
 
 /// Raised whenever the shape of the state changes.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 
 /// What lies on disk: a checksum beside the text that it is of.
 #[derive(Serialize, Deserialize)]

@@ -14,6 +14,9 @@ use crate::{InterruptId, Run};
 impl Run {
     /// Whatever was due before the times stand still happens first, however late its timer is heard.
     pub(crate) fn catch_up(&mut self, draft: &mut Draft) {
+        if self.is_overdue(draft.now) {
+            return self.abandon(draft);
+        }
         for id in self.open_ids() {
             self.climb(draft, id);
             let end = self.state.open.get(&id).and_then(Open::ends_at);

@@ -1,5 +1,7 @@
 //! What lists and filters need to know of a run: the columns beside its journal.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Hash, Hold, Lifecycle, Millis, Run, Waiting};
 
 /// A run in one row.
@@ -16,7 +18,8 @@ pub struct Summary {
 }
 
 /// Where a run stands, as shown: a terminal state first, then a cancellation, then a hold, then the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// Not started.
     Pending,
@@ -38,11 +41,15 @@ pub enum Status {
     WaitingInput,
     /// Stopped until something happens elsewhere.
     WaitingExternal,
+    /// Kept back until other runs have completed.
+    Blocked,
+    /// Kept back until somebody activates it.
+    Draft,
 }
 
 impl Status {
     /// Every status with its number on disk and its name.
-    pub const ALL: [(Self, u8, &'static str); 10] = [
+    pub const ALL: [(Self, u8, &'static str); 12] = [
         (Self::Pending, 0, "pending"),
         (Self::Running, 1, "running"),
         (Self::Paused, 2, "paused"),
@@ -53,6 +60,8 @@ impl Status {
         (Self::WaitingApproval, 7, "waiting-approval"),
         (Self::WaitingInput, 8, "waiting-input"),
         (Self::WaitingExternal, 9, "waiting-external"),
+        (Self::Blocked, 10, "blocked"),
+        (Self::Draft, 11, "draft"),
     ];
 
     /// The number on disk.
@@ -60,7 +69,15 @@ impl Status {
         self.entry().1
     }
 
-    /// The name, in the words of OpenWOP.
+    /// What OpenWOP calls it, which knows nothing of runs that wait for others.
+    pub fn openwop_name(self) -> &'static str {
+        match self {
+            Self::Blocked | Self::Draft => Self::Pending.name(),
+            other => other.name(),
+        }
+    }
+
+    /// The name; in the words of OpenWOP, as far as that has one.
     pub fn name(self) -> &'static str {
         self.entry().2
     }
@@ -79,7 +96,8 @@ impl Status {
     pub fn intent_name(self) -> &'static str {
         match self {
             Self::Pending | Self::Running | Self::Cancelling => "active",
-            Self::Paused => "blocked",
+            Self::Paused | Self::Blocked => "blocked",
+            Self::Draft => "draft",
             Self::WaitingApproval | Self::WaitingInput | Self::WaitingExternal => "suspended_awaiting_input",
             Self::Completed => "completed",
             Self::Failed | Self::Cancelled => "abandoned",
@@ -121,7 +139,16 @@ impl Run {
             (Lifecycle::Cancelling, _) => Status::Cancelling,
             (_, Hold::Paused | Hold::Stopped | Hold::Escalated) => Status::Paused,
             (Lifecycle::Pending, _) => Status::Pending,
-            (Lifecycle::Running, _) => self.waiting().map_or(Status::Running, Status::from),
+            (Lifecycle::Running, _) => self.waiting().map_or_else(|| self.unasked(), Status::from),
+        }
+    }
+
+    /// Where a run stands that goes on, or would.
+    fn unasked(&self) -> Status {
+        match (self.is_draft(), self.blocked_since()) {
+            (true, _) => Status::Draft,
+            (false, Some(_)) => Status::Blocked,
+            (false, None) => Status::Running,
         }
     }
 

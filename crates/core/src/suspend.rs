@@ -17,6 +17,7 @@ use crate::interrupt::{
 use crate::node::Node;
 use crate::ports::Inputs;
 use crate::run::Ending;
+use crate::tidings::Mirrored;
 use crate::{Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Waiting};
 
 /// Who closes what nobody answered.
@@ -30,7 +31,13 @@ const BY_RUN: &str = "system:run";
 impl Run {
     /// What it waits for, if anything is asked: the most urgent.
     pub fn waiting(&self) -> Option<Waiting> {
-        self.state.open.values().map(|open| open.requested.kind.waiting()).min()
+        self.awaited_answers().map(|open| open.requested.kind.waiting()).min()
+    }
+
+    /// Its open interrupts that it waits for. It asks people to look at what others wait for, and goes on itself.
+    pub(crate) fn awaited_answers(&self) -> impl Iterator<Item = &Open> {
+        let topic = |open: &&Open| open.requested.topic.as_deref() != Some(crate::coordinator::TOPIC);
+        self.state.open.values().filter(topic)
     }
 
     /// Its open interrupts, oldest first.
@@ -60,7 +67,7 @@ impl Run {
     /// The interrupt that an answer to this node is meant for.
     pub fn interrupt_of(&self, node: &str) -> Result<InterruptId, Rejection> {
         if *node == *self.graph.own_node {
-            return self.state.resume.question.ok_or(Rejection::NoSuchInterrupt);
+            return self.own_interrupt();
         }
         let ix = self.graph.node(node).ok_or(Rejection::NoSuchInterrupt)?;
         let node = self.node(ix);
@@ -97,7 +104,7 @@ const NODE_ENDED: &str = "node-ended";
 
 impl Ending {
     /// Why interrupts are closed by it.
-    fn closes(&self) -> &str {
+    pub(crate) fn closes(&self) -> &str {
         match self {
             Self::Failed { .. } => RUN_FAILED,
             Self::Cancelled { parent: None, .. } => RUN_CANCELLED,
@@ -178,6 +185,7 @@ impl Run {
         let questions = (kind == InterruptKind::Clarification)
             .then(|| data.parse::<JsonMap>().ok()?.remove("questions"))
             .flatten();
+        let agent = self.asking_agent(ix, &asked.by);
         let sensitive_answer = sensitive || self.graph.at(ix).hides_answers();
         let requested = InterruptRequested {
             interrupt_id,
@@ -193,8 +201,10 @@ impl Run {
             hooks: asked.hooks,
             asked_by: asked.by,
             rules: self.rules_of(ix, kind),
+            topic: None,
             sensitive,
             sensitive_answer,
+            checkpoint: None,
         };
         self.emit_node(draft, ix, NodeEvent::InterruptRequested(Box::new(requested)), cause);
         if let Some(questions) = questions {
@@ -203,7 +213,10 @@ impl Run {
         }
         match at_once {
             Some(value) => self.settle_at_once(draft, interrupt_id, value),
-            None => self.escalate(draft, Some(ix), interrupt_id, 1),
+            None => {
+                self.escalate(draft, Some(ix), interrupt_id, 1);
+                self.mirror_question(draft, interrupt_id, agent.as_deref());
+            }
         }
         interrupt_id
     }
@@ -221,6 +234,9 @@ impl Run {
         let interrupt_id = node.last_interrupt;
         let inputs = Inputs { values: node.inputs.clone().unwrap_or_default(), sensitive: node.sensitive };
         self.emit_node(draft, ix, NodeEvent::Resumed(NodeResumed { interrupt_id }), Some(cause));
+        if self.is_by_hand(ix) {
+            return self.go_on_by_hand(draft, ix);
+        }
         self.converse(draft, ix, &inputs);
     }
 
@@ -462,6 +478,7 @@ impl Run {
             }));
             self.call_end_hook(&open, resolved.outcome, folding);
         }
+        self.fold_planning_resolved(&open.requested, resolved);
         if resolved.outcome == Resolution::Cancelled {
             self.state.lost.insert(id, resolved.reason.clone().unwrap_or_default());
         }
@@ -525,24 +542,33 @@ impl Run {
 
     /// Human time is not machine time: while nothing but an answer is waited for, the run's own time stands still, and
     /// so does that of a parent which waits for nothing else.
-    pub(crate) fn settle_clock(&mut self, folding: &mut Folding<'_>) {
-        if !self.is_clocked() || self.state.lifecycle.is_terminal() {
+    pub(crate) fn settle_clock(&mut self, mirrored: Option<Mirrored>, folding: &mut Folding<'_>) {
+        if self.state.lifecycle.is_terminal() {
             return;
         }
-        let held = matches!(self.state.hold, Hold::Paused | Hold::Stopped | Hold::Escalated);
-        let stands = held || self.waits_for_people_alone();
-        if stands {
-            self.stop_run_clock(folding);
-        } else {
-            self.start_clock(folding);
+        let stood = self.state.still;
+        if self.is_clocked() {
+            let held = matches!(self.state.hold, Hold::Paused | Hold::Stopped | Hold::Escalated);
+            let idle = self.is_kept_back() && self.state.in_flight == 0;
+            let stands = held || idle || self.waits_for_people_alone();
+            if stands {
+                self.stop_run_clock(folding);
+            } else {
+                self.start_clock(folding);
+            }
+            self.state.still = stands && self.state.parent.as_ref().is_some_and(|parent| parent.clocked);
         }
-        if let Some(parent) =
-            self.state.parent.clone().filter(|parent| parent.clocked && stands != self.state.still)
-        {
-            self.state.still = stands;
+        let otherwise = mirrored.is_some_and(|before| before != self.mirrored());
+        let told = otherwise || self.state.still != stood;
+        if let Some(parent) = self.state.parent.clone().filter(|_| told) {
             let notice = self.notice(&parent, folding.sequence);
             folding.effects.push(Effect::Send { to: parent.run, notice });
         }
+    }
+
+    /// How its parent sees it before an event, if that wants to know.
+    pub(crate) fn sight_if_mirrored(&self) -> Option<Mirrored> {
+        self.state.parent.as_ref().is_some_and(|parent| parent.mirrors).then(|| self.mirrored())
     }
 
     /// Whether somebody counts the run's time: itself, or a run above it.

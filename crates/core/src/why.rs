@@ -4,7 +4,7 @@ use crate::effect::TimerId;
 use crate::graph::Work;
 use crate::node::{Node, NodePhase};
 use crate::turn::TurnState;
-use crate::{Hold, InterruptId, Lifecycle, Millis, Next, NodeIx, Run, RunId, Waiting};
+use crate::{Hold, InterruptId, Lifecycle, Millis, Next, NodeIx, Run, RunId, Upstream, Waiting, limits};
 
 /// Why a run is not finished, or how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub struct Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// Stable, for programs: `executing`, `delay`, `retry`, `child`, `hold`, `pausing`, `cancelling`, `ending`,
-    /// `stretch`, `timeout`, `approval`, `input`, `event`, `ladder`, `worker`, `interrupted` or `replay`.
+    /// `stretch`, `timeout`, `approval`, `input`, `event`, `ladder`, `worker`, `interrupted`, `replay`, `dependency`,
+    /// `draft`, `deadline`, `hand`, `group`, `coordinator`, `plan` or `task`.
     pub kind: &'static str,
     /// The node that waits.
     pub node: Option<String>,
@@ -38,7 +39,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    fn of(kind: &'static str, what: String, next: &str) -> Self {
+    pub(crate) fn of(kind: &'static str, what: String, next: &str) -> Self {
         Self { kind, node: None, since: None, until: None, what, next: next.to_owned(), child: None }
     }
 }
@@ -53,11 +54,13 @@ impl Run {
         let mut reasons = Vec::new();
         reasons.extend(self.replayed());
         reasons.extend(self.held());
+        reasons.extend(self.kept_back());
         let nodes = self.nodes().iter().enumerate();
         reasons.extend(nodes.filter_map(|(ix, node)| self.node_waits(ix as NodeIx, node)));
         reasons.extend(self.worked());
         reasons.extend(self.asked());
         reasons.extend(self.clocks());
+        reasons.extend(self.planning_waits());
         let pending = self.nodes().iter().filter(|node| node.phase == NodePhase::Pending).count();
         let summary = summary(self, &reasons, pending);
         Why { finished, summary, reasons }
@@ -111,6 +114,42 @@ impl Run {
         };
         let what = format!("{what}{}", self.holder_told());
         Some(Reason { since, ..Reason::of(kind, what, next) })
+    }
+
+    /// The runs that it waits for, and a draft for whoever activates it.
+    fn kept_back(&self) -> Vec<Reason> {
+        if self.is_draft() {
+            let what = "it is a draft".to_owned();
+            return vec![Reason::of("draft", what, "nothing starts until somebody activates it")];
+        }
+        let Some(since) = self.blocked_since() else { return Vec::new() };
+        let ordered = self.kept_by().take(limits::BLOCKED_BY_MAX).map(|run| {
+            let what = format!("whoever coordinates {run} holds it back (coordinator_blocked)");
+            let next = "it goes on once what it comes after has been answered and has completed";
+            Reason { since: Some(since), ..Reason::of("coordinator", what, next) }
+        });
+        let reason = |(run, upstream): (RunId, &Upstream)| {
+            let (what, next) = match upstream {
+                failed if failed.has_failed() => (
+                    format!(
+                        "it waits for {run}, which has ended and will never complete (on_dependency_failed)"
+                    ),
+                    "nothing starts until somebody takes that dependency away, or cancels the run",
+                ),
+                asked if asked.is_suspended() => (
+                    format!("it waits for {run}, which waits for people (dependency_suspended)"),
+                    "it goes on once that one has been answered and has completed",
+                ),
+                _ => (
+                    format!("it waits for {run}, which has not completed (dependency_incomplete)"),
+                    "it goes on once that one has completed",
+                ),
+            };
+            let until = upstream.suspended.and_then(|suspended| suspended.expires_at);
+            let reason = Reason::of("dependency", what, next);
+            Reason { since: Some(since), until, child: Some(run), ..reason }
+        };
+        ordered.chain(self.unmet().map(reason).take(limits::BLOCKED_BY_MAX)).collect()
     }
 
     /// Who holds it and why, as far as that was said.
@@ -184,6 +223,19 @@ impl Run {
             }
             // It may wait for several, each of which is told.
             (NodePhase::Waiting, None, Some(_)) if node.work.is_some() || node.turn.is_some() => return None,
+            (NodePhase::Running | NodePhase::Waiting, ..) if self.group().is_some() => {
+                let what = "a group is there until somebody closes it".to_owned();
+                Reason::of("group", what, "it is closed or abandoned by somebody")
+            }
+            (NodePhase::Waiting, ..) if self.is_by_hand(ix) => {
+                let what = format!("node '{id}' is done by hand, and nobody has it");
+                Reason::of("hand", what, "somebody claims it")
+            }
+            (NodePhase::Running, ..) if self.is_by_hand(ix) => {
+                let agent = self.claim(ix).and_then(|claim| claim.agent.as_deref()).unwrap_or("somebody");
+                let what = format!("node '{id}' is in the hands of '{agent}'");
+                Reason::of("hand", what, "they say what came of it, or give it back")
+            }
             (NodePhase::Running, ..) => {
                 let attempt =
                     if node.attempt > 0 { format!(", attempt {}", node.attempt + 1) } else { String::new() };
@@ -248,6 +300,9 @@ impl Run {
             };
             let what = format!("node '{node}' waits for {what} ({})", asked.interrupt_id);
             let until = open.deadline();
+            let waits =
+                self.awaited_answers().any(|other| other.requested.interrupt_id == asked.interrupt_id);
+            let next = if waits { next } else { "the run goes on whatever they say" };
             let next = if until.is_some() { format!("{next}, or gives up") } else { next.to_owned() };
             Reason {
                 node: Some(node.to_string()),
@@ -294,6 +349,13 @@ impl Run {
                     "many nodes are run in turns".to_owned(),
                     "the next turn comes at once",
                 ),
+                TimerId::Deadline => {
+                    let group =
+                        self.group_deadline().map_or_else(String::new, |(_, group)| format!(" ({group})"));
+                    let what =
+                        format!("a group of the run waits for people no longer than until then{group}");
+                    Reason::of("deadline", what, "the run is abandoned with portfolio_deadline_exceeded")
+                }
                 TimerId::Sleep { node, .. } if self.awaits_fitting_code(node) => return None,
                 TimerId::Sleep { node, .. } => {
                     let what = format!("the worker of node '{node}' sleeps");
@@ -305,6 +367,7 @@ impl Run {
                 | TimerId::Resume
                 | TimerId::Retry { .. }
                 | TimerId::Interrupt(_)
+                | TimerId::Coordinator(_)
                 | TimerId::Occasion(_) => return None,
             };
             Some(Reason { until: Some(due), ..reason })
@@ -324,6 +387,8 @@ fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
         ("input", "an answer", "answers"),
         ("event", "something elsewhere", "things elsewhere"),
         ("child", "a child run", "child runs"),
+        ("hand", "somebody who does it", "people who do it"),
+        ("dependency", "another run", "other runs"),
     ];
     let waits: Vec<String> = words
         .iter()
@@ -340,6 +405,9 @@ fn summary(run: &Run, reasons: &[Reason], pending: usize) -> String {
         (_, Hold::Stopped) => "it is stopped",
         (_, Hold::Escalated) => "it is held until a person decides how it goes on",
         (_, Hold::Pausing) => "it is about to be paused",
+        _ if run.group().is_some() => "it is a group",
+        _ if run.is_draft() => "it is a draft",
+        _ if run.blocked_since().is_some() => "it is blocked",
         _ => "it is running",
     };
     let waits = if waits.is_empty() { String::new() } else { format!(" and waits for {}", waits.join(", ")) };

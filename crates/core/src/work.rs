@@ -425,7 +425,7 @@ impl Run {
             attempt: state.attempt_told(),
             timeout_ms: work.and_then(|work| work.offered.timeout_ms),
             at,
-            held: self.status() == crate::Status::Paused,
+            held: self.is_withheld(),
         }
     }
 }

@@ -415,6 +415,7 @@ mod going_along {
             reason: Some("parent-cancelled".to_owned()),
             cancelled_by: None,
             parent_run_id: Some(run_id(9)),
+            abandonment_reason: None,
         };
         let story = Story::of(&workflow([task("work")]))
             .child_of(run_id(9), "ship")

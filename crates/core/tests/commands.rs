@@ -166,6 +166,9 @@ mod start {
             scope: None,
             exclusive: false,
             callback_url: None,
+            depends_on: Vec::new(),
+            draft: false,
+            group: None,
             defaults: std::sync::Arc::default(),
         };
         let mut twin = Run::empty(start.key, start.salt, start.graph.clone());

@@ -196,7 +196,8 @@ fn a_replay_of_a_run_under_way_stops_where_it_stands_and_can_only_be_cancelled()
         }
         let timer = TimerId::Delay { node: "wait".into(), execution: 1 };
         assert_eq!(new.run.decide(Command::Fire(timer), LATER), Err(Rejection::Replay));
-        let asked = Cancellation { reason: None, cancelled_by: None, parent_run_id: None };
+        let asked =
+            Cancellation { reason: None, cancelled_by: None, parent_run_id: None, abandonment_reason: None };
         let step = new.run.decide(Command::Cancel(asked), LATER).unwrap();
         assert_eq!((new.run.lifecycle(), step.effects.len()), (Lifecycle::Cancelled, 0));
     }
@@ -207,7 +208,8 @@ fn a_replay_of_a_run_that_is_being_cancelled_can_be_cancelled() {
     let story = Story::of(&workflow([http("ask", "GET")])).start().cancel().stands(Status::Cancelling);
     let mut new = replay(&story);
     assert_eq!(new.run.status(), Status::Cancelling);
-    let asked = Cancellation { reason: None, cancelled_by: None, parent_run_id: None };
+    let asked =
+        Cancellation { reason: None, cancelled_by: None, parent_run_id: None, abandonment_reason: None };
     let step = new.run.decide(Command::Cancel(asked.clone()), LATER).unwrap();
     assert_eq!((new.run.lifecycle(), step.effects.len()), (Lifecycle::Cancelled, 0));
     let again = new.run.decide(Command::Cancel(asked), LATER);

@@ -404,6 +404,7 @@ mod ending {
             reason: Some("parent-cancelled".to_owned()),
             cancelled_by: None,
             parent_run_id: Some(run_id(9)),
+            abandonment_reason: None,
         };
         let story = story.ask(Command::Cancel(cancelled));
         story.answer_to(id, &accept(), "late").refused(&Rejection::InterruptGone);

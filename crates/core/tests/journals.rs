@@ -16,6 +16,10 @@ use std::sync::Arc;
 
 use abide_core::event::{Held, HoldMode, Progress, Released, Wait};
 use abide_core::fork::{Fork, Overlay, Source};
+use abide_core::planning::{
+    NewCheckpoint, NewCondition, NewPlan, NewTask, PlanAct, PlanCommand, PlanTask, TaskAct,
+    TaskId as PostedId,
+};
 use abide_core::{
     CallRef, ChunkKind, Command, ErrorKind, EventType, Failure, FailureClass, ForkMode, Graph, Hash,
     HookKind, Json, Key, Lifecycle, Loss, ModelAnswer, ModelError, NodePhase, Payload, Price, Provided,
@@ -596,6 +600,116 @@ fn a_run_that_is_held_and_released() {
     insta::assert_snapshot!(written(held().journal()));
 }
 
+/// A run that waits for a time, then for people, and for a time again.
+const PLANNED: &str = r#"{
+  "id": "planned", "name": "Planned", "version": "1.0",
+  "nodes": [
+    {"id": "wait", "typeId": "core.delay", "name": "Wait", "position": {}, "inputs": {}, "config": {"ms": 1000}},
+    {"id": "gate", "typeId": "core.approvalGate", "name": "Gate", "position": {}, "inputs": {},
+     "config": {"title": "Pay?"}},
+    {"id": "last", "typeId": "core.delay", "name": "Last", "position": {}, "inputs": {}, "config": {"ms": 1000}}
+  ],
+  "edges": [
+    {"id": "e", "sourceNodeId": "wait", "targetNodeId": "gate"},
+    {"id": "f", "sourceNodeId": "gate", "targetNodeId": "last"}
+  ],
+  "triggers": [], "variables": [], "metadata": {}, "settings": {}
+}"#;
+
+fn new_task(name: &str, behind: &[&str]) -> PlanTask {
+    PlanTask::New(Box::new(NewTask {
+        name: name.to_owned(),
+        depends_on: behind.iter().map(|&other| other.to_owned()).collect(),
+        max_attempts: Some(2),
+        ..NewTask::default()
+    }))
+}
+
+fn plans(story: Story, command: PlanCommand) -> Story {
+    let story = story.ask(Command::Plan(Box::new(command)));
+    story.step();
+    story
+}
+
+fn task_act(story: Story, name: &str, act: TaskAct) -> Story {
+    let id: PostedId =
+        story.run().tasks_posted().find(|task| task.spec.name == name).expect("it is posted").id;
+    plans(story, PlanCommand::Task { id, version: None, act, by: Some("bot".to_owned()) })
+}
+
+fn plan_act(story: Story, act: PlanAct) -> Story {
+    let id = story.run().plans().last().expect("it is posted").id;
+    plans(story, PlanCommand::Plan { id, version: None, act, by: Some("ann".to_owned()) })
+}
+
+/// A plan has come to its checkpoint.
+fn stopped_at_checkpoint() -> Story {
+    let plan = NewPlan {
+        name: Some("letter".to_owned()),
+        tasks: vec![new_task("draft", &[]), new_task("stamp", &["draft"]), new_task("send", &["draft"])],
+        checkpoints: vec![NewCheckpoint {
+            name: "review".to_owned(),
+            after: "draft".to_owned(),
+            requires_approval: true,
+            approvers: vec!["alice".to_owned()],
+            ..NewCheckpoint::default()
+        }],
+        conditions: vec![NewCondition {
+            task: "stamp".to_owned(),
+            when: "tasks.draft.output.paper".to_owned(),
+            otherwise: None,
+        }],
+        ..NewPlan::default()
+    };
+    let story = Story::following(graph(PLANNED)).start();
+    let story = plans(story, PlanCommand::CreatePlan { plan: Box::new(plan), by: Some("ann".to_owned()) });
+    let story = plan_act(story, PlanAct::Activate);
+    let claim = || TaskAct::Claim { agent: "scribe".to_owned() };
+    let story = task_act(story, "draft", claim());
+    let story = task_act(story, "draft", TaskAct::Release { reason: Some("lunch".to_owned()) });
+    let story = task_act(task_act(story, "draft", claim()), "draft", TaskAct::Start);
+    let story = task_act(story, "draft", TaskAct::Progress { progress: Json::of(&json!(0.5)) });
+    let story = task_act(story, "draft", TaskAct::Fail { error: Failure::new("no_ink", "no ink") });
+    let story = task_act(task_act(story, "draft", TaskAct::Retry), "draft", claim());
+    task_act(story, "draft", TaskAct::Complete { output: Some(Json::of(&json!({"paper": false}))) })
+}
+
+/// Its checkpoint lets it pass at the second time, and what is left waits while the run does.
+fn planned() -> Story {
+    let story = stopped_at_checkpoint().after(500).answer("abide:resume", &json!({"action": "reject"}));
+    let story = plan_act(story, PlanAct::Resume).answer("abide:resume", &json!({"action": "accept"}));
+    let story = task_act(story, "send", TaskAct::Claim { agent: "scribe".to_owned() });
+    let story = task_act(story, "send", TaskAct::Start).after(500).fire("wait");
+    let story = story.answer("gate", &json!({"action": "accept"}));
+    let story = task_act(story, "send", TaskAct::Complete { output: None });
+    story.after(1_000).fire("last").stands(Status::Completed)
+}
+
+/// Somebody gives up one plan, and another fails with its run.
+fn given_up() -> Story {
+    let story = Story::following(graph(PLANNED)).start();
+    let plan = |name: &str| NewPlan { tasks: vec![new_task(name, &[])], ..NewPlan::default() };
+    let story = plans(story, PlanCommand::CreatePlan { plan: Box::new(plan("none")), by: None });
+    let story = plan_act(story, PlanAct::Cancel { reason: Some("not needed".to_owned()) });
+    let story = plans(story, PlanCommand::CreatePlan { plan: Box::new(plan("one")), by: None });
+    let story = plan_act(story, PlanAct::Activate);
+    let story = task_act(story, "one", TaskAct::Claim { agent: "scribe".to_owned() });
+    let story = task_act(story, "one", TaskAct::Start).after(1_000).fire("wait");
+    let gate = story.run().interrupt_of("gate").expect("it asks");
+    let story = story.answer_to(gate, &json!({"action": "reject"}), "alice");
+    story.stands(Status::Failed)
+}
+
+#[test]
+fn a_run_with_tasks_and_plans() {
+    insta::assert_snapshot!(written(planned().journal()));
+}
+
+#[test]
+fn a_run_that_fails_with_a_plan() {
+    insta::assert_snapshot!(written(given_up().journal()));
+}
+
 /// A replay of a run whose journal says that something else came of a node than comes of it.
 fn replayed() -> Vec<Record> {
     let story = greeting();
@@ -653,12 +767,19 @@ fn every_event_type_stands_in_one_of_these_journals() {
         consulting(),
         conversing(),
         held(),
+        planned(),
+        given_up(),
     ];
     let replayed = replayed();
     let records = stories.iter().flat_map(Story::journal).chain(&replayed);
     let shown: BTreeSet<&str> = records.map(type_name).collect();
     let declared: BTreeSet<&str> = event_types().iter().map(|kind| kind.name).collect();
     assert_eq!(shown, declared);
+}
+
+#[test]
+fn the_state_of_a_run_with_tasks_and_plans() {
+    insta::assert_json_snapshot!(state(&stopped_at_checkpoint()));
 }
 
 #[test]
@@ -716,7 +837,7 @@ fn a_snapshot_of_another_version_or_definition_is_ignored() {
     let wake = |graph: Arc<Graph>, bytes: &[u8]| Run::from_snapshot(key(), SALT, graph, bytes);
     assert!(wake(graph(SHIPMENT), &bytes).is_some());
     let other_version =
-        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":9"#, r#""version":10"#, 1);
+        String::from_utf8(bytes.clone()).unwrap().replacen(r#""version":10"#, r#""version":11"#, 1);
     assert!(wake(graph(SHIPMENT), other_version.as_bytes()).is_none());
     assert!(wake(workflow([noop("other")]).graph(), &bytes).is_none());
     assert!(wake(graph(SHIPMENT), &bytes[..bytes.len() - 1]).is_none());

@@ -341,10 +341,18 @@ fn every_command() -> Vec<Command> {
         sensitive: Vec::new(),
         error: None,
         still: false,
+        status: None,
+        suspended: None,
+        claimed: false,
     };
     let error = Failure::new("workflow_not_found", "there is no such workflow");
     vec![
-        Command::Cancel(Cancellation { reason: None, cancelled_by: None, parent_run_id: None }),
+        Command::Cancel(Cancellation {
+            reason: None,
+            cancelled_by: None,
+            parent_run_id: None,
+            abandonment_reason: None,
+        }),
         Command::Pause { reason, by: by.clone(), drain: Drain::CurrentNode },
         Command::Resume { reason: None, by },
         Command::Fire(TimerId::Stretch),

@@ -272,7 +272,12 @@ impl World {
             Move::Crash { snapshot } => self.crash(snapshot),
             Move::Back(ms) => self.now -= ms,
             Move::Cancel => {
-                let asked = Cancellation { reason: None, cancelled_by: None, parent_run_id: None };
+                let asked = Cancellation {
+                    reason: None,
+                    cancelled_by: None,
+                    parent_run_id: None,
+                    abandonment_reason: None,
+                };
                 let ended = self.run.lifecycle().is_terminal();
                 assert_eq!(self.ask(Command::Cancel(asked)).is_err(), ended);
             }

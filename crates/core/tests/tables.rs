@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use abide_core::event::{PlanChanged, TaskChanged};
+use abide_core::planning::{PlanState, TaskStatus};
 use abide_core::{Event, EventType, Hold, Lifecycle, NodeEvent, NodePhase, RunEvent, Status, event_types};
 use serde::Serialize;
 
@@ -13,8 +15,8 @@ const INTRO: &str = "\
 
 Where a run, its hold and its nodes may go. A row is an event, a column the state it meets, a cell the state
 after it; a dot means that the event is illegal there and a journal that holds it does not fold. A run event
-has to be legal for the lifecycle and for the hold; a node event happens only in a run that is running or
-cancelling.
+has to be legal for the lifecycle and for the hold, and one of a task or a plan for that as well; a node event
+happens only in a run that is running or cancelling.
 
 The core's own functions wrote this page, and a test compares the two. To write it anew:
 
@@ -76,6 +78,74 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         "replay.diverged",
         "",
         r#"{"sourceRunId":"run-00000000-0000-0000-0000-000000000000","atSequence":3,"divergenceKind":"output"}"#,
+    ),
+    (
+        "task.created",
+        "",
+        r#"{"taskId":"task-000000000000000000000000000000000000","created":{"name":"t","maxAttempts":3}}"#,
+    ),
+    ("task.ready", "", r#"{"taskId":"task-000000000000000000000000000000000000"}"#),
+    ("task.claimed", "", r#"{"taskId":"task-000000000000000000000000000000000000","agent":"a"}"#),
+    ("task.started", "", r#"{"taskId":"task-000000000000000000000000000000000000"}"#),
+    ("task.progress", "", r#"{"taskId":"task-000000000000000000000000000000000000","progress":1}"#),
+    ("task.completed", "", r#"{"taskId":"task-000000000000000000000000000000000000","output":1}"#),
+    (
+        "task.failed",
+        "",
+        r#"{"taskId":"task-000000000000000000000000000000000000","error":{"code":"c","message":"m"}}"#,
+    ),
+    (
+        "task.failed",
+        " with its run",
+        r#"{"taskId":"task-000000000000000000000000000000000000","error":{"code":"c","message":"m"},"withRun":"failed"}"#,
+    ),
+    ("task.retrying", "", r#"{"taskId":"task-000000000000000000000000000000000000","attempt":2}"#),
+    ("task.blocked", "", r#"{"taskId":"task-000000000000000000000000000000000000","reason":"r"}"#),
+    (
+        "task.blocked",
+        " by a question",
+        r#"{"taskId":"task-000000000000000000000000000000000000","reason":"intent_suspended","interruptId":"int-000000000001000000000000000000000000"}"#,
+    ),
+    ("task.unblocked", "", r#"{"taskId":"task-000000000000000000000000000000000000"}"#),
+    ("task.released", "", r#"{"taskId":"task-000000000000000000000000000000000000"}"#),
+    ("task.cancelled", "", r#"{"taskId":"task-000000000000000000000000000000000000"}"#),
+    (
+        "task.cancelled",
+        " with its run",
+        r#"{"taskId":"task-000000000000000000000000000000000000","withRun":"cancelled"}"#,
+    ),
+    ("task.skipped", "", r#"{"taskId":"task-000000000000000000000000000000000000"}"#),
+    ("plan.created", "", r#"{"planId":"plan-000000000000000000000000000000000000","created":{}}"#),
+    ("plan.activated", "", r#"{"planId":"plan-000000000000000000000000000000000000"}"#),
+    ("plan.paused", "", r#"{"planId":"plan-000000000000000000000000000000000000"}"#),
+    ("plan.resumed", "", r#"{"planId":"plan-000000000000000000000000000000000000"}"#),
+    ("plan.completed", "", r#"{"planId":"plan-000000000000000000000000000000000000"}"#),
+    ("plan.failed", "", r#"{"planId":"plan-000000000000000000000000000000000000"}"#),
+    (
+        "plan.failed",
+        " with its run",
+        r#"{"planId":"plan-000000000000000000000000000000000000","withRun":"failed"}"#,
+    ),
+    ("plan.cancelled", "", r#"{"planId":"plan-000000000000000000000000000000000000"}"#),
+    (
+        "plan.cancelled",
+        " with its run",
+        r#"{"planId":"plan-000000000000000000000000000000000000","withRun":"cancelled"}"#,
+    ),
+    (
+        "plan.checkpoint_reached",
+        "",
+        r#"{"planId":"plan-000000000000000000000000000000000000","checkpoint":"c"}"#,
+    ),
+    (
+        "plan.checkpoint_approved",
+        "",
+        r#"{"planId":"plan-000000000000000000000000000000000000","checkpoint":"c"}"#,
+    ),
+    (
+        "plan.checkpoint_rejected",
+        "",
+        r#"{"planId":"plan-000000000000000000000000000000000000","checkpoint":"c"}"#,
     ),
     ("node.started", "", r#"{"typeId":"core.noop","execution":1}"#),
     ("node.started", " with `until`", r#"{"typeId":"core.delay","execution":1,"until":5}"#),
@@ -261,6 +331,22 @@ fn node_samples() -> Vec<Sample<NodeEvent>> {
     samples().into_iter().filter_map(pick).collect()
 }
 
+fn task_samples() -> Vec<Sample<TaskChanged>> {
+    let pick = |Sample { title, event }| match event {
+        RunEvent::Task(event) => Some(Sample { title, event: *event }),
+        _ => None,
+    };
+    run_samples().into_iter().filter_map(pick).collect()
+}
+
+fn plan_samples() -> Vec<Sample<PlanChanged>> {
+    let pick = |Sample { title, event }| match event {
+        RunEvent::Plan(event) => Some(Sample { title, event: *event }),
+        _ => None,
+    };
+    run_samples().into_iter().filter_map(pick).collect()
+}
+
 /// A table over every pair of a state and an event.
 fn table<S, E>(states: &[S], samples: &[Sample<E>], after: impl Fn(S, &E) -> Option<S>) -> String
 where
@@ -295,6 +381,14 @@ fn node_table() -> String {
     table(&NodePhase::ALL, &node_samples(), NodePhase::after)
 }
 
+fn task_table() -> String {
+    table(&TaskStatus::ALL, &task_samples(), TaskStatus::after)
+}
+
+fn plan_table() -> String {
+    table(&PlanState::ALL, &plan_samples(), |state, changed| state.after(changed.change))
+}
+
 /// How a run is shown by each protocol. A hold comes before what is waited for, and an end or a cancellation before both.
 fn status_table() -> String {
     let mut lines = vec!["| status | OpenWOP | OpenIntent |".to_owned(), "|---|---|---|".to_owned()];
@@ -309,6 +403,8 @@ fn page() -> String {
         ("A run's lifecycle", lifecycle_table()),
         ("A run's hold", hold_table()),
         ("A node's phase", node_table()),
+        ("A task that was posted to a run", task_table()),
+        ("A plan that was posted to a run", plan_table()),
         ("A run's status, as the protocols show it", status_table()),
     ];
     let sections = sections.map(|(title, table)| format!("\n## {title}\n\n{table}\n"));
@@ -328,6 +424,16 @@ fn hold_by_run_event() {
 #[test]
 fn node_phase_by_node_event() {
     insta::assert_snapshot!(node_table());
+}
+
+#[test]
+fn task_status_by_task_event() {
+    insta::assert_snapshot!(task_table());
+}
+
+#[test]
+fn plan_state_by_plan_event() {
+    insta::assert_snapshot!(plan_table());
 }
 
 #[test]
@@ -410,6 +516,11 @@ fn every_state_is_reached_from_the_first() {
     let runs = run_samples();
     assert_eq!(reached(Lifecycle::Pending, &runs, Lifecycle::after), Lifecycle::ALL.len());
     assert_eq!(reached(Hold::None, &runs, Hold::after), Hold::ALL.len());
+    let tasks = task_samples();
+    assert_eq!(reached(TaskStatus::Pending, &tasks, TaskStatus::after), TaskStatus::ALL.len());
+    let plans = plan_samples();
+    let after = |state: PlanState, changed: &PlanChanged| state.after(changed.change);
+    assert_eq!(reached(PlanState::Draft, &plans, after), PlanState::ALL.len());
     let nodes = node_samples();
     assert_eq!(reached(NodePhase::Pending, &nodes, NodePhase::after), NodePhase::ALL.len());
 }

@@ -149,6 +149,10 @@ pub struct NewRun {
     pub exclusive: bool,
     /// Who is told when it waits for an answer.
     pub callback_url: Option<String>,
+    /// The runs that it waits for.
+    pub depends_on: Vec<RunId>,
+    /// It begins only when somebody activates it.
+    pub draft: bool,
 }
 
 impl NewRun {
@@ -167,6 +171,8 @@ impl NewRun {
             scope: None,
             exclusive: false,
             callback_url: None,
+            depends_on: Vec::new(),
+            draft: false,
         }
     }
 }
@@ -370,6 +376,7 @@ impl Engine {
         if let Some(holder) = self.claimant(claimed.as_ref()).await? {
             return Err(Error::Claimed(holder));
         }
+        let depends_on = self.upstreams(new.tenant, &new.depends_on).await?;
         let key = RunId(new_id(&*self.shell.store, &*self.shell.clock)).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
         let NewRun {
@@ -383,6 +390,7 @@ impl Engine {
             scope,
             exclusive,
             callback_url,
+            draft,
             ..
         } = new;
         let given = Start {
@@ -396,6 +404,8 @@ impl Engine {
             scope,
             exclusive,
             callback_url,
+            depends_on,
+            draft,
             ..Start::of(key, salt, graph)
         };
         for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
@@ -425,7 +435,7 @@ impl Engine {
         reason: Option<String>,
         by: Option<String>,
     ) -> Result<Status, Error> {
-        let asked = Cancellation { reason, cancelled_by: by, parent_run_id: None };
+        let asked = Cancellation { reason, cancelled_by: by, ..Cancellation::default() };
         self.ask(key, Command::Cancel(asked)).await
     }
 

@@ -17,6 +17,17 @@ pub enum Error {
     /// Another run that is under way has the workflow and scope to itself.
     #[error("{0} has the workflow and scope to itself")]
     Claimed(RunId),
+    /// A run was to wait for one that the tenant does not have.
+    #[error("there is no run {0} to wait for")]
+    DependencyNotFound(RunId),
+    /// A run was to wait for one that waits for it.
+    #[error("{on} waits for {run} already, directly or by way of others, so {run} can't wait for it")]
+    Circle {
+        /// The run that was to wait.
+        run: RunId,
+        /// What for.
+        on: RunId,
+    },
     /// The run's payloads were erased, so nothing but its outline is left.
     #[error("the payloads of {0} were erased")]
     Erased(RunId),

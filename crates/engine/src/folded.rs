@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Corrupt, Effect, Graph, Hash, InterruptId, Key, Lifecycle, Notice, OpenInterrupt, ProviderWait,
-    Record, Run, RunId, Salt, TaskId,
+    Cascade, Corrupt, Effect, Graph, Hash, InterruptId, Key, Lifecycle, MemberRow, Notice, OpenInterrupt,
+    ProviderWait, Record, Run, RunId, Salt, TaskId,
 };
 use abide_store::{Beside, Claim, TimerRow};
 
@@ -32,6 +32,12 @@ pub(crate) struct Folded {
     pub(crate) waits: BTreeMap<TaskId, ProviderWait>,
     /// The names of its conversations.
     pub(crate) names: BTreeSet<Hash>,
+    /// The runs that it waits for.
+    pub(crate) dependencies: BTreeSet<RunId>,
+    /// Who wants to hear how it stands.
+    pub(crate) watchers: BTreeSet<RunId>,
+    /// Its members, if it is a group.
+    pub(crate) members: BTreeMap<RunId, MemberRow>,
 }
 
 impl Folded {
@@ -49,6 +55,9 @@ impl Folded {
             fences: BTreeMap::new(),
             waits: BTreeMap::new(),
             names: BTreeSet::new(),
+            dependencies: BTreeSet::new(),
+            watchers: BTreeSet::new(),
+            members: BTreeMap::new(),
         }
     }
 
@@ -92,6 +101,17 @@ impl Folded {
                 Effect::AwaitProvider(wait) => drop(self.waits.insert(wait.task.clone(), wait)),
                 Effect::LeaveProvider(task) => drop(self.waits.remove(&task)),
                 Effect::TakeName(name) => drop(self.names.insert(name)),
+                Effect::DependOn(run) => drop(self.dependencies.insert(run)),
+                Effect::Independ(run) => drop(self.dependencies.remove(&run)),
+                Effect::Watch(run) => drop(self.watchers.insert(run)),
+                Effect::Unwatch(run) => drop(self.watchers.remove(&run)),
+                Effect::Enlist(row) => drop(self.members.insert(row.run, row)),
+                Effect::Dismiss { run, .. } => drop(self.members.remove(&run)),
+                Effect::NoteMember(told) => {
+                    if let Some(row) = self.members.get_mut(&told.run) {
+                        row.note(&told);
+                    }
+                }
                 _ => {}
             }
         }
@@ -120,6 +140,9 @@ impl Folded {
             work: sorted_work(run.offers().map(|offer| (offer.task, offer.fence)).collect()),
             waits: self.waits.values().cloned().collect(),
             names: self.names.iter().copied().collect(),
+            dependencies: self.dependencies.iter().copied().collect(),
+            watchers: self.watchers.iter().copied().collect(),
+            members: self.members.values().cloned().collect(),
         }
     }
 

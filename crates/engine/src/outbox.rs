@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use self::claimed::Own;
 use crate::shell::{Basis, Shell};
 use crate::timers::rest;
-use crate::{Error, limits};
+use crate::{Error, containers, limits};
 
 #[derive(Default)]
 pub(crate) struct Outbox {
@@ -130,11 +130,16 @@ async fn deliver_all(shell: &Arc<Shell>, messages: Vec<MessageRow>) -> Told {
             Message::Notice(notice) => hear(shell, at, notice).await,
             Message::Spawn(spawn) => start_child(shell, at, spawn).await,
             Message::Cascade(cascade) => cancel_child(shell, at, cascade).await,
+            Message::Tidings(tidings) => {
+                containers::hear(shell, at.receiver.of(at.sender.tenant), at, tidings).await
+            }
+            Message::Watch(watch) => containers::watch(shell, at, watch).await,
+            Message::Order(order) => containers::obey(shell, at, order).await,
         };
         match delivered {
             Delivered::Recorded => line.recorded += 1,
             Delivered::Moot => line.moot.push(at),
-            Delivered::Not => {
+            Delivered::Not | Delivered::Raced => {
                 line.stuck = true;
                 break;
             }
@@ -143,13 +148,15 @@ async fn deliver_all(shell: &Arc<Shell>, messages: Vec<MessageRow>) -> Told {
     line
 }
 
-enum Delivered {
+pub(crate) enum Delivered {
     /// It stands in the receiver's journal.
     Recorded,
     /// The receiver has ended, never was, or knows it already.
     Moot,
     /// The store failed.
     Not,
+    /// Something that it rests on was changed by another since it was looked at.
+    Raced,
 }
 
 async fn hear(shell: &Arc<Shell>, at: MessageRef, notice: Notice) -> Delivered {
@@ -162,8 +169,11 @@ async fn hear(shell: &Arc<Shell>, at: MessageRef, notice: Notice) -> Delivered {
 
 /// The parent has ended, and takes the child along.
 async fn cancel_child(shell: &Arc<Shell>, at: MessageRef, cascade: Cascade) -> Delivered {
-    let asked =
-        Cancellation { reason: Some(cascade.reason), cancelled_by: None, parent_run_id: Some(cascade.from) };
+    let asked = Cancellation {
+        reason: Some(cascade.reason),
+        parent_run_id: Some(cascade.from),
+        ..Cancellation::default()
+    };
     tell(shell, at.receiver.of(at.sender.tenant), Command::Cancel(asked), at).await
 }
 
@@ -229,6 +239,7 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
         unset: spawn.unset,
         trace: spawn.trace,
         by: spawn.by,
+        depends_on: spawn.depends_on,
         ..Start::of(spawn.child.of(tenant), salt, graph)
     };
     let basis = Basis { consumed: Some(at), ..Basis::default() };
@@ -236,7 +247,7 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
 }
 
 /// Has a run decide what a message says, and forgets the message with it.
-async fn tell(shell: &Arc<Shell>, receiver: Key, command: Command, at: MessageRef) -> Delivered {
+pub(crate) async fn tell(shell: &Arc<Shell>, receiver: Key, command: Command, at: MessageRef) -> Delivered {
     let basis = Basis { consumed: Some(at), ..Basis::default() };
     match shell.decide(receiver, &command, Lane::Background, basis, |_| ()).await {
         Ok(()) => Delivered::Recorded,
@@ -246,6 +257,7 @@ async fn tell(shell: &Arc<Shell>, receiver: Key, command: Command, at: MessageRe
             | Error::Rejected(Rejection::Ended(_) | Rejection::Cancelling | Rejection::HeardBefore)
             | Error::Store(abide_store::Error::Delivered),
         ) => Delivered::Moot,
+        Err(Error::Store(abide_store::Error::Raced)) => Delivered::Raced,
         Err(error) => {
             tracing::warn!(run = %receiver.id, %error, "a message could not be delivered yet");
             Delivered::Not

@@ -80,6 +80,8 @@ pub(crate) struct Basis {
     pub(crate) reply: Option<Reply>,
     /// Names that turned out to be another run's when this was decided before.
     pub(crate) taken: Arc<BTreeSet<Hash>>,
+    /// How often runs of the tenant were made to wait for others when it was looked at whether this closes a circle.
+    pub(crate) circle: Option<u64>,
 }
 
 /// A commit on its way.
@@ -205,6 +207,9 @@ impl Shell {
                         self.hot.remove(&cell);
                     }
                     if confirmed {
+                        if rejection == Rejection::DeadlineExceeded {
+                            self.abandon_late(key).await;
+                        }
                         return Err(rejection.into());
                     }
                 }
@@ -369,8 +374,8 @@ impl Shell {
                 self.carry_out(cell.key, &mut pending);
             }
             Err(error) => {
-                use abide_store::Error::{Claimed, Delivered, Fenced, Receipted, Stale, Taken};
-                if !matches!(error, Stale | Fenced | Delivered | Receipted | Claimed | Taken) {
+                use abide_store::Error::{Claimed, Delivered, Fenced, Raced, Receipted, Stale, Taken};
+                if !matches!(error, Stale | Fenced | Delivered | Receipted | Claimed | Taken | Raced) {
                     tracing::error!(run = %cell.key.id, %error, "a commit failed; the run is read again");
                 }
                 self.workers.give_back(&pending.handed);
@@ -404,7 +409,14 @@ impl Shell {
                         }
                     }
                 }
-                Effect::Send { .. } | Effect::Spawn(_) | Effect::Cascade(_) => {
+                Effect::Send { .. }
+                | Effect::Spawn(_)
+                | Effect::Cascade(_)
+                | Effect::Bid { .. }
+                | Effect::Order { .. }
+                | Effect::BidAll(_)
+                | Effect::Tell { .. }
+                | Effect::Announce(_) => {
                     self.send(key, commit.first, effect, commit.held);
                 }
                 Effect::OpenInterrupt(open) => {
@@ -442,6 +454,13 @@ impl Shell {
                 | Effect::Disown(_)
                 | Effect::TakeName(_)
                 | Effect::MoveDeadline { .. }
+                | Effect::DependOn(_)
+                | Effect::Independ(_)
+                | Effect::Watch(_)
+                | Effect::Unwatch(_)
+                | Effect::Enlist(_)
+                | Effect::Dismiss { .. }
+                | Effect::NoteMember(_)
                 | Effect::NoteHeadway { .. } => {}
             }
         }
@@ -518,6 +537,7 @@ impl Shell {
             holder: basis.holder.clone(),
             holds: basis.holds.clone(),
             consumed: basis.consumed,
+            circle: basis.circle,
             receipt: basis.reply.as_ref().and_then(|reply| reply.receipt(&ahead.run, now)),
             ..Commit::of(&ahead.run, step)
         }

@@ -241,6 +241,10 @@ impl Verifier<'_> {
             let what = "the columns and the journal differ about whether another run started it";
             self.find(Some(key), None, what.to_owned());
         }
+        if listed.group != run.group().is_some() {
+            let what = "the columns and the journal differ about whether it is a group";
+            self.find(Some(key), None, what.to_owned());
+        }
     }
 
     async fn beside(&mut self, key: Key, folded: &Folded) -> Result<(), Error> {
@@ -274,6 +278,9 @@ impl Verifier<'_> {
         self.seen.work += found.work.len() as u64;
         self.seen.waits += found.waits.len() as u64;
         self.seen.names += found.names.len() as u64;
+        self.seen.dependencies += found.dependencies.len() as u64;
+        self.seen.watchers += found.watchers.len() as u64;
+        self.seen.members += found.members.len() as u64;
     }
 
     /// What is asked of children goes to those that the journal asked for, and a cascade comes from an end.
@@ -281,6 +288,9 @@ impl Verifier<'_> {
         for (to, message) in sent {
             let sound = match message {
                 Message::Notice(_) => true,
+                Message::Tidings(tidings) => tidings.from == key.id,
+                Message::Watch(watch) => watch.from == key.id,
+                Message::Order(_) => folded.children.contains_key(to),
                 Message::Spawn(spawn) => spawn.child == *to && folded.children.contains_key(to),
                 Message::Cascade(_) => {
                     let goes_along = folded.children.get(to).is_some_and(|(_, cascade)| *cascade);
@@ -313,7 +323,11 @@ impl Verifier<'_> {
         let notices = || {
             sent.iter().filter_map(|(to, message)| match message {
                 Message::Notice(notice) => Some((to, notice)),
-                Message::Spawn(_) | Message::Cascade(_) => None,
+                Message::Spawn(_)
+                | Message::Cascade(_)
+                | Message::Tidings(_)
+                | Message::Watch(_)
+                | Message::Order(_) => None,
             })
         };
         let parent = folded.run.parent();

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::{idempotency, limits};
+use crate::{hand_api, idempotency, limits};
 
 /// An answer that says no.
 #[derive(Debug)]
@@ -201,6 +201,19 @@ impl From<EngineError> for ApiError {
                 Self::new("workflow_not_found", message).with("workflowId", id)
             }
             EngineError::Rejected(rejection) => rejection.into(),
+            EngineError::DependencyNotFound(run) => {
+                let message =
+                    format!("there is no run {run} to wait for; a group can't be waited for either");
+                Self::new("dependency_not_found", message).with("runId", run.to_string())
+            }
+            EngineError::Circle { run, on } => {
+                let message = format!(
+                    "{on} waits for {run} already, directly or by way of others, so {run} can't wait for it"
+                );
+                Self::new("dependency_circle", message)
+                    .with("runId", run.to_string())
+                    .with("dependsOn", on.to_string())
+            }
             EngineError::Claimed(run) => {
                 let message = format!(
                     "{run} is under way for this workflow and scope; wait for its end, cancel it, or leave X-Dedup out"
@@ -269,6 +282,47 @@ impl ApiError {
     }
 }
 
+impl ApiError {
+    /// What is wrong with something that is about several runs, or is done by hand.
+    fn of_containers(rejection: &Rejection, message: String) -> Self {
+        match rejection {
+            Rejection::Ended(_) => Self::new("run_over", message),
+            Rejection::DeadlineExceeded => Self::new("portfolio_deadline_exceeded", message),
+            Rejection::NotDraft => Self::new("run_not_draft", message),
+            Rejection::NoDependency => Self::new("dependency_not_found", message),
+            Rejection::NoGroup => Self::new("group_not_found", message),
+            Rejection::NoMember => Self::new("member_not_found", message),
+            Rejection::GroupUnfinished { unfinished } => {
+                Self::new("group_unfinished", message).with("unfinished", *unfinished)
+            }
+            Rejection::Claimed { agent } => Self::new("node_claimed", message).with("agent", agent.as_str()),
+            Rejection::NotClaimed => Self::new("node_not_claimed", message),
+            Rejection::Asking => Self::new("node_asking", message),
+            Rejection::Unclaimed(why) => hand_api::unclaimed(why),
+            Rejection::Outputs { missing, type_errors } => {
+                let error = if missing.is_empty() { "OutputTypeMismatchError" } else { "MissingOutputError" };
+                let wrong: Vec<Value> = type_errors
+                    .iter()
+                    .map(|wrong| json!({"output": wrong.output, "expected": wrong.expected, "found": wrong.found}))
+                    .collect();
+                Self::new("outputs_unfit", message)
+                    .with("error", error)
+                    .with("missing", missing.clone())
+                    .with("type_errors", wrong)
+            }
+            Rejection::NoCoordinator => Self::new("coordinator_not_found", message),
+            Rejection::Coordinated { agent, .. } => {
+                Self::new("run_coordinated", message).with("agent", agent.as_str())
+            }
+            Rejection::IllegalTransition(_) => Self::new("illegal_transition", message),
+            Rejection::ChildrenUnfinished { unfinished } => {
+                Self::new("children_unfinished", message).with("unfinished", *unfinished)
+            }
+            other => Self::internal(other),
+        }
+    }
+}
+
 impl From<Rejection> for ApiError {
     fn from(rejection: Rejection) -> Self {
         let message = rejection.to_string();
@@ -324,7 +378,7 @@ impl From<Rejection> for ApiError {
             Rejection::Mismatch(errors) => {
                 Self::bad_answer(message, &errors).under(StatusCode::UNPROCESSABLE_ENTITY)
             }
-            other => Self::internal(&other),
+            other => Self::of_containers(&other, message),
         }
     }
 }

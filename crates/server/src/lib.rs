@@ -30,6 +30,7 @@
 //! | turns of models, and their providers | `turns_api.rs`, `providers_api.rs` |
 //! | workers: what they are told, and what they do | `workers_api.rs` and `workers_api/` |
 //! | servers that share a store | `cluster_api.rs` |
+//! | runs that wait for others, groups, nodes done by hand | `graph_api.rs`, `groups_api.rs`, `hand_api.rs`, `coordinator_api.rs` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod admission;
@@ -40,9 +41,13 @@ mod body;
 mod callback;
 mod cluster_api;
 mod conditional;
+mod coordinator_api;
 mod dev;
 mod error;
 mod gate;
+mod graph_api;
+mod groups_api;
+mod hand_api;
 mod health;
 mod idempotency;
 mod journal;

@@ -1,5 +1,6 @@
 //! The table of operations. What is not here does not exist.
 
+mod containers;
 mod forks;
 mod ladders;
 mod notices;
@@ -39,6 +40,9 @@ fn everywhere() -> Vec<Operation> {
         events(),
         control(),
         forks::forks(),
+        containers::graphs(),
+        containers::groups(),
+        containers::coordinators(),
         resumption::resumption(),
         bundles(),
         turns::turns(),

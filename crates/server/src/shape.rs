@@ -62,7 +62,8 @@ impl JsonSchema for RunStatus {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names: Vec<&str> = Status::ALL.iter().map(|(_, _, name)| *name).collect();
+        let names = Status::ALL.iter().filter(|(status, ..)| status.openwop_name() == status.name());
+        let names: Vec<&str> = names.map(|(_, _, name)| *name).collect();
         json_schema!({ "type": "string", "enum": names, "description": "How a run stands." })
     }
 }

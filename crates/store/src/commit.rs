@@ -23,6 +23,11 @@ pub struct Commit {
     pub salt: Option<Salt>,
     /// Another aggregate started it.
     pub child: bool,
+    /// It is a group, and not a run.
+    pub group: bool,
+    /// A run that was there already is made to wait for another: how often that had been done in the tenant when it was
+    /// looked at whether this closes a circle. If it is more by now, the commit is refused.
+    pub circle: Option<u64>,
     /// The aggregate as lists show it, after these events.
     pub summary: Summary,
     /// The folded state after these events, when one is worth keeping.
@@ -72,6 +77,8 @@ impl Commit {
             records: step.records,
             salt: None,
             child: run.parent().is_some(),
+            group: run.group().is_some(),
+            circle: None,
             summary: run.summary(),
             snapshot: None,
             hides: run.hides_something(),

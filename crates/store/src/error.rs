@@ -23,6 +23,9 @@ pub enum Error {
     /// Another run of the tenant has a name that this one wants to itself.
     #[error("another run has the name")]
     Taken,
+    /// Something that the commit rests on was changed by another since it was looked at.
+    #[error("what the commit rests on has changed since it was looked at")]
+    Raced,
     /// The data can't be trusted as it is.
     #[error("{}: {reason}. {way_out}", file.display())]
     Damaged {

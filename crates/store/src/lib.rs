@@ -9,6 +9,7 @@ mod answers;
 mod audit_log;
 mod cluster;
 mod commit;
+mod containers;
 mod db;
 mod error;
 mod external;
@@ -33,6 +34,7 @@ pub use access::{Access, ApiKey, KeyChange, Person, Roll};
 pub use audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
 pub use cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
 pub use commit::{Commit, Done, Lane, MessageRef, TaskHolder};
+pub use containers::Containers;
 pub use error::Error;
 pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 pub use inbox::{

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Hash, Head, Json, Key, Millis, Notice, OpenInterrupt, ProviderWait, Record, RunId, Salt, Spawn,
-    Status, Summary, TaskId, TenantId, TimerId,
+    Cascade, Hash, Head, Json, Key, MemberRow, Millis, Notice, OpenInterrupt, Order, ProviderWait, Record,
+    RunId, Salt, Spawn, Status, Summary, TaskId, TenantId, Tidings, TimerId, Watch,
 };
 
 /// An aggregate as it lies on disk.
@@ -37,6 +37,8 @@ pub struct Listed {
     pub erased: bool,
     /// Whether another run started it.
     pub child: bool,
+    /// Whether it is a group, and not a run.
+    pub group: bool,
 }
 
 /// A timer on disk.
@@ -81,12 +83,21 @@ pub enum Message {
     Spawn(Spawn),
     /// The receiver shall end, because its parent has.
     Cascade(Cascade),
+    /// How the sender stands, for somebody who watches it.
+    Tidings(Tidings),
+    /// The sender wants to hear how the receiver stands.
+    Watch(Watch),
+    /// The sender holds the receiver back, or does not any more.
+    Order(Order),
 }
 
 impl Message {
     pub(crate) const NOTICE: u8 = 1;
     pub(crate) const SPAWN: u8 = 2;
     pub(crate) const CASCADE: u8 = 3;
+    pub(crate) const TIDINGS: u8 = 4;
+    pub(crate) const WATCH: u8 = 5;
+    pub(crate) const ORDER: u8 = 6;
 
     /// The version that every type of message is written in.
     pub(crate) const VERSION: u8 = 1;
@@ -100,6 +111,9 @@ impl Message {
             Self::NOTICE => serde_json::from_slice(bytes).map(Self::Notice),
             Self::SPAWN => serde_json::from_slice(bytes).map(Self::Spawn),
             Self::CASCADE => serde_json::from_slice(bytes).map(Self::Cascade),
+            Self::TIDINGS => serde_json::from_slice(bytes).map(Self::Tidings),
+            Self::WATCH => serde_json::from_slice(bytes).map(Self::Watch),
+            Self::ORDER => serde_json::from_slice(bytes).map(Self::Order),
             _ => return Err(format!("a message of type {kind} is not one of this abide's")),
         };
         decoded.map_err(|error| error.to_string())
@@ -144,6 +158,12 @@ pub struct Beside {
     pub waits: Vec<ProviderWait>,
     /// The names of its conversations, in their order.
     pub names: Vec<Hash>,
+    /// The runs that it waits for, by id.
+    pub dependencies: Vec<RunId>,
+    /// Who wants to hear how it stands, by id.
+    pub watchers: Vec<RunId>,
+    /// Its members by id, if it is a group.
+    pub members: Vec<MemberRow>,
 }
 
 /// A workflow and a scope of it that one run has to itself.
@@ -189,6 +209,12 @@ pub struct Totals {
     pub waits: u64,
     /// Names of conversations.
     pub names: u64,
+    /// Runs that others wait for, for each that does.
+    pub dependencies: u64,
+    /// Those who want to hear how a run stands.
+    pub watchers: u64,
+    /// Members of groups.
+    pub members: u64,
     /// Tenants and kinds of which there are not as many as is said.
     pub miscounted: u64,
 }

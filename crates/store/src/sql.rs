@@ -3,6 +3,7 @@
 //! Parameters are written `$1`, `$2` … in the order of their first appearance, which SQLite and PostgreSQL
 //! read alike.
 
+pub(crate) mod containers;
 mod providers;
 mod work;
 
@@ -23,6 +24,12 @@ pub(crate) use work::AT_HOME;
 
 /// A payload above this many bytes goes into a blob: rows of a clustered table should stay small.
 pub(crate) const INLINE_PAYLOAD_BYTES_MAX: usize = 4096;
+
+/// The number of a run, as a kind of aggregate.
+const RUN: u8 = 1;
+
+/// The number of a group, as a kind of aggregate.
+const GROUP: u8 = 2;
 
 /// Every status in which a run has ended: as many as the cascade's statement names.
 pub(crate) const ENDED: [Status; 3] = [Status::Completed, Status::Failed, Status::Cancelled];
@@ -55,11 +62,13 @@ pub enum Otherwise {
     Claimed,
     /// Another run has the name.
     Taken,
+    /// Something that was looked at before is otherwise by now.
+    Raced,
 }
 
 pub(crate) const CREATE: &str = "INSERT INTO aggregates \
     (tenant, id, kind, next, chain, at, status, workflow, definition, started_at, snapshot_at, snapshot, child) \
-    VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
 pub(crate) const MOVE: &str = "UPDATE aggregates SET next = $1, chain = $2, at = $3, status = $4 \
     WHERE tenant = $5 AND id = $6 AND next = $7 AND chain = $8";
 pub(crate) const MOVE_WITH_SNAPSHOT: &str = "UPDATE aggregates SET next = $1, chain = $2, at = $3, status = $4, \
@@ -149,6 +158,7 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
     let mut plan = Vec::with_capacity(2 + commit.records.len() + commit.effects.len());
     plan.push(head(commit, sealing)?);
     plan.extend(commit.receipt.as_ref().map(receipt));
+    plan.extend(containers::circle(commit));
     plan.extend(work::in_hands(commit));
     if let Some(scope) = &commit.claim {
         hold(commit, scope, &mut plan);
@@ -187,7 +197,12 @@ pub(crate) fn carry_out_all<'a>(
     let mut sessions = commit.sessions.iter();
     for effect in &commit.effects {
         let apart = work::statement(commit, effect, &mut sessions);
-        match apart.or_else(|| providers::statement(commit, effect)) {
+        let apart = apart.or_else(|| providers::statement(commit, effect));
+        let apart = match apart {
+            Some(statement) => Some(statement),
+            None => containers::statement(commit, effect, sealing)?,
+        };
+        match apart {
             Some(statement) => plan.push(statement),
             None => carry_out(commit, effect, sealing, plan)?,
         }
@@ -218,8 +233,10 @@ fn head<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Statement<'a>, Erro
             let started = Value::Int(summary.started_at);
             let (kept, bytes) = snapshot.unwrap_or((Value::Null, Value::Null));
             let child = int(commit.child);
-            let values =
-                vec![tenant, id, next, chain, at, status, workflow, definition, started, kept, bytes, child];
+            let kind = int(if commit.group { GROUP } else { RUN });
+            let values = vec![
+                tenant, id, kind, next, chain, at, status, workflow, definition, started, kept, bytes, child,
+            ];
             (CREATE, values)
         }
         (_, None) => (MOVE, vec![next, chain, at, status, tenant, id, base_next, base_chain]),
@@ -365,7 +382,7 @@ fn carry_out<'a>(
             see_to_interrupt(commit, effect, plan);
             return Ok(());
         }
-        // What workers do and turns wait for has statements of its own, and of a wake nobody has to know but whoever has
+        // What workers do, turns wait for and runs have to do with each other has statements of its own, and of a wake nobody has to know but whoever has
         // the task now.
         // What is claimed is not of a held run.
         Effect::OfferAgain(_) => return Ok(()),
@@ -376,7 +393,19 @@ fn carry_out<'a>(
         | Effect::Wake(_)
         | Effect::Abort(_)
         | Effect::AwaitProvider(_)
-        | Effect::LeaveProvider(_) => {
+        | Effect::LeaveProvider(_)
+        | Effect::DependOn(_)
+        | Effect::Independ(_)
+        | Effect::Bid { .. }
+        | Effect::Order { .. }
+        | Effect::BidAll(_)
+        | Effect::Watch(_)
+        | Effect::Unwatch(_)
+        | Effect::Tell { .. }
+        | Effect::Announce(_)
+        | Effect::Enlist(_)
+        | Effect::Dismiss { .. }
+        | Effect::NoteMember(_) => {
             return Ok(());
         }
         Effect::TakeName(name) => (TAKE_NAME, vec![tenant, blob(name), id], Otherwise::Taken),
@@ -600,6 +629,16 @@ mod tests {
             UNTELL,
             FOLLOW_UP,
             WITHDRAW,
+            containers::DEPEND,
+            containers::INDEPEND,
+            containers::WATCH,
+            containers::UNWATCH,
+            containers::ANNOUNCE,
+            containers::BID_ALL,
+            containers::ENLIST,
+            containers::DISMISS,
+            containers::NOTE_MEMBER,
+            containers::CIRCLE,
             work::OFFER,
             work::WITHDRAW,
             work::CALL_OFF,

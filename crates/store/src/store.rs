@@ -9,6 +9,7 @@ use abide_core::{Hash, Head, Key, Millis, Record, RunId, Status, TenantId};
 use crate::access::Access;
 use crate::audit_log::AuditLog;
 use crate::cluster::Cluster;
+use crate::containers::Containers;
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
@@ -34,7 +35,7 @@ pub trait Store: Send + Sync + 'static {
     /// Hands in a commit. It never blocks; `done` gets the answer, from another thread.
     /// A store that is closed gives `done` back uncalled.
     ///
-    /// `Ok` means that a power cut can't take it back. `Stale`, `Fenced`, `Delivered`, `Receipted` and `Claimed` mean
+    /// `Ok` means that a power cut can't take it back. `Stale`, `Fenced`, `Delivered`, `Receipted`, `Claimed` and `Raced` mean
     /// that nothing of it was written. Commits in one lane are written in the order of submission; several share one transaction.
     fn submit(&self, commit: Commit, lane: Lane, done: Done) -> Result<(), Done>;
 
@@ -238,6 +239,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What was decided and done about runs and can stand in none of their journals.
     fn audit_log(&self) -> &dyn AuditLog;
+
+    /// Runs that wait for others, and groups.
+    fn containers(&self) -> &dyn Containers;
 
     /// Runs that have ended and need not be kept.
     fn retention(&self) -> &dyn Retention;

@@ -9,6 +9,7 @@ mod agents;
 mod annotations;
 pub(crate) mod audit;
 mod audit_log;
+mod containers;
 mod conversations;
 pub(crate) mod deliveries;
 pub(crate) mod erase;
@@ -33,6 +34,7 @@ use abide_core::{Hash, Head, Key, Millis, Record, RunId, TenantId};
 use crate::access::Access;
 use crate::audit_log::AuditLog;
 use crate::cluster::Cluster;
+use crate::containers::Containers;
 use crate::db::{self, Connection};
 use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
@@ -344,6 +346,10 @@ impl<E: Database> Store for E {
 
     fn notes(&self, key: Key) -> Answer<'_, Vec<Note>> {
         self.read(move |connection| erase::notes(connection, key))
+    }
+
+    fn containers(&self) -> &dyn Containers {
+        self
     }
 
     fn retention(&self) -> &dyn Retention {

@@ -95,7 +95,7 @@ impl Page<'_> {
         );
         self.field("parent", &parent.unwrap_or_default());
         self.field("fork of", &forked.unwrap_or_default());
-        self.field("status", &cell(&snapshot["status"]));
+        self.field("status", &status_of(snapshot));
         self.field("hold", &held(&snapshot["hold"]));
         self.field("started", &cell(&snapshot["startedAt"]));
         self.field("ended", &cell(&snapshot["completedAt"]));
@@ -331,6 +331,21 @@ fn pieces(word: &str, columns: usize) -> Vec<String> {
         }
     }
     pieces
+}
+
+/// Where a run stands. To OpenWOP one that waits for others is pending, and no more is said.
+fn status_of(snapshot: &Value) -> String {
+    if let Some(reason) = snapshot["blocked"]["reason"].as_str() {
+        let by: Vec<String> = snapshot["blocked"]["by"].as_array().into_iter().flatten().map(cell).collect();
+        return format!("blocked ({}) by {}", legible(reason), by.join(", "));
+    }
+    if snapshot["draft"] == true {
+        return "draft".to_owned();
+    }
+    match snapshot["abandonmentReason"].as_str() {
+        Some(reason) => format!("{} ({})", cell(&snapshot["status"]), legible(reason)),
+        None => cell(&snapshot["status"]),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `abide run why`: what a run waits for, in sentences.
 
+use std::collections::VecDeque;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -10,11 +12,45 @@ use crate::output::{self, cell};
 use crate::when;
 
 pub(super) async fn why(client: &Client, args: &ClientArgs, run: &str) -> anyhow::Result<()> {
-    let answer = client.get(&path(run, "/why")).await?;
+    let mut answer = client.get(&path(run, "/why")).await?;
+    let chain = chain(client, &answer).await?;
     if args.json {
+        if !chain.is_empty() {
+            answer["chain"] = chain.into();
+        }
         return output::json(&answer.to_string());
     }
-    output::page(&told(&answer, client.now()))
+    let now = client.now();
+    let behind: Vec<String> = chain.iter().map(|why| format!("\n{}", told(why, now))).collect();
+    output::page(&format!("{}{}", told(&answer, now), behind.concat()))
+}
+
+/// Runs that are told of at the most, of all that stand behind one that waits.
+const CHAIN_MAX: usize = 20;
+
+/// Why those runs stand where they stand that this one waits for, and those that they wait for, each once.
+async fn chain(client: &Client, first: &Value) -> anyhow::Result<Vec<Value>> {
+    let mut known: Vec<String> = first["runId"].as_str().map(ToOwned::to_owned).into_iter().collect();
+    let (mut next, mut found) = (behind(first), Vec::new());
+    while let Some(run) = next.pop_front() {
+        if known.contains(&run) || found.len() >= CHAIN_MAX {
+            continue;
+        }
+        let why = client.get(&path(&run, "/why")).await;
+        known.push(run);
+        // One that is gone meanwhile explains nothing.
+        let Ok(why) = why else { continue };
+        next.extend(behind(&why));
+        found.push(why);
+    }
+    Ok(found)
+}
+
+/// The runs that a run waits for because it depends on them.
+fn behind(why: &Value) -> VecDeque<String> {
+    let reasons = why["reasons"].as_array().into_iter().flatten();
+    let waits = reasons.filter(|reason| reason["kind"] == "dependency");
+    waits.filter_map(|reason| reason["childRunId"].as_str().map(ToOwned::to_owned)).collect()
 }
 
 /// The summary, then each reason with its times below it.

@@ -39,10 +39,18 @@ impl Run {
             sensitive: notice.sensitive.clone(),
             error: notice.error.clone(),
             still: notice.still,
+            status: notice.status,
+            suspended: notice.suspended,
+            claimed: notice.claimed,
         };
         let waits = run.waiting_for(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
         let tool = run.tool_of(&notice.node, notice.from).filter(|_| notice.lifecycle.is_terminal());
+        let phase = run.phase_of(&notice.node, notice.from).filter(|_| !notice.lifecycle.is_terminal());
+        let stood = phase.and_then(|ix| run.phase_suspension(ix));
         draft.emit_run(run, RunEvent::ChildReported(report), None);
+        if let Some(ix) = phase {
+            run.mirror_phase(draft, ix, stood);
+        }
         if let Some(ix) = waits {
             run.child_ended(draft, ix, &ChildEnd::of(notice));
         }

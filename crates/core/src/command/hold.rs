@@ -42,7 +42,13 @@ pub(super) fn hold(run: &mut Run, draft: &mut Draft, asked: Held) -> Result<(), 
         (Hold::Escalated, _) => return Err(Rejection::Escalated),
         (Hold::Paused, HoldMode::Pause) => return Err(Rejection::AlreadyPaused),
         (Hold::Stopped, HoldMode::Stop) => return Err(Rejection::AlreadyStopped),
-        (_, HoldMode::Stop) => run.catch_up(draft),
+        (_, HoldMode::Stop) => {
+            run.catch_up(draft);
+            // A deadline may have ended it.
+            if run.lifecycle() != crate::Lifecycle::Running {
+                return Ok(());
+            }
+        }
         (_, HoldMode::Pause) => {}
     }
     draft.emit_run(run, RunEvent::Held(asked), None);

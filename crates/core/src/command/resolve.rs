@@ -32,6 +32,8 @@ pub struct Reply {
 }
 
 pub(super) fn decide(run: &mut Run, draft: &mut Draft, resolve: &Resolve) -> Result<(), Rejection> {
+    run.check_open_interrupt(resolve.id)?;
+    run.check_in_time(draft.now)?;
     let open = run.check_open_interrupt(resolve.id)?;
     // Whoever is late is late, even if the timer has not been heard yet, and whatever they say.
     if open.deadline().is_some_and(|deadline| deadline <= draft.now) {
@@ -44,7 +46,10 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, resolve: &Resolve) -> Res
         return run.ask_back(draft, resolve.id, asked_back.map_err(rejected)?);
     }
     let checked = check(open, resolve, draft.now)?;
-    let (own, quorum) = (open.node.is_none(), Quorum::of(asked));
+    // What else the run itself asks is about something else than whether it is resumed. What follows from the answer at a
+    // checkpoint is settled behind every command.
+    let own = open.node.is_none() && asked.checkpoint.is_none() && asked.topic.is_none();
+    let quorum = Quorum::of(asked);
     let checked = match quorum {
         Some(quorum) => run.vote(draft, resolve.id, &quorum, checked)?,
         None => Some(checked),
@@ -99,6 +104,8 @@ fn rejected(refused: Refused) -> Rejection {
 
 /// Tells those who decide what they wanted to know.
 pub(super) fn reply(run: &mut Run, draft: &mut Draft, reply: Reply) -> Result<(), Rejection> {
+    run.check_open_interrupt(reply.id)?;
+    run.check_in_time(draft.now)?;
     let open = run.check_open_interrupt(reply.id)?;
     if open.deadline().is_some_and(|deadline| deadline <= draft.now) {
         return Err(Rejection::AlreadyResolved);

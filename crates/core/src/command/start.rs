@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::command::{Draft, Step};
+use crate::command::{Draft, Step, bond};
 use crate::doubt::check_threshold;
-use crate::event::{Caps, Parent, READING, RunEvent, Started};
+use crate::event::{Caps, DependsOn, GroupSpec, Parent, READING, RunEvent, Started};
 use crate::journal::Salt;
 use crate::{Graph, Json, JsonMap, Key, Millis, Rejection, Run, Surroundings, Trace, limits, ports};
 
@@ -41,6 +41,12 @@ pub struct Start {
     pub exclusive: bool,
     /// Who is told when the run waits for something from outside.
     pub callback_url: Option<String>,
+    /// The runs that it waits for.
+    pub depends_on: Vec<DependsOn>,
+    /// It begins only when somebody activates it.
+    pub draft: bool,
+    /// What it is, if it is a group.
+    pub group: Option<GroupSpec>,
     /// What the operator and the agents say about questions that nobody answers. It is no part of the run.
     pub defaults: Arc<Surroundings>,
 }
@@ -64,6 +70,9 @@ impl Start {
             scope: None,
             exclusive: false,
             callback_url: None,
+            depends_on: Vec::new(),
+            draft: false,
+            group: None,
             defaults: Arc::default(),
         }
     }
@@ -96,8 +105,12 @@ impl Run {
             trace: start.trace,
             callback_url: start.callback_url,
             forked: None,
+            depends_on: start.depends_on,
+            draft: start.draft,
+            group: start.group,
         };
         draft.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
+        run.settle_blocked(&mut draft);
         run.advance(&mut draft);
         Ok((run, draft.step))
     }
@@ -107,6 +120,8 @@ pub(crate) fn check(start: &Start) -> Result<(), Rejection> {
     start.graph.check_startable()?;
     ports::check_inputs(&start.graph, &start.inputs, &start.unset)?;
     check_configurable(start)?;
+    bond::check_dependencies(start)?;
+    start.group.as_ref().map_or(Ok(()), GroupSpec::check)?;
     if start.tags.len() > limits::TAGS_MAX
         || start.tags.iter().any(|tag| tag.chars().count() > limits::TAG_CHARS_MAX)
     {

@@ -10,7 +10,17 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, timer: &TimerId) -> Resul
     if draft.now < due {
         return Err(Rejection::NotDue { due });
     }
+    // Nobody is waited for after the deadline of a group, whichever timer is heard first.
+    let asks = matches!(timer, TimerId::Interrupt(_) | TimerId::Occasion(_) | TimerId::Attempt(_));
+    if asks && run.is_overdue(draft.now) {
+        run.abandon(draft);
+        return Ok(());
+    }
     match timer {
+        TimerId::Deadline => {
+            run.abandon(draft);
+            return Ok(());
+        }
         TimerId::Delay { node, .. } => {
             let ix = node_of(run, node)?;
             run.complete(draft, ix, None, false);
@@ -29,6 +39,7 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, timer: &TimerId) -> Resul
         }
         TimerId::Interrupt(id) | TimerId::Occasion(id) => run.end_interrupt(draft, *id),
         TimerId::Attempt(id) => run.climb(draft, *id),
+        TimerId::Coordinator(id) => run.coordinator_due(draft, id)?,
         TimerId::RunTimeout => time_out(run, draft),
         // Whoever fires it has to say what can be read.
         TimerId::Resume => return Err(Rejection::NoSuchTimer),

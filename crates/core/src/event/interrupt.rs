@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Doubt;
 use crate::interrupt::{Action, ApprovalRules};
+use crate::planning::PlanId;
 use crate::{FallbackPolicy, InterruptId, InterruptKind, Json, JsonMap, Ladder, Millis};
 
 /// A node asks for something from outside.
@@ -44,12 +45,28 @@ pub struct InterruptRequested {
     /// What the settings of the node say about who may decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<ApprovalRules>,
+    /// What the run itself asks about, if that is not whether it is resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
     /// What is shown is only for those who answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,
     /// The answer is never shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive_answer: bool,
+    /// The checkpoint of a plan that waits for the answer, if the run itself asks because of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointRef>,
+}
+
+/// A checkpoint of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CheckpointRef {
+    /// The plan.
+    pub plan_id: PlanId,
+    /// What the checkpoint is known by in it.
+    pub checkpoint: String,
 }
 
 /// What an agent wants to be called for.
@@ -293,8 +310,12 @@ pub struct InterruptExpired {
     pub interrupt_id: InterruptId,
     /// How many attempts there were.
     pub attempts: u32,
-    /// What takes the answer's place.
-    pub fallback_policy: FallbackPolicy,
+    /// What takes the answer's place; nothing does if a group waits no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback_policy: Option<FallbackPolicy>,
+    /// Why it ended before its ladder did: `portfolio_deadline`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Somebody was to be told who may not be.

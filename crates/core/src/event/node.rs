@@ -37,6 +37,9 @@ pub struct NodeStarted {
     /// The node was handed to workers, under these terms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offered>,
+    /// The node waits for somebody outside who does it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
 }
 
 /// A node's execution ended well.

@@ -56,6 +56,11 @@ impl NodeEvent {
             Self::ApprovalAsked(_) => APPROVAL_ASKED,
             Self::ApprovalReplied(_) => APPROVAL_REPLIED,
             Self::Refined(_) => NODE_REFINED,
+            Self::Claimed(_) => NODE_CLAIMED,
+            Self::Released(_) => NODE_RELEASED,
+            Self::ClaimDeferred(_) => CLAIM_DEFERRED,
+            Self::PhaseBlocked(_) => PHASE_BLOCKED,
+            Self::PhaseUnblocked(_) => PHASE_UNBLOCKED,
         }
     }
 
@@ -105,6 +110,7 @@ impl NodeEvent {
             Self::ApprovalAsked(asked) => asked.sensitive,
             Self::ApprovalReplied(replied) => replied.sensitive,
             Self::Refined(refined) => refined.sensitive,
+            Self::Claimed(claimed) => claimed.sensitive,
             Self::Suspended(_)
             | Self::ConfidenceEscalated(_)
             | Self::InterruptRenotified(_)
@@ -132,7 +138,11 @@ impl NodeEvent {
             | Self::Retried(_)
             | Self::Due(_)
             | Self::Decided(_)
-            | Self::ArtifactCreated(_) => false,
+            | Self::ArtifactCreated(_)
+            | Self::Released(_)
+            | Self::ClaimDeferred(_)
+            | Self::PhaseBlocked(_)
+            | Self::PhaseUnblocked(_) => false,
         }
     }
 
@@ -188,6 +198,11 @@ impl NodeEvent {
             Self::ApprovalAsked(payload) => serde_json::to_vec(payload),
             Self::ApprovalReplied(payload) => serde_json::to_vec(payload),
             Self::Refined(payload) => serde_json::to_vec(payload),
+            Self::Claimed(payload) => serde_json::to_vec(payload),
+            Self::Released(payload) => serde_json::to_vec(payload),
+            Self::ClaimDeferred(payload) => serde_json::to_vec(payload),
+            Self::PhaseBlocked(payload) => serde_json::to_vec(payload),
+            Self::PhaseUnblocked(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -243,6 +258,11 @@ impl NodeEvent {
             APPROVAL_ASKED => read(kind, payload).map(Self::ApprovalAsked),
             APPROVAL_REPLIED => read(kind, payload).map(Self::ApprovalReplied),
             NODE_REFINED => read(kind, payload).map(Self::Refined),
+            NODE_CLAIMED => read(kind, payload).map(Self::Claimed),
+            NODE_RELEASED => read(kind, payload).map(Self::Released),
+            CLAIM_DEFERRED => read(kind, payload).map(Self::ClaimDeferred),
+            PHASE_BLOCKED => read(kind, payload).map(Self::PhaseBlocked),
+            PHASE_UNBLOCKED => read(kind, payload).map(Self::PhaseUnblocked),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }

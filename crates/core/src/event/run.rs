@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::Forked;
-use crate::{Failure, Json, JsonMap, Lifecycle, Millis, RunId, Trace};
+use super::{DependsOn, Forked, GroupSpec};
+use crate::{Failure, Json, JsonMap, Lifecycle, Millis, RunId, Status, Suspension, Trace};
 
 /// The run began, with everything that fixes what it will do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +61,15 @@ pub struct Started {
     /// The run that it was forked off, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked: Option<Forked>,
+    /// The runs that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<DependsOn>,
+    /// It begins only when somebody says so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draft: bool,
+    /// What it is, if it is a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupSpec>,
 }
 
 /// The reading of definitions that new runs follow.
@@ -129,6 +138,9 @@ pub struct Parent {
     /// Who else counts as having started the parent, which is a branch: they may not decide here either.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starters: Vec<String>,
+    /// The parent wants to hear whenever the child is seen otherwise, and what it has come to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mirrors: bool,
 }
 
 impl Parent {
@@ -143,6 +155,7 @@ impl Parent {
             harvest: Vec::new(),
             clocked: false,
             starters: Vec::new(),
+            mirrors: false,
         }
     }
 }
@@ -179,6 +192,9 @@ pub struct Cancellation {
     /// The parent whose end took this run along. Never set if somebody asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
+    /// Why it is abandoned, if nobody wished it: `portfolio_deadline_exceeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abandonment_reason: Option<String>,
 }
 
 /// No node starts until the run is resumed: asked for, while work in flight is waited for, or done.
@@ -294,6 +310,15 @@ pub struct ChildReported {
     /// It waits for nothing but people.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub still: bool,
+    /// How it stands as shown, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Since when it waits for people, and until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
+    /// Somebody has it, if it is done by hand as a whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claimed: bool,
 }
 
 /// A child could not be started.

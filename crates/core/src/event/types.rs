@@ -22,15 +22,15 @@ macro_rules! declare {
 }
 
 declare! {
-    RUN_STARTED = 1 "run.started" v 6 true;
+    RUN_STARTED = 1 "run.started" v 7 true;
     RUN_COMPLETED = 2 "run.completed" v 1 true;
     RUN_FAILED = 3 "run.failed" v 1 true;
-    RUN_CANCELLING = 4 "run.cancelling" v 2 false;
-    RUN_CANCELLED = 5 "run.cancelled" v 2 true;
+    RUN_CANCELLING = 4 "run.cancelling" v 3 false;
+    RUN_CANCELLED = 5 "run.cancelled" v 3 true;
     RUN_PAUSED = 6 "run.paused" v 1 true;
     RUN_RESUMED = 7 "run.resumed" v 2 true;
     RUN_YIELDED = 8 "run.yielded" v 1 false;
-    CHILD_REPORTED = 9 "child.reported" v 3 false;
+    CHILD_REPORTED = 9 "child.reported" v 4 false;
     CAP_BREACHED = 10 "cap.breached" v 1 true;
     VARIABLE_CHANGED = 11 "variable.changed" v 1 true;
     LOOPBACK_LIMIT = 12 "workflow.loopback-limit" v 1 true;
@@ -44,7 +44,57 @@ declare! {
     REPLAY_DIVERGED = 20 "replay.diverged" v 1 true;
     RUN_HELD = 25 "run.held" v 1 false;
     RUN_RELEASED = 26 "run.released" v 1 false;
-    NODE_STARTED = 100 "node.started" v 4 true;
+    RUN_ACTIVATED = 27 "run.activated" v 1 false;
+    RUN_BLOCKED = 28 "run.blocked" v 1 false;
+    RUN_UNBLOCKED = 29 "run.unblocked" v 1 false;
+    DEPENDENCY_ADDED = 30 "dependency.added" v 1 false;
+    DEPENDENCY_REMOVED = 31 "dependency.removed" v 1 false;
+    DEPENDENCY_REPORTED = 32 "dependency.reported" v 1 false;
+    RUN_WATCHED = 33 "run.watched" v 1 false;
+    MEMBER_ADDED = 34 "portfolio.member_added" v 1 false;
+    MEMBER_REMOVED = 35 "portfolio.member_removed" v 1 false;
+    MEMBER_REPORTED = 36 "portfolio.member_reported" v 1 false;
+    MEMBER_SUSPENDED = 37 "portfolio.member_suspended" v 1 false;
+    MEMBER_RESUMED = 38 "portfolio.member_resumed" v 1 false;
+    GOVERNANCE_SET = 39 "portfolio.governance_set" v 1 false;
+    BUDGET_EXCEEDED = 40 "portfolio.budget_exceeded" v 1 false;
+    COORDINATOR_REGISTERED = 80 "coordinator.registered" v 1 false;
+    COORDINATOR_HEARTBEAT = 81 "coordinator.heartbeat" v 1 false;
+    COORDINATOR_POLICY_SET = 82 "coordinator.policy_set" v 1 false;
+    COORDINATOR_PAUSED = 83 "coordinator.paused" v 1 false;
+    COORDINATOR_RESUMED = 84 "coordinator.resumed" v 1 false;
+    COORDINATOR_UNRESPONSIVE = 85 "coordinator.unresponsive" v 1 false;
+    COORDINATOR_FAILED_OVER = 86 "coordinator.failed_over" v 1 false;
+    COORDINATOR_REPLACED = 87 "coordinator.replaced" v 1 false;
+    COORDINATOR_COMPLETED = 88 "coordinator.completed" v 1 false;
+    COORDINATOR_ESCALATION = 89 "coordinator.escalation_required" v 1 false;
+    COORDINATOR_BLOCKED = 90 "coordinator.dependents_blocked" v 1 false;
+    COORDINATOR_UNBLOCKED = 91 "coordinator.dependents_unblocked" v 1 false;
+    RUN_ORDERED = 92 "run.ordered" v 1 false;
+    NODE_STARTED = 100 "node.started" v 5 true;
+    TASK_CREATED = 50 "task.created" v 1 false;
+    TASK_READY = 51 "task.ready" v 1 false;
+    TASK_CLAIMED = 52 "task.claimed" v 1 false;
+    TASK_STARTED = 53 "task.started" v 1 false;
+    TASK_PROGRESS = 54 "task.progress" v 1 false;
+    TASK_COMPLETED = 55 "task.completed" v 1 false;
+    TASK_FAILED = 56 "task.failed" v 1 false;
+    TASK_RETRYING = 57 "task.retrying" v 1 false;
+    TASK_BLOCKED = 58 "task.blocked" v 1 false;
+    TASK_UNBLOCKED = 59 "task.unblocked" v 1 false;
+    TASK_RELEASED = 60 "task.released" v 1 false;
+    TASK_CANCELLED = 61 "task.cancelled" v 1 false;
+    TASK_SKIPPED = 62 "task.skipped" v 1 false;
+    PLAN_CREATED = 63 "plan.created" v 1 false;
+    PLAN_ACTIVATED = 64 "plan.activated" v 1 false;
+    PLAN_PAUSED = 65 "plan.paused" v 1 false;
+    PLAN_RESUMED = 66 "plan.resumed" v 1 false;
+    PLAN_COMPLETED = 67 "plan.completed" v 1 false;
+    PLAN_FAILED = 68 "plan.failed" v 1 false;
+    PLAN_CANCELLED = 69 "plan.cancelled" v 1 false;
+    CHECKPOINT_REACHED = 70 "plan.checkpoint_reached" v 1 false;
+    CHECKPOINT_APPROVED = 71 "plan.checkpoint_approved" v 1 false;
+    CHECKPOINT_REJECTED = 72 "plan.checkpoint_rejected" v 1 false;
     NODE_COMPLETED = 101 "node.completed" v 3 true;
     NODE_FAILED = 102 "node.failed" v 2 true;
     NODE_CANCELLED = 103 "node.cancelled" v 1 true;
@@ -55,7 +105,7 @@ declare! {
     CHANNEL_WRITTEN = 108 "channel.written" v 1 true;
     ORCHESTRATOR_DECIDED = 109 "runOrchestrator.decided" v 1 true;
     ARTIFACT_CREATED = 110 "artifact.created" v 1 true;
-    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 4 true;
+    INTERRUPT_REQUESTED = 111 "interrupt.requested" v 5 true;
     CLARIFICATION_REQUESTED = 112 "clarification.requested" v 1 true;
     NODE_SUSPENDED = 113 "node.suspended" v 2 true;
     APPROVAL_RECEIVED = 114 "approval.received" v 2 true;
@@ -64,7 +114,7 @@ declare! {
     NODE_RESUMED = 117 "node.resumed" v 2 true;
     INTERRUPT_RENOTIFIED = 118 "interrupt.renotified" v 1 false;
     INTERRUPT_ESCALATED = 119 "interrupt.escalated" v 1 false;
-    INTERRUPT_EXPIRED = 120 "interrupt.expired" v 1 false;
+    INTERRUPT_EXPIRED = 120 "interrupt.expired" v 2 false;
     NOTICE_REFUSED = 121 "notice.refused" v 1 false;
     STEP_BEGUN = 122 "step.begun" v 1 false;
     STEP_RECORDED = 123 "step.recorded" v 1 false;
@@ -94,6 +144,11 @@ declare! {
     CONVERSATION_CLOSED = 152 "conversation.closed" v 1 true;
     AGENT_DECIDED = 153 "agent.decided" v 1 true;
     CONFIDENCE_ESCALATED = 154 "core.workflowChain.confidence-escalated" v 1 true;
+    NODE_CLAIMED = 155 "node.claimed" v 1 false;
+    NODE_RELEASED = 156 "node.released" v 1 false;
+    CLAIM_DEFERRED = 157 "claim.deferred" v 1 false;
+    PHASE_BLOCKED = 158 "phase.blocked" v 1 false;
+    PHASE_UNBLOCKED = 159 "phase.unblocked" v 1 false;
 }
 
 /// Types from this number on are about one node; those below are about the run.

@@ -27,6 +27,9 @@ fn is_followed(run: &Run, last: &Event) -> bool {
             RunEvent::VariableChanged(changed) => !is_of_exchanges(&changed.name),
             RunEvent::LoopbackLimit(_) => true,
             RunEvent::ResumeDecided(decided) => decided.eligible,
+            // What ends with its run ends before it.
+            RunEvent::Task(changed) => changed.with_run.is_some() && !ending,
+            RunEvent::Plan(changed) => changed.with_run.is_some() && !ending,
             RunEvent::ChildReported(told) => {
                 run.waiting_for(&told.node, told.child).is_some() && told.lifecycle.is_terminal()
                     || run.tool_of(&told.node, told.child).is_some() && told.lifecycle.is_terminal()
@@ -78,6 +81,11 @@ fn follows(run: &Run, last: &Event, next: &Event, caused: bool) -> bool {
             Event::Node { node, event: NodeEvent::InterruptResolved(_) },
         ) if *node == run.graph.own_node => true,
         (Event::Run(RunEvent::ResumeRequested(_)), Event::Run(RunEvent::ResumeDecided(_))) => caused,
+        // A phase is as blocked as the run that does it.
+        (
+            Event::Run(RunEvent::ChildReported(_)),
+            Event::Node { event: NodeEvent::PhaseBlocked(_) | NodeEvent::PhaseUnblocked(_), .. },
+        ) => caused,
         // What somebody asked back is kept in a variable.
         (
             Event::Node { event: NodeEvent::ApprovalAsked(_) | NodeEvent::ApprovalReplied(_), .. },
@@ -88,6 +96,14 @@ fn follows(run: &Run, last: &Event, next: &Event, caused: bool) -> bool {
             Event::Node { event: NodeEvent::ApprovalVoted(vote), .. },
             Event::Node { event: NodeEvent::ApprovalReceived(received), .. },
         ) => received.decided_by == vote.decided_by,
+        // What follows from anything that was posted says what it follows from.
+        (_, Event::Run(RunEvent::Task(_) | RunEvent::Plan(_))) => caused,
+        // People are asked about a checkpoint as the plan comes to it.
+        (_, Event::Node { event: NodeEvent::InterruptRequested(asked), .. })
+            if asked.checkpoint.is_some() =>
+        {
+            true
+        }
         // Nobody is waited for to open or to close a conversation.
         (_, Event::Node { event: NodeEvent::InterruptResolved(resolved), .. })
             if resolved.kind.is_momentary() =>

@@ -1,19 +1,22 @@
 //! Names of one journal, and what they are in another.
 //!
-//! An interrupt, an artifact, a run and a conversation whose id its run made have names that nobody makes up: they can be
-//! told from any other text, wherever in a payload they stand.
+//! An interrupt, an artifact, a run, a task, a plan and a conversation whose id its run made have names that nobody makes
+//! up: they can be told from any other text, wherever in a payload they stand.
 
 use std::collections::HashMap;
 
 use crate::event::ArtifactCreated;
+use crate::planning::{ID_DIGITS, PlanId, TaskId};
 use crate::{InterruptId, RunId};
 
 /// What begins such a name, and how long it is.
-const FORMS: [(&str, usize); 4] = [
+const FORMS: [(&str, usize); 6] = [
     ("int-", 4 + 2 * InterruptId::BYTES),
     ("art-", 4 + 2 * ArtifactCreated::ID_BYTES),
     ("run-", 4 + 36),
     ("conv-", 5 + 32),
+    (TaskId::PREFIX, TaskId::PREFIX.len() + ID_DIGITS),
+    (PlanId::PREFIX, PlanId::PREFIX.len() + ID_DIGITS),
 ];
 
 /// Names of one journal, and what they are in another.

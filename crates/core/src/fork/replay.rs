@@ -18,7 +18,8 @@ use crate::graph::Work;
 use crate::interrupt::is_of_exchanges;
 use crate::run::Ending;
 use crate::{
-    Corrupt, EventId, Hold, Millis, NodeIx, NodePhase, Notice, Performance, Run, Surroundings, TaskId, limits,
+    Corrupt, EventId, Hold, Lifecycle, Millis, NodeIx, NodePhase, Notice, Performance, Run, Surroundings,
+    TaskId, limits,
 };
 
 /// Why a question is closed to which no answer was recorded.
@@ -147,6 +148,9 @@ impl<'a> Replay<'a> {
                 | RunEvent::LoopbackLimit(_)
                 | RunEvent::LoopRestarted(_) => true,
                 RunEvent::Cancelled(_) => ending,
+                // What is posted comes from outside, but for what ends with the run.
+                RunEvent::Task(changed) => ends_live(changed.with_run, ending),
+                RunEvent::Plan(changed) => ends_live(changed.with_run, ending),
                 RunEvent::CapBreached(breach) => breach.kind != "run-duration",
                 _ => false,
             },
@@ -313,6 +317,9 @@ impl<'a> Replay<'a> {
                     sensitive: told.sensitive.clone(),
                     error: told.error.clone(),
                     still: told.still,
+                    status: told.status,
+                    suspended: told.suspended,
+                    claimed: told.claimed,
                 };
                 let mut draft = self.draft();
                 self.run.hear_of(&mut draft, &notice);
@@ -462,6 +469,8 @@ impl<'a> Replay<'a> {
                 NodeEvent::TurnSealed(sealed) => sealed.status == TurnEnd::Aborted,
                 event => matches!(event, NodeEvent::Cancelled(_)),
             },
+            Event::Run(RunEvent::Task(changed)) => changed.with_run.is_some(),
+            Event::Run(RunEvent::Plan(changed)) => changed.with_run.is_some(),
             Event::Run(_) => false,
         };
         match &self.told[at..].iter().find(|told| !closed(told))?.event {
@@ -517,6 +526,11 @@ impl<'a> Replay<'a> {
         self.run.give_up(&mut draft, ix, failure);
         self.take(draft, false)
     }
+}
+
+/// Whether the run itself ends what was posted to it. One that somebody cancels is given that with the cancellation.
+fn ends_live(with_run: Option<Lifecycle>, ending: bool) -> bool {
+    with_run.is_some_and(|end| ending || end == Lifecycle::Completed)
 }
 
 /// Whether an event only tells of a replay.

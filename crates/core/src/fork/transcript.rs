@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::{Cut, Names};
 use crate::conversation::minted;
 use crate::event::{
-    ArtifactCreated, ChildReported, ConversationOpened, Event, InterruptRequested, NodeEvent, RunEvent,
+    ArtifactCreated, ChildReported, ConversationOpened, Event, InterruptRequested, NodeEvent, PlanChange,
+    RunEvent, TaskChange,
 };
+use crate::planning::{PlanId, TaskId};
 use crate::{InterruptId, Millis, Run, RunId, Salt};
 
 /// Writes another run's events into the journal of a fork.
@@ -15,6 +17,7 @@ pub(crate) struct Transcript {
     source: String,
     source_salt: Salt,
     own: String,
+    own_id: RunId,
     /// The node that the run itself asks on.
     own_node: Arc<str>,
     moved_ms: Millis,
@@ -42,6 +45,7 @@ impl Transcript {
             source,
             source_salt: cut.end.salt,
             own,
+            own_id: run.key.id,
             own_node: run.graph.own_node.clone(),
             moved_ms,
             names,
@@ -68,7 +72,10 @@ impl Transcript {
 
     /// Gives what an event makes its name in the fork.
     fn name(&mut self, run: &Run, event: &Event) {
-        let Event::Node { event, .. } = event else { return };
+        let event = match event {
+            Event::Run(event) => return self.name_posted(run, event),
+            Event::Node { event, .. } => event,
+        };
         match event {
             NodeEvent::InterruptRequested(asked) => {
                 self.names.add(asked.interrupt_id, InterruptId::of(&run.salt, run.head.next));
@@ -76,6 +83,19 @@ impl Transcript {
             }
             NodeEvent::Spawned(spawned) if self.awaited.contains(&spawned.child) && !self.replays => {
                 self.names.add(spawned.child, run.own_child(run.head.at));
+            }
+            _ => {}
+        }
+    }
+
+    /// A task or a plan that is posted is known by where it is posted.
+    fn name_posted(&mut self, run: &Run, event: &RunEvent) {
+        match event {
+            RunEvent::Task(told) if told.change == TaskChange::Created => {
+                self.names.add(told.task_id, TaskId::of(&run.salt, run.head.next));
+            }
+            RunEvent::Plan(told) if told.change == PlanChange::Created => {
+                self.names.add(told.plan_id, PlanId::of(&run.salt, run.head.next));
             }
             _ => {}
         }
@@ -133,6 +153,11 @@ impl Transcript {
         match event {
             Event::Run(RunEvent::ResumeDecided(decided)) => own(&mut decided.run_id),
             Event::Run(RunEvent::ChildReported(told)) => self.adapt_report(told),
+            // A task that waits because its run does waits for the fork there.
+            Event::Run(RunEvent::Task(told)) => {
+                let waits_for = told.suspended_intent_id.filter(|_| told.interrupt_id.is_some());
+                told.suspended_intent_id = waits_for.map(|_| self.own_id).or(told.suspended_intent_id);
+            }
             Event::Run(_) => {}
             Event::Node { event, .. } => match event {
                 NodeEvent::Started(started) => started.until = started.until.map(|until| until + moved),
@@ -171,6 +196,7 @@ impl Transcript {
     fn adapt_report(&self, told: &mut ChildReported) {
         if self.is_started(told.child) && !self.replays {
             (told.sequence, told.still) = (0, false);
+            (told.status, told.suspended, told.claimed) = (None, None, false);
         }
     }
 

@@ -11,6 +11,7 @@ use crate::condition::Condition;
 use crate::definition::{Definition, EdgeDefinition, NodeDefinition, PortDefinition};
 use crate::expression::Expression;
 use crate::fields::{Findings, nearest};
+use crate::phase;
 use crate::retry::RetryPolicy;
 use crate::rule::Rule;
 use crate::schema::Schema;
@@ -59,6 +60,7 @@ pub(super) fn build(
     let channels = builder.channels;
     let index = builder.index;
     let own_node = own_node(&index);
+    let phases = phase::wire(&definition, &mut nodes, &edges, builder.findings);
     let foreign_kinds = nodes.iter().filter(|node| matches!(node.work, Work::Unknown));
     let foreign_kinds = foreign_kinds.map(|node| node.type_id.clone()).collect();
     Some(Graph {
@@ -79,6 +81,7 @@ pub(super) fn build(
         index,
         foreign_kinds,
         own_node,
+        phases,
         unrefined: None,
     })
 }
@@ -284,7 +287,8 @@ impl Builder<'_> {
                     self.findings,
                 );
             }
-        } else if node.abide.is_about_asking() && kind != Kind::Unknown {
+        } else if node.abide.is_about_asking() && !matches!(kind, Kind::Unknown | Kind::ByHand | Kind::Phase)
+        {
             let message = "only nodes that ask have answers, tokens and ladders; remove it";
             self.findings.objection(format!("{place}.settings.abide"), message);
         }
@@ -577,7 +581,8 @@ fn nearest_kind(type_id: &str) -> Option<&'static str> {
 
 fn is_workflow_id(id: &str) -> bool {
     let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-    id.len() <= 128 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
+    let fits = id.len() <= limits::WORKFLOW_ID_CHARS_MAX;
+    fits && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
 }
 
 fn is_node_id(id: &str) -> bool {

@@ -6,7 +6,9 @@ use crate::doubt::Confidence;
 use crate::expression::Expression;
 use crate::fields::{Fields, Findings};
 use crate::graph::{Gate, Kind, TurnWork};
+use crate::hand::HandWork;
 use crate::http::{SECRET_IN_HOST, ends_before_path, header_problem};
+use crate::phase::PhaseWork;
 use crate::template::{JsonTemplate, Template};
 use crate::{Json, JsonMap, limits};
 
@@ -33,6 +35,8 @@ pub(crate) enum Work {
     MockAgent(MockAgent),
     Gate(Box<Gate>),
     Turn(Box<TurnWork>),
+    ByHand(Box<HandWork>),
+    Phase(Box<PhaseWork>),
     /// Nothing here provides it.
     Unknown,
     /// Its config makes no sense. Only a definition of an older version can hold one: a new one is refused.
@@ -177,6 +181,8 @@ impl Work {
             Kind::Turn => TurnWork::read(&mut fields, true).map(Self::turn),
             Kind::Chat => TurnWork::read(&mut fields, false).map(Self::turn),
             Kind::Prompt => TurnWork::read_prompt(&mut fields).map(Self::turn),
+            Kind::ByHand => Some(Self::ByHand(Box::new(HandWork::read(&mut fields)))),
+            Kind::Phase => Some(Self::Phase(Box::new(PhaseWork::read(&mut fields)))),
             Kind::Unknown => Some(Self::Unknown),
         };
         if work.is_some() && kind.has_closed_config() {

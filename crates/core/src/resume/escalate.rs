@@ -49,8 +49,10 @@ impl Run {
             hooks: None,
             asked_by: Vec::new(),
             rules: None,
+            topic: None,
             sensitive: false,
             sensitive_answer: false,
+            checkpoint: None,
         };
         let event = NodeEvent::InterruptRequested(Box::new(requested));
         let cause = draft.last_sequence();

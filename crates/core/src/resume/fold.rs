@@ -89,7 +89,22 @@ impl Run {
         event: &NodeEvent,
         folding: &mut Folding<'_>,
     ) -> Result<(), String> {
+        // Nobody is asked about what the run coordinated that it was forked off.
+        let elsewhere = |id| self.is_of_other(folding.sequence) && !self.state.open.contains_key(id);
         match event {
+            NodeEvent::InterruptRequested(requested) if requested.checkpoint.is_some() => {
+                self.fold_checkpoint_asked(requested)?;
+                self.fold_requested(None, requested, folding)
+            }
+            NodeEvent::InterruptRequested(requested) if requested.topic.is_some() => {
+                if self.is_of_other(folding.sequence) {
+                    return Ok(());
+                }
+                self.fold_requested(None, requested, folding)
+            }
+            NodeEvent::InterruptResolved(resolved) if elsewhere(&resolved.interrupt_id) => Ok(()),
+            NodeEvent::InterruptRenotified(again) if elsewhere(&again.interrupt_id) => Ok(()),
+            NodeEvent::NoticeRefused(refused) if elsewhere(&refused.interrupt_id) => Ok(()),
             NodeEvent::InterruptRequested(requested) => {
                 let interrupted = self.state.resume.interrupted.keys();
                 let names = interrupted.map(|&ix| self.graph.at(ix).id.to_string()).collect();
@@ -101,7 +116,9 @@ impl Run {
             NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding),
             NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding),
             NodeEvent::NoticeRefused(refused) => self.fold_refused(refused),
-            NodeEvent::ApprovalReceived(_) | NodeEvent::InterruptEscalated(_) => Ok(()),
+            NodeEvent::ApprovalReceived(_)
+            | NodeEvent::ClarificationResolved(_)
+            | NodeEvent::InterruptEscalated(_) => Ok(()),
             other => Err(format!("{} is no event of the run's own question", other.event_type().name)),
         }
     }

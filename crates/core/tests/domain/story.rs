@@ -56,6 +56,9 @@ pub(crate) fn notice(from: RunId, sequence: u64, lifecycle: Lifecycle) -> Notice
         sensitive: Vec::new(),
         error: None,
         still: false,
+        status: None,
+        suspended: None,
+        claimed: false,
     }
 }
 
@@ -65,6 +68,7 @@ pub(crate) fn cancellation(reason: Option<&str>, by: Option<&str>) -> Cancellati
         reason: reason.map(str::to_owned),
         cancelled_by: by.map(str::to_owned),
         parent_run_id: None,
+        abandonment_reason: None,
     }
 }
 
@@ -128,6 +132,9 @@ impl Story {
             scope: None,
             exclusive: false,
             callback_url: None,
+            depends_on: Vec::new(),
+            draft: false,
+            group: None,
             defaults: Arc::default(),
         })
     }
@@ -635,5 +642,17 @@ fn describe(effect: &Effect) -> String {
         Effect::Notify(notify) => format!("notify attempt {}", notify.attempt),
         Effect::Cascade(Cascade { reason, .. }) => format!("cascade {reason}"),
         Effect::TakeName(_) => "take name".to_owned(),
+        Effect::DependOn(run) => format!("depend on {run}"),
+        Effect::Independ(run) => format!("do not depend on {run}"),
+        Effect::Bid { to, watch } => format!("bid {to} to tell: {}", watch.watching),
+        Effect::Order { to, order, .. } => format!("order {to}: {order:?}"),
+        Effect::BidAll(watch) => format!("bid all to tell: {}", watch.watching),
+        Effect::Watch(run) => format!("watched by {run}"),
+        Effect::Unwatch(run) => format!("not watched by {run}"),
+        Effect::Tell { to, tidings } => format!("tell {to}: {}", tidings.status.name()),
+        Effect::Announce(tidings) => format!("announce {}", tidings.status.name()),
+        Effect::Enlist(row) => format!("enlist {}", row.run),
+        Effect::Dismiss { run, .. } => format!("dismiss {run}"),
+        Effect::NoteMember(told) => format!("note {} as {}", told.run, told.status.name()),
     }
 }

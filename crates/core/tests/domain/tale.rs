@@ -212,6 +212,19 @@ impl Kept {
             | Effect::AwaitProvider(_)
             | Effect::LeaveProvider(_)
             | Effect::Hook(_) => false,
+            // Nor has one anything to do with other runs.
+            Effect::DependOn(_)
+            | Effect::Independ(_)
+            | Effect::Bid { .. }
+            | Effect::Order { .. }
+            | Effect::BidAll(_)
+            | Effect::Watch(_)
+            | Effect::Unwatch(_)
+            | Effect::Tell { .. }
+            | Effect::Announce(_)
+            | Effect::Enlist(_)
+            | Effect::Dismiss { .. }
+            | Effect::NoteMember(_) => false,
             // Nor has one nodes that ask, or talk.
             Effect::TakeName(_) => false,
             Effect::OpenInterrupt(_)
@@ -362,6 +375,9 @@ impl Teller {
             scope: None,
             exclusive: false,
             callback_url: None,
+            depends_on: Vec::new(),
+            draft: false,
+            group: None,
             defaults: Arc::default(),
             trace: None,
         };
@@ -403,6 +419,7 @@ impl Teller {
                 reason: Some("enough".to_owned()),
                 cancelled_by: None,
                 parent_run_id: None,
+                abandonment_reason: None,
             })),
             Move::Pause(waits) => {
                 let drain = if waits { Drain::CurrentNode } else { Drain::Immediate };
@@ -469,6 +486,9 @@ impl Teller {
             sensitive: Vec::new(),
             error: None,
             still: false,
+            status: None,
+            suspended: None,
+            claimed: false,
         };
         self.ask(Command::Hear { notice, heard });
     }

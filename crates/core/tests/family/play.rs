@@ -230,6 +230,18 @@ impl<'p> Family<'p> {
                 assert!(member.open.insert(open.id), "an interrupt is opened twice");
             }
             Effect::MoveDeadline { id, .. } => assert!(member.open.contains(&id), "what is closed is moved"),
+            Effect::DependOn(_)
+            | Effect::Independ(_)
+            | Effect::Bid { .. }
+            | Effect::Order { .. }
+            | Effect::BidAll(_)
+            | Effect::Watch(_)
+            | Effect::Unwatch(_)
+            | Effect::Tell { .. }
+            | Effect::Announce(_)
+            | Effect::Enlist(_)
+            | Effect::Dismiss { .. }
+            | Effect::NoteMember(_) => panic!("nobody waits for another run here, and there are no groups"),
             Effect::NoteHeadway { .. } => panic!("nobody votes here"),
             Effect::Notify(_) => panic!("nobody is told of anything here"),
             Effect::TakeName(_) => panic!("nobody converses here"),
@@ -411,7 +423,15 @@ impl Family<'_> {
                 let member = &mut self.members[at];
                 member.condemned |= !member.run.lifecycle().is_terminal();
                 let (reason, parent_run_id) = (Some(cascade.reason), Some(cascade.from));
-                self.ask(at, Command::Cancel(Cancellation { reason, cancelled_by: None, parent_run_id }))
+                self.ask(
+                    at,
+                    Command::Cancel(Cancellation {
+                        reason,
+                        cancelled_by: None,
+                        parent_run_id,
+                        abandonment_reason: None,
+                    }),
+                )
             }
         };
         let moot = matches!(told, Err(Rejection::Ended(_) | Rejection::Cancelling | Rejection::HeardBefore));

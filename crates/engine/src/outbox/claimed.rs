@@ -57,7 +57,7 @@ impl Shell {
         if self.store.cluster().is_none() {
             return self.outbox.wake.notify_one();
         }
-        // Messages to the children that a run takes along are as many as there are children, and held by nobody.
+        // What goes to all children, watchers or members is as many messages as there are of them, and held by nobody.
         let Some(row) = message(key, first, effect).filter(|_| held) else {
             if !held {
                 self.tell_peers(Hint::Outbox);
@@ -74,6 +74,9 @@ fn message(sender: Key, first: u64, effect: Effect) -> Option<MessageRow> {
     let (sequence, receiver, message) = match effect {
         Effect::Send { to, notice } => (notice.sequence, to, Message::Notice(notice)),
         Effect::Spawn(spawn) => (first, spawn.child, Message::Spawn(spawn)),
+        Effect::Bid { to, watch } => (watch.sequence, to, Message::Watch(watch)),
+        Effect::Order { to, order, sequence } => (sequence, to, Message::Order(order)),
+        Effect::Tell { to, tidings } => (tidings.sequence, to, Message::Tidings(tidings)),
         _ => return None,
     };
     Some(MessageRow { at: MessageRef { sender, sequence, receiver }, message })

@@ -328,6 +328,10 @@ impl Store for Tapped {
         self.inner.notices()
     }
 
+    fn containers(&self) -> &dyn abide_store::Containers {
+        self.inner.containers()
+    }
+
     fn retention(&self) -> &dyn abide_store::Retention {
         self.inner.retention()
     }

@@ -57,7 +57,8 @@ pub(crate) async fn cancel(
     Repeatable(body, ticket): Repeatable<Because>,
 ) -> Result<Response> {
     let key = run.of(&principal)?;
-    let asked = Cancellation { reason: body.reason, cancelled_by: Some(principal.name), parent_run_id: None };
+    let asked =
+        Cancellation { reason: body.reason, cancelled_by: Some(principal.name), ..Cancellation::default() };
     let endpoint = format!("cancelRun {}", key.id);
     let work = {
         let app = app.clone();
@@ -86,7 +87,7 @@ fn is_over(error: &EngineError) -> bool {
 }
 
 fn stands(run_id: RunId, status: Status) -> Stands {
-    Stands { run_id, status: status.name() }
+    Stands { run_id, status: status.openwop_name() }
 }
 
 /// What a pause does about nodes that are being executed.
@@ -229,7 +230,7 @@ async fn held(
     };
     let act = acted(code);
     let message = format!("{why}, so it can't be {act}; details.runStatus tells how it stands");
-    let error = ApiError::new(code, message).with("runStatus", status.name());
+    let error = ApiError::new(code, message).with("runStatus", status.openwop_name());
     // Whoever speaks OpenWOP is told what that says, and nothing more.
     let error = match hold.filter(|_| [NOT_HOLDABLE, NOT_HELD].contains(&code)) {
         Some(hold) => error.with("hold", hold),
@@ -330,7 +331,7 @@ fn check_many(body: &BulkCancel) -> Result<()> {
 
 /// Cancels all at once, so that they share commits. Tells whether nothing of ours failed.
 async fn cancel_all(app: &Arc<App>, tenant: TenantId, body: BulkCancel, by: String) -> (BulkCancelled, bool) {
-    let asked = Cancellation { reason: body.reason, cancelled_by: Some(by), parent_run_id: None };
+    let asked = Cancellation { reason: body.reason, cancelled_by: Some(by), ..Cancellation::default() };
     let mut names = body.run_ids.clone();
     names.sort_unstable();
     names.dedup();
@@ -369,7 +370,7 @@ async fn cancel_one(app: &App, key: Key, asked: Cancellation) -> Result<Option<S
 
 fn one_cancelled(run_id: String, done: Result<Option<Status>>) -> OneCancelled {
     let (status, error) = match done {
-        Ok(Some(status)) => (Some(status.name()), None),
+        Ok(Some(status)) => (Some(status.openwop_name()), None),
         Ok(None) => (None, Some(Refusal { code: "not_found", message: format!("there is no run {run_id}") })),
         Err(error) => {
             let (code, message) = error.into_words();

@@ -167,7 +167,7 @@ fn forked(run: &Run, counts: ForkCounts) -> ForkedRun {
         source_run_id: from.map_or(id, |from| from.run),
         from_seq: from.map_or(0, |from| from.from_seq),
         mode: from.map_or(ForkMode::Branch, |from| from.mode).name(),
-        status: run.status().name(),
+        status: run.status().openwop_name(),
         events_url: format!("/v1/runs/{id}/events"),
         replay,
     }

@@ -101,7 +101,7 @@ pub(crate) async fn hold(
 }
 
 fn held(run: &Run) -> HeldRun<'_> {
-    HeldRun { run_id: run.key().id, status: run.status().name(), hold: shown(run) }
+    HeldRun { run_id: run.key().id, status: run.status().openwop_name(), hold: shown(run) }
 }
 
 /// Lets a held run go on.
@@ -117,7 +117,7 @@ pub(crate) async fn release(
 }
 
 fn released(run: &Run) -> ReleasedRun {
-    let (status, released_at) = (run.status().name(), time::rfc3339(run.head().at));
+    let (status, released_at) = (run.status().openwop_name(), time::rfc3339(run.head().at));
     ReleasedRun { run_id: run.key().id, status, released_at }
 }
 

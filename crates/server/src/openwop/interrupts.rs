@@ -147,7 +147,7 @@ impl Resolved {
             run_id: run.key().id,
             node_id,
             interrupt_id: id,
-            status: run.status().name(),
+            status: run.status().openwop_name(),
             pending: open.is_some(),
             quorum: open.and_then(|open| QuorumView::of(open, false)),
             ask_id: open.filter(|_| asks).and_then(|open| Some(open.exchanges.last()?.id.clone())),

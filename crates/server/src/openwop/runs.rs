@@ -22,6 +22,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::error::{ApiError, Result};
+use crate::graph_api::dependency;
 use crate::idempotency::{Repeatable, once};
 use crate::workers_api::of_run;
 use crate::{conditional, limits, shape, time};
@@ -55,6 +56,13 @@ pub(crate) struct Create {
     /// Options of this run.
     #[schemars(with = "Option<shape::Object>")]
     configurable: Option<RawJson>,
+    /// Runs that have to complete before any node of it starts (Abide's own).
+    #[serde(default)]
+    #[schemars(with = "Vec<shape::RunName>")]
+    depends_on: Vec<String>,
+    /// Nothing starts until somebody activates it (Abide's own).
+    #[serde(default)]
+    draft: bool,
 }
 
 /// A run that was started.
@@ -100,6 +108,8 @@ pub(crate) async fn create(
         scope: body.scope_id,
         exclusive,
         callback_url: body.callback_url,
+        depends_on: body.depends_on.iter().map(|name| dependency(name)).collect::<Result<_>>()?,
+        draft: body.draft,
     };
     let work = {
         let app = app.clone();
@@ -115,7 +125,7 @@ fn created(run: &Run) -> Created {
     let id = run.key().id;
     Created {
         run_id: id,
-        status: run.status().name(),
+        status: run.status().openwop_name(),
         events_url: format!("/v1/runs/{id}/events"),
         status_url: format!("/v1/runs/{id}"),
     }
@@ -225,7 +235,7 @@ pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: 
     let (status, why) = match app.engine().read(key, look).await {
         Err(EngineError::Erased(_)) => {
             let status = app.engine().head(key).await?.summary.status;
-            let summary = format!("it is {}, and its payloads were erased", status.name());
+            let summary = format!("it is {}, and its payloads were erased", status.openwop_name());
             (status, Why { finished: true, summary, reasons: Vec::new() })
         }
         found => found?,
@@ -322,7 +332,7 @@ fn listed(run: &Listed) -> ListedRun {
     ListedRun {
         run_id: run.id,
         workflow_id: run.summary.workflow_id.to_string(),
-        status: run.summary.status.name(),
+        status: run.summary.status.openwop_name(),
         started_at: time::rfc3339(run.summary.started_at),
         updated_at: time::rfc3339(run.at),
         events: run.next,

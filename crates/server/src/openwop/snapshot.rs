@@ -17,6 +17,7 @@ use serde::{Serialize, Serializer};
 use super::discovery::EVENT_LOG_VERSION;
 use super::interrupts::{self, Reader, Shown};
 use super::{holds, mask};
+use crate::graph_api::{self, BlockedView};
 use crate::turns_api::ProviderWait;
 use crate::workers_api::of_run::{Handed, WorkerOfNode, holders};
 use crate::{shape, time};
@@ -52,6 +53,17 @@ pub(crate) struct Snapshot<'a> {
     #[schemars(with = "shape::Moment")]
     #[serde(skip_serializing_if = "Option::is_none")]
     paused_at: Option<String>,
+    /// Why nothing of it starts, if other runs are why.
+    #[schemars(with = "BlockedView")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked: Option<BlockedView>,
+    /// Nothing of it starts until somebody activates it.
+    #[schemars(with = "shape::True")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    draft: bool,
+    /// Why it was abandoned, if nobody wished it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abandonment_reason: Option<&'a str>,
     /// What holds it, if anything does.
     #[schemars(with = "holds::Shown<'a>")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,13 +284,16 @@ pub(crate) fn of(run: &Run, beside: Beside<'_>) -> serde_json::Result<Vec<u8>> {
         workflow_id: &run.graph().workflow_id,
         workflow_version: &run.graph().version,
         definition_hash: run.graph().hash_hex(),
-        status: beside.status(run).name(),
+        status: beside.status(run).openwop_name(),
         current_node_id: interrupts.first().map(Shown::node).or_else(|| current_node(run)),
         interrupt: interrupts.first(),
         interrupts: &interrupts,
         started_at: time::rfc3339(run.started_at()),
         completed_at: run.ended_at().map(time::rfc3339),
         paused_at: run.paused_at().filter(|_| run.status() == Status::Paused).map(time::rfc3339),
+        blocked: graph_api::blocked(run),
+        draft: run.is_draft(),
+        abandonment_reason: run.abandonment_reason(),
         hold: holds::shown(run).filter(|_| run.status() == Status::Paused),
         scope_id: run.scope(),
         error: run.error(),
@@ -362,7 +377,7 @@ fn node_state<'a>(node: &'a Node, type_id: &'a str) -> NodeState<'a> {
 
 fn child_run(child: &ChildRow) -> ChildRun<'_> {
     let status = child.status.unwrap_or(Status::Pending);
-    ChildRun { run_id: child.child, status: status.name(), node_id: &child.node }
+    ChildRun { run_id: child.child, status: status.openwop_name(), node_id: &child.node }
 }
 
 fn is_empty(map: &JsonMap) -> bool {
@@ -374,7 +389,7 @@ pub(crate) fn outline(run: &Listed) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Outline {
         run_id: run.id,
         workflow_id: &run.summary.workflow_id,
-        status: run.summary.status.name(),
+        status: run.summary.status.openwop_name(),
         started_at: time::rfc3339(run.summary.started_at),
         completed_at: time::rfc3339(run.at),
         erased: true,
@@ -386,7 +401,7 @@ pub(crate) fn outline(run: &Listed) -> serde_json::Result<Vec<u8>> {
 pub(super) fn why(run: RunId, status: Status, why: &Why) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Waits {
         run_id: run,
-        status: status.name(),
+        status: status.openwop_name(),
         finished: why.finished,
         summary: &why.summary,
         reasons: why.reasons.iter().map(waits_for).collect(),

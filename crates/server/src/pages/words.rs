@@ -15,6 +15,7 @@ pub(super) fn status(name: &str) -> &'static str {
         Some(Status::Cancelling) => "is being cancelled",
         Some(Status::Paused) => "is held",
         Some(Status::WaitingApproval | Status::WaitingInput | Status::WaitingExternal) => "waits again",
+        Some(Status::Blocked | Status::Draft) => "waits for others",
         Some(Status::Pending | Status::Running) | None => "goes on",
     }
 }

@@ -15,6 +15,7 @@ use crate::db::{self, Connection, Optional};
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_tables.sql"),
     include_str!("../../migrations/postgres/0002_approvals_and_conversations.sql"),
+    include_str!("../../migrations/postgres/0003_containers.sql"),
 ];
 
 /// What the lock is called that whoever migrates holds.

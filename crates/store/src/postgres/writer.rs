@@ -344,12 +344,15 @@ fn surely(out: Vec<(usize, Error)>, commits: &[&Commit]) -> Vec<(usize, Error)> 
     let mut sure: Vec<(usize, Error)> = Vec::new();
     for (at, error) in out {
         let this = commits[at];
-        let by_name = matches!(error, Error::Receipted | Error::Claimed | Error::Taken);
+        let by_name = matches!(error, Error::Receipted | Error::Claimed | Error::Taken | Error::Raced);
         let in_its_way = |other: &Commit| {
             other.key == this.key
                 || (by_name
                     && other.key.tenant == this.key.tenant
-                    && (other.receipt.is_some() || other.claim.is_some() || takes_names(other)))
+                    && (other.receipt.is_some()
+                        || other.claim.is_some()
+                        || other.circle.is_some()
+                        || takes_names(other)))
         };
         if !sure.iter().any(|(other, _)| in_its_way(commits[*other])) {
             sure.push((at, error));
@@ -399,6 +402,7 @@ fn refusal(otherwise: Otherwise) -> Option<Error> {
         Otherwise::Receipted => Some(Error::Receipted),
         Otherwise::Claimed => Some(Error::Claimed),
         Otherwise::Taken => Some(Error::Taken),
+        Otherwise::Raced => Some(Error::Raced),
     }
 }
 

@@ -160,6 +160,7 @@ fn write_one(
             (0, Otherwise::Receipted) => return Err(Undo::Isolate(Error::Receipted)),
             (0, Otherwise::Claimed) => return Err(Undo::Isolate(Error::Claimed)),
             (0, Otherwise::Taken) => return Err(Undo::Isolate(Error::Taken)),
+            (0, Otherwise::Raced) => return Err(Undo::Isolate(Error::Raced)),
             _ => rows += written as u64,
         }
     }

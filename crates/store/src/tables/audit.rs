@@ -4,7 +4,7 @@ use crate::db::{self, Connection, Row};
 use abide_core::{Key, Status, TaskId};
 
 use super::reader::{LISTED, key, listed, message, run_id};
-use super::{conversations, inbox, providers, work};
+use super::{containers, conversations, inbox, providers, work};
 use crate::sealing::SEALED;
 use crate::sql::ENDED;
 use crate::{Beside, Expected, Listed, MessageRef, Sealing, Totals};
@@ -16,10 +16,10 @@ pub(crate) fn scan(
 ) -> db::Result<Vec<(Key, Result<Listed, String>)>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {LISTED}, tenant, id FROM aggregates \
-         WHERE kind = 1 AND (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
+         WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3",
     ))?;
     let (tenant, id) = after.map_or((0, [0; 16]), |key| (key.tenant.0, *key.id.as_bytes()));
-    let row = |row: &Row<'_>| Ok((key(row, 9)?, listed(row).map_err(|error| error.to_string())));
+    let row = |row: &Row<'_>| Ok((key(row, 10)?, listed(row).map_err(|error| error.to_string())));
     statement.query_map((tenant, id, limit as i64), row)?.collect()
 }
 
@@ -74,7 +74,22 @@ pub(crate) fn beside(
     let work = work::of_run(connection, key)?;
     let waits = providers::of_run(connection, key)?;
     let names = conversations::of_run(connection, key)?;
-    Ok(Beside { timers, tasks, heard, sent, children, claim, interrupts, work, waits, names })
+    let containers::Bound { dependencies, watchers, members } = containers::of_run(connection, key)?;
+    Ok(Beside {
+        timers,
+        tasks,
+        heard,
+        sent,
+        children,
+        claim,
+        interrupts,
+        work,
+        waits,
+        names,
+        dependencies,
+        watchers,
+        members,
+    })
 }
 
 /// The columns node and execution, from `at` on.
@@ -128,6 +143,9 @@ pub(crate) fn totals(connection: Connection<'_>) -> db::Result<Totals> {
         work: count("work")?,
         waits: count("provider_waits")?,
         names: owned("conversations", "run")?,
+        dependencies: owned("dependencies", "run")?,
+        watchers: owned("watchers", "run")?,
+        members: owned("members", "grp")?,
         miscounted: miscounted(connection)?,
     })
 }

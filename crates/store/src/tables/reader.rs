@@ -117,15 +117,24 @@ fn record(row: &Row<'_>, sealing: &Sealing, key: Key) -> db::Result<Record> {
 /// What [`listed`] reads of `aggregates`. A run has few notes, which lie together under its id.
 pub(crate) const LISTED: &str = "next, at, status, workflow, definition, started_at, id, EXISTS \
     (SELECT 1 FROM notes n WHERE n.tenant = aggregates.tenant AND n.id = aggregates.id \
-    AND n.kind IN ('erasing', 'erased')), child";
+    AND n.kind IN ('erasing', 'erased')), child, kind";
 
 pub(crate) fn list(connection: Connection<'_>, query: &ListQuery) -> db::Result<Vec<Listed>> {
     let before = query.before.map_or([0xff; 16], |run| *run.as_bytes());
     let mut wheres = "tenant = ?1 AND kind = 1 AND id < ?2".to_owned();
     let mut values: Vec<Value<'static>> = vec![Value::owned(&query.tenant.0), Value::owned(&before)];
-    if let Some(status) = query.status {
-        values.push(Value::owned(&status.code()));
-        wheres += &format!(" AND status = ?{}", values.len());
+    match query.status {
+        // To whoever asks for runs that have not begun, those are among them that wait for others.
+        Some(Status::Pending) => {
+            let codes =
+                [Status::Pending, Status::Blocked, Status::Draft].map(|status| status.code().to_string());
+            wheres += &format!(" AND status IN ({})", codes.join(", "));
+        }
+        Some(status) => {
+            values.push(Value::owned(&status.code()));
+            wheres += &format!(" AND status = ?{}", values.len());
+        }
+        None => {}
     }
     if let Some(workflow) = &query.workflow {
         values.push(Value::owned(&workflow.clone()));
@@ -158,6 +167,7 @@ pub(crate) fn listed(row: &Row<'_>) -> db::Result<Listed> {
         at: row.get(1)?,
         erased: row.get(7)?,
         child: row.get(8)?,
+        group: row.get::<u8>(9)? == 2,
     })
 }
 
@@ -251,7 +261,9 @@ pub(crate) fn sent(row: &Row<'_>, sealing: &Sealing) -> db::Result<MessageRow> {
 /// The columns type, version and message, from `at` on.
 pub(crate) fn message(row: &Row<'_>, at: usize, sealing: &Sealing, sent: MessageRef) -> db::Result<Message> {
     let (kind, bytes) = (row.get(at)?, row.get(at + 2)?);
-    let place = Place::Message { sequence: sent.sequence, receiver: sent.receiver, kind };
+    // What goes to everybody who watches is sealed once.
+    let receiver = if kind == Message::TIDINGS { sent.sender.id } else { sent.receiver };
+    let place = Place::Message { sequence: sent.sequence, receiver, kind };
     let bytes = sealing.open(sent.sender, &place, bytes)?;
     checked(at, Message::decode(kind, row.get(at + 1)?, &bytes))
 }

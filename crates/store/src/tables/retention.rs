@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::external::forget_callbacks;
 use super::reader::{key, run_id};
-use super::{Database, audit_log, conversations, notices, work};
+use super::{Database, audit_log, containers, conversations, notices, work};
 use crate::retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 use crate::store::Answer;
 use crate::{Lane, NewAnnotation, NewAudit};
@@ -271,6 +271,7 @@ fn remove_rest(transaction: Connection<'_>, run: Key) -> db::Result<()> {
     notices::forget(transaction, run)?;
     work::forget_hooks(transaction, run)?;
     conversations::forget(transaction, run)?;
+    containers::forget(transaction, run)?;
     for sql in [
         "DELETE FROM heard WHERE tenant = $1 AND receiver = $2",
         "DELETE FROM outbox WHERE tenant = $1 AND sender = $2",

@@ -5,7 +5,7 @@ use abide_core::{Effect, Head, Json, Key, RunId, Status, hex, sha256};
 use serde_json::{Value as JsonValue, json};
 
 use super::reader::{checked, heard, run_id, summary};
-use super::{audit_log, conversations, receipts};
+use super::{audit_log, containers, conversations, receipts};
 use crate::rows::hash;
 use crate::sealing::Place;
 use crate::sql::{ADOPT, CLAIM, DISPATCH, ENDED, HEAR, SEND, carry_out_all, execute};
@@ -73,6 +73,8 @@ pub(crate) fn truncate(
     rebuild_tasks(transaction, asked)?;
     rebuild_relations(transaction, asked)?;
     rebuild_waits(transaction, sealing, asked)?;
+    containers::forget(transaction, asked.key)?;
+    rebuild_bonds(transaction, sealing, asked)?;
     withdraw(transaction, asked)?;
     for row in &asked.again {
         send_again(transaction, sealing, row)?;
@@ -235,6 +237,18 @@ fn rebuild_waits(transaction: Connection<'_>, sealing: &Sealing, asked: &Truncat
     plan.iter().try_for_each(|statement| execute(transaction, statement).map(drop))
 }
 
+/// Whom it waits for, who watches it, and who belongs to it.
+fn rebuild_bonds(transaction: Connection<'_>, sealing: &Sealing, asked: &Truncation) -> db::Result<()> {
+    let beside = &asked.beside;
+    let dependencies = beside.dependencies.iter().map(|run| Effect::DependOn(*run));
+    let watchers = beside.watchers.iter().map(|run| Effect::Watch(*run));
+    let members = beside.members.iter().map(|row| Effect::Enlist(row.clone()));
+    let commit = Commit { effects: dependencies.chain(watchers).chain(members).collect(), ..waits(asked) };
+    let mut plan = Vec::new();
+    checked(0, carry_out_all(&commit, sealing, &mut plan).map_err(|error| error.to_string()))?;
+    plan.iter().try_for_each(|statement| execute(transaction, statement).map(drop))
+}
+
 /// A commit of nothing but effects. Its tasks for workers are in the hands of a session that never was, so that they
 /// are found to be lost even if the process dies now.
 fn waits(asked: &Truncation) -> Commit {
@@ -250,6 +264,8 @@ fn waits(asked: &Truncation) -> Commit {
         untold: 0,
         salt: None,
         child: false,
+        group: false,
+        circle: None,
         summary: asked.summary.clone(),
         snapshot: None,
         hides: false,
@@ -292,10 +308,14 @@ fn send_again(transaction: Connection<'_>, sealing: &Sealing, row: &MessageRow) 
         Message::Notice(notice) => (Message::NOTICE, serde_json::to_vec(notice), notice.hides()),
         Message::Cascade(cascade) => (Message::CASCADE, serde_json::to_vec(cascade), false),
         Message::Spawn(spawn) => (Message::SPAWN, serde_json::to_vec(spawn), spawn.hides()),
+        Message::Tidings(tidings) => (Message::TIDINGS, serde_json::to_vec(tidings), tidings.hides()),
+        Message::Watch(watch) => (Message::WATCH, serde_json::to_vec(watch), false),
+        Message::Order(order) => (Message::ORDER, serde_json::to_vec(order), false),
     };
     let bytes = bytes.expect("a message is plain data, which serialises");
     let at = row.at;
-    let place = Place::Message { sequence: at.sequence, receiver: at.receiver, kind };
+    let of = if kind == Message::TIDINGS { at.sender.id } else { at.receiver };
+    let place = Place::Message { sequence: at.sequence, receiver: of, kind };
     let sealed = if hides { sealing.seal(at.sender, &place, bytes) } else { Ok(bytes.into()) };
     let bytes = checked(0, sealed.map_err(|error| error.to_string()))?;
     let (tenant, sender, receiver) = (at.sender.tenant.0, at.sender.id.as_bytes(), at.receiver.as_bytes());

@@ -80,6 +80,19 @@ impl Derived {
             }
             Effect::LeaveProvider(id) => (self.waits.remove(&task(id)).is_some(), None),
             Effect::TakeName(name) => (self.names.insert((key, name)), None),
+            // None of these runs has to do with others; what lies beside those that do is compared by `abide verify`.
+            Effect::DependOn(_)
+            | Effect::Independ(_)
+            | Effect::Bid { .. }
+            | Effect::Order { .. }
+            | Effect::BidAll(_)
+            | Effect::Watch(_)
+            | Effect::Unwatch(_)
+            | Effect::Tell { .. }
+            | Effect::Announce(_)
+            | Effect::Enlist(_)
+            | Effect::Dismiss { .. }
+            | Effect::NoteMember(_) => (true, None),
             // What becomes of it depends on who is told.
             Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) | Effect::Abort(_) => (true, None),
         };
@@ -101,7 +114,7 @@ impl Derived {
                 heard.get(&(*receiver, sender.id)).is_none_or(|heard| *heard < notice.sequence)
             }
             Message::Spawn(spawn) => !runs.contains_key(&spawn.child),
-            Message::Cascade(_) => true,
+            Message::Cascade(_) | Message::Tidings(_) | Message::Watch(_) | Message::Order(_) => true,
         });
         self
     }

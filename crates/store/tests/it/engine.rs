@@ -350,6 +350,7 @@ pub(crate) fn word<T>(answer: &Result<T, Error>) -> &'static str {
         Err(Error::Receipted) => "receipted",
         Err(Error::Claimed) => "claimed",
         Err(Error::Taken) => "taken",
+        Err(Error::Raced) => "raced",
         Err(Error::Damaged { .. }) => "damaged",
         Err(Error::Refused(_)) => "refused",
         Err(Error::Failed(_)) => "failed",

@@ -50,6 +50,9 @@ pub(crate) fn ended_well(from: RunId, sequence: u64) -> Notice {
         sensitive: Vec::new(),
         error: None,
         still: false,
+        status: None,
+        suspended: None,
+        claimed: false,
     }
 }
 

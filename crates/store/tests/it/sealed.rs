@@ -28,6 +28,7 @@ fn told(n: u32, text: &str, sensitive: &[&str]) -> (Live, Commit) {
         cascade: true,
         trace: None,
         by: None,
+        depends_on: Vec::new(),
     }));
     (live, created)
 }

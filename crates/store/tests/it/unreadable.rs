@@ -25,6 +25,7 @@ async fn furnished() -> DataDir {
             cascade: true,
             trace: None,
             by: None,
+            depends_on: Vec::new(),
         }));
     }
     for created in [created, Live::start(key(2), &working()).1] {

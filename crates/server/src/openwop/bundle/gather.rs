@@ -144,7 +144,7 @@ impl RunLine {
         Self {
             run_id: head.id,
             workflow_id: head.summary.workflow_id.to_string(),
-            status: head.summary.status.name(),
+            status: head.summary.status.openwop_name(),
             started_at: time::rfc3339(head.summary.started_at),
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use abide_core::event::InterruptResolved;
 use abide_core::{
-    HumanRetryPolicy, InterruptId, InterruptKind, Json as RawJson, Key, Ladder, Levels, Rejection, Run, RunId,
+    FallbackPolicy, HumanRetryPolicy, InterruptId, InterruptKind, Json as RawJson, Key, Ladder, Levels,
+    Rejection, Run, RunId,
 };
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
@@ -375,14 +376,17 @@ fn event(key: Key, story: &Story, step: &Step) -> Option<(&'static str, Value)> 
                 "channel_hint": escalated.channel_hint,
             }),
         ),
-        What::Expired(expired) => (
-            "intent.suspension_expired",
-            json!({
+        What::Expired(expired) => {
+            let mut told = json!({
                 "suspension_id": expired.interrupt_id,
                 "attempts": expired.attempts,
-                "fallback_policy": expired.fallback_policy.name(),
-            }),
-        ),
+                "fallback_policy": expired.fallback_policy.map(FallbackPolicy::name),
+            });
+            if let Some(reason) = &expired.reason {
+                told["reason"] = reason.as_str().into();
+            }
+            ("intent.suspension_expired", told)
+        }
         What::Closed(closed) if story.standing() == Standing::Answered => (
             "intent.resumed",
             json!({

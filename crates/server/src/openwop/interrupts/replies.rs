@@ -118,7 +118,7 @@ pub(crate) async fn tell(app: &App, telling: Telling, receipt: Option<Receipt>) 
     let told = Told { id, ask: number, answer, by };
     let reply = Reply::new(receipt, move |run: &Run| {
         let (run_id, node_id, ask_id) = (run.key().id, node.clone(), ask.clone());
-        encoded(&Replied { run_id, node_id, interrupt_id: id, ask_id, status: run.status().name() })
+        encoded(&Replied { run_id, node_id, interrupt_id: id, ask_id, status: run.status().openwop_name() })
     });
     app.engine().reply(key, told, reply).await.map_err(|error| refused(way, error))
 }

@@ -68,6 +68,8 @@ impl Head {
             Status::WaitingApproval => "waits for a decision",
             Status::WaitingInput => "waits for an answer",
             Status::WaitingExternal => "waits for something elsewhere",
+            Status::Blocked => "waits for other runs",
+            Status::Draft => "a draft",
         }
     }
 

@@ -84,6 +84,9 @@ async fn what_lies_beside_a_journal_is_its_own() {
             work: 0,
             waits: 0,
             names: 0,
+            dependencies: 0,
+            watchers: 0,
+            members: 0,
             miscounted: 0,
         };
         assert_eq!(store.totals().await.unwrap(), totals);

@@ -19,6 +19,7 @@ fn spawn(parent: Key, child: u32, cascade: bool) -> Spawn {
         cascade,
         trace: None,
         by: None,
+        depends_on: Vec::new(),
     }
 }
 

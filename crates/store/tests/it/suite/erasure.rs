@@ -221,6 +221,7 @@ async fn messages_that_somebody_can_still_hear_outlive_their_sender() {
             cascade: false,
             trace: None,
             by: None,
+            depends_on: Vec::new(),
         }));
         commit(&*store, created).await.unwrap();
         let (_, mut created) = Live::start(late.of(TENANT), &instant());

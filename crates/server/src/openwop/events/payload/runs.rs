@@ -20,7 +20,7 @@ pub(super) fn of(event: RunEvent) -> Option<Payload> {
         RunEvent::Failed(Failed { error, failed_node_id }) => {
             Payload::RunFailed(RunFailed { error: error.into(), failed_node_id })
         }
-        RunEvent::Cancelled(Cancellation { reason, cancelled_by, parent_run_id }) => {
+        RunEvent::Cancelled(Cancellation { reason, cancelled_by, parent_run_id, .. }) => {
             Payload::RunCancelled(RunCancelled { reason, cancelled_by, parent_run_id })
         }
         RunEvent::Paused(Paused { reason, by }) => Payload::RunPaused(RunPaused { reason, by }),
@@ -57,7 +57,23 @@ pub(super) fn of(event: RunEvent) -> Option<Payload> {
         | RunEvent::LoopRestarted(_)
         | RunEvent::ChildRefused(_)
         | RunEvent::ResumeDecided(_)
-        | RunEvent::ResumeSwitched(_) => return None,
+        | RunEvent::ResumeSwitched(_)
+        | RunEvent::Activated(_)
+        | RunEvent::Blocked(_)
+        | RunEvent::Unblocked(_)
+        | RunEvent::DependencyAdded(_)
+        | RunEvent::DependencyRemoved(_)
+        | RunEvent::DependencyReported(_)
+        | RunEvent::Watched(_)
+        | RunEvent::MemberAdded(_)
+        | RunEvent::MemberRemoved(_)
+        | RunEvent::MemberReported(_)
+        | RunEvent::GovernanceSet(_)
+        | RunEvent::BudgetExceeded(_)
+        | RunEvent::Task(_)
+        | RunEvent::Plan(_)
+        | RunEvent::Coordinator(_)
+        | RunEvent::Ordered(_) => return None,
     })
 }
 

@@ -1,0 +1,235 @@
+//! `abide group`: several runs that somebody looks at together.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::args::{CreateGroupArgs, GroupArgs, GroupVerb, RoleArg, RulesArgs, parse_span};
+use crate::client::{Client, encoded};
+use crate::draw::words::legible;
+use crate::exit::{Exit, Failure};
+use crate::graph::mark;
+use crate::output::{self, cell};
+use crate::when;
+
+pub(crate) async fn dispatch(args: GroupArgs) -> anyhow::Result<()> {
+    let (client, json) = (Client::new(&args.client)?, args.client.json);
+    match args.verb {
+        GroupVerb::Create(asked) => create(&client, json, &asked).await,
+        GroupVerb::List => list(&client, json).await,
+        GroupVerb::Show { group } => show(&client, json, &group).await,
+        GroupVerb::Add { group, runs, role, priority } => {
+            add(&client, json, &group, &runs, role, priority).await
+        }
+        GroupVerb::Remove { group, run } => {
+            tell(&client.delete(&path(&group, &format!("/members/{}", encoded(&run)))).await?, json)
+        }
+        GroupVerb::Set { group, rules } => {
+            tell(&client.put(&path(&group, "/governance"), &governance(&rules, client.now())?).await?, json)
+        }
+        GroupVerb::Close { group } => tell(&client.post(&path(&group, ":close"), &json!({})).await?, json),
+        GroupVerb::Abandon { group, reason } => {
+            // Only what is a group is abandoned as one.
+            client.get(&path(&group, "")).await?;
+            let cancel = format!("/v1/runs/{}/cancel", encoded(&group));
+            client.post(&cancel, &json!({ "reason": reason })).await?;
+            tell(&client.get(&path(&group, "")).await?, json)
+        }
+    }
+}
+
+fn path(group: &str, rest: &str) -> String {
+    format!("/v1/groups/{}{rest}", encoded(group))
+}
+
+async fn create(client: &Client, json: bool, asked: &CreateGroupArgs) -> anyhow::Result<()> {
+    let mut body = json!({ "name": asked.name, "governance": governance(&asked.rules, client.now())? });
+    if let Some(description) = &asked.description {
+        body["description"] = description.as_str().into();
+    }
+    let group = client.post("/v1/groups", &body).await?;
+    if json { output::json(&group.to_string()) } else { output::line(&cell(&group["groupId"])) }
+}
+
+fn governance(rules: &RulesArgs, now: Timestamp) -> anyhow::Result<Value> {
+    let mut body = json!({ "allowPartialCompletion": rules.allow_partial });
+    if let Some(deadline) = &rules.deadline {
+        body["deadline"] = moment(deadline, now)?.into();
+    }
+    if let Some(share) = rules.complete_at {
+        body["autoCompleteThreshold"] = share.into();
+    }
+    if let Some(cents) = rules.budget_cents {
+        body["budgetLimitCents"] = cents.into();
+    }
+    Ok(body)
+}
+
+/// A moment as it was given, or so long from now.
+fn moment(text: &str, now: Timestamp) -> anyhow::Result<String> {
+    if text.parse::<Timestamp>().is_ok() {
+        return Ok(text.to_owned());
+    }
+    let told = || {
+        let message = format!("--deadline {text}: use a moment such as 2026-10-01T00:00:00Z, or 12h");
+        Failure::new(Exit::Usage, message)
+    };
+    let ms = parse_span(text).map_err(|_| told())?;
+    let at = Timestamp::from_millisecond(now.as_millisecond().saturating_add(ms)).map_err(|_| told())?;
+    Ok(at.to_string())
+}
+
+async fn add(
+    client: &Client,
+    json: bool,
+    group: &str,
+    runs: &[String],
+    role: RoleArg,
+    priority: i32,
+) -> anyhow::Result<()> {
+    let role = match role {
+        RoleArg::Primary => "primary",
+        RoleArg::Member => "member",
+        RoleArg::Dependency => "dependency",
+    };
+    let mut last = Value::Null;
+    for run in runs {
+        let body = json!({ "runId": run, "role": role, "priority": priority });
+        last = client.post(&path(group, "/members"), &body).await?;
+    }
+    tell(&last, json)
+}
+
+fn tell(group: &Value, json: bool) -> anyhow::Result<()> {
+    if json {
+        return output::json(&group.to_string());
+    }
+    output::line(&standing(group))
+}
+
+/// How a group stands, in one line.
+fn standing(group: &Value) -> String {
+    let aggregate = &group["aggregateStatus"];
+    let (name, status) = (cell(&group["name"]), cell(&group["status"]));
+    format!("{name} is {status}; its members: {}", members_told(aggregate))
+}
+
+fn members_told(aggregate: &Value) -> String {
+    let counts = aggregate["by_status"].as_object().into_iter().flatten();
+    let counts: Vec<String> = counts.map(|(status, count)| format!("{count} {}", legible(status))).collect();
+    let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    format!("{} ({counts})", cell(&aggregate["status"]))
+}
+
+async fn list(client: &Client, json: bool) -> anyhow::Result<()> {
+    let answer = client.pages("/v1/groups", "groups").await?;
+    if json {
+        return output::json(&answer.to_string());
+    }
+    let groups = answer["groups"].as_array().map_or(&[][..], Vec::as_slice);
+    if groups.is_empty() {
+        output::say("no groups yet; make one with `abide group create NAME`");
+        return Ok(());
+    }
+    let row = |group: &Value| {
+        vec![
+            cell(&group["groupId"]),
+            cell(&group["name"]),
+            cell(&group["status"]),
+            members_told(&group["aggregateStatus"]),
+            cell(&group["suspendedMemberCount"]),
+        ]
+    };
+    output::line(&output::table(
+        &["GROUP", "NAME", "STATUS", "MEMBERS", "WAIT FOR PEOPLE"],
+        groups.iter().map(row).collect(),
+    ))
+}
+
+async fn show(client: &Client, json: bool, id: &str) -> anyhow::Result<()> {
+    let mut group = client.get(&path(id, "")).await?;
+    let members = client.pages(&path(id, "/members"), "members").await?;
+    if json {
+        group["members"] = members["members"].clone();
+        return output::json(&group.to_string());
+    }
+    output::page(&page(&group, members["members"].as_array().map_or(&[][..], Vec::as_slice), client.now()))
+}
+
+/// A group, what holds for it, and its members: those that wait for people first.
+fn page(group: &Value, members: &[Value], now: Timestamp) -> String {
+    let time = |value: &Value| {
+        let text = cell(value);
+        when::told(&text, now).unwrap_or(text)
+    };
+    let governance = &group["governance"];
+    let mut rows = vec![
+        vec!["group".to_owned(), cell(&group["groupId"])],
+        vec!["name".to_owned(), cell(&group["name"])],
+        vec!["status".to_owned(), cell(&group["status"])],
+        vec!["members".to_owned(), members_told(&group["aggregateStatus"])],
+    ];
+    if governance["deadline"].is_string() {
+        rows.push(vec!["deadline".to_owned(), time(&governance["deadline"])]);
+    }
+    if !governance["budgetLimitCents"].is_null() {
+        let spent = group["costMicros"].as_u64().unwrap_or(0) / 10_000;
+        let over = if group["overBudget"] == true { ", which is too much" } else { "" };
+        rows.push(vec![
+            "budget".to_owned(),
+            format!("{spent} of {} cents spent{over}", cell(&governance["budgetLimitCents"])),
+        ]);
+    }
+    let mut page = output::table(&["GROUP", ""], rows.split_off(1).into_iter().collect());
+    page.insert_str(0, &format!("{}\n", cell(&group["groupId"])));
+    page += "\n";
+    let mut members: Vec<&Value> = members.iter().collect();
+    members.sort_by_key(|member| member["suspendedSince"].is_null());
+    for member in members {
+        let asked = match member["suspendedSince"].as_str() {
+            Some(_) if member["expiresAt"].is_string() => {
+                format!(", since {}, until {}", time(&member["suspendedSince"]), time(&member["expiresAt"]))
+            }
+            Some(_) => format!(", since {}", time(&member["suspendedSince"])),
+            None => String::new(),
+        };
+        let role =
+            if member["role"] == "member" { String::new() } else { format!(" ({})", cell(&member["role"])) };
+        page += &format!(
+            "{} {}{role} {}{asked}\n",
+            mark(&member["status"]),
+            cell(&member["runId"]),
+            cell(&member["status"])
+        );
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_names_those_first_who_wait_for_people() {
+        let group = json!({
+            "groupId": "run-9", "name": "Q3 close", "status": "active",
+            "governance": { "deadline": "2026-01-02T12:00:00.000Z", "budgetLimitCents": 500 },
+            "aggregateStatus": { "status": "in_progress", "total": 2, "by_status": { "active": 1, "suspended_awaiting_input": 1 } },
+            "costMicros": 1_230_000, "overBudget": false,
+        });
+        let members = [
+            json!({ "runId": "run-1", "role": "member", "status": "running", "suspendedSince": null }),
+            json!({ "runId": "run-2", "role": "primary", "status": "waiting-input",
+                    "suspendedSince": "2026-01-01T11:00:00.000Z", "expiresAt": "2026-01-01T14:00:00.000Z" }),
+        ];
+        let page = page(&group, &members, "2026-01-01T12:00:00Z".parse().unwrap());
+        insta::assert_snapshot!(page, @"");
+    }
+
+    #[test]
+    fn a_deadline_is_a_moment_or_so_long_from_now() {
+        let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        assert_eq!(moment("2026-10-01T00:00:00Z", now).unwrap(), "2026-10-01T00:00:00Z");
+        assert_eq!(moment("12h", now).unwrap(), "2026-01-02T00:00:00Z");
+        assert!(moment("soon", now).unwrap_err().to_string().contains("--deadline soon"));
+    }
+}

@@ -1,0 +1,163 @@
+//! What the events of leases change.
+
+use crate::coordinator::{Blocking, Coordination, Coordinator, CoordinatorStatus, Escalated};
+use crate::effect::{Effect, Order, TimerId};
+use crate::event::{CoordinatorChange, CoordinatorChanged, CoordinatorRegistered, MemberReported};
+use crate::fold::Folding;
+use crate::{InterruptId, Millis, Run, RunId, limits};
+
+impl Run {
+    pub(crate) fn fold_coordinator(
+        &mut self,
+        changed: &CoordinatorChanged,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
+        // Nobody coordinates a fork because they coordinated the run that it was forked off.
+        if self.is_of_other(folding.sequence) {
+            return Ok(());
+        }
+        let id = &changed.coordinator;
+        let coordination = self.state.coordination.get_or_insert_default();
+        match &changed.change {
+            CoordinatorChange::Registered(registered) => {
+                coordination.make_room();
+                coordination.leases.insert(id.clone(), Coordinator::of(registered, folding.at));
+            }
+            CoordinatorChange::EscalationRequired(about) => {
+                let escalated = Escalated { since: about.suspended_since, interrupt: about.interrupt_id };
+                coordination.note_escalation(about.suspended_intent_id, escalated);
+                return Ok(());
+            }
+            CoordinatorChange::DependentsBlocked(blocked) => {
+                let free: Vec<String> =
+                    blocked.phases.iter().filter(|phase| !coordination.holds_back(phase)).cloned().collect();
+                let blocking = Blocking { coordinator: id.clone(), phases: blocked.phases.clone() };
+                coordination.blocking.insert(blocked.phase_name.clone(), blocking);
+                self.order(&free, Order::Hold, folding);
+                return Ok(());
+            }
+            CoordinatorChange::DependentsUnblocked(unblocked) => {
+                coordination.blocking.remove(&unblocked.phase_name);
+                self.order(&unblocked.phases, Order::Release, folding);
+                return Ok(());
+            }
+            other => {
+                let lease = coordination.leases.get_mut(id).ok_or("there is no such lease")?;
+                lease.change(other, folding.at);
+            }
+        }
+        let due = self.coordinator(id).and_then(Coordinator::due);
+        let timer = TimerId::Coordinator(id.clone());
+        match due {
+            Some(due) => self.arm(timer, due, folding),
+            None => self.disarm(&timer, folding),
+        }
+        Ok(())
+    }
+
+    /// Has the runs of phases held back, or not any more.
+    fn order(&self, phases: &[String], order: Order, folding: &mut Folding<'_>) {
+        for phase in phases {
+            let child = self.graph.node(phase).and_then(|ix| self.node(ix).child);
+            let sequence = folding.sequence;
+            folding.effects.extend(child.map(|to| Effect::Order { to, order, sequence }));
+        }
+    }
+
+    /// What a member of a group tells matters to whoever coordinates it.
+    pub(crate) fn fold_coordinated(&mut self, told: &MemberReported) {
+        let Some(coordination) = self.state.coordination.as_deref_mut() else { return };
+        match told.suspended {
+            Some(suspended) if coordination.members.len() < limits::COORDINATED_SUSPENDED_MAX => {
+                coordination.members.insert(told.run, suspended);
+            }
+            Some(_) => {}
+            None => drop(coordination.members.remove(&told.run)),
+        }
+    }
+
+    /// Whoever has left a group does not matter to whoever coordinates it.
+    pub(crate) fn forget_coordinated(&mut self, run: RunId) {
+        if let Some(coordination) = self.state.coordination.as_deref_mut() {
+            coordination.members.remove(&run);
+        }
+    }
+
+    /// Whether a question of the run itself is about a suspension that somebody is to look at.
+    pub(crate) fn is_escalation(&self, id: InterruptId) -> bool {
+        self.interrupt(id).is_some_and(|open| open.requested.topic.as_deref() == Some(super::TOPIC))
+    }
+}
+
+impl Coordination {
+    /// Keeps the leases from growing without end: those that nobody has go first, the oldest of them.
+    fn make_room(&mut self) {
+        while self.leases.len() >= limits::COORDINATORS_KEPT_MAX {
+            let over = self.leases.iter().filter(|(_, lease)| !lease.status.holds());
+            let oldest = over.min_by_key(|(_, lease)| lease.granted_at).map(|(id, _)| id.clone());
+            let Some(oldest) = oldest else { return };
+            self.leases.remove(&oldest);
+        }
+    }
+
+    fn note_escalation(&mut self, run: RunId, escalated: Escalated) {
+        if self.escalated.len() >= limits::COORDINATED_SUSPENDED_MAX {
+            // A suspension of a moment ago tells nothing that matters: who suspends again does so at another time.
+            let oldest = self.escalated.iter().min_by_key(|(_, escalated)| escalated.since);
+            let oldest = oldest.map(|(run, _)| *run);
+            self.escalated.retain(|run, _| Some(*run) != oldest);
+        }
+        self.escalated.insert(run, escalated);
+    }
+
+    /// Whether a phase is held back for any other one.
+    pub(super) fn holds_back(&self, phase: &String) -> bool {
+        self.blocking.values().any(|blocking| blocking.phases.contains(phase))
+    }
+}
+
+impl Coordinator {
+    fn of(registered: &CoordinatorRegistered, at: Millis) -> Self {
+        Self {
+            agent: registered.agent.clone(),
+            supervisor: registered.supervisor.clone(),
+            suspension_policy: registered.suspension_policy,
+            heartbeat_interval_ms: registered.heartbeat_interval_ms,
+            status: CoordinatorStatus::Active,
+            last_heartbeat: at,
+            unresponsive_since: None,
+            granted_at: at,
+            expires_at: registered.expires_at,
+            version: 1,
+        }
+    }
+
+    fn change(&mut self, change: &CoordinatorChange, at: Millis) {
+        let heard = matches!(
+            change,
+            CoordinatorChange::Heartbeat {} | CoordinatorChange::Resumed {} | CoordinatorChange::Replaced(_)
+        );
+        if heard {
+            (self.last_heartbeat, self.unresponsive_since) = (at, None);
+        }
+        match change {
+            CoordinatorChange::Heartbeat {} => return,
+            CoordinatorChange::PolicySet(set) => self.suspension_policy = set.suspension_policy,
+            CoordinatorChange::Paused(_) => {
+                (self.status, self.unresponsive_since) = (CoordinatorStatus::Paused, None);
+            }
+            CoordinatorChange::Resumed {} => self.status = CoordinatorStatus::Active,
+            CoordinatorChange::Unresponsive {} => {
+                (self.status, self.unresponsive_since) = (CoordinatorStatus::Unresponsive, Some(at));
+            }
+            CoordinatorChange::FailedOver(_) => self.status = CoordinatorStatus::FailedOver,
+            CoordinatorChange::Replaced(replaced) => {
+                self.agent.clone_from(&replaced.agent);
+                self.status = CoordinatorStatus::Active;
+            }
+            CoordinatorChange::Completed {} => self.status = CoordinatorStatus::Completed,
+            _ => {}
+        }
+        self.version += 1;
+    }
+}

@@ -1,0 +1,268 @@
+//! Runs that wait for others, and groups of runs: what is asked of them, and the messages between them.
+
+use abide_core::{
+    BondCommand, Command, DependsOn, Governance, GovernanceSet, GroupCommand, GroupSpec, Key, MemberAdded,
+    MemberRow, Order, Rejection, Role, Run, RunId, Salt, Start, Status, TenantId, Tidings, TimerId, Watch,
+};
+use abide_store::{Containers, Lane, Listed, MessageRef};
+
+use crate::clock::new_id;
+use crate::outbox::Delivered;
+use crate::shell::{Basis, Shell};
+use crate::{Engine, Error, Reply, limits};
+
+/// A run that is to belong to a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMember {
+    /// Which run.
+    pub run: RunId,
+    /// What it is to the group.
+    pub role: Role,
+    /// The higher, the more it matters.
+    pub priority: i32,
+}
+
+impl Engine {
+    /// What is read of runs that wait for others, and of groups.
+    pub fn containers(&self) -> &dyn Containers {
+        self.shell.store.containers()
+    }
+
+    /// Makes a group and answers as `reply` says.
+    pub async fn make_group(
+        &self,
+        tenant: TenantId,
+        spec: GroupSpec,
+        by: Option<String>,
+        reply: Reply,
+    ) -> Result<Vec<u8>, Error> {
+        self.check_open()?;
+        let key = RunId(new_id(&*self.shell.store, &*self.shell.clock)).of(tenant);
+        let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
+        let start = Start { by, ..Start::group(key, salt, spec) };
+        let basis = Basis { reply: Some(reply.clone()), ..Basis::default() };
+        self.shell.start(start, basis, |run| reply.body(run)).await
+    }
+
+    /// Has a run belong to a group.
+    pub async fn add_member(
+        &self,
+        group: Key,
+        new: NewMember,
+        by: Option<String>,
+        reply: Reply,
+    ) -> Result<Vec<u8>, Error> {
+        let member = self.known(new.run.of(group.tenant)).await?;
+        if member.group {
+            return Err(invalid("runId", "a group can't belong to a group"));
+        }
+        if member.summary.status.is_terminal() && member.erased {
+            return Err(Error::Erased(new.run));
+        }
+        let added = MemberAdded {
+            run: new.run,
+            role: new.role,
+            priority: new.priority,
+            status: member.summary.status,
+            sequence: member.next.saturating_sub(1),
+            by,
+        };
+        let command = |known| GroupCommand::Add { member: added.clone(), known };
+        self.about_member(group, new.run, command, reply).await
+    }
+
+    /// Has a run not belong to a group any more.
+    pub async fn remove_member(
+        &self,
+        group: Key,
+        run: RunId,
+        by: Option<String>,
+        reply: Reply,
+    ) -> Result<Vec<u8>, Error> {
+        let command = |known| GroupCommand::Remove { run, known, by: by.clone() };
+        self.about_member(group, run, command, reply).await
+    }
+
+    /// Has other things hold for the members of a group.
+    pub async fn govern(
+        &self,
+        group: Key,
+        governance: Governance,
+        by: Option<String>,
+        reply: Reply,
+    ) -> Result<Vec<u8>, Error> {
+        let command = GroupCommand::Govern(GovernanceSet { governance, by });
+        self.ask_for(group, &Command::Group(Box::new(command)), reply).await
+    }
+
+    /// Closes a group: it is done with.
+    pub async fn close_group(&self, group: Key, reply: Reply) -> Result<Vec<u8>, Error> {
+        self.ask_for(group, &Command::Group(Box::new(GroupCommand::Close)), reply).await
+    }
+
+    /// Asks a group about a member, with what is known of it. Whatever changed meanwhile is looked at again.
+    async fn about_member(
+        &self,
+        group: Key,
+        run: RunId,
+        command: impl Fn(Option<MemberRow>) -> GroupCommand,
+        reply: Reply,
+    ) -> Result<Vec<u8>, Error> {
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            let known = self.containers().member(group, run).await?;
+            let command = Command::Group(Box::new(command(known)));
+            match self.ask_for(group, &command, reply.clone()).await {
+                Err(Error::Store(abide_store::Error::Raced)) => {}
+                other => return other,
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// Has a run that is there wait for another one, too. Edges that close a circle are refused, whoever adds them where.
+    pub async fn add_dependency(
+        &self,
+        key: Key,
+        on: RunId,
+        by: Option<String>,
+        reply: Reply,
+    ) -> Result<Vec<u8>, Error> {
+        self.check_open()?;
+        self.known(key).await?;
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            let circle = self.containers().circle_version(key.tenant).await?;
+            let dependency = self.upstream(key.tenant, on).await?;
+            if on != key.id && self.containers().waits_for(on.of(key.tenant), key.id).await? {
+                return Err(Error::Circle { run: key.id, on });
+            }
+            let command = BondCommand::Depend { on: dependency, by: by.clone() };
+            let basis = Basis { reply: Some(reply.clone()), circle: Some(circle), ..Basis::default() };
+            let command = Command::Bond(Box::new(command));
+            let decided = self.shell.decide(key, &command, Lane::Interactive, basis, |run| reply.body(run));
+            match decided.await {
+                Err(Error::Store(abide_store::Error::Raced)) => {}
+                other => return other,
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    /// Has a run not wait for another one any more.
+    pub async fn remove_dependency(
+        &self,
+        key: Key,
+        on: RunId,
+        by: Option<String>,
+        reply: Reply,
+    ) -> Result<Vec<u8>, Error> {
+        let command = BondCommand::Independ { run: on, by };
+        self.ask_for(key, &Command::Bond(Box::new(command)), reply).await
+    }
+
+    /// The runs that a new run is to wait for, as they stand.
+    pub(crate) async fn upstreams(&self, tenant: TenantId, runs: &[RunId]) -> Result<Vec<DependsOn>, Error> {
+        let mut upstreams = Vec::with_capacity(runs.len());
+        for run in runs {
+            upstreams.push(self.upstream(tenant, *run).await?);
+        }
+        Ok(upstreams)
+    }
+
+    async fn upstream(&self, tenant: TenantId, run: RunId) -> Result<DependsOn, Error> {
+        let listed = self.shell.store.head(run.of(tenant)).await?;
+        let listed = listed.filter(|listed| !listed.group).ok_or(Error::DependencyNotFound(run))?;
+        Ok(DependsOn { run, name: None, status: Some(listed.summary.status) })
+    }
+
+    async fn known(&self, key: Key) -> Result<Listed, Error> {
+        self.shell.store.head(key).await?.ok_or(Error::RunNotFound(key.id))
+    }
+}
+
+fn invalid(field: &str, message: &str) -> Error {
+    Error::Rejected(Rejection::Invalid { field: field.to_owned(), message: message.to_owned() })
+}
+
+/// Somebody wants to hear how a run stands. One that has ended says so at once, and one that is not there never will be.
+pub(crate) async fn watch(shell: &std::sync::Arc<Shell>, at: MessageRef, watch: Watch) -> Delivered {
+    let receiver = at.receiver.of(at.sender.tenant);
+    let Ok(heard) = shell.store.heard(receiver, at.sender.id).await else { return Delivered::Not };
+    let watching = watch.watching;
+    let command = Command::Bond(Box::new(BondCommand::Watch { watch, heard }));
+    let basis = Basis { consumed: Some(at), ..Basis::default() };
+    let tidings = match shell.decide(receiver, &command, Lane::Background, basis, |_| ()).await {
+        Ok(()) => return Delivered::Recorded,
+        Err(Error::Rejected(Rejection::HeardBefore) | Error::Store(abide_store::Error::Delivered)) => {
+            return Delivered::Moot;
+        }
+        Err(Error::RunNotFound(_)) => Tidings::of_nobody(at.receiver),
+        Err(Error::Rejected(Rejection::Ended(_)) | Error::Erased(_)) => {
+            match last_word(shell, receiver).await {
+                Ok(tidings) => tidings,
+                Err(_) => return Delivered::Not,
+            }
+        }
+        Err(error) => {
+            tracing::warn!(run = %receiver.id, %error, "a message could not be delivered yet");
+            return Delivered::Not;
+        }
+    };
+    if watching { hear(shell, at.sender, at, tidings).await } else { Delivered::Moot }
+}
+
+/// A run that coordinates another holds it back, or does not any more.
+pub(crate) async fn obey(shell: &std::sync::Arc<Shell>, at: MessageRef, order: Order) -> Delivered {
+    let command = BondCommand::Order { from: at.sender.id, order, sequence: at.sequence };
+    let receiver = at.receiver.of(at.sender.tenant);
+    crate::outbox::tell(shell, receiver, Command::Bond(Box::new(command)), at).await
+}
+
+/// How a run stands that has ended.
+async fn last_word(shell: &Shell, key: Key) -> Result<Tidings, Error> {
+    match shell.read(key, Run::tidings).await {
+        Err(Error::Erased(_)) => {
+            let listed = shell.store.head(key).await?;
+            Ok(listed.map_or_else(
+                || Tidings::of_nobody(key.id),
+                |listed| Tidings::of_columns(key.id, listed.next.saturating_sub(1), listed.summary.status),
+            ))
+        }
+        other => other,
+    }
+}
+
+/// A run tells somebody who watches it how it stands.
+pub(crate) async fn hear(
+    shell: &std::sync::Arc<Shell>,
+    receiver: Key,
+    at: MessageRef,
+    tidings: Tidings,
+) -> Delivered {
+    for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+        let Ok(known) = shell.store.containers().member(receiver, tidings.from).await else {
+            return Delivered::Not;
+        };
+        let command = Command::Bond(Box::new(BondCommand::Hear { tidings: tidings.clone(), known }));
+        match crate::outbox::tell(shell, receiver, command, at).await {
+            Delivered::Raced => {}
+            delivered => return delivered,
+        }
+    }
+    Delivered::Not
+}
+
+impl Shell {
+    /// Somebody answered after the deadline of a group. Whatever that means for the run happens now, however late its timer
+    /// is.
+    pub(crate) async fn abandon_late(self: &std::sync::Arc<Self>, key: Key) {
+        let fired = Command::Fire(TimerId::Deadline);
+        let decided = self.decide(key, &fired, Lane::Interactive, Basis::default(), Run::status);
+        let decided: Result<Status, Error> = Box::pin(decided).await;
+        match decided {
+            Ok(_) | Err(Error::Rejected(_)) => {}
+            Err(error) => {
+                tracing::warn!(run = %key.id, %error, "a run past its deadline was not abandoned yet")
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Runs that wait for others, and groups of runs.
+
+use abide_core::{Key, MemberRow, Role, RunId, Status, TenantId};
+
+use crate::Listed;
+use crate::store::Answer;
+
+/// Runs that wait for others, and groups of runs.
+pub trait Containers: Send + Sync {
+    /// How often a run of the tenant that was there already was made to wait for another. A commit that does so holds only
+    /// if that is still so.
+    fn circle_version(&self, tenant: TenantId) -> Answer<'_, u64>;
+
+    /// Whether a run waits for another, directly or by way of others: because it was told to, or because it started them.
+    fn waits_for(&self, key: Key, other: RunId) -> Answer<'_, bool>;
+
+    /// The runs that want to hear how a run stands because they wait for it, those behind `after`, at most `limit`.
+    fn dependents(&self, key: Key, after: Option<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Status)>>;
+
+    /// How many children of a run there are of each status. Those that have not started yet have none.
+    fn child_counts(&self, parent: Key) -> Answer<'_, Vec<(Option<Status>, u64)>>;
+
+    /// Lists the groups of a tenant, newest first, those older than `before`, at most `limit`.
+    fn groups(&self, tenant: TenantId, before: Option<RunId>, limit: usize) -> Answer<'_, Vec<Listed>>;
+
+    /// A member of a group.
+    fn member(&self, group: Key, run: RunId) -> Answer<'_, Option<MemberRow>>;
+
+    /// The members of a group, those behind `after`, at most `limit`; only those that stand so, if that is given.
+    fn members(
+        &self,
+        group: Key,
+        statuses: Vec<Status>,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Answer<'_, Vec<MemberRow>>;
+
+    /// The groups that a run belongs to, at most `limit`.
+    fn groups_of(&self, run: Key, limit: usize) -> Answer<'_, Vec<(RunId, Role)>>;
+}
