@@ -250,7 +250,7 @@ pub(crate) enum RunVerb {
     Start(StartArgs),
     /// List runs, newest first
     List {
-        /// Only runs that stand so: running, paused, cancelling, completed, failed, cancelled
+        /// Only runs that stand so: pending, blocked, draft, running, paused, cancelling, completed, failed, cancelled
         #[arg(long)]
         status: Option<String>,
         /// Only runs of this workflow
@@ -424,6 +424,9 @@ pub(crate) struct StartArgs {
     /// Start nothing of it until somebody says so: abide graph activate RUN
     #[arg(long)]
     pub(crate) draft: bool,
+    /// Start it as a child of this run, which is done by hand and can't be through before it
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "tags", "scope", "dedup"])]
+    pub(crate) under: Option<String>,
     /// Wait for the end; exit 0 only if the run completed
     #[arg(long)]
     pub(crate) wait: bool,

@@ -7,6 +7,7 @@ mod ceiling;
 mod cluster;
 mod desk;
 mod graphs;
+mod groups;
 mod http;
 mod ladder;
 mod parked;
@@ -45,6 +46,11 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
             runs::bench(dir.path(), concurrency.unwrap_or(256), runs).await?
         }
         BenchVerb::Graphs { nodes, depth } => graphs::bench(dir.path(), nodes, depth).await?,
+        BenchVerb::Groups { runs, members, dependents } => {
+            let size =
+                groups::Size { runs: runs.max(200), members: members.max(2), dependents: dependents.max(2) };
+            groups::bench(dir.path(), size).await?
+        }
         BenchVerb::Roundtrip { concurrency, roundtrips, parked, payload } => {
             let size = roundtrip::Size { concurrency: concurrency.max(1), roundtrips, parked, payload };
             roundtrip::bench(dir.path(), &size).await?

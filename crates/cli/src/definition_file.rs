@@ -55,9 +55,13 @@ impl DefinitionFile {
         })
     }
 
-    /// The id of the workflow it defines.
+    /// The id of the workflow it defines. As OpenIntent writes workflows, it is made of their names.
     pub(crate) fn id(&self) -> anyhow::Result<String> {
         let value = self.value()?;
+        if value.get("openintent").is_some() {
+            let graph = self.admit().map_err(|problems| self.invalid(&problems))?;
+            return Ok(graph.workflow_id.to_string());
+        }
         let id = value["id"].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
         id.ok_or_else(|| {
             let message = "'id' is missing; add it".into();
@@ -72,6 +76,14 @@ impl DefinitionFile {
 
     fn json(&self) -> Result<Vec<u8>, Problem> {
         if self.is_yaml { json_from_yaml(&self.text) } else { Ok(self.text.clone().into_bytes()) }
+    }
+
+    fn invalid(&self, problems: &[Problem]) -> Failure {
+        let told = problems.iter().map(|problem| self.told(&problem.place, &problem.message));
+        Failure::new(
+            Exit::Refused,
+            format!("the definition is not valid:\n{}", told.collect::<Vec<_>>().join("\n")),
+        )
     }
 
     fn refused(&self, problem: &Problem) -> Failure {
@@ -122,6 +134,14 @@ mod tests {
             assert_eq!(file(name, text).content_type(), kind, "{name}");
         }
         assert_eq!(file("a.yaml", "id: orders").id().unwrap(), "orders");
+    }
+
+    #[test]
+    fn a_workflow_of_openintent_is_called_after_its_name() {
+        let text = "openintent: \"1.0\"\ninfo: { name: \"Q3 Close\" }\nworkflow:\n  review: { assign: ada }\n";
+        assert_eq!(file("a.yaml", text).id().unwrap(), "q3-close");
+        let wrong = file("a.yaml", &text.replace("assign", "asign")).id().unwrap_err().to_string();
+        assert!(wrong.contains("a.yaml: workflow.review"), "{wrong}");
     }
 
     #[test]

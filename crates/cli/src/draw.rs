@@ -9,6 +9,7 @@ mod label;
 mod layers;
 mod layout;
 mod list;
+mod phases;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use crate::draw::layers::Layers;
+pub(crate) use phases::drawable;
 
 /// A workflow's graph, ready to be drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

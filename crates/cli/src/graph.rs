@@ -75,11 +75,15 @@ fn tell(graph: &Value, json: bool) -> anyhow::Result<()> {
 fn standing(graph: &Value) -> String {
     let run = cell(&graph["runId"]);
     match graph["blocked"]["reason"].as_str() {
-        Some(reason) => {
-            format!("{run} is blocked ({}) by {}", legible(reason), listed(&graph["blocked"]["by"]))
-        }
+        Some(reason) => format!("{run} is {}", blocked_told(reason, &graph["blocked"]["by"])),
+        None if graph["status"] == "draft" => format!("{run} is a draft"),
         None => format!("{run} is {}", cell(&graph["status"])),
     }
+}
+
+/// Who keeps a run from going on, and why.
+pub(crate) fn blocked_told(reason: &str, by: &Value) -> String {
+    format!("blocked by {} ({})", listed(by), legible(reason))
 }
 
 fn listed(ids: &Value) -> String {
@@ -125,7 +129,11 @@ fn page(graph: &Value, now: jiff::Timestamp) -> String {
     };
     let related =
         |run: &Value| format!("{} {} {}", mark(&run["status"]), cell(&run["runId"]), cell(&run["status"]));
-    list("waits for", array(&graph["dependsOn"]).iter().map(upstream).collect());
+    let ended = matches!(graph["status"].as_str(), Some("completed" | "failed" | "cancelled"));
+    list(
+        if ended { "has waited for" } else { "waits for" },
+        array(&graph["dependsOn"]).iter().map(upstream).collect(),
+    );
     list("is waited for by", array(&graph["dependents"]).iter().map(related).collect());
     let phase = |phase: &Value| {
         let (mark, status) = (mark(&phase["status"]), cell(&phase["status"]));

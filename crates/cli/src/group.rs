@@ -24,7 +24,8 @@ pub(crate) async fn dispatch(args: GroupArgs) -> anyhow::Result<()> {
             tell(&client.delete(&path(&group, &format!("/members/{}", encoded(&run)))).await?, json)
         }
         GroupVerb::Set { group, rules } => {
-            tell(&client.put(&path(&group, "/governance"), &governance(&rules, client.now())?).await?, json)
+            let rules = governance(&client, &rules).await?;
+            tell(&client.put(&path(&group, "/governance"), &rules).await?, json)
         }
         GroupVerb::Close { group } => tell(&client.post(&path(&group, ":close"), &json!({})).await?, json),
         GroupVerb::Abandon { group, reason } => {
@@ -42,7 +43,7 @@ fn path(group: &str, rest: &str) -> String {
 }
 
 async fn create(client: &Client, json: bool, asked: &CreateGroupArgs) -> anyhow::Result<()> {
-    let mut body = json!({ "name": asked.name, "governance": governance(&asked.rules, client.now())? });
+    let mut body = json!({ "name": asked.name, "governance": governance(client, &asked.rules).await? });
     if let Some(description) = &asked.description {
         body["description"] = description.as_str().into();
     }
@@ -50,10 +51,13 @@ async fn create(client: &Client, json: bool, asked: &CreateGroupArgs) -> anyhow:
     if json { output::json(&group.to_string()) } else { output::line(&cell(&group["groupId"])) }
 }
 
-fn governance(rules: &RulesArgs, now: Timestamp) -> anyhow::Result<Value> {
+async fn governance(client: &Client, rules: &RulesArgs) -> anyhow::Result<Value> {
     let mut body = json!({ "allowPartialCompletion": rules.allow_partial });
     if let Some(deadline) = &rules.deadline {
-        body["deadline"] = moment(deadline, now)?.into();
+        moment(deadline, client.now())?;
+        // Whatever is told from now is told by the server's clock, which every answer of it bears.
+        client.get("/v1/groups?limit=1").await?;
+        body["deadline"] = moment(deadline, client.now())?.into();
     }
     if let Some(share) = rules.complete_at {
         body["autoCompleteThreshold"] = share.into();
@@ -162,25 +166,29 @@ fn page(group: &Value, members: &[Value], now: Timestamp) -> String {
         when::told(&text, now).unwrap_or(text)
     };
     let governance = &group["governance"];
-    let mut rows = vec![
-        vec!["group".to_owned(), cell(&group["groupId"])],
-        vec!["name".to_owned(), cell(&group["name"])],
-        vec!["status".to_owned(), cell(&group["status"])],
-        vec!["members".to_owned(), members_told(&group["aggregateStatus"])],
-    ];
+    let mut page = String::new();
+    let mut field = |name: &str, value: String| page += &format!("{name:<13}{value}\n");
+    field("group", cell(&group["groupId"]));
+    field("name", cell(&group["name"]));
+    if group["description"].is_string() {
+        field("description", cell(&group["description"]));
+    }
+    field("status", cell(&group["status"]));
+    field("members", members_told(&group["aggregateStatus"]));
     if governance["deadline"].is_string() {
-        rows.push(vec!["deadline".to_owned(), time(&governance["deadline"])]);
+        field("deadline", time(&governance["deadline"]));
+    }
+    if governance["allowPartialCompletion"] == true {
+        field("closing", "allowed before every member has completed".to_owned());
+    }
+    if let Some(share) = governance["autoCompleteThreshold"].as_f64() {
+        field("completes", format!("once {} % of its members have", share * 100.0));
     }
     if !governance["budgetLimitCents"].is_null() {
         let spent = group["costMicros"].as_u64().unwrap_or(0) / 10_000;
         let over = if group["overBudget"] == true { ", which is too much" } else { "" };
-        rows.push(vec![
-            "budget".to_owned(),
-            format!("{spent} of {} cents spent{over}", cell(&governance["budgetLimitCents"])),
-        ]);
+        field("budget", format!("{spent} of {} cents spent{over}", cell(&governance["budgetLimitCents"])));
     }
-    let mut page = output::table(&["GROUP", ""], rows.split_off(1).into_iter().collect());
-    page.insert_str(0, &format!("{}\n", cell(&group["groupId"])));
     page += "\n";
     let mut members: Vec<&Value> = members.iter().collect();
     members.sort_by_key(|member| member["suspendedSince"].is_null());

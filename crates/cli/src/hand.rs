@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{HandArgs, HandAskArgs, HandVerb, WhichArgs, json_or_text};
 use crate::client::{Client, encoded};
+use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, cell};
 
@@ -74,13 +75,28 @@ fn question(asked: &HandAskArgs) -> anyhow::Result<Value> {
 
 fn told(node: &Value) -> String {
     let (run, id, status) = (cell(&node["runId"]), cell(&node["nodeId"]), cell(&node["status"]));
-    let whose = match node["agent"].as_str() {
+    let settled = matches!(node["status"].as_str(), Some("completed" | "failed" | "cancelled"));
+    let whose = match node["agent"].as_str().filter(|_| !settled) {
         Some(_) => format!(", in the hands of {}", cell(&node["agent"])),
         None => String::new(),
+    };
+    let over = match node["runStatus"].as_str() {
+        Some("completed" | "failed" | "cancelled") => {
+            format!(", and its run is {}", cell(&node["runStatus"]))
+        }
+        _ => String::new(),
     };
     let asks = match node["interruptId"].as_str() {
         Some(_) => format!("; it waits for the answer to {}", cell(&node["interruptId"])),
         None => String::new(),
     };
-    format!("{run}: node '{id}' is {status}{whose}{asks}")
+    format!("{run}: node '{id}' is {status}{whose}{over}{asks}{}", inputs(node))
+}
+
+/// What goes in, for whoever has the node: a line each.
+fn inputs(node: &Value) -> String {
+    let inputs = node["inputs"].as_object().filter(|_| node["status"] == "running");
+    let line =
+        |(name, value): (&String, &Value)| format!("\n  {} = {}", legible(name), legible(&value.to_string()));
+    inputs.into_iter().flatten().map(line).collect()
 }

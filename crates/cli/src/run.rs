@@ -82,7 +82,9 @@ async fn start(client: &Client, args: &ClientArgs, what: StartArgs) -> anyhow::R
     } else {
         Vec::new()
     };
-    let answer = client.post_with("/v1/runs", &body(&workflow, &what, &texts), &headers).await?;
+    let under = what.under.as_deref().map(|parent| path(parent, "/children"));
+    let place = under.as_deref().unwrap_or("/v1/runs");
+    let answer = client.post_with(place, &body(&workflow, &what, &texts), &headers).await?;
     let run = answer["runId"].as_str().unwrap_or_default().to_owned();
     if !what.wait {
         return if args.json { output::json(&answer.to_string()) } else { output::line(&legible(&run)) };
@@ -127,7 +129,10 @@ fn body(workflow: &str, what: &StartArgs, texts: &[String]) -> Value {
         (name.clone(), if text { Value::from(value.as_str()) } else { json_or_text(value) })
     };
     let inputs: Map<String, Value> = what.inputs.iter().map(read).collect();
-    let mut body = json!({ "workflowId": workflow, "inputs": inputs, "tags": what.tags });
+    let mut body = json!({ "workflowId": workflow, "inputs": inputs });
+    if !what.tags.is_empty() {
+        body["tags"] = what.tags.clone().into();
+    }
     if !what.config.is_empty() {
         body["configurable"] = what.config.iter().cloned().collect::<Map<String, Value>>().into();
     }

@@ -489,7 +489,8 @@ impl Run {
                     abandonment_reason: abandonment,
                 })
             }
-            None if self.state.unsettled == 0 && self.state.restarts.is_empty() => {
+            // Nothing counts as done that waits for what is not, however much of it is.
+            None if self.is_done() && self.state.bonds.blocked.is_none() => {
                 self.close_checkpoints(draft);
                 self.end_planning(draft, None);
                 self.close_escalations(draft);

@@ -17,7 +17,7 @@ use crate::event::{
 use crate::fold::Folding;
 use crate::run::Ending;
 use crate::{
-    Hold, JsonMap, Lifecycle, Millis, Rejection, Run, RunId, Status, Suspension, Tidings, Watch, limits,
+    Hold, JsonMap, Lifecycle, Millis, Notice, Rejection, Run, RunId, Status, Suspension, Tidings, Watch, limits,
 };
 
 /// Why a run is abandoned whose group waits no longer.
@@ -217,6 +217,38 @@ impl Run {
         }
     }
 
+    /// A child that it waits for tells its parent how it stands. That goes under the name under which it would tell whoever
+    /// watches it the same, so it is not told twice. The answer is whether it said anything new.
+    pub(crate) fn hear_child_waited_for(&mut self, draft: &mut Draft, notice: &Notice) -> bool {
+        let waited = self.upstreams().get(&notice.from);
+        let is_new = waited.is_some_and(|on| on.sequence.is_none_or(|heard| heard < notice.sequence));
+        let status = notice.status.or(match notice.lifecycle {
+            Lifecycle::Completed => Some(Status::Completed),
+            Lifecycle::Failed => Some(Status::Failed),
+            Lifecycle::Cancelled => Some(Status::Cancelled),
+            _ => None,
+        });
+        let Some(status) = status.filter(|_| is_new) else { return false };
+        let told = DependencyReported {
+            run: notice.from,
+            sequence: notice.sequence,
+            status,
+            suspended: notice.suspended,
+            outputs: notice.outputs.clone(),
+            sensitive: notice.hides(),
+        };
+        let cause = draft.last_sequence();
+        draft.emit_run(self, RunEvent::DependencyReported(Box::new(told)), cause);
+        self.settle_blocked(draft);
+        true
+    }
+
+    /// Whatever may go on does, and so does whoever wants a node that could not be had.
+    pub(crate) fn set_free(&mut self, draft: &mut Draft) {
+        self.advance(draft);
+        self.grant_waiting(draft);
+    }
+
     /// The sequence of another run when its coordinator was heard last.
     pub(crate) fn ordered_at(&self, by: RunId) -> Option<u64> {
         self.state.bonds.orders.get(&by).map(|order| order.sequence)
@@ -237,7 +269,7 @@ impl Run {
     /// The deadline of a group has passed: nobody is waited for, and no fallback takes an answer's place.
     pub(crate) fn abandon(&mut self, draft: &mut Draft) {
         let open: Vec<_> =
-            self.interrupts().map(|open| (open.node, open.requested.interrupt_id, open.attempt)).collect();
+            self.awaited_answers().map(|open| (open.node, open.requested.interrupt_id, open.attempt)).collect();
         for (ix, interrupt_id, attempts) in open {
             let expired = InterruptExpired {
                 interrupt_id,

@@ -407,16 +407,25 @@ impl Run {
     }
 
     /// A child that tells how it stands did so.
-    pub(crate) fn fold_child_stands(&mut self, report: &ChildReported) {
+    pub(crate) fn fold_child_stands(&mut self, report: &ChildReported, sequence: u64) {
         let Some(ix) = self.graph.node(&report.node) else { return };
         let by_hand = self.is_by_hand(ix);
-        let node = &mut self.state.nodes[ix as usize];
-        if by_hand && report.lifecycle == Lifecycle::Completed && report.execution == Some(node.execution) {
-            node.unfinished = node.unfinished.saturating_sub(1);
+        if by_hand && report.lifecycle == Lifecycle::Completed {
+            return self.forget_child(&report.node, sequence);
         }
+        let node = &mut self.state.nodes[ix as usize];
         if let (Some(status), true) = (report.status, node.child == Some(report.child) && !by_hand) {
             let ChildReported { suspended, claimed, .. } = *report;
             node.child_stands = Some(ChildStands { status, suspended, claimed });
+        }
+    }
+
+    /// A child that somebody had the run start is through, or never began: nothing waits for it any more.
+    pub(crate) fn forget_child(&mut self, node: &str, sequence: u64) {
+        let by_hand = self.graph.node(node).filter(|&ix| self.is_by_hand(ix) && !self.is_of_other(sequence));
+        if let Some(ix) = by_hand {
+            let node = &mut self.state.nodes[ix as usize];
+            node.unfinished = node.unfinished.saturating_sub(1);
         }
     }
 

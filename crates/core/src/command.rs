@@ -3,6 +3,7 @@
 //! A command is first checked against the state, which it can't change, and then carried out, which can't
 //! fail. So a refused command leaves no trace. One file per command lies in `command/`.
 
+mod adopt;
 pub(crate) mod bond;
 mod cancel;
 mod child;
@@ -18,6 +19,7 @@ mod work;
 
 use std::sync::Arc;
 
+pub use adopt::NewChild;
 pub use bond::BondCommand;
 pub use resolve::{Reply, Resolve};
 pub use start::Start;
@@ -109,6 +111,8 @@ pub enum Command {
         /// The highest sequence heard from that sender before.
         heard: Option<u64>,
     },
+    /// It starts another run below a node that is done by hand.
+    Adopt(Box<NewChild>),
     /// It is about other runs.
     Bond(Box<BondCommand>),
     /// It is about the members of a group.
@@ -199,6 +203,7 @@ impl Run {
             }
             Command::Plan(command) => plan::decide(self, &mut draft, *command)?,
             Command::Hear { notice, heard } => child::hear(self, &mut draft, &notice, heard)?,
+            Command::Adopt(new) => adopt::decide(self, &mut draft, *new)?,
             Command::Bond(command) => bond::decide(self, &mut draft, *command)?,
             Command::Group(command) => self.decide_group(&mut draft, *command)?,
             Command::Hand(hand) => self.decide_hand(&mut draft, *hand)?,
@@ -210,6 +215,29 @@ impl Run {
         self.settle_planning(&mut draft);
         self.settle_coordination(&mut draft);
         Ok(draft.step)
+    }
+
+    /// Decides several commands one after the other: what they brought about, to be made durable together, and for each
+    /// whether it was refused. Those for which nothing is said were not looked at, because the others brought about enough.
+    pub fn decide_all(
+        &mut self,
+        commands: Vec<Command>,
+        now: Millis,
+        defaults: &Arc<Surroundings>,
+    ) -> (Step, Vec<Result<(), Rejection>>) {
+        let mut all = Step { base: self.head, records: Vec::new(), effects: Vec::new() };
+        let (mut decided, mut bytes) = (Vec::with_capacity(commands.len()), 0);
+        for command in commands {
+            if bytes >= limits::STRETCH_BYTES_MAX {
+                break;
+            }
+            decided.push(self.decide_under(command, now, defaults).map(|step| {
+                bytes += step.records.iter().map(|record| record.payload.len()).sum::<usize>();
+                all.records.extend(step.records);
+                all.effects.extend(step.effects);
+            }));
+        }
+        (all, decided)
     }
 
     /// The run as a command would leave it, or why it would be refused. Nothing happens.

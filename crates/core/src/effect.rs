@@ -191,7 +191,8 @@ impl MemberRow {
             status: added.status,
             suspended: None,
             cost_micros: 0,
-            heard: added.sequence,
+            // What it has cost by then, and since when it waits for people, it has yet to tell.
+            heard: added.sequence.saturating_sub(1),
         }
     }
 
@@ -519,6 +520,9 @@ pub struct Spawn {
     /// The runs that it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<DependsOn>,
+    /// It begins only when somebody says so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draft: bool,
 }
 
 impl Spawn {

@@ -5,6 +5,7 @@
 
 mod approval;
 mod bond;
+mod child;
 mod conversation;
 mod coordinator;
 mod doubt;
@@ -32,6 +33,7 @@ pub use bond::{
     BlockedReason, DependencyAdded, DependencyRemoved, DependencyReported, DependsOn, RunActivated,
     RunBlocked, RunOrdered, RunUnblocked, RunWatched,
 };
+pub use child::ChildAdded;
 pub use conversation::{ConversationClosed, ConversationExchanged, ConversationOpened};
 pub use coordinator::{
     CoordinatorChange, CoordinatorChanged, CoordinatorPaused, CoordinatorRegistered, DependentsBlocked,
@@ -168,6 +170,8 @@ pub enum RunEvent {
     Coordinator(Box<CoordinatorChanged>),
     /// Accepted by a running run: whoever coordinates another one holds it back, or does not any more.
     Ordered(RunOrdered),
+    /// Accepted by a running run: it starts another one below a node that is done by hand.
+    ChildAdded(Box<ChildAdded>),
 }
 
 /// What can happen to a node. The node table says which phases accept which.
@@ -381,6 +385,7 @@ impl RunEvent {
             Self::Plan(changed) => changed.change.event_type(),
             Self::Coordinator(changed) => changed.event_type(),
             Self::Ordered(_) => RUN_ORDERED,
+            Self::ChildAdded(_) => CHILD_ADDED,
         }
     }
 
@@ -390,6 +395,7 @@ impl RunEvent {
             Self::Started(started) => started.sensitive.iter().any(|name| started.inputs.contains_key(name)),
             Self::VariableChanged(changed) => changed.sensitive,
             Self::ChildReported(report) => !report.sensitive.is_empty(),
+            Self::ChildAdded(added) => !added.sensitive.is_empty(),
             Self::DependencyReported(told) => told.sensitive && !told.outputs.is_empty(),
             Self::Completed(_)
             | Self::Failed(_)
@@ -468,6 +474,7 @@ impl RunEvent {
             Self::Plan(payload) => serde_json::to_vec(payload),
             Self::Coordinator(payload) => serde_json::to_vec(payload),
             Self::Ordered(payload) => serde_json::to_vec(payload),
+            Self::ChildAdded(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -510,6 +517,7 @@ impl RunEvent {
             GOVERNANCE_SET => read(kind, payload).map(Self::GovernanceSet),
             BUDGET_EXCEEDED => read(kind, payload).map(Self::BudgetExceeded),
             RUN_ORDERED => read(kind, payload).map(Self::Ordered),
+            CHILD_ADDED => read(kind, payload).map(Self::ChildAdded),
             _ if CoordinatorChanged::TYPES.contains(&kind) => {
                 CoordinatorChanged::decode(kind, payload).map(Self::Coordinator)
             }

@@ -130,6 +130,7 @@ impl Run {
                 folding.effects.push(Effect::Disown(refused.child));
                 self.fold_child_end(&refused.node, refused.child, false, folding);
                 self.line_up_worker(&refused.node, refused.child, folding);
+                self.forget_child(&refused.node, folding.sequence);
             }
             RunEvent::LoopbackLimit(_) | RunEvent::ReplayDiverged(_) => {}
             RunEvent::Activated(_)
@@ -140,6 +141,7 @@ impl Run {
             | RunEvent::DependencyReported(_)
             | RunEvent::Watched(_)
             | RunEvent::Ordered(_) => self.fold_bond(event, folding)?,
+            RunEvent::ChildAdded(added) => self.fold_child_added(added, folding)?,
             RunEvent::Coordinator(changed) => self.fold_coordinator(changed, folding)?,
             RunEvent::MemberAdded(_)
             | RunEvent::MemberRemoved(_)
@@ -165,7 +167,7 @@ impl Run {
         } else {
             self.state.still_children.remove(&report.child);
         }
-        self.fold_child_stands(report);
+        self.fold_child_stands(report, folding.sequence);
         if report.lifecycle.is_terminal() {
             self.fold_child_end(&report.node, report.child, !report.sensitive.is_empty(), folding);
             self.line_up_worker(&report.node, report.child, folding);
@@ -198,13 +200,15 @@ impl Run {
         (state.scope, state.exclusive) = (started.scope.clone(), started.exclusive);
         state.callback_url = started.callback_url.clone();
         state.forked = started.forked.clone();
-        state.bonds.draft = started.draft;
         state.group = started.group.clone().map(|spec| Box::new(Group { spec, ..Group::default() }));
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
         }
-        for dependency in &started.depends_on {
-            self.fold_dependency(dependency, folding);
+        if !self.is_of_other(folding.sequence) {
+            self.state.bonds.draft = started.draft;
+            for dependency in &started.depends_on {
+                self.fold_dependency(dependency, folding);
+            }
         }
         let graph = self.graph.clone();
         let roots = graph.nodes.iter().enumerate().filter(|(_, node)| node.groups.is_empty());
@@ -437,7 +441,7 @@ impl Run {
             (node.attempt, node.error, node.child, node.children, node.asked) = (0, None, None, 0, 0);
             (node.counted_from, node.cut_off) = (0, 0);
             (node.turn, node.refinement) = (None, None);
-            (node.unfinished, node.child_stands) = (0, None);
+            node.child_stands = None;
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             let began = folding.sequence;
@@ -539,18 +543,16 @@ impl Run {
     fn spawn(&mut self, ix: NodeIx, spawned: &NodeSpawned, folding: &mut Folding<'_>) {
         self.disarm(&TimerId::Stretch, folding);
         self.state.workers.retain(|(due, _)| *due != ix);
-        let by_hand = self.is_by_hand(ix);
         let node = &mut self.state.nodes[ix as usize];
         node.child = Some(spawned.child);
         node.children += 1;
-        node.unfinished += u32::from(by_hand);
         if let (Some(work), Some(key)) = (node.work.as_deref_mut(), &spawned.key) {
             work.memos.insert(key.clone(), Memo::Child { run: spawned.child, ended: None });
             work.losses = 0;
         }
         let tool = self.fold_tool_spawned(ix, spawned);
         let definition = tool.or_else(|| self.phase_definition(ix));
-        let mirrors = by_hand || self.graph.at(ix).kind == crate::Kind::Phase;
+        let mirrors = self.graph.at(ix).kind == crate::Kind::Phase;
         let depends_on = self.phase_upstreams(ix);
         let node = &self.state.nodes[ix as usize];
         let parent = Parent {
@@ -580,6 +582,7 @@ impl Run {
             trace: self.state.trace.clone(),
             by: self.state.by.clone(),
             depends_on,
+            draft: false,
         }));
     }
 

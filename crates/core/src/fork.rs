@@ -387,18 +387,20 @@ fn begin(fork: &Fork, first: &Event, mut forked: Forked) -> Result<Started, Unfo
         let reason = "the journal does not begin with a start".to_owned();
         return Err(Corrupt { sequence: 0, reason }.into());
     };
+    if first.group.is_some() {
+        let message = "a group can't be forked, for its members belong to it alone; fork one of them";
+        return Err(Rejection::invalid("runId", message).into());
+    }
     // Whoever forks a run has it do what it does from there on, as whoever starts one.
     let by = if fork.mode == ForkMode::Branch { fork.by.clone() } else { first.by.clone() };
     forked.starters.retain(|starter| by.as_ref() != Some(starter));
-    let mut started = Started {
-        forked: Some(forked),
-        parent: None,
-        exclusive: false,
-        by,
-        depends_on: Vec::new(),
-        draft: false,
-        ..(**first).clone()
-    };
+    // What the other run waited for is of no matter to a fork, and is no part of one that begins with nothing of it.
+    let anew = fork.mode == ForkMode::Branch && forked.history == 0;
+    let mut started =
+        Started { forked: Some(forked), parent: None, exclusive: false, by, ..(**first).clone() };
+    if anew {
+        (started.depends_on, started.draft) = (Vec::new(), false);
+    }
     if fork.mode == ForkMode::Replay {
         started.trace = None;
         return Ok(started);

@@ -135,6 +135,12 @@ impl Group {
         (self.cost_micros > limit.saturating_mul(MICROS_PER_CENT)).then_some(limit)
     }
 
+    /// Refuses what rests on a row that is behind the group: no member stands as it says any more. Whoever read it reads it
+    /// again. If another member still does, the commit finds out.
+    fn check_stands(&self, known: Status) -> Result<(), Rejection> {
+        if self.count(known) == 0 { Err(Rejection::HeardBefore) } else { Ok(()) }
+    }
+
     fn enter(&mut self, status: Status) {
         *self.by_status.entry(status.intent_name().to_owned()).or_default() += 1;
     }
@@ -216,6 +222,7 @@ impl Run {
             }
             GroupCommand::Remove { known: None, .. } => return Err(Rejection::NoMember),
             GroupCommand::Remove { run, known: Some(known), by } => {
+                group.check_stands(known.status)?;
                 let removed = MemberRemoved { run, was: known.status, cost_micros: known.cost_micros, by };
                 draft.emit_run(self, RunEvent::MemberRemoved(removed), None);
             }
@@ -245,12 +252,14 @@ impl Run {
     ) -> Result<(), Rejection> {
         // Whoever was removed meanwhile, or was heard before, has nothing new to say.
         let known = known.filter(|known| known.heard < tidings.sequence).ok_or(Rejection::HeardBefore)?;
+        self.group().map_or(Ok(()), |group| group.check_stands(known.status))?;
         let reported = MemberReported {
             run: tidings.from,
             sequence: tidings.sequence,
             was: known.status,
             status: tidings.status,
             suspended: tidings.suspended,
+            was_suspended: known.suspended.is_some(),
             cost_micros: tidings.cost_micros,
             cost_was: known.cost_micros,
         };

@@ -18,7 +18,7 @@ use crate::graph::Work;
 use crate::interrupt::{Answered, Asked, NodeContext, Stop};
 use crate::perform::Product;
 use crate::{
-    Ask, Failure, InterruptId, Json, JsonMap, LadderCall, NodeIx, NodePhase, Rejection, Run, limits,
+    Ask, Failure, Hold, InterruptId, Json, JsonMap, LadderCall, NodeIx, NodePhase, Rejection, Run, limits,
 };
 
 /// The node of a run that is done by hand as a whole.
@@ -111,7 +111,8 @@ impl Run {
     pub fn unclaimed(&self, ix: NodeIx) -> Option<Unclaimed> {
         self.wire(ix).err().or_else(|| {
             let blocked = self.blocked_reason().map(Unclaimed::Blocked);
-            blocked.or(self.is_draft().then_some(Unclaimed::Draft))
+            let draft = self.is_draft().then_some(Unclaimed::Draft);
+            blocked.or(draft).or((self.state.hold != Hold::None).then_some(Unclaimed::Held))
         })
     }
 
@@ -174,7 +175,17 @@ impl Run {
         }
     }
 
+    fn check_unsettled(&self, ix: NodeIx) -> Result<(), Rejection> {
+        let phase = self.node(ix).phase;
+        if !phase.is_settled() {
+            return Ok(());
+        }
+        let message = format!("node '{}' is {}, so nobody has it any more", self.graph.at(ix).id, phase.name());
+        Err(Rejection::invalid("nodeId", message))
+    }
+
     fn check_claimed(&self, ix: NodeIx, agent: &str) -> Result<(), Rejection> {
+        self.check_unsettled(ix)?;
         let node = self.node(ix);
         match (node.phase, node.claim.as_ref().and_then(|claim| claim.agent.as_deref())) {
             (NodePhase::Running, Some(holder)) if holder == agent => Ok(()),
@@ -185,21 +196,24 @@ impl Run {
     }
 
     fn claim_node(&mut self, draft: &mut Draft, ix: NodeIx, agent: String) -> Result<(), Rejection> {
+        self.check_unsettled(ix)?;
         let node = self.node(ix);
         let holder = node.claim.as_ref().and_then(|claim| claim.agent.clone());
         match holder {
             Some(holder) if holder == agent => return Ok(()),
             Some(holder) => return Err(Rejection::Claimed { agent: holder }),
-            None if node.phase.is_settled() => return Err(Rejection::NotClaimed),
             None => {}
         }
         match self.unclaimed(ix) {
             None if self.node(ix).phase == NodePhase::Waiting => self.take_node(draft, ix, agent, None),
             None => return Err(Rejection::Unclaimed(Unclaimed::NotReached)),
-            Some(Unclaimed::UpstreamSuspended { .. }) => {
+            Some(refused @ Unclaimed::UpstreamSuspended { .. }) => {
                 // The refusal is told from the run; whoever was refused is remembered, once.
-                let waits = self.node(ix).claim.as_ref().is_some_and(|claim| claim.waiting.contains(&agent));
-                if !waits {
+                let waiting = self.node(ix).claim.as_ref().map_or(&[][..], |claim| &claim.waiting);
+                if waiting.len() >= limits::CLAIMS_WAITING_MAX && !waiting.contains(&agent) {
+                    return Err(Rejection::Unclaimed(refused));
+                }
+                if !waiting.contains(&agent) {
                     let deferred = ClaimDeferred { agent };
                     self.emit_node(draft, ix, NodeEvent::ClaimDeferred(deferred), None);
                 }
@@ -225,6 +239,17 @@ impl Run {
             let cause = draft.last_sequence();
             self.take_node(draft, ix, agent, cause);
         }
+    }
+
+    /// Whatever kept nodes from whoever wants them is over, maybe.
+    pub(crate) fn grant_waiting(&mut self, draft: &mut Draft) {
+        let wanted = |node: &crate::Node| {
+            let claim = node.claim.as_ref().filter(|claim| claim.agent.is_none());
+            node.phase == NodePhase::Waiting && claim.is_some_and(|claim| !claim.waiting.is_empty())
+        };
+        let nodes = self.state.nodes.iter().enumerate();
+        let wanted: Vec<NodeIx> = nodes.filter(|(_, node)| wanted(node)).map(|(ix, _)| ix as NodeIx).collect();
+        wanted.into_iter().for_each(|ix| self.grant(draft, ix));
     }
 
     fn ask_by_hand(
@@ -284,6 +309,11 @@ impl Run {
         let graph = self.graph.clone();
         let Work::ByHand(work) = &graph.at(ix).work else { return Err(Rejection::NotClaimed) };
         work.check_outputs(outputs.as_ref())?;
+        // Whoever has a run as a whole would be through with it before those that it waits for are.
+        let waits = self.state.bonds.blocked.is_some() && *graph.at(ix).id == *SELF_NODE;
+        if let Some(reason) = self.blocked_reason().filter(|_| waits) {
+            return Err(Rejection::Unclaimed(Unclaimed::Blocked(reason)));
+        }
         if let Some(unfinished) = Some(self.node(ix).unfinished).filter(|unfinished| *unfinished > 0) {
             return Err(Rejection::ChildrenUnfinished { unfinished });
         }

@@ -77,7 +77,8 @@ impl Lifecycle {
                 | RunEvent::MemberReported(_)
                 | RunEvent::GovernanceSet(_)
                 | RunEvent::BudgetExceeded(_)
-                | RunEvent::Ordered(_),
+                | RunEvent::Ordered(_)
+                | RunEvent::ChildAdded(_),
             ) => Some(Running),
             // What work in flight brings is recorded to the end, and so is what others tell.
             (

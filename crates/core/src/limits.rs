@@ -28,6 +28,12 @@ pub const NODE_INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Runs that one run may wait for. Each is in every snapshot of the run.
 pub const DEPENDENCIES_MAX: usize = 1_000;
 
+/// Who is remembered as wanting a node that can't be had yet. Each is in every snapshot of the run.
+pub const CLAIMS_WAITING_MAX: usize = 1_000;
+
+/// Children that somebody may have a run start which have not completed. They are rows; more are a mistake in a loop.
+pub const CHILDREN_ADDED_MAX: u32 = 200_000;
+
 /// Runs that are named in the event that blocks another one: who else it is shows in the run itself.
 pub const BLOCKED_BY_MAX: usize = 20;
 

@@ -87,6 +87,9 @@ pub(crate) fn translate(json: &Json, findings: &mut Findings) -> Option<Json> {
 pub(crate) fn place_back(findings: &mut Findings) {
     let Findings { problems, objections, .. } = findings;
     for Problem { place, .. } in problems.iter_mut().chain(objections) {
+        if place == "nodes" {
+            *place = "workflow".to_owned();
+        }
         let Some((phase, rest)) = place.strip_prefix(NODES).and_then(|rest| rest.split_once("']")) else {
             continue;
         };

@@ -33,7 +33,6 @@ use serde::{Deserialize, Serialize};
 pub use command::{NewCheckpoint, NewCondition, NewPlan, NewTask, PlanAct, PlanCommand, PlanTask, TaskAct};
 pub(crate) use id::ID_DIGITS;
 pub use id::{PlanId, TaskId};
-pub use mirror::{ChildStands, INTENT_SUSPENDED};
 pub use plan::{
     CheckpointAnswer, CheckpointSpec, CheckpointStanding, CheckpointStatus, ConditionSpec, OnComplete,
     OnFailure, OnTimeout, PauseCause, Plan, PlanSpec, PlanState,

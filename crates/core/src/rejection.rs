@@ -249,6 +249,7 @@ fn unclaimed(why: &Unclaimed) -> String {
             format!("the run is blocked ({}): a run that it waits for has not completed", reason.name())
         }
         Unclaimed::Draft => "the run is a draft; activate it first".to_owned(),
+        Unclaimed::Held => "somebody holds the run; nothing begins until they let it go on".to_owned(),
         Unclaimed::NotReached => "what comes before the node is not done".to_owned(),
     }
 }

@@ -22,12 +22,17 @@ impl Run {
             && state.answered.is_empty());
         let free = state.hold == Hold::None && !self.is_kept_back();
         let may_go_on = state.ending.is_none() && free && !self.has_yielded();
-        let is_done = state.unsettled == 0 && state.restarts.is_empty();
-        let is_over = state.in_flight == 0 && (state.ending.is_some() || is_done);
+        let completes = self.is_done() && state.bonds.blocked.is_none();
+        let is_over = state.in_flight == 0 && (state.ending.is_some() || completes);
         let nodes = || state.nodes.iter().enumerate();
         !(is_over || in_line && may_go_on)
             && self.is_cared_for()
             && nodes().all(|(ix, node)| self.has_an_end(ix as NodeIx, node))
+    }
+
+    /// Whether no node of it is left to be done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.state.unsettled == 0 && self.state.restarts.is_empty()
     }
 
     /// Whether somebody decides how it goes on, if it may not go on by itself. Whoever answered has been heard, though it is

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::bonds::DEADLINE_EXCEEDED;
 use crate::command::Draft;
 use crate::effect::{ClosedInterrupt, Effect, TimerId};
 use crate::event::{
@@ -91,6 +92,10 @@ impl Run {
             return Err(Rejection::NoSuchInterrupt);
         }
         Err(match self.state.lost.get(&id).map(String::as_str) {
+            // Whoever is late hears the same, whether or not the run was abandoned before they came.
+            Some(RUN_CANCELLED) if self.abandonment_reason() == Some(DEADLINE_EXCEEDED) => {
+                Rejection::DeadlineExceeded
+            }
             Some(RUN_CANCELLED) => Rejection::InterruptCancelled,
             Some(RUN_FAILED) | None => Rejection::AlreadyResolved,
             Some(_) => Rejection::InterruptGone,

@@ -36,11 +36,11 @@ use abide_core::planning::{
     TaskAct, TaskId, TaskStatus,
 };
 use abide_core::{
-    Command, Failure, HumanRetryPolicy, InterruptId, Json, Provided, RESUME_NODE, Rejection, Surroundings,
-    Work, WorkAsk, WorkOp,
+    Command, Failure, HumanRetryPolicy, InterruptId, Json, Lifecycle, Millis, Notice, Provided, RESUME_NODE,
+    Rejection, Status, Surroundings, Suspension, Work, WorkAsk, WorkOp,
 };
 use serde_json::{Value, json};
-use story::Story;
+use story::{Story, run_id};
 use workflow::{Workflow, noop, of_kind, workflow};
 
 /// The kind that workers provide.
@@ -112,6 +112,34 @@ fn reject() -> Value {
 
 fn failure() -> Failure {
     Failure::new("no_paper", "the printer has no paper")
+}
+
+/// A child tells how it stands.
+fn tells(status: Status, expires_at: Option<Millis>) -> Command {
+    let lifecycle = match status {
+        Status::Completed => Lifecycle::Completed,
+        Status::Failed => Lifecycle::Failed,
+        Status::Cancelled => Lifecycle::Cancelled,
+        _ => Lifecycle::Running,
+    };
+    let completed = status == Status::Completed;
+    let outputs = completed.then(|| ("total".to_owned(), Json::of(&7))).into_iter().collect();
+    let since = story::BEGIN;
+    let notice = Notice {
+        from: run_id(9),
+        sequence: 5,
+        node: "self".to_owned(),
+        execution: 0,
+        lifecycle,
+        outputs,
+        sensitive: Vec::new(),
+        error: None,
+        still: false,
+        status: Some(status),
+        suspended: status.is_waiting().then_some(Suspension { since, expires_at }),
+        claimed: false,
+    };
+    Command::Hear { notice, heard: None }
 }
 
 fn plan_command(command: PlanCommand) -> Command {

@@ -112,7 +112,8 @@ impl Engine {
             let known = self.containers().member(group, run).await?;
             let command = Command::Group(Box::new(command(known)));
             match self.ask_for(group, &command, reply.clone()).await {
-                Err(Error::Store(abide_store::Error::Raced)) => {}
+                // What is known may be behind what the group has decided already.
+                Err(Error::Store(abide_store::Error::Raced) | Error::Rejected(Rejection::HeardBefore)) => {}
                 other => return other,
             }
         }
@@ -129,6 +130,7 @@ impl Engine {
     ) -> Result<Vec<u8>, Error> {
         self.check_open()?;
         self.known(key).await?;
+        let _alone = self.shell.circles.alone(key.tenant).await;
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
             let circle = self.containers().circle_version(key.tenant).await?;
             let dependency = self.upstream(key.tenant, on).await?;
@@ -189,13 +191,16 @@ pub(crate) async fn watch(shell: &std::sync::Arc<Shell>, at: MessageRef, watch: 
     let Ok(heard) = shell.store.heard(receiver, at.sender.id).await else { return Delivered::Not };
     let watching = watch.watching;
     let command = Command::Bond(Box::new(BondCommand::Watch { watch, heard }));
-    let basis = Basis { consumed: Some(at), ..Basis::default() };
+    let basis = Basis { consumed: vec![at], ..Basis::default() };
     let tidings = match shell.decide(receiver, &command, Lane::Background, basis, |_| ()).await {
         Ok(()) => return Delivered::Recorded,
         Err(Error::Rejected(Rejection::HeardBefore) | Error::Store(abide_store::Error::Delivered)) => {
             return Delivered::Moot;
         }
-        Err(Error::RunNotFound(_)) => Tidings::of_nobody(at.receiver),
+        Err(Error::RunNotFound(_)) => match is_to_come(shell, at.sender, receiver).await {
+            Ok(false) => Tidings::of_nobody(at.receiver),
+            _ => return Delivered::Not,
+        },
         Err(Error::Rejected(Rejection::Ended(_)) | Error::Erased(_)) => {
             match last_word(shell, receiver).await {
                 Ok(tidings) => tidings,
@@ -210,10 +215,42 @@ pub(crate) async fn watch(shell: &std::sync::Arc<Shell>, at: MessageRef, watch: 
     if watching { hear(shell, at.sender, at, tidings).await } else { Delivered::Moot }
 }
 
-/// A run that coordinates another holds it back, or does not any more.
+/// Whether a run that is not there will be: whoever speaks of it has asked for it, or was asked for by the same run. The
+/// message that starts it may come later than one to it from somebody else.
+async fn is_to_come(shell: &Shell, speaker: Key, run: Key) -> Result<bool, Error> {
+    let parent = absent_or(shell.read(speaker, |run| run.parent().map(|parent| parent.run)).await, None)?;
+    for asker in parent.into_iter().chain([speaker.id]) {
+        let asker = asker.of(run.tenant);
+        let Some(goes_along) = shell.store.containers().asked_for(asker, run.id).await? else { continue };
+        let listed = shell.store.head(asker).await?;
+        let taken = listed.is_none_or(|listed| crate::outbox::takes_along(listed.summary.status));
+        if !(goes_along && taken) {
+            return Ok(true);
+        }
+    }
+    // It may have begun and ended while this was looked at.
+    Ok(shell.store.head(run).await?.is_some())
+}
+
+/// What was read of a run, or what stands for it if there is nothing to be read any more.
+fn absent_or<T>(read: Result<T, Error>, otherwise: T) -> Result<T, Error> {
+    match read {
+        Err(Error::RunNotFound(_) | Error::Erased(_)) => Ok(otherwise),
+        other => other,
+    }
+}
+
+/// A run that coordinates another holds it back, or does not any more. One that has not started yet is told when it has.
 pub(crate) async fn obey(shell: &std::sync::Arc<Shell>, at: MessageRef, order: Order) -> Delivered {
-    let command = BondCommand::Order { from: at.sender.id, order, sequence: at.sequence };
     let receiver = at.receiver.of(at.sender.tenant);
+    match shell.store.head(receiver).await {
+        Ok(Some(_)) => {}
+        Ok(None) if matches!(is_to_come(shell, at.sender, receiver).await, Ok(false)) => {
+            return Delivered::Moot;
+        }
+        _ => return Delivered::Not,
+    }
+    let command = BondCommand::Order { from: at.sender.id, order, sequence: at.sequence };
     crate::outbox::tell(shell, receiver, Command::Bond(Box::new(command)), at).await
 }
 
@@ -242,13 +279,37 @@ pub(crate) async fn hear(
         let Ok(known) = shell.store.containers().member(receiver, tidings.from).await else {
             return Delivered::Not;
         };
+        let news = known.as_ref().is_some_and(|known| known.heard < tidings.sequence);
         let command = Command::Bond(Box::new(BondCommand::Hear { tidings: tidings.clone(), known }));
         match crate::outbox::tell(shell, receiver, command, at).await {
             Delivered::Raced => {}
+            // The group has decided something about the member that was not on disk yet when this was read, or is over.
+            Delivered::Moot if news && is_open(shell, receiver).await => {}
             delivered => return delivered,
         }
     }
     Delivered::Not
+}
+
+/// Whether a run has not ended, as far as can be said.
+async fn is_open(shell: &Shell, key: Key) -> bool {
+    match shell.store.head(key).await {
+        Ok(listed) => listed.is_some_and(|listed| !listed.summary.status.is_terminal()),
+        Err(_) => true,
+    }
+}
+
+/// Lets those who have runs of one tenant wait for others take turns: of several at once, the store would take one and send
+/// the others back to look again. Servers that share a store meet there all the same.
+#[derive(Default)]
+pub(crate) struct Circles([tokio::sync::Mutex<()>; 16]);
+
+impl Circles {
+    /// Waits for a turn, which lasts until this is dropped.
+    pub(crate) async fn alone(&self, tenant: TenantId) -> tokio::sync::MutexGuard<'_, ()> {
+        let at = usize::try_from(tenant.0).unwrap_or_default() % self.0.len();
+        self.0[at].lock().await
+    }
 }
 
 impl Shell {

@@ -22,6 +22,7 @@ use crate::breakers::{Breakers, ProviderHealth};
 use crate::callbacks::Callbacks;
 use crate::clock::new_id;
 use crate::confirm::give_way;
+use crate::containers::Circles;
 use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;
@@ -195,6 +196,7 @@ impl Engine {
             timers: Timers::default(),
             executor: Executor::new(),
             outbox: Outbox::default(),
+            circles: Circles::default(),
             webhooks: Webhooks::new(options.webhooks),
             external: External::new(options.event_retention_ms),
             callbacks: Callbacks::new(options.minter),

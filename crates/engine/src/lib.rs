@@ -29,6 +29,7 @@
 //! | [`Clock`] | `clock.rs` | the only source of time |
 //! | [`verify`] | `verify.rs` | folds every journal again and compares |
 
+mod adopt;
 mod annotations;
 mod apart;
 mod artifacts;
@@ -72,6 +73,7 @@ mod watch;
 mod webhooks;
 mod workers;
 
+pub use adopt::AskedChild;
 pub use annotations::Annotated;
 pub use artifacts::{Artifact, Content};
 pub use breakers::ProviderHealth;

@@ -49,6 +49,10 @@ pub const RESUME_DECISIONS_SHOWN_MAX: usize = 50;
 /// them would fire little faster.
 pub const FIRE_TIMERS_MAX: usize = 64;
 
+/// Messages of several senders that one receiver hears in one commit. Each brings an event or two; the commit is one among
+/// many in its transaction, and all of these are heard again if it is stale.
+pub const HEARD_TOGETHER_MAX: usize = 64;
+
 /// Messages delivered at once.
 pub const DELIVER_MAX: usize = 256;
 

@@ -3,6 +3,7 @@
 //! The receiver's commit takes the message out of the outbox, so it arrives once however often it is tried.
 
 mod claimed;
+mod together;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -96,11 +97,11 @@ async fn deliver(
     lines: BTreeMap<Line, Vec<MessageRow>>,
 ) -> Result<Vec<(Line, Told)>, Error> {
     let mut deliveries = JoinSet::new();
-    for (line, messages) in lines {
+    for (receiver, lines) in by_receiver(lines) {
         let shell = shell.clone();
-        deliveries.spawn(async move { (line, deliver_all(&shell, messages).await) });
+        deliveries.spawn(async move { together::deliver(&shell, receiver, lines).await });
     }
-    let told = deliveries.join_all().await;
+    let told: Vec<(Line, Told)> = deliveries.join_all().await.into_iter().flatten().collect();
     let moot: Vec<MessageRef> = told.iter().flat_map(|(_, told)| told.moot.iter().copied()).collect();
     if !moot.is_empty() {
         shell.store.discard(moot).await?;
@@ -108,8 +109,27 @@ async fn deliver(
     Ok(told)
 }
 
+/// Those who tell the same receiver, as far as they can do so in one commit; the others each for themselves.
+fn by_receiver(lines: BTreeMap<Line, Vec<MessageRow>>) -> Vec<(Key, Lines)> {
+    let mut shared: BTreeMap<Key, Lines> = BTreeMap::new();
+    let mut apart = Vec::new();
+    for (line, messages) in lines {
+        let receiver = line.1.of(line.0.tenant);
+        if messages.iter().all(|row| together::may_share(&row.message)) {
+            shared.entry(receiver).or_default().push((line, messages));
+        } else {
+            apart.push((receiver, vec![(line, messages)]));
+        }
+    }
+    apart.extend(shared);
+    apart
+}
+
 /// Who tells whom.
 type Line = (Key, RunId);
+
+/// What some senders tell one receiver, each in its order.
+type Lines = Vec<(Line, Vec<MessageRow>)>;
 
 /// What became of the messages on one line.
 #[derive(Default)]
@@ -122,30 +142,40 @@ struct Told {
     stuck: bool,
 }
 
+impl Told {
+    fn note(&mut self, at: MessageRef, delivered: &Delivered) {
+        match delivered {
+            Delivered::Recorded => self.recorded += 1,
+            Delivered::Moot => self.moot.push(at),
+            Delivered::Not | Delivered::Raced => self.stuck = true,
+        }
+    }
+}
+
 /// Delivers the messages of one line in their order.
 async fn deliver_all(shell: &Arc<Shell>, messages: Vec<MessageRow>) -> Told {
     let mut line = Told::default();
-    for MessageRow { at, message } in messages {
-        let delivered = match message {
-            Message::Notice(notice) => hear(shell, at, notice).await,
-            Message::Spawn(spawn) => start_child(shell, at, spawn).await,
-            Message::Cascade(cascade) => cancel_child(shell, at, cascade).await,
-            Message::Tidings(tidings) => {
-                containers::hear(shell, at.receiver.of(at.sender.tenant), at, tidings).await
-            }
-            Message::Watch(watch) => containers::watch(shell, at, watch).await,
-            Message::Order(order) => containers::obey(shell, at, order).await,
-        };
-        match delivered {
-            Delivered::Recorded => line.recorded += 1,
-            Delivered::Moot => line.moot.push(at),
-            Delivered::Not | Delivered::Raced => {
-                line.stuck = true;
-                break;
-            }
+    for row in messages {
+        let at = row.at;
+        line.note(at, &deliver_one(shell, row).await);
+        if line.stuck {
+            break;
         }
     }
     line
+}
+
+async fn deliver_one(shell: &Arc<Shell>, MessageRow { at, message }: MessageRow) -> Delivered {
+    match message {
+        Message::Notice(notice) => hear(shell, at, notice).await,
+        Message::Spawn(spawn) => start_child(shell, at, spawn).await,
+        Message::Cascade(cascade) => cancel_child(shell, at, cascade).await,
+        Message::Tidings(tidings) => {
+            containers::hear(shell, at.receiver.of(at.sender.tenant), at, tidings).await
+        }
+        Message::Watch(watch) => containers::watch(shell, at, watch).await,
+        Message::Order(order) => containers::obey(shell, at, order).await,
+    }
 }
 
 pub(crate) enum Delivered {
@@ -221,7 +251,7 @@ async fn start_child(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Delive
 }
 
 /// Whether a run that ends so takes its children along: the same ends that let the core tell them.
-fn takes_along(status: Status) -> bool {
+pub(crate) fn takes_along(status: Status) -> bool {
     matches!(status, Status::Failed | Status::Cancelled)
 }
 
@@ -240,15 +270,16 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
         trace: spawn.trace,
         by: spawn.by,
         depends_on: spawn.depends_on,
+        draft: spawn.draft,
         ..Start::of(spawn.child.of(tenant), salt, graph)
     };
-    let basis = Basis { consumed: Some(at), ..Basis::default() };
+    let basis = Basis { consumed: vec![at], ..Basis::default() };
     shell.start(start, basis, |_| ()).await
 }
 
 /// Has a run decide what a message says, and forgets the message with it.
 pub(crate) async fn tell(shell: &Arc<Shell>, receiver: Key, command: Command, at: MessageRef) -> Delivered {
-    let basis = Basis { consumed: Some(at), ..Basis::default() };
+    let basis = Basis { consumed: vec![at], ..Basis::default() };
     match shell.decide(receiver, &command, Lane::Background, basis, |_| ()).await {
         Ok(()) => Delivered::Recorded,
         Err(

@@ -20,7 +20,8 @@ type Answer = Arc<dyn Fn(&Run) -> Vec<u8> + Send + Sync>;
 
 impl Reply {
     /// The bytes that `answer` makes of the run. `receipt` is what they are kept under, if the request may be repeated:
-    /// with the very commit that carries it out.
+    /// with the very commit that carries it out. No bytes are no answer, and are not kept: what was done is a refusal to
+    /// whoever asked, and they may be luckier the next time.
     pub fn new(receipt: Option<Receipt>, answer: impl Fn(&Run) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self { answer: Arc::new(answer), receipt }
     }
@@ -31,7 +32,8 @@ impl Reply {
 
     pub(crate) fn receipt(&self, run: &Run, at: Millis) -> Option<Receipt> {
         let receipt = self.receipt.clone()?;
-        Some(Receipt { body: self.body(run), at, ..receipt })
+        let body = self.body(run);
+        (!body.is_empty()).then(|| Receipt { body, at, ..receipt })
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
 use crate::callbacks::Callbacks;
+use crate::containers::Circles;
 use crate::confirm::give_way;
 use crate::executor::Executor;
 use crate::external::External;
@@ -45,6 +46,7 @@ pub(crate) struct Shell {
     pub(crate) timers: Timers,
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
+    pub(crate) circles: Circles,
     pub(crate) webhooks: Webhooks,
     pub(crate) external: External,
     pub(crate) callbacks: Callbacks,
@@ -74,8 +76,8 @@ pub(crate) struct Basis {
     pub(crate) holder: Option<TaskHolder>,
     /// A task that goes on, and the lease under which it is being performed.
     pub(crate) holds: Option<(TaskId, u64)>,
-    /// The message that is being delivered.
-    pub(crate) consumed: Option<MessageRef>,
+    /// The messages that are being delivered.
+    pub(crate) consumed: Vec<MessageRef>,
     /// What is answered to a request that may be repeated.
     pub(crate) reply: Option<Reply>,
     /// Names that turned out to be another run's when this was decided before.
@@ -170,7 +172,7 @@ impl Shell {
             if !ahead.run.lifecycle().is_terminal() {
                 self.hot.insert(&cell);
             }
-            let lane = if basis.consumed.is_some() { Lane::Background } else { Lane::Interactive };
+            let lane = if !basis.consumed.is_empty() { Lane::Background } else { Lane::Interactive };
             self.submit(&cell, ahead, commit, lane, permit)
         };
         let kept = answered.await.unwrap_or(Err(abide_store::Error::Closed));
@@ -278,7 +280,7 @@ impl Shell {
     }
 
     /// Hands a commit to the store while the run is locked, so that the store sees decisions in order.
-    fn submit(
+    pub(crate) fn submit(
         self: &Arc<Self>,
         cell: &Arc<Cell>,
         mut ahead: MutexGuard<'_, Ahead>,
@@ -529,14 +531,14 @@ impl Shell {
         Ok((run, kept))
     }
 
-    fn commit_of(&self, ahead: &Ahead, step: Step, basis: &Basis) -> Commit {
+    pub(crate) fn commit_of(&self, ahead: &Ahead, step: Step, basis: &Basis) -> Commit {
         let now = self.clock.now();
         Commit {
             snapshot: wants_snapshot(ahead).then(|| ahead.run.snapshot()),
             fence: basis.fence,
             holder: basis.holder.clone(),
             holds: basis.holds.clone(),
-            consumed: basis.consumed,
+            consumed: basis.consumed.clone(),
             circle: basis.circle,
             receipt: basis.reply.as_ref().and_then(|reply| reply.receipt(&ahead.run, now)),
             ..Commit::of(&ahead.run, step)

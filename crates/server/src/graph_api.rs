@@ -71,11 +71,12 @@ struct Membership {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlockedView {
-    /// `dependency_incomplete`, `dependency_suspended` or `on_dependency_failed`.
+    /// `dependency_incomplete`, `dependency_suspended`, `on_dependency_failed` or `coordinator_blocked`.
     reason: &'static str,
     #[schemars(with = "shape::Moment")]
     since: String,
-    /// The runs that have not completed, the first of them.
+    /// The runs that have not completed, the first of them; for `coordinator_blocked`, those whose coordinators hold it
+    /// back.
     #[schemars(with = "Vec<shape::RunName>")]
     by: Vec<RunId>,
 }
@@ -93,11 +94,11 @@ struct ChildrenView {
     completion_percentage: u64,
 }
 
-/// What a run has to do with others.
+/// Whom a run waits for.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "RunGraph")]
-pub(crate) struct GraphView {
+#[schemars(rename = "RunDependencies")]
+pub(crate) struct StandingView {
     #[schemars(with = "shape::RunName")]
     run_id: RunId,
     /// How it stands, in Abide's words: `blocked` and `draft` are `pending` to OpenWOP.
@@ -106,6 +107,15 @@ pub(crate) struct GraphView {
     blocked: Option<BlockedView>,
     /// The runs that it waits for, or has waited for, by id.
     depends_on: Vec<UpstreamView>,
+}
+
+/// What a run has to do with others.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunGraph")]
+pub(crate) struct GraphView {
+    #[serde(flatten)]
+    standing: StandingView,
     /// Runs that wait for it, the first of them by id.
     dependents: Vec<Related>,
     /// How its children stand.
@@ -183,7 +193,8 @@ pub(crate) async fn show(
     view.groups =
         groups.into_iter().map(|(group_id, role)| Membership { group_id, role: role.name() }).collect();
     for (status, count) in engine.containers().child_counts(key).await? {
-        let name = status.map_or("draft", Status::intent_name);
+        // One that has not started yet stands as it will at first, as in the list of its parent's children.
+        let name = status.unwrap_or(Status::Pending).intent_name();
         *view.aggregate_status.by_status.entry(name.to_owned()).or_default() += count;
         view.aggregate_status.total += count;
     }
@@ -200,18 +211,24 @@ pub(crate) async fn show(
     Ok(Json(view))
 }
 
-fn of_run(run: &Run) -> GraphView {
+fn standing(run: &Run) -> StandingView {
     let upstream = |(run_id, upstream): (&RunId, &abide_core::Upstream)| UpstreamView {
         run_id: *run_id,
         status: upstream.status.map(Status::name),
         suspended_since: upstream.suspended.map(|suspended| time::rfc3339(suspended.since)),
         expires_at: upstream.suspended.and_then(|suspended| suspended.expires_at).map(time::rfc3339),
     };
-    GraphView {
+    StandingView {
         run_id: run.key().id,
         status: run.status().name(),
         blocked: blocked(run),
         depends_on: run.upstreams().iter().map(upstream).collect(),
+    }
+}
+
+fn of_run(run: &Run) -> GraphView {
+    GraphView {
+        standing: standing(run),
         dependents: Vec::new(),
         aggregate_status: ChildrenView { total: 0, by_status: BTreeMap::new(), completion_percentage: 0 },
         ready: Vec::new(),
@@ -249,7 +266,11 @@ fn progress(phase: abide_core::SuspendedPhase) -> PhaseProgress {
 /// Why nothing of a run starts, if that is so because of others.
 pub(crate) fn blocked(run: &Run) -> Option<BlockedView> {
     let (reason, since) = run.blocked_reason().zip(run.blocked_since())?;
-    let by = run.unmet().map(|(run, _)| run).take(abide_core::limits::BLOCKED_BY_MAX).collect();
+    let most = abide_core::limits::BLOCKED_BY_MAX;
+    let mut by: Vec<RunId> = run.unmet().map(|(run, _)| run).take(most).collect();
+    if by.is_empty() {
+        by = run.kept_by().take(most).collect();
+    }
     Some(BlockedView { reason: reason.name(), since: time::rfc3339(since), by })
 }
 
@@ -269,7 +290,7 @@ pub(crate) async fn add(
     let work = {
         let app = app.clone();
         move |blank| async move {
-            let reply = Reply::new(blank, |run: &Run| encoded(&of_run(run)));
+            let reply = Reply::new(blank, |run: &Run| encoded(&standing(run)));
             Ok(app.engine().add_dependency(key, on, Some(principal.name), reply).await?)
         }
     };
@@ -282,12 +303,12 @@ pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     principal: Principal,
     Path((run, on)): Path<(String, String)>,
-) -> Result<Json<GraphView>> {
+) -> Result<Json<StandingView>> {
     let key = RunPath::named(run).of(&principal)?;
     let on = dependency(&on)?;
     let reply = Reply::new(None, |_: &Run| Vec::new());
     app.engine().remove_dependency(key, on, Some(principal.name), reply).await?;
-    Ok(Json(app.engine().read(key, of_run).await?))
+    Ok(Json(app.engine().read(key, standing).await?))
 }
 
 /// Activates a draft.
@@ -302,7 +323,7 @@ pub(crate) async fn activate(
     let work = {
         let app = app.clone();
         move |blank| async move {
-            let reply = Reply::new(blank, |run: &Run| encoded(&of_run(run)));
+            let reply = Reply::new(blank, |run: &Run| encoded(&standing(run)));
             Ok(app.engine().ask_for(key, &command, reply).await?)
         }
     };

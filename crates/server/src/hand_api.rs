@@ -1,5 +1,6 @@
 //! Nodes that are done by hand, over HTTP: somebody claims one, asks if they have to, and says what came of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::{
@@ -31,13 +32,17 @@ pub(crate) struct ByHand {
     #[schemars(length(min = 1, max = 256))]
     agent: String,
     /// What.
-    op: Op,
+    #[schemars(with = "Op")]
+    op: RawJson,
 }
 
 /// What somebody does about a node that is done by hand.
+///
+/// Its kind stands beside its fields. What is carried as it is can't be looked at twice, so [`Op::parse`] takes the kind
+/// out first.
 #[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields, tag = "kind")]
-#[schemars(rename = "HandOp")]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "HandOp", tag = "kind")]
 enum Op {
     /// To have it. Whoever is refused because of a run before it that waits for people gets it by itself later.
     Claim {},
@@ -99,6 +104,16 @@ pub(crate) struct NodeView {
 }
 
 impl Op {
+    fn parse(given: &RawJson) -> Result<Self> {
+        let wrong = |why: &dyn std::fmt::Display| {
+            ApiError::invalid("op", format!("'op' is not what this endpoint takes: {why}"))
+        };
+        let mut fields: JsonMap = given.parse().map_err(|error| wrong(&error))?;
+        let kind = fields.remove("kind").and_then(|kind| kind.parse::<String>().ok());
+        let kind = kind.ok_or_else(|| wrong(&"'kind' says what is done, and is missing"))?;
+        RawJson::of(&BTreeMap::from([(kind, fields)])).parse().map_err(|error| wrong(&error))
+    }
+
     fn read(self) -> Result<HandOp> {
         Ok(match self {
             Self::Claim {} => HandOp::Claim,
@@ -167,12 +182,13 @@ pub(crate) async fn act(
 ) -> Result<Response> {
     let key = run.of(&principal)?;
     let ByHand { node_id, agent, op } = body;
+    let op = Op::parse(&op)?;
     let claims = matches!(op, Op::Claim {});
     let hand = Hand { node: node_id.clone(), agent: agent.clone(), op: op.read()? };
     let command = Command::Hand(Box::new(hand));
     let work = {
         let app = app.clone();
-        move |blank: Option<abide_store::Receipt>| async move {
+        move |blank| async move {
             let refused = Arc::new(std::sync::Mutex::new(None));
             let noted = refused.clone();
             let answer = move |run: &Run| match outcome(run, node_id.as_deref(), &agent, claims) {
@@ -185,8 +201,6 @@ pub(crate) async fn act(
                     Vec::new()
                 }
             };
-            // A refusal is no answer that is kept: whoever asks again may be luckier.
-            let blank = blank.filter(|_| !claims);
             let told = app.engine().ask_for(key, &command, Reply::new(blank, answer)).await?;
             let refused = refused.lock().expect("no thread panics holding this").take();
             match refused {
@@ -217,6 +231,7 @@ pub(crate) fn unclaimed(why: &Unclaimed) -> ApiError {
             .with("unresolvable", inputs.clone()),
         Unclaimed::Blocked(reason) => ApiError::new("run_blocked", message).with("reason", reason.name()),
         Unclaimed::Draft => ApiError::new("run_blocked", message).with("reason", "draft"),
+        Unclaimed::Held => ApiError::new("run_blocked", message).with("reason", "held"),
         Unclaimed::NotReached => ApiError::new("run_blocked", message).with("reason", "not_reached"),
     }
 }

@@ -39,6 +39,7 @@ mod app;
 mod auth;
 mod body;
 mod callback;
+mod children_api;
 mod cluster_api;
 mod conditional;
 mod coordinator_api;

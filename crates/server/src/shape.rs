@@ -68,6 +68,21 @@ impl JsonSchema for RunStatus {
     }
 }
 
+/// How runs stand that are asked for, in Abide's words too: `pending` runs are told apart by them.
+pub(crate) struct StatusAsked;
+
+impl JsonSchema for StatusAsked {
+    fn schema_name() -> Cow<'static, str> {
+        "RunStatusAsked".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Status::ALL.iter().map(|(_, _, name)| *name).collect();
+        let what = "How runs stand. Those that are blocked and drafts are pending, too.";
+        json_schema!({ "type": "string", "enum": names, "description": what })
+    }
+}
+
 /// What an interrupt is about.
 pub(crate) struct InterruptKinds;
 

@@ -50,8 +50,8 @@ pub struct Commit {
     /// A task that goes on after this, and the fencing token of the lease under which it was decided. It is refused if
     /// somebody else has the task by now.
     pub holds: Option<(TaskId, u64)>,
-    /// The message that led to this, to be forgotten with it.
-    pub consumed: Option<MessageRef>,
+    /// The messages that led to this, to be forgotten with it. If one of them is gone, the commit is refused.
+    pub consumed: Vec<MessageRef>,
     /// Content-addressed bytes that the events refer to.
     pub blobs: Vec<(Hash, Arc<[u8]>)>,
     /// What is answered to the request that led to this, if it may be repeated. If there is a receipt under the same
@@ -89,7 +89,7 @@ impl Commit {
             fence: None,
             holder: None,
             holds: None,
-            consumed: None,
+            consumed: Vec::new(),
             blobs: Vec::new(),
             receipt: None,
             claim: run.is_exclusive().then(|| run.scope().unwrap_or_default().to_owned()),

@@ -1,9 +1,20 @@
 //! Runs that wait for others, and groups of runs.
 
+use std::collections::BTreeMap;
+
 use abide_core::{Key, MemberRow, Role, RunId, Status, TenantId};
 
 use crate::Listed;
 use crate::store::Answer;
+
+/// What a run or a group knows of another.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// The highest sequence that it heard from it.
+    pub heard: Option<u64>,
+    /// It is a member.
+    pub member: Option<MemberRow>,
+}
 
 /// Runs that wait for others, and groups of runs.
 pub trait Containers: Send + Sync {
@@ -17,6 +28,9 @@ pub trait Containers: Send + Sync {
     /// The runs that want to hear how a run stands because they wait for it, those behind `after`, at most `limit`.
     fn dependents(&self, key: Key, after: Option<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Status)>>;
 
+    /// Whether a run has asked for another one as its child, and whether that goes with it then.
+    fn asked_for(&self, parent: Key, child: RunId) -> Answer<'_, Option<bool>>;
+
     /// How many children of a run there are of each status. Those that have not started yet have none.
     fn child_counts(&self, parent: Key) -> Answer<'_, Vec<(Option<Status>, u64)>>;
 
@@ -25,6 +39,9 @@ pub trait Containers: Send + Sync {
 
     /// A member of a group.
     fn member(&self, group: Key, run: RunId) -> Answer<'_, Option<MemberRow>>;
+
+    /// What a run or a group knows of these others. Of those that it knows nothing of, nothing is said.
+    fn known_of(&self, key: Key, others: Vec<RunId>) -> Answer<'_, BTreeMap<RunId, Known>>;
 
     /// The members of a group, those behind `after`, at most `limit`; only those that stand so, if that is given.
     fn members(

@@ -168,7 +168,7 @@ pub fn plan<'a>(commit: &'a Commit, sealing: &Sealing) -> Result<Vec<Statement<'
         append(commit, record, sealing, &mut plan)?;
     }
     carry_out_all(commit, sealing, &mut plan)?;
-    if let Some(message) = &commit.consumed {
+    for message in &commit.consumed {
         let values = vec![
             int(message.sender.tenant.0),
             blob(message.sender.id.as_bytes()),
@@ -382,8 +382,8 @@ fn carry_out<'a>(
             see_to_interrupt(commit, effect, plan);
             return Ok(());
         }
-        // What workers do, turns wait for and runs have to do with each other has statements of its own, and of a wake nobody has to know but whoever has
-        // the task now.
+        // What workers do, turns wait for and runs have to do with each other has statements of its own, and of a wake
+        // nobody has to know but whoever has the task now.
         // What is claimed is not of a held run.
         Effect::OfferAgain(_) => return Ok(()),
         Effect::Offer(_)
@@ -409,7 +409,12 @@ fn carry_out<'a>(
             return Ok(());
         }
         Effect::TakeName(name) => (TAKE_NAME, vec![tenant, blob(name), id], Otherwise::Taken),
-        Effect::Hear { from, sequence } => (HEAR, heard(commit, from, *sequence), Otherwise::Fine),
+        // Whoever decided this may have looked before something later was heard. Of what came before it, nothing is to be
+        // recorded behind it; a first commit brings along what another run has heard.
+        Effect::Hear { from, sequence } => {
+            let otherwise = if commit.base.next == 0 { Otherwise::Fine } else { Otherwise::Delivered };
+            (HEAR, heard(commit, from, *sequence), otherwise)
+        }
     };
     plan.push(Statement { sql, values, otherwise });
     Ok(())

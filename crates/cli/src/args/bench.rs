@@ -51,6 +51,18 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 1_000)]
         depth: usize,
     },
+    /// Crowds over HTTP: runs in one graph, members of one group, runs that wait for one; and half as many
+    Groups {
+        /// Runs in one graph
+        #[arg(long, default_value_t = 100_000)]
+        runs: usize,
+        /// Members of one group
+        #[arg(long, default_value_t = 10_000)]
+        members: usize,
+        /// Runs that wait for one
+        #[arg(long, default_value_t = 10_000)]
+        dependents: usize,
+    },
     /// Roundtrips over HTTP: start, step, interrupt, answer, step, end; then the same among parked runs
     Roundtrip {
         /// Roundtrips at once

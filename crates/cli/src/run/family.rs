@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::snapshot;
 use crate::client::{Client, encoded};
+use crate::draw::drawable;
 
 /// Children of children of children are shown, and no further.
 const DEPTH_MAX: usize = 3;
@@ -112,6 +113,7 @@ impl Definitions {
         }
         let run = snapshot["runId"].as_str()?;
         let found = client.get(&format!("/v1/runs/{}/definition", encoded(run))).await.ok()?;
+        let found = drawable(found);
         if !hash.is_empty() {
             self.known.insert(hash.to_owned(), found.clone());
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use abide_core::GROUP_WORKFLOW;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use super::family::{ChildRef, DESCENDANTS_MAX, Family, Member};
 use crate::answer::decision::standing;
 use crate::draw::words::{clip, legible, shorten, width};
 use crate::draw::{Mark, Picture};
+use crate::graph::blocked_told;
 use crate::output::cell;
 use crate::resume::UNKNOWN;
 use crate::terminal::Look;
@@ -30,8 +32,17 @@ pub(super) fn render(family: &Family, now: Timestamp, look: Look) -> String {
     if run.snapshot["erased"] == true {
         page.push("what it read and wrote was erased");
     }
-    page.nodes(run, "");
+    // The node of a group is nothing that anybody does.
+    if is_group(&run.snapshot) {
+        page.push(&format!("it is a group: see `abide group show {}`", cell(&run.snapshot["runId"])));
+    } else {
+        page.nodes(run, "");
+    }
     page.text
+}
+
+fn is_group(snapshot: &Value) -> bool {
+    snapshot["workflowId"] == GROUP_WORKFLOW
 }
 
 /// How somebody holds the run.
@@ -336,8 +347,7 @@ fn pieces(word: &str, columns: usize) -> Vec<String> {
 /// Where a run stands. To OpenWOP one that waits for others is pending, and no more is said.
 fn status_of(snapshot: &Value) -> String {
     if let Some(reason) = snapshot["blocked"]["reason"].as_str() {
-        let by: Vec<String> = snapshot["blocked"]["by"].as_array().into_iter().flatten().map(cell).collect();
-        return format!("blocked ({}) by {}", legible(reason), by.join(", "));
+        return blocked_told(reason, &snapshot["blocked"]["by"]);
     }
     if snapshot["draft"] == true {
         return "draft".to_owned();

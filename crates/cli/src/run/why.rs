@@ -68,7 +68,9 @@ fn lines(reason: &Value, now: Timestamp) -> String {
     let since = time("since").map(|since| format!("  since  {since}\n")).unwrap_or_default();
     let until = time("until").map(|until| format!("at {until}"));
     let (node, what, next) = (cell(&reason["nodeId"]), cell(&reason["what"]), cell(&reason["next"]));
-    let node = if node.is_empty() || what.contains(&node) { String::new() } else { format!("{node}: ") };
+    // The node of a group is nothing that anybody does.
+    let told = node.is_empty() || what.contains(&node) || reason["kind"] == "group";
+    let node = if told { String::new() } else { format!("{node}: ") };
     let next: Vec<String> = Some(next).filter(|next| !next.is_empty()).into_iter().chain(until).collect();
     let next = if next.is_empty() { String::new() } else { format!("  next   {}\n", next.join(", ")) };
     format!("{node}{what}\n{since}{next}")

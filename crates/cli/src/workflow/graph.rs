@@ -7,7 +7,7 @@ use crate::args::ClientArgs;
 use crate::client::{Client, encoded};
 use crate::definition_file::names_file;
 use crate::draw::words::legible;
-use crate::draw::{Mark, Picture};
+use crate::draw::{Mark, Picture, drawable};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::run::Definitions;
@@ -19,7 +19,7 @@ pub(super) async fn graph(
     svg: bool,
     run: Option<&str>,
 ) -> anyhow::Result<()> {
-    let mut definition = named(args, target).await?;
+    let mut definition = drawable(named(args, target).await?);
     let mut states = None;
     if let Some(run) = run {
         let client = Client::new(args)?;

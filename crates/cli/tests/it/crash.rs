@@ -5,6 +5,7 @@
 //! number of kills, for a big run by hand.
 
 mod answers;
+mod containers;
 mod dice;
 mod families;
 mod forks;

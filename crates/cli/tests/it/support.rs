@@ -184,6 +184,20 @@ impl Site {
         }
     }
 
+    /// Waits until nothing more happens before the test clock is moved, and no run has anything to tell another.
+    pub(crate) async fn settle(&self, server: &Server) {
+        let began = std::time::Instant::now();
+        let events = "SELECT coalesce(sum(next), 0) FROM aggregates";
+        loop {
+            let before = self.ground.count(events);
+            server.settle().await;
+            if self.ground.count("SELECT count(*) FROM outbox") == 0 && self.ground.count(events) == before {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "somebody is not told");
+        }
+    }
+
     /// How many rows each table has. What servers count for themselves (their starts, who is there) is left out.
     pub(crate) fn rows(&self) -> BTreeMap<String, u64> {
         self.ground.rows("true", false)
@@ -488,6 +502,14 @@ impl Server {
                     reason["until"].is_null() || reason["until"].as_str() > clock["now"].as_str()
                 }
                 "child" => open.contains(&&reason["childRunId"]),
+                // Whoever is waited for goes on, or has ended and was heard.
+                "dependency" => {
+                    open.contains(&&reason["childRunId"])
+                        || reason["what"].as_str().unwrap().ends_with("(on_dependency_failed)")
+                }
+                // Somebody outside has to do something first.
+                "hand" | "draft" | "coordinator" | "plan" | "task" => true,
+                "deadline" => reason["until"].as_str() > clock["now"].as_str(),
                 // Without a worker for it nothing happens.
                 "worker" => {
                     let node = &shown["nodeStates"][reason["nodeId"].as_str().unwrap()];

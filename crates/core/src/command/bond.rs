@@ -8,7 +8,7 @@ use crate::event::{
     DependencyAdded, DependencyRemoved, DependencyReported, DependsOn, RunActivated, RunEvent, RunOrdered,
     RunWatched,
 };
-use crate::{Rejection, Run, RunId, Start, Tidings, Watch, limits};
+use crate::{Rejection, Run, RunId, Start, Status, Tidings, Watch, limits};
 
 /// What may be asked of a run about others.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +103,7 @@ fn independ(run: &mut Run, draft: &mut Draft, on: RunId, by: Option<String>) -> 
     }
     draft.emit_run(run, RunEvent::DependencyRemoved(DependencyRemoved { run: on, by }), None);
     run.settle_blocked(draft);
-    run.advance(draft);
+    run.set_free(draft);
     Ok(())
 }
 
@@ -132,13 +132,15 @@ fn hear(
         return run.hear_member(draft, tidings, known);
     }
     let upstream = run.upstreams().get(&tidings.from).ok_or(Rejection::HeardBefore)?;
-    // A run that has completed stays completed, whatever is told late.
-    if upstream.sequence.is_some_and(|heard| heard >= tidings.sequence) {
+    // A run that has completed stays completed, whatever is told late: one that was removed since is not there any more,
+    // and nobody who asks learns more than that.
+    let undone = upstream.is_completed() && tidings.status != Status::Completed;
+    if undone || upstream.sequence.is_some_and(|heard| heard >= tidings.sequence) {
         return Err(Rejection::HeardBefore);
     }
     draft.emit_run(run, RunEvent::DependencyReported(Box::new(DependencyReported::of(tidings))), None);
     run.settle_blocked(draft);
-    run.advance(draft);
+    run.set_free(draft);
     Ok(())
 }
 
@@ -155,7 +157,7 @@ fn ordered(
         return Err(Rejection::HeardBefore);
     }
     draft.emit_run(run, RunEvent::Ordered(RunOrdered { by, sequence, order }), None);
-    run.advance(draft);
+    run.set_free(draft);
     Ok(())
 }
 

@@ -19,7 +19,9 @@ pub(super) fn hear(
         return Err(Rejection::HeardBefore);
     }
     // A worker that waits for it goes on, too.
-    if run.hear_of(draft, notice) || !run.state.answered.is_empty() {
+    let waits = run.hear_of(draft, notice);
+    let depends = run.hear_child_waited_for(draft, notice);
+    if waits || depends || !run.state.answered.is_empty() {
         run.advance(draft);
     }
     Ok(())
@@ -51,6 +53,7 @@ impl Run {
         if let Some(ix) = phase {
             run.mirror_phase(draft, ix, stood);
         }
+        run.mirror_child(draft, notice);
         if let Some(ix) = waits {
             run.child_ended(draft, ix, &ChildEnd::of(notice));
         }

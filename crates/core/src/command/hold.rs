@@ -31,7 +31,7 @@ pub(super) fn resume(run: &mut Run, draft: &mut Draft, asked: Resumed) -> Result
     check_reason(asked.reason.as_ref())?;
     check_held(run, Rejection::NotPaused)?;
     draft.emit_run(run, RunEvent::Resumed(asked), None);
-    run.advance(draft);
+    run.set_free(draft);
     Ok(())
 }
 
@@ -60,7 +60,7 @@ pub(super) fn release(run: &mut Run, draft: &mut Draft, asked: Released) -> Resu
     check_reason(asked.reason.as_ref())?;
     check_held(run, Rejection::NotHeld)?;
     draft.emit_run(run, RunEvent::Released(asked), None);
-    run.advance(draft);
+    run.set_free(draft);
     Ok(())
 }
 

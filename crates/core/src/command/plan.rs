@@ -23,10 +23,6 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, command: PlanCommand) -> 
             check_who(by.as_ref())?;
             post_plan(run, draft, &plan, by)
         }
-        PlanCommand::Child { run: child, stands } => {
-            run.mirror_child(draft, child, &stands);
-            Ok(())
-        }
         PlanCommand::Task { id, version, act, by } => {
             check_who(by.as_ref())?;
             let task = run.posted_task(id).ok_or_else(|| Rejection::UnknownTask(id.to_string()))?;

@@ -27,7 +27,7 @@ const RUN_COMPLETED: &str = "run-completed";
 impl Run {
     /// Asks people to look at every suspension that they were not asked to look at.
     pub(super) fn escalate_suspensions(&mut self, draft: &mut Draft, id: &str) {
-        for part in self.suspended_parts() {
+        for part in self.suspended_parts().into_iter().take(limits::COORDINATED_SUSPENDED_MAX) {
             let known = self.state.coordination.as_ref().and_then(|it| it.escalated.get(&part.run));
             if known.is_some_and(|known| known.since == part.suspension.since) {
                 continue;

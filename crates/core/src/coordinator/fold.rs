@@ -1,10 +1,12 @@
 //! What the events of leases change.
 
+use std::collections::BTreeMap;
+
 use crate::coordinator::{Blocking, Coordination, Coordinator, CoordinatorStatus, Escalated};
 use crate::effect::{Effect, Order, TimerId};
 use crate::event::{CoordinatorChange, CoordinatorChanged, CoordinatorRegistered, MemberReported};
 use crate::fold::Folding;
-use crate::{InterruptId, Millis, Run, RunId, limits};
+use crate::{InterruptId, Millis, Run, RunId, Watch, limits};
 
 impl Run {
     pub(crate) fn fold_coordinator(
@@ -17,16 +19,17 @@ impl Run {
             return Ok(());
         }
         let id = &changed.coordinator;
+        if let CoordinatorChange::EscalationRequired(about) = &changed.change {
+            let escalated = Escalated { since: about.suspended_since, interrupt: about.interrupt_id };
+            self.note_escalation(about.suspended_intent_id, escalated);
+            return Ok(());
+        }
         let coordination = self.state.coordination.get_or_insert_default();
         match &changed.change {
             CoordinatorChange::Registered(registered) => {
                 coordination.make_room();
                 coordination.leases.insert(id.clone(), Coordinator::of(registered, folding.at));
-            }
-            CoordinatorChange::EscalationRequired(about) => {
-                let escalated = Escalated { since: about.suspended_since, interrupt: about.interrupt_id };
-                coordination.note_escalation(about.suspended_intent_id, escalated);
-                return Ok(());
+                self.ask_members(folding);
             }
             CoordinatorChange::DependentsBlocked(blocked) => {
                 let free: Vec<String> =
@@ -64,6 +67,28 @@ impl Run {
         }
     }
 
+    /// Has the members of a group tell how they stand: some may have waited for people before anybody coordinated them.
+    fn ask_members(&self, folding: &mut Folding<'_>) {
+        if let Some(group) = self.group() {
+            let deadline = group.spec.governance.deadline;
+            let watch = Watch { from: self.key.id, sequence: folding.sequence, watching: true, deadline };
+            folding.effects.push(Effect::BidAll(watch));
+        }
+    }
+
+    fn note_escalation(&mut self, run: RunId, escalated: Escalated) {
+        let full = |coordination: &Coordination| coordination.escalated.len() >= limits::COORDINATED_SUSPENDED_MAX;
+        if self.state.coordination.as_deref().is_some_and(full) {
+            // Of a suspension that is over nothing matters any more: who suspends again does so at another time.
+            let parts = self.suspended_parts();
+            let lasts: BTreeMap<RunId, Millis> =
+                parts.iter().map(|part| (part.run, part.suspension.since)).collect();
+            let coordination = self.state.coordination.get_or_insert_default();
+            coordination.escalated.retain(|run, escalated| lasts.get(run) == Some(&escalated.since));
+        }
+        self.state.coordination.get_or_insert_default().escalated.insert(run, escalated);
+    }
+
     /// What a member of a group tells matters to whoever coordinates it.
     pub(crate) fn fold_coordinated(&mut self, told: &MemberReported) {
         let Some(coordination) = self.state.coordination.as_deref_mut() else { return };
@@ -98,16 +123,6 @@ impl Coordination {
             let Some(oldest) = oldest else { return };
             self.leases.remove(&oldest);
         }
-    }
-
-    fn note_escalation(&mut self, run: RunId, escalated: Escalated) {
-        if self.escalated.len() >= limits::COORDINATED_SUSPENDED_MAX {
-            // A suspension of a moment ago tells nothing that matters: who suspends again does so at another time.
-            let oldest = self.escalated.iter().min_by_key(|(_, escalated)| escalated.since);
-            let oldest = oldest.map(|(run, _)| *run);
-            self.escalated.retain(|run, _| Some(*run) != oldest);
-        }
-        self.escalated.insert(run, escalated);
     }
 
     /// Whether a phase is held back for any other one.

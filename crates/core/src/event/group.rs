@@ -137,6 +137,9 @@ pub struct MemberReported {
     /// Since when it waits for people, and until when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
+    /// It waited for people before, as far as the group had heard, whether or not somebody held it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_suspended: bool,
     /// What it has cost.
     #[serde(default)]
     pub cost_micros: u64,
@@ -148,7 +151,8 @@ pub struct MemberReported {
 impl MemberReported {
     /// Waiting for people and going on again have names of their own.
     pub(super) fn event_type(&self) -> EventType {
-        match (self.was.is_waiting(), self.status.is_waiting()) {
+        let suspended = self.status.is_waiting() || self.suspended.is_some();
+        match (self.was.is_waiting() || self.was_suspended, suspended) {
             (false, true) => MEMBER_SUSPENDED,
             (true, false) if !self.status.is_terminal() => MEMBER_RESUMED,
             _ => MEMBER_REPORTED,

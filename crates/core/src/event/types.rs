@@ -71,6 +71,7 @@ declare! {
     COORDINATOR_BLOCKED = 90 "coordinator.dependents_blocked" v 1 false;
     COORDINATOR_UNBLOCKED = 91 "coordinator.dependents_unblocked" v 1 false;
     RUN_ORDERED = 92 "run.ordered" v 1 false;
+    CHILD_ADDED = 93 "child.added" v 1 false;
     NODE_STARTED = 100 "node.started" v 5 true;
     TASK_CREATED = 50 "task.created" v 1 false;
     TASK_READY = 51 "task.ready" v 1 false;

@@ -140,7 +140,9 @@ impl<'a> Replay<'a> {
     /// Whether the run itself has to bring an event about, and it does not come from outside.
     fn is_live(&self, at: usize) -> bool {
         let ending = self.run.state.ending.is_some();
-        let asks = || self.node_of(at).is_some_and(|ix| self.run.node(ix).work.is_none());
+        // What people outside and workers ask comes from them.
+        let own = |ix: NodeIx| self.run.node(ix).work.is_none() && !self.run.is_by_hand(ix);
+        let asks = || self.node_of(at).is_some_and(own);
         match &self.told[at].event {
             Event::Run(event) => match event {
                 RunEvent::Completed(_)
@@ -467,6 +469,7 @@ impl<'a> Replay<'a> {
             Event::Node { event, .. } => match event {
                 NodeEvent::InterruptResolved(resolved) => resolved.outcome == Resolution::Cancelled,
                 NodeEvent::TurnSealed(sealed) => sealed.status == TurnEnd::Aborted,
+                NodeEvent::Released(released) => released.reason.is_some(),
                 event => matches!(event, NodeEvent::Cancelled(_)),
             },
             Event::Run(RunEvent::Task(changed)) => changed.with_run.is_some(),

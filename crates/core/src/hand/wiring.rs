@@ -80,6 +80,8 @@ pub enum Unclaimed {
     Blocked(BlockedReason),
     /// The run is a draft.
     Draft,
+    /// Somebody holds the run.
+    Held,
     /// What comes before the node is not done.
     NotReached,
 }

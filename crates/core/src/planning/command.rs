@@ -1,7 +1,7 @@
 //! What may be asked of the tasks and plans of a run. Words are taken as they were written and checked when the command is
 //! decided, so that every way in refuses the same with the same sentence.
 
-use super::{ChildStands, PlanId, TaskId};
+use super::{PlanId, TaskId};
 use crate::{Failure, Json, Millis, RunId};
 
 /// Something is asked of the tasks and plans of a run.
@@ -24,13 +24,6 @@ pub enum PlanCommand {
         act: TaskAct,
         /// Who asks.
         by: Option<String>,
-    },
-    /// A child run that a task stands for tells how it stands. To say it again changes nothing.
-    Child {
-        /// Which run.
-        run: RunId,
-        /// How it stands.
-        stands: Box<ChildStands>,
     },
     /// Post a plan, as a draft.
     CreatePlan {

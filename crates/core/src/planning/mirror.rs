@@ -8,29 +8,15 @@ use super::{Task, TaskId, TaskStatus};
 use crate::command::Draft;
 use crate::event::{PlanChange, PlanChanged, TaskChange, TaskChanged};
 use crate::run::Ending;
-use crate::{Failure, InterruptId, Json, Lifecycle, Millis, NodeIx, Run, RunId, Status, limits};
-
-/// Why a task is blocked whose run waits for people.
-pub const INTENT_SUSPENDED: &str = "intent_suspended";
-
-/// How a child run stands that a task stands for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChildStands {
-    /// Where it stands.
-    pub status: Status,
-    /// When what it waits for is given up, if that is known.
-    pub expires_at: Option<Millis>,
-    /// What came of it.
-    pub output: Option<Json>,
-    /// Why it failed.
-    pub error: Option<Failure>,
-}
+use crate::phase::INTENT_SUSPENDED;
+use crate::{Failure, InterruptId, Json, Lifecycle, NodeIx, Notice, Run, RunId, Status, limits};
 
 /// What a decision does.
 impl Run {
     /// The agent whose question this is: whoever works on the node, or the agent that the node is said to speak for.
     pub(crate) fn asking_agent(&self, ix: NodeIx, asked_by: &[String]) -> Option<String> {
-        let worker = asked_by.first().filter(|_| self.node(ix).work.is_some()).map(String::as_str);
+        let outside = self.node(ix).work.is_some() || self.is_by_hand(ix);
+        let worker = asked_by.first().filter(|_| outside).map(String::as_str);
         let agent = worker.or(self.graph.at(ix).agent.as_deref());
         agent.filter(|agent| !agent.is_empty()).map(ToOwned::to_owned)
     }
@@ -74,42 +60,44 @@ impl Run {
     }
 
     /// A child run tells how it stands: the task that stands for it stands the same. To say it again changes nothing.
-    pub(crate) fn mirror_child(&mut self, draft: &mut Draft, child: RunId, stands: &ChildStands) {
+    pub(crate) fn mirror_child(&mut self, draft: &mut Draft, notice: &Notice) {
+        let (child, Some(status)) = (notice.from, notice.status) else { return };
         let goes_on = self.state.lifecycle == Lifecycle::Running && self.state.ending.is_none();
         let tasks = self.state.planning.tasks.values().filter(|task| task.spec.run == Some(child) && goes_on);
         let tasks: Vec<TaskId> = tasks.map(|task| task.id).collect();
         for task in tasks {
-            self.mirror_child_at(draft, task, child, stands);
+            self.mirror_child_at(draft, task, status, notice);
         }
     }
 
-    fn mirror_child_at(&mut self, draft: &mut Draft, id: TaskId, child: RunId, stands: &ChildStands) {
+    fn mirror_child_at(&mut self, draft: &mut Draft, id: TaskId, stands: Status, notice: &Notice) {
+        let child = notice.from;
         if self.state.planning.tasks[&id].status.is_finished() {
             return;
         }
         let changed = |change| TaskChanged::of(id, change);
-        if stands.status == Status::Cancelled {
+        if stands == Status::Cancelled {
             let reason = Some(format!("{child} was cancelled"));
             return self.emit_task(draft, TaskChanged { reason, ..changed(TaskChange::Cancelled) });
         }
         self.begin_child(draft, id, child);
         let task = &self.state.planning.tasks[&id];
         let suspended = task.suspended_intent() == Some(child);
-        match (task.status, stands.status) {
+        match (task.status, stands) {
             (TaskStatus::Running, status) if status.is_waiting() => {
                 let blocked = TaskChanged {
                     reason: Some(INTENT_SUSPENDED.to_owned()),
                     suspended_intent_id: Some(child),
-                    expires_at: stands.expires_at,
+                    expires_at: notice.suspended.and_then(|suspended| suspended.expires_at),
                     ..changed(TaskChange::Blocked)
                 };
                 self.emit_task(draft, blocked);
             }
             (TaskStatus::Blocked, status) if !status.is_waiting() && (suspended || status.is_terminal()) => {
                 self.emit_task(draft, changed(TaskChange::Unblocked));
-                self.end_child(draft, id, stands);
+                self.end_child(draft, id, stands, notice);
             }
-            (TaskStatus::Running, _) => self.end_child(draft, id, stands),
+            (TaskStatus::Running, _) => self.end_child(draft, id, stands, notice),
             _ => {}
         }
     }
@@ -127,14 +115,17 @@ impl Run {
         }
     }
 
-    fn end_child(&mut self, draft: &mut Draft, id: TaskId, stands: &ChildStands) {
-        let ended = match stands.status {
+    fn end_child(&mut self, draft: &mut Draft, id: TaskId, stands: Status, notice: &Notice) {
+        let ended = match stands {
             Status::Completed => {
-                TaskChanged { output: stands.output.clone(), ..TaskChanged::of(id, TaskChange::Completed) }
+                // What is never shown stands in the child alone.
+                let shown = !notice.outputs.is_empty() && !notice.hides();
+                let output = shown.then(|| Json::of(&notice.outputs));
+                TaskChanged { output, ..TaskChanged::of(id, TaskChange::Completed) }
             }
             Status::Failed => {
                 let unknown = || Failure::new("child_failed", "the run that the task stands for failed");
-                let error = Some(stands.error.clone().unwrap_or_else(unknown));
+                let error = Some(notice.error.clone().unwrap_or_else(unknown));
                 TaskChanged { error, ..TaskChanged::of(id, TaskChange::Failed) }
             }
             _ => return,

@@ -1,10 +1,11 @@
 //! Tasks that wait because their run does, or the run that they stand for.
 
-use abide_core::planning::{ChildStands, INTENT_SUSPENDED, PlanCommand, PlanState, TaskAct, TaskStatus};
-use abide_core::{Json, Status};
+use abide_core::INTENT_SUSPENDED;
+use abide_core::planning::{PlanState, TaskAct, TaskStatus};
+use abide_core::Json;
 use serde_json::json;
 
-use super::story::{BEGIN, hours, key, run_id};
+use super::story::{BEGIN, hours, key};
 use super::*;
 
 /// Both agents work, and one of them asks.
@@ -230,13 +231,7 @@ fn a_fallback_lets_it_go_on_as_an_answer_does() {
 }
 
 fn child(status: Status) -> Command {
-    let stands = ChildStands {
-        status,
-        expires_at: Some(BEGIN + hours(9)),
-        output: Some(Json::of(&json!({ "total": 7 }))),
-        error: None,
-    };
-    plan_command(PlanCommand::Child { run: run_id(9), stands: Box::new(stands) })
+    tells(status, Some(BEGIN + hours(9)))
 }
 
 #[test]
@@ -244,21 +239,21 @@ fn a_task_that_stands_for_another_run_goes_with_it() {
     let story = begun()
         .post(NewTask { run: Some(run_id(9)), ..named("review") })
         .ask(child(Status::Running))
-        .expect(["task.claimed", "task.started"])
+        .expect(["child.reported", "task.claimed", "task.started"])
         .ask(child(Status::WaitingInput))
-        .expect(["task.blocked"])
+        .expect(["child.reported", "task.blocked"])
         .ask(child(Status::WaitingInput))
-        .expect([]);
+        .expect(["child.reported"]);
     assert_eq!(story.of_name("review").suspended_intent(), Some(run_id(9)));
     let suspended = story.run().suspension_of(story.of_name("review")).unwrap();
     assert_eq!((suspended.intent_id, suspended.expires_at), (run_id(9), Some(BEGIN + hours(9))));
     let story = story
         .ask(child(Status::Running))
-        .expect(["task.unblocked"])
+        .expect(["child.reported", "task.unblocked"])
         .ask(child(Status::Completed))
-        .expect(["task.completed"])
+        .expect(["child.reported", "task.completed"])
         .ask(child(Status::Completed))
-        .expect([]);
+        .expect(["child.reported"]);
     assert_eq!(story.of_name("review").output.as_ref().map(Json::text), Some(r#"{"total":7}"#));
 }
 
@@ -268,8 +263,8 @@ fn it_ends_as_that_run_ends_even_if_it_waited() {
         begun().post(NewTask { run: Some(run_id(9)), ..named("review") }).ask(child(Status::WaitingApproval))
     };
     let waiting = || waiting().is_at("review", TaskStatus::Blocked);
-    waiting().ask(child(Status::Failed)).expect(["task.unblocked", "task.failed"]);
-    waiting().ask(child(Status::Cancelled)).expect(["task.cancelled"]);
+    waiting().ask(child(Status::Failed)).expect(["child.reported", "task.unblocked", "task.failed"]);
+    waiting().ask(child(Status::Cancelled)).expect(["child.reported", "task.cancelled"]);
     // The questions of its own run are none of its business.
     waiting().asks(AGENT, 1).expect(["interrupt.requested self", "clarification.requested self"]);
 }

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use abide_core::planning::{ChildStands, INTENT_SUSPENDED, PlanAct, PlanCommand, TaskAct, TaskId};
-use abide_core::{Hold, HoldMode, InterruptKind, Json, Run, Status, event_types};
+use abide_core::INTENT_SUSPENDED;
+use abide_core::planning::{PlanAct, PlanCommand, TaskAct, TaskId};
+use abide_core::{Hold, HoldMode, InterruptKind, Run, event_types};
 use serde_json::json;
 
 use super::seeded::Dice;
-use super::story::{fire, run_id, type_name};
+use super::story::{fire, type_name};
 use super::*;
 
 const AGENTS: [&str; 3] = [AGENT, OTHER, "bot"];
@@ -119,8 +120,7 @@ fn command(story: &Story, dice: &mut Dice, call: &mut u32) -> Option<Story> {
         18 => {
             let status =
                 dice.pick(&[Status::Running, Status::WaitingInput, Status::Completed, Status::Failed])?;
-            let stands = ChildStands { status, expires_at: None, output: None, error: None };
-            story.ask(plan_command(PlanCommand::Child { run: run_id(9), stands: Box::new(stands) }))
+            story.ask(tells(status, None))
         }
         _ if dice.roll(8) == 0 => story.cancel(),
         _ if run.hold() == Hold::None && dice.flip() => {

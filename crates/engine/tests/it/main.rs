@@ -7,6 +7,7 @@ mod asked;
 mod callbacks;
 mod children;
 mod clocks;
+mod crowds;
 mod damaged;
 mod decisions;
 mod external;

@@ -121,7 +121,7 @@ pub(crate) async fn create(
     once(&app, principal.tenant, "createRun".to_owned(), ticket, StatusCode::CREATED, work).await
 }
 
-fn created(run: &Run) -> Created {
+pub(crate) fn created(run: &Run) -> Created {
     let id = run.key().id;
     Created {
         run_id: id,
@@ -248,7 +248,7 @@ pub(crate) async fn why(State(app): State<Arc<App>>, principal: Principal, run: 
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Listing {
     /// Only runs that stand like this.
-    #[schemars(with = "shape::RunStatus")]
+    #[schemars(with = "shape::StatusAsked")]
     #[serde(default)]
     status: Option<String>,
     /// Only those of this workflow.

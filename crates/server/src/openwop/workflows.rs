@@ -162,13 +162,17 @@ fn check_id(path: &str, source: &[u8]) -> std::result::Result<(), Problem> {
     struct Named {
         id: String,
     }
-    match serde_json::from_slice::<Named>(source) {
-        Ok(named) if named.id != path => {
-            let message =
-                format!("the definition's id is '{}', but the path says '{path}'; change one", named.id);
-            Err(Problem { place: "id".to_owned(), message })
+    let (place, id) = match serde_json::from_slice::<Named>(source) {
+        Ok(named) => ("id", Some(named.id)),
+        // As OpenIntent writes it, it has a name, which its id is made of.
+        Err(_) => ("info.name", Graph::read(source).ok().map(|graph| graph.workflow_id.to_string())),
+    };
+    match id.filter(|id| id != path) {
+        Some(id) => {
+            let message = format!("the definition's id is '{id}', but the path says '{path}'; change one");
+            Err(Problem { place: place.to_owned(), message })
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 

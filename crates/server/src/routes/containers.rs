@@ -1,14 +1,19 @@
 //! Runs that wait for others, groups of runs, and nodes that are done by hand.
 
+use crate::children_api::{self, AddChild};
 use crate::coordinator_api::{self, Coordinate, LeasesView};
-use crate::graph_api::{self, AddDependency, GraphView};
+use crate::graph_api::{self, AddDependency, GraphView, StandingView};
 use crate::groups_api::{
     self, AddMember, GovernanceBody, GroupPage, GroupView, MakeGroup, MemberPage, Nothing,
 };
 use crate::hand_api::{self, ByHand, NodeView};
+use crate::openwop::runs::Created;
 use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
+
+/// Why nothing can be done about a run any more, or never could.
+const ENDED: [&str; 4] = ["run_over", "run_ending", "run_erased", "run_is_replay"];
 
 pub(super) fn graphs() -> Vec<Operation> {
     const ALL: &str = "/v1/runs/{runId}/dependencies";
@@ -26,8 +31,9 @@ pub(super) fn graphs() -> Vec<Operation> {
             .scope(Scope::RunsCreate)
             .takes::<AddDependency>()
             .idempotent()
-            .answers::<GraphView>(201, "It waits, unless that one has completed.")
-            .refuses(&["run_not_found", "dependency_not_found", "dependency_circle", "run_over", "run_ending"]),
+            .answers::<StandingView>(201, "It waits, unless that one has completed.")
+            .refuses(&["run_not_found", "dependency_not_found", "dependency_circle"])
+            .refuses(&ENDED),
         Operation::delete(
             "/v1/runs/{runId}/dependencies/{upstreamId}",
             "removeDependency",
@@ -35,14 +41,35 @@ pub(super) fn graphs() -> Vec<Operation> {
             graph_api::remove,
         )
         .scope(Scope::RunsCreate)
-        .answers::<GraphView>(200, "It does not.")
-        .refuses(&["run_not_found", "dependency_not_found", "run_over", "run_ending"]),
+        .answers::<StandingView>(200, "It does not.")
+        .refuses(&["run_not_found", "dependency_not_found"])
+        .refuses(&ENDED),
+        Operation::post(
+            "/v1/runs/{runId}/children",
+            "addChild",
+            "Has a run that is done by hand start a child, and wait for it.",
+            children_api::add,
+        )
+        .scope(Scope::RunsCreate)
+        .takes::<AddChild>()
+        .idempotent()
+        .answers::<Created>(201, "The child.")
+        .refuses(&[
+            "run_not_found",
+            "workflow_not_found",
+            "dependency_not_found",
+            "dependency_circle",
+            "node_not_claimed",
+            "run_over",
+            "run_ending",
+        ]),
         Operation::post("/v1/runs/{runId}:activate", "activateRun", "Activates a draft.", graph_api::activate)
             .scope(Scope::RunsCreate)
             .may_take::<Nothing>()
             .idempotent()
-            .answers::<GraphView>(200, "It begins, or is blocked.")
-            .refuses(&["run_not_found", "run_not_draft", "run_over", "run_ending"]),
+            .answers::<StandingView>(200, "It begins, or is blocked.")
+            .refuses(&["run_not_found", "run_not_draft"])
+            .refuses(&ENDED),
         Operation::post(
             "/v1/runs/{runId}/hand",
             "actByHand",
@@ -53,10 +80,9 @@ pub(super) fn graphs() -> Vec<Operation> {
         .takes::<ByHand>()
         .idempotent()
         .answers::<NodeView>(200, "The node as it stands then.")
+        .refuses(&ENDED)
         .refuses(&[
             "run_not_found",
-            "run_over",
-            "run_ending",
             "run_blocked",
             "node_claimed",
             "node_not_claimed",
@@ -86,14 +112,8 @@ pub(super) fn coordinators() -> Vec<Operation> {
         .takes::<Coordinate>()
         .idempotent()
         .answers::<LeasesView>(200, "The leases as they are then.")
-        .refuses(&[
-            "run_not_found",
-            "run_over",
-            "run_ending",
-            "coordinator_not_found",
-            "run_coordinated",
-            "illegal_transition",
-        ]),
+        .refuses(&["run_not_found", "coordinator_not_found", "run_coordinated"])
+        .refuses(&ENDED),
     ]
 }
 
@@ -101,7 +121,7 @@ pub(super) fn groups() -> Vec<Operation> {
     const ALL: &str = "/v1/groups";
     const ONE: &str = "/v1/groups/{groupId}";
     const MEMBERS: &str = "/v1/groups/{groupId}/members";
-    let over = ["group_not_found", "run_over"];
+    let over = ["group_not_found", "run_over", "run_erased"];
     vec![
         Operation::post(ALL, "makeGroup", "Makes a group of runs.", groups_api::make)
             .scope(Scope::RunsCreate)
@@ -126,7 +146,8 @@ pub(super) fn groups() -> Vec<Operation> {
             .takes::<AddMember>()
             .idempotent()
             .answers::<GroupView>(201, "It does.")
-            .refuses(&["group_not_found", "run_not_found", "run_over"]),
+            .refuses(&over)
+            .refuses(&["run_not_found"]),
         Operation::delete(
             "/v1/groups/{groupId}/members/{runId}",
             "removeMember",
@@ -135,7 +156,8 @@ pub(super) fn groups() -> Vec<Operation> {
         )
         .scope(Scope::RunsCreate)
         .answers::<GroupView>(200, "It does not.")
-        .refuses(&["group_not_found", "run_not_found", "member_not_found", "run_over"]),
+        .refuses(&over)
+        .refuses(&["run_not_found", "member_not_found"]),
         Operation::put(
             "/v1/groups/{groupId}/governance",
             "governGroup",
@@ -157,6 +179,7 @@ pub(super) fn groups() -> Vec<Operation> {
         .may_take::<Nothing>()
         .idempotent()
         .answers::<GroupView>(200, "It is closed.")
-        .refuses(&["group_not_found", "group_unfinished", "run_over"]),
+        .refuses(&over)
+        .refuses(&["group_unfinished"]),
     ]
 }

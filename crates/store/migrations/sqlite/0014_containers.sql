@@ -8,6 +8,10 @@ CREATE TABLE dependencies (
     PRIMARY KEY (tenant, run, upstream)
 ) WITHOUT ROWID;
 
+-- Whether one run waits for another is looked for from both ends at once.
+CREATE INDEX dependencies_by_upstream ON dependencies (tenant, upstream, run);
+CREATE INDEX children_by_child ON children (tenant, child, parent);
+
 CREATE TABLE watchers (
     tenant  INTEGER NOT NULL,
     run     BLOB    NOT NULL,

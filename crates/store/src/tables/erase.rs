@@ -11,7 +11,7 @@ use super::external::forget_callbacks;
 use super::reader::{self, checked, journal};
 use super::{annotations, notices, work};
 use crate::sql::ENDED;
-use crate::{Erased, Erasure, Note, Sealing};
+use crate::{Erased, Erasure, Message, Note, Sealing};
 
 /// Events erased in one transaction, so that those who wait for the writer get their turn, and a long journal takes no
 /// more memory than a short one.
@@ -116,10 +116,13 @@ fn erase_payload(transaction: Connection<'_>, key: Key, salt: &Salt, record: &Re
 }
 
 /// Messages to the aggregate go with it, and so do those of its own that nobody can hear any more. The others
-/// belong to whoever will hear them.
+/// belong to whoever will hear them; and whoever asks how it stands is still told how it ended.
 fn erase_messages(transaction: Connection<'_>, key: Key) -> db::Result<()> {
     let (tenant, id) = (key.tenant.0, key.id.as_bytes());
-    transaction.execute("DELETE FROM outbox WHERE tenant = $1 AND receiver = $2", (tenant, id))?;
+    transaction.execute(
+        "DELETE FROM outbox WHERE tenant = $1 AND receiver = $2 AND type <> $3",
+        (tenant, id, Message::WATCH),
+    )?;
     let [completed, failed, cancelled] = ENDED.map(Status::code);
     transaction.execute(
         "DELETE FROM outbox WHERE tenant = $1 AND sender = $2 AND receiver IN \

@@ -276,7 +276,7 @@ fn waits(asked: &Truncation) -> Commit {
         holder: None,
         holds: None,
         held: false,
-        consumed: None,
+        consumed: Vec::new(),
         blobs: Vec::new(),
         receipt: None,
         claim: None,

@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use abide_core::{Effect, Graph, Hash, InterruptId, Key, OpenInterrupt, ProviderWait, Run, RunId, TaskId};
-use abide_store::{Claim, Expected, ListQuery, Message, Store, TimerRow};
+use abide_core::{
+    Effect, Event, Graph, GroupSpec, Hash, InterruptId, Key, MemberRow, OpenInterrupt, ProviderWait, Record,
+    Run, RunEvent, RunId, Start, TaskId,
+};
+use abide_store::{Claim, Expected, ListQuery, Listed, Message, Store, TimerRow};
 
 use crate::engine::{engines, submit};
 use crate::live::TENANT;
+use crate::society::Society;
 use crate::world::World;
 
 /// What the journals imply for the tables beside them.
@@ -26,6 +30,21 @@ struct Derived {
     waits: BTreeMap<(Key, Arc<str>, u32), ProviderWait>,
     /// Of conversations.
     names: BTreeSet<(Key, Hash)>,
+    /// Whom a run waits for.
+    dependencies: BTreeSet<(Key, RunId)>,
+    watchers: BTreeSet<(Key, RunId)>,
+    members: BTreeMap<(Key, RunId), MemberRow>,
+}
+
+/// Tidings that stand in a journal: whose, from whom, and as of which of their events.
+type Told = BTreeSet<(Key, RunId, u64)>;
+
+fn told(key: Key, record: &Record) -> Option<(Key, RunId, u64)> {
+    match record.event().unwrap() {
+        Event::Run(RunEvent::DependencyReported(told)) => Some((key, told.run, told.sequence)),
+        Event::Run(RunEvent::MemberReported(told)) => Some((key, told.run, told.sequence)),
+        _ => None,
+    }
 }
 
 impl Derived {
@@ -80,19 +99,36 @@ impl Derived {
             }
             Effect::LeaveProvider(id) => (self.waits.remove(&task(id)).is_some(), None),
             Effect::TakeName(name) => (self.names.insert((key, name)), None),
-            // None of these runs has to do with others; what lies beside those that do is compared by `abide verify`.
-            Effect::DependOn(_)
-            | Effect::Independ(_)
-            | Effect::Bid { .. }
-            | Effect::Order { .. }
-            | Effect::BidAll(_)
-            | Effect::Watch(_)
-            | Effect::Unwatch(_)
-            | Effect::Tell { .. }
-            | Effect::Announce(_)
-            | Effect::Enlist(_)
-            | Effect::Dismiss { .. }
-            | Effect::NoteMember(_) => (true, None),
+            Effect::DependOn(run) => (self.dependencies.insert((key, run)), None),
+            Effect::Independ(run) => (self.dependencies.remove(&(key, run)), None),
+            // Whoever watches may say so again.
+            Effect::Watch(run) => {
+                self.watchers.insert((key, run));
+                (true, None)
+            }
+            Effect::Unwatch(run) => {
+                self.watchers.remove(&(key, run));
+                (true, None)
+            }
+            Effect::Enlist(row) => (self.members.insert((key, row.run), row).is_none(), None),
+            Effect::Dismiss { run, .. } => (self.members.remove(&(key, run)).is_some(), None),
+            Effect::NoteMember(told) => {
+                let row = self.members.get_mut(&(key, told.run));
+                (row.map(|row| row.note(&told)).is_some(), None)
+            }
+            Effect::Bid { to, watch } => (true, Some((to, Message::Watch(watch)))),
+            Effect::Order { to, order, .. } => (true, Some((to, Message::Order(order)))),
+            Effect::Tell { to, tidings } => (true, Some((to, Message::Tidings(tidings)))),
+            Effect::BidAll(watch) => {
+                let members: Vec<RunId> = of(key, self.members.keys());
+                members.into_iter().for_each(|run| self.send(key, run, Message::Watch(watch.clone())));
+                (true, None)
+            }
+            Effect::Announce(tidings) => {
+                let watchers: Vec<RunId> = of(key, self.watchers.iter());
+                watchers.into_iter().for_each(|run| self.send(key, run, Message::Tidings(tidings.clone())));
+                (true, None)
+            }
             // What becomes of it depends on who is told.
             Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) | Effect::Abort(_) => (true, None),
         };
@@ -107,31 +143,54 @@ impl Derived {
     }
 
     /// A message that was heard has been consumed by the same commit, and one that starts a run by its first.
-    fn settle(mut self, runs: &BTreeMap<RunId, Run>) -> Self {
+    fn settle(mut self, runs: &BTreeMap<RunId, Run>, told: &Told) -> Self {
         let heard = &self.heard;
-        self.messages.retain(|(sender, receiver, _), message| match message {
-            Message::Notice(notice) => {
-                heard.get(&(*receiver, sender.id)).is_none_or(|heard| *heard < notice.sequence)
+        self.messages.retain(|(sender, receiver, _), message| {
+            let is_new =
+                |sequence: u64| heard.get(&(*receiver, sender.id)).is_none_or(|heard| *heard < sequence);
+            match message {
+                Message::Notice(notice) => is_new(notice.sequence),
+                Message::Watch(watch) => is_new(watch.sequence),
+                Message::Tidings(tidings) => {
+                    !told.contains(&(receiver.of(sender.tenant), sender.id, tidings.sequence))
+                }
+                Message::Spawn(spawn) => !runs.contains_key(&spawn.child),
+                Message::Cascade(_) | Message::Order(_) => true,
             }
-            Message::Spawn(spawn) => !runs.contains_key(&spawn.child),
-            Message::Cascade(_) | Message::Tidings(_) | Message::Watch(_) | Message::Order(_) => true,
         });
         self
     }
 }
 
+/// What belongs to one run, or to one group.
+fn of<'a>(key: Key, rows: impl Iterator<Item = &'a (Key, RunId)>) -> Vec<RunId> {
+    rows.filter(|(owner, _)| *owner == key).map(|(_, run)| *run).collect()
+}
+
+/// Every run and every group, with the definition that it follows.
+async fn everybody(store: &dyn Store, graph: &Arc<Graph>) -> Vec<(Listed, Arc<Graph>)> {
+    let query = ListQuery { tenant: TENANT, status: None, workflow: None, before: None, limit: usize::MAX };
+    let runs = store.list(query).await.unwrap().into_iter().map(|listed| (listed, graph.clone()));
+    let groups = store.containers().groups(TENANT, None, usize::MAX).await.unwrap();
+    let of_groups = |listed: Listed| {
+        let start = Start::group(listed.id.of(TENANT), [0; 16], GroupSpec::default());
+        (listed, start.graph)
+    };
+    runs.chain(groups.into_iter().map(of_groups)).collect()
+}
+
 /// Folds every journal and demands that nothing is missing, half there, or at odds with the fold.
 /// Gives the runs by id.
 pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BTreeMap<RunId, Run> {
-    let query = ListQuery { tenant: TENANT, status: None, workflow: None, before: None, limit: usize::MAX };
-    let mut runs = BTreeMap::new();
+    let (mut runs, mut reported) = (BTreeMap::new(), Told::new());
     let mut expected = Derived::default();
-    for listed in store.list(query).await.unwrap() {
+    for (listed, graph) in everybody(store, graph).await {
         let key = listed.id.of(TENANT);
         let loaded = store.load(key).await.unwrap().unwrap();
         let salt = loaded.salt.unwrap();
         let mut run = Run::empty(key, salt, graph.clone());
         for record in store.journal(key, 0, usize::MAX).await.unwrap() {
+            reported.extend(told(key, &record));
             let effects = run.apply(&record).unwrap();
             effects.into_iter().for_each(|effect| expected.take(key, effect));
         }
@@ -153,7 +212,7 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
         runs.insert(listed.id, run);
     }
     let found = found(store, &runs).await;
-    assert_eq!(found, expected.settle(&runs));
+    assert_eq!(found, expected.settle(&runs, &reported));
     runs
 }
 
@@ -177,6 +236,9 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
         found.claims.extend(beside.claim.map(|claim| (key, claim)));
         found.interrupts.extend(beside.interrupts.into_iter().map(|open| ((key, open.id), open)));
         found.names.extend(beside.names.into_iter().map(|name| (key, name)));
+        found.dependencies.extend(beside.dependencies.into_iter().map(|run| (key, run)));
+        found.watchers.extend(beside.watchers.into_iter().map(|run| (key, run)));
+        found.members.extend(beside.members.into_iter().map(|row| ((key, row.run), row)));
         let tasks = beside.tasks.into_iter();
         found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
         let work = beside.work.into_iter();
@@ -200,6 +262,9 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
     assert_eq!(found.names.len() as u64, totals.names, "a conversation without a run");
     assert_eq!(found.work.len() as u64, totals.work, "a worker's task without a run");
     assert_eq!(found.waits.len() as u64, totals.waits, "a turn that waits without a run");
+    let bonds = [found.dependencies.len(), found.watchers.len(), found.members.len()];
+    let there = [totals.dependencies, totals.watchers, totals.members];
+    assert_eq!(bonds.map(|count| count as u64), there, "bonds without a run");
     assert_eq!(totals.miscounted, 0, "interrupts are counted wrong");
     found
 }
@@ -223,6 +288,30 @@ async fn everything_beside_the_journals_follows_from_them() {
         assert!(kinds.len() >= 3, "the lives are dull: {kinds:?}");
         let dump = engine.dump();
         for table in ["timers", "outbox", "heard", "blobs", "claims", "interrupts"] {
+            assert!(!dump[table].is_empty(), "the lives leave nothing in {table}");
+        }
+    }
+}
+
+/// The same of runs that wait for each other, and of groups.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_whom_and_who_belongs_where_follows_from_the_journals() {
+    for engine in engines() {
+        let mut society = Society::new(7);
+        for _ in 0..4 {
+            let store = engine.open();
+            let pending: Vec<_> = (0..200).map(|_| submit(&*store, society.next_commit())).collect();
+            for answer in pending {
+                answer.answer().await.unwrap();
+            }
+        }
+        let runs = fold_everything(&*engine.open(), &society.graph).await;
+        let groups = runs.values().filter(|run| run.group().is_some()).count();
+        assert!(groups > 2 && runs.len() > 40, "only {} runs and {groups} groups came about", runs.len());
+        let kinds: BTreeSet<&str> = runs.values().map(|run| run.status().name()).collect();
+        assert!(kinds.len() >= 5, "the lives are dull: {kinds:?}");
+        let dump = engine.dump();
+        for table in ["dependencies", "watchers", "members", "outbox", "heard"] {
             assert!(!dump[table].is_empty(), "the lives leave nothing in {table}");
         }
     }

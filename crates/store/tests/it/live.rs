@@ -135,7 +135,7 @@ impl Live {
 
     /// A message is heard, and forgotten with the commit that records it.
     pub(crate) fn hear(&mut self, message: MessageRef, notice: Notice, heard: Option<u64>) -> Commit {
-        Commit { consumed: Some(message), ..self.decide(Command::Hear { notice, heard }, BEGIN) }
+        Commit { consumed: vec![message], ..self.decide(Command::Hear { notice, heard }, BEGIN) }
     }
 
     /// The oldest open interrupt is resolved.

@@ -16,7 +16,7 @@
 //! | `sealed.rs` | what is never shown is in no file in clear |
 //! | `migrated.rs` | data of an earlier version is brought up to date |
 //! | `sql_prompt.rs` | what a person with a SQL prompt sees |
-//! | `data_dir.rs`, `engine.rs`, `live.rs`, `workflow.rs`, `world.rs` | the words the tests are written in |
+//! | `data_dir.rs`, `engine.rs`, `live.rs`, `workflow.rs`, `world.rs`, `society.rs` | the words the tests are written in |
 #![expect(clippy::unwrap_used, reason = "the helpers are part of the tests, which clippy can't tell")]
 
 mod alike;
@@ -33,6 +33,7 @@ mod outages;
 mod power_loss;
 mod sealed;
 mod several;
+mod society;
 mod sql_prompt;
 mod suite;
 mod unreadable;

@@ -29,6 +29,7 @@ fn told(n: u32, text: &str, sensitive: &[&str]) -> (Live, Commit) {
         trace: None,
         by: None,
         depends_on: Vec::new(),
+        draft: false,
     }));
     (live, created)
 }

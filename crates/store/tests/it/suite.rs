@@ -7,6 +7,7 @@ mod audit;
 mod audit_log;
 mod children;
 mod commits;
+mod containers;
 mod erasure;
 pub(crate) mod external;
 mod inbox;

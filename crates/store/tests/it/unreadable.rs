@@ -26,6 +26,7 @@ async fn furnished() -> DataDir {
             trace: None,
             by: None,
             depends_on: Vec::new(),
+            draft: false,
         }));
     }
     for created in [created, Live::start(key(2), &working()).1] {

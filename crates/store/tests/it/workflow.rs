@@ -73,6 +73,11 @@ pub(crate) fn asking() -> Arc<Graph> {
     named("questions", &[gate], &[])
 }
 
+/// Waits for somebody who does it.
+pub(crate) fn by_hand() -> Arc<Graph> {
+    named("chores", &[node("self", "core.byHand")], &[])
+}
+
 /// Waits until an order is paid.
 pub(crate) fn ordering(order: u32) -> Arc<Graph> {
     named("orders", &[paid("paid", order)], &[])

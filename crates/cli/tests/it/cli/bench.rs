@@ -56,3 +56,23 @@ fn turns_wait_out_an_outage_and_what_their_provider_saw_is_counted() {
     assert_eq!(back["turns that still wait"], 0);
     assert_eq!(report["in all"]["runs completed"], 60);
 }
+
+#[test]
+fn crowds_are_made_watched_and_set_going_and_every_message_is_counted() {
+    let sizes = ["--runs", "400", "--members", "120", "--dependents", "120"];
+    let output = run(abide().args(["bench", "groups", "--json"]).args(sizes));
+    assert_eq!(code(&output), 0, "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let part = |words: &str| {
+        let found = report.as_object().unwrap().iter().find(|(title, _)| title.contains(words));
+        found.unwrap_or_else(|| panic!("no part '{words}' in {report:#}")).1
+    };
+    let graph = part("400 runs in one graph");
+    assert_eq!(graph["edges"], 436, "four chains of 100, each with nine edges beside");
+    assert_eq!(graph["messages for each"], 2.0 * 436.0 / 400.0, "who waits says so, and is told");
+    assert_eq!(part("120 members that come to wait for people at once")["messages for each"], 2.0);
+    assert_eq!(part("120 members that are answered")["messages for each"], 1.0);
+    let dependents = part("the 120 that waited for it go on");
+    assert!(dependents["dependents/s"].as_f64().unwrap() > 0.0);
+    assert!(part("all against half").as_object().unwrap().len() > 4, "{report:#}");
+}

@@ -6,14 +6,14 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// An answer with the header that tells whether it was given before.
 #[derive(Clone, Debug, PartialEq)]
-struct Told {
-    status: StatusCode,
+pub(super) struct Told {
+    pub(super) status: StatusCode,
     text: String,
-    replay: Option<String>,
+    pub(super) replay: Option<String>,
 }
 
 impl Told {
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap()
     }
 
@@ -21,7 +21,7 @@ impl Told {
         self.json()["runId"].as_str().unwrap().to_owned()
     }
 
-    fn is_replay_of(&self, first: &Self) {
+    pub(super) fn is_replay_of(&self, first: &Self) {
         assert_eq!(first.replay.as_deref(), Some("false"), "{first:?}");
         assert_eq!(self.replay.as_deref(), Some("true"), "{self:?}");
         assert_eq!((self.status, &self.text), (first.status, &first.text), "byte for byte");
@@ -35,7 +35,7 @@ async fn tell(request: Ask) -> Told {
     Told { status: response.status(), replay, text: response.text().await.unwrap() }
 }
 
-async fn post(server: &Server, path: &str, key: &str, body: &Value) -> Told {
+pub(super) async fn post(server: &Server, path: &str, key: &str, body: &Value) -> Told {
     tell(server.request(Method::POST, path).header("Idempotency-Key", key).json(body)).await
 }
 

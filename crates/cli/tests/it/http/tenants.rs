@@ -128,6 +128,14 @@ async fn ids(server: &Server, parameter: &str) -> [String; 2] {
             ["acme.work".to_owned(), "acme.none".to_owned()]
         }
         "session" => [introduce(server).await, "00000000-0000-4000-8000-000000000000".to_owned()],
+        "groupId" => {
+            let (status, made) = server.post("/v1/groups", &json!({ "name": "g" })).await;
+            assert_eq!(status, StatusCode::CREATED, "{made}");
+            let id = made["groupId"].as_str().unwrap();
+            [id.to_owned(), "run-00000000-0000-7000-8000-000000000000".to_owned()]
+        }
+        // Whose it is follows from the run that waits.
+        "upstreamId" => ["run-00000000-0000-7000-8000-000000000000"; 2].map(str::to_owned),
         // Whose it is follows from the worker's session.
         "task" => ["00".repeat(21), "00".repeat(21)],
         // Whose it is follows from the run.

@@ -7,7 +7,7 @@ use crate::engine::{commit, engines, word};
 use crate::live::{Live, TENANT, key, run_id, text_input};
 use crate::workflow::{instant, waiting};
 
-fn spawn(parent: Key, child: u32, cascade: bool) -> Spawn {
+pub(super) fn spawn(parent: Key, child: u32, cascade: bool) -> Spawn {
     Spawn {
         child: run_id(child),
         workflow_id: "errand".to_owned(),
@@ -20,6 +20,7 @@ fn spawn(parent: Key, child: u32, cascade: bool) -> Spawn {
         trace: None,
         by: None,
         depends_on: Vec::new(),
+        draft: false,
     }
 }
 
@@ -98,7 +99,7 @@ async fn a_child_starts_once_with_the_commit_that_takes_the_message() {
         let store = engine.open();
         let (_, created) = parent_of(key(1), &[(11, true)]);
         commit(&*store, created).await.unwrap();
-        let consumed = Some(store.outbox(None, 10).await.unwrap().remove(0).at);
+        let consumed = vec![store.outbox(None, 10).await.unwrap().remove(0).at];
         let (mut child, created) = Live::start_child(key(11), &waiting(), run_id(1));
         let start = Commit { consumed, ..created };
         commit(&*store, start.clone()).await.unwrap();
@@ -182,7 +183,7 @@ async fn only_children_that_are_alive_and_go_with_their_parent_are_told_of_its_e
         let sequence = parent.run.head().next - 1;
         assert!(told.iter().all(|(at, _)| at.sequence == sequence));
 
-        let consumed = Some(told[1].0);
+        let consumed = vec![told[1].0];
         let (mut child, _) = Live::start(key(30), &waiting());
         commit(&*store, Commit { consumed, ..child.cancel() }).await.unwrap();
         assert!(!store.outbox(None, 1000).await.unwrap().iter().any(|row| row.at == told[1].0));

@@ -222,6 +222,7 @@ async fn messages_that_somebody_can_still_hear_outlive_their_sender() {
             trace: None,
             by: None,
             depends_on: Vec::new(),
+            draft: false,
         }));
         commit(&*store, created).await.unwrap();
         let (_, mut created) = Live::start(late.of(TENANT), &instant());

@@ -277,7 +277,7 @@ async fn only_the_last_that_was_heard_of_each_sender_is_kept() {
         let mut heard = None;
         for (ix, sequence) in [at.sequence, at.sequence + 5].into_iter().enumerate() {
             let notice = abide_core::Notice { sequence, ..notice.clone() };
-            let consumed = Some(at).filter(|_| ix == 0);
+            let consumed = Some(at).filter(|_| ix == 0).into_iter().collect();
             commit(&*store, Commit { consumed, ..parent.hear(at, notice, heard) }).await.unwrap();
             heard = store.heard(key(9), run_id(20)).await.unwrap();
             assert_eq!(heard, Some(sequence));

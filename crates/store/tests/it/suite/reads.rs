@@ -355,7 +355,7 @@ async fn two_tenants_may_have_a_run_of_the_same_id_and_see_nothing_of_each_other
         let foreign = my_parent.clone().hear(wrong_tenant, notice.clone(), None);
         assert_eq!(word(&commit(&*store, foreign).await), "delivered", "there is no such message here");
         let plain = my_parent.hear(wrong_tenant, notice, None);
-        commit(&*store, Commit { consumed: None, ..plain }).await.unwrap();
+        commit(&*store, Commit { consumed: Vec::new(), ..plain }).await.unwrap();
         assert_eq!(store.outbox(None, 10).await.unwrap(), [message]);
         let your_parent = run_id(9).of(TenantId(2));
         assert_eq!(store.heard(your_parent, run_id(1)).await.unwrap(), None);

@@ -73,7 +73,8 @@ pub(super) fn of(event: RunEvent) -> Option<Payload> {
         | RunEvent::Task(_)
         | RunEvent::Plan(_)
         | RunEvent::Coordinator(_)
-        | RunEvent::Ordered(_) => return None,
+        | RunEvent::Ordered(_)
+        | RunEvent::ChildAdded(_) => return None,
     })
 }
 

@@ -1,0 +1,87 @@
+//! Children that somebody has a run start: what is done by hand may be done in several runs.
+
+use std::time::Duration;
+
+use abide_core::{Command, JsonMap, Key, NewChild, RunId, Run, Start};
+use abide_store::{Lane, Receipt};
+
+use crate::clock::new_id;
+use crate::shell::Basis;
+use crate::{Engine, Error, Reply, limits};
+
+/// A child that is to be started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskedChild {
+    /// The workflow it runs.
+    pub workflow_id: String,
+    /// What goes in.
+    pub inputs: JsonMap,
+    /// The runs that it waits for.
+    pub depends_on: Vec<RunId>,
+    /// It begins only when somebody activates it.
+    pub draft: bool,
+    /// Who says so.
+    pub by: Option<String>,
+}
+
+/// How long whoever asks waits for the child itself. It is its parent's already, and comes whatever happens.
+const BIRTH_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Has a run start another one below its node that is done by hand, and answers what `answer` says of the child. The
+    /// parent can't complete before it from then on.
+    pub async fn add_child(
+        &self,
+        parent: Key,
+        asked: AskedChild,
+        blank: Option<Receipt>,
+        answer: impl FnOnce(&Run) -> Vec<u8>,
+    ) -> Result<Vec<u8>, Error> {
+        self.check_open()?;
+        let AskedChild { workflow_id, inputs, depends_on, draft, by } = asked;
+        let graph = self.workflow(parent.tenant, &workflow_id).await?;
+        let child = RunId(new_id(&*self.shell.store, &*self.shell.clock)).of(parent.tenant);
+        let salt = *uuid::Uuid::new_v4().as_bytes();
+        let upstreams = self.upstreams(parent.tenant, &depends_on).await?;
+        // Whatever the child would refuse is refused before the parent waits for it.
+        let start =
+            Start { inputs: inputs.clone(), depends_on: upstreams.clone(), draft, ..Start::of(child, salt, graph) };
+        let (probe, _) = Run::start(start, self.shell.clock.now())?;
+        let sensitive = inputs.keys().filter(|name| probe.hides_variable(name)).cloned().collect();
+        let told = answer(&probe);
+        let reply = Reply::new(blank, move |_| told.clone());
+        let mut born = self.shell.watchers.subscribe(child);
+        let new =
+            NewChild { child: child.id, workflow_id, inputs, sensitive, depends_on: upstreams, draft, by };
+        let body = self.adopt(parent, &new, &reply).await?;
+        // The child's first commit is one of its own, which follows at once.
+        if self.shell.store.head(child).await?.is_none() {
+            let _ = tokio::time::timeout(BIRTH_PATIENCE, born.changed()).await;
+        }
+        Ok(body)
+    }
+
+    /// A child may wait for nobody who waits for its parent, whoever says so where.
+    async fn adopt(&self, parent: Key, new: &NewChild, reply: &Reply) -> Result<Vec<u8>, Error> {
+        for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
+            let circle = if new.depends_on.is_empty() {
+                None
+            } else {
+                Some(self.containers().circle_version(parent.tenant).await?)
+            };
+            for on in &new.depends_on {
+                if self.containers().waits_for(on.run.of(parent.tenant), parent.id).await? {
+                    return Err(Error::Circle { run: new.child, on: on.run });
+                }
+            }
+            let basis = Basis { reply: Some(reply.clone()), circle, ..Basis::default() };
+            let command = Command::Adopt(Box::new(new.clone()));
+            let decided = self.shell.decide(parent, &command, Lane::Interactive, basis, |run| reply.body(run));
+            match decided.await {
+                Err(Error::Store(abide_store::Error::Raced)) => {}
+                other => return other,
+            }
+        }
+        Err(Error::Contended)
+    }
+}
