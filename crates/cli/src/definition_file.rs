@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_workflow_of_openintent_is_called_after_its_name() {
-        let text = "openintent: \"1.0\"\ninfo: { name: \"Q3 Close\" }\nworkflow:\n  review: { assign: ada }\n";
+        let text =
+            "openintent: \"1.0\"\ninfo: { name: \"Q3 Close\" }\nworkflow:\n  review: { assign: ada }\n";
         assert_eq!(file("a.yaml", text).id().unwrap(), "q3-close");
         let wrong = file("a.yaml", &text.replace("assign", "asign")).id().unwrap_err().to_string();
         assert!(wrong.contains("a.yaml: workflow.review"), "{wrong}");

@@ -17,7 +17,8 @@ use crate::event::{
 use crate::fold::Folding;
 use crate::run::Ending;
 use crate::{
-    Hold, JsonMap, Lifecycle, Millis, Notice, Rejection, Run, RunId, Status, Suspension, Tidings, Watch, limits,
+    Hold, JsonMap, Lifecycle, Millis, Notice, Rejection, Run, RunId, Status, Suspension, Tidings, Watch,
+    limits,
 };
 
 /// Why a run is abandoned whose group waits no longer.
@@ -268,8 +269,10 @@ impl Run {
 
     /// The deadline of a group has passed: nobody is waited for, and no fallback takes an answer's place.
     pub(crate) fn abandon(&mut self, draft: &mut Draft) {
-        let open: Vec<_> =
-            self.awaited_answers().map(|open| (open.node, open.requested.interrupt_id, open.attempt)).collect();
+        let open: Vec<_> = self
+            .awaited_answers()
+            .map(|open| (open.node, open.requested.interrupt_id, open.attempt))
+            .collect();
         for (ix, interrupt_id, attempts) in open {
             let expired = InterruptExpired {
                 interrupt_id,

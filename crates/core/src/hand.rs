@@ -180,7 +180,8 @@ impl Run {
         if !phase.is_settled() {
             return Ok(());
         }
-        let message = format!("node '{}' is {}, so nobody has it any more", self.graph.at(ix).id, phase.name());
+        let message =
+            format!("node '{}' is {}, so nobody has it any more", self.graph.at(ix).id, phase.name());
         Err(Rejection::invalid("nodeId", message))
     }
 
@@ -248,7 +249,8 @@ impl Run {
             node.phase == NodePhase::Waiting && claim.is_some_and(|claim| !claim.waiting.is_empty())
         };
         let nodes = self.state.nodes.iter().enumerate();
-        let wanted: Vec<NodeIx> = nodes.filter(|(_, node)| wanted(node)).map(|(ix, _)| ix as NodeIx).collect();
+        let wanted: Vec<NodeIx> =
+            nodes.filter(|(_, node)| wanted(node)).map(|(ix, _)| ix as NodeIx).collect();
         wanted.into_iter().for_each(|ix| self.grant(draft, ix));
     }
 

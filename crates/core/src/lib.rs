@@ -108,7 +108,9 @@ pub use bonds::{DEADLINE_EXCEEDED, Upstream};
 pub use breaker::{Breaker, BreakerSettings, BreakerState, KeptBreaker};
 pub use channel::{Channel, Reducer, WriteRefused};
 pub use children::ChildStands;
-pub use command::{BondCommand, CallRef, Command, Drain, NewChild, Reply, Report, Resolve, Start, Step, TurnCommand};
+pub use command::{
+    BondCommand, CallRef, Command, Drain, NewChild, Reply, Report, Resolve, Start, Step, TurnCommand,
+};
 pub use conversation::{Conversation, conversation_name, is_minted_conversation};
 pub use coordinator::{Coordinator, CoordinatorCommand, CoordinatorStatus, Registration, SuspensionPolicy};
 pub use definition::Problem;

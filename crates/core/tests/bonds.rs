@@ -1,9 +1,16 @@
-//! Runs that wait for runs: what blocks them, what lets them go on, and that it does not matter who is heard when.
+//! Runs that wait for runs: what blocks them, what lets them go on, and that it does not matter who is heard when. Groups
+//! and workflows that look on, and what becomes of nothing but the run that waits for people itself.
 
 #[path = "bonds/blocking.rs"]
 mod blocking;
+#[path = "bonds/deadlines.rs"]
+mod deadlines;
 #[path = "bonds/gates.rs"]
 mod gates;
+#[path = "bonds/groups.rs"]
+mod groups;
+#[path = "bonds/phases.rs"]
+mod phases;
 #[path = "bonds/random.rs"]
 mod random;
 #[path = "domain/seeded.rs"]

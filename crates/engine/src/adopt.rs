@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use abide_core::{Command, JsonMap, Key, NewChild, RunId, Run, Start};
+use abide_core::{Command, JsonMap, Key, NewChild, Run, RunId, Start};
 use abide_store::{Lane, Receipt};
 
 use crate::clock::new_id;
@@ -44,8 +44,12 @@ impl Engine {
         let salt = *uuid::Uuid::new_v4().as_bytes();
         let upstreams = self.upstreams(parent.tenant, &depends_on).await?;
         // Whatever the child would refuse is refused before the parent waits for it.
-        let start =
-            Start { inputs: inputs.clone(), depends_on: upstreams.clone(), draft, ..Start::of(child, salt, graph) };
+        let start = Start {
+            inputs: inputs.clone(),
+            depends_on: upstreams.clone(),
+            draft,
+            ..Start::of(child, salt, graph)
+        };
         let (probe, _) = Run::start(start, self.shell.clock.now())?;
         let sensitive = inputs.keys().filter(|name| probe.hides_variable(name)).cloned().collect();
         let told = answer(&probe);
@@ -76,7 +80,8 @@ impl Engine {
             }
             let basis = Basis { reply: Some(reply.clone()), circle, ..Basis::default() };
             let command = Command::Adopt(Box::new(new.clone()));
-            let decided = self.shell.decide(parent, &command, Lane::Interactive, basis, |run| reply.body(run));
+            let decided =
+                self.shell.decide(parent, &command, Lane::Interactive, basis, |run| reply.body(run));
             match decided.await {
                 Err(Error::Store(abide_store::Error::Raced)) => {}
                 other => return other,

@@ -14,8 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
 use crate::callbacks::Callbacks;
-use crate::containers::Circles;
 use crate::confirm::give_way;
+use crate::containers::Circles;
 use crate::executor::Executor;
 use crate::external::External;
 use crate::graphs::Graphs;

@@ -21,7 +21,6 @@ use super::roundtrip::{GATE, gated};
 use super::server::{Server, prepare};
 use super::wire::{Connection, request};
 use super::{Latencies, Report};
-use crate::output;
 
 /// Requests under way at once where many are made.
 const CONCURRENCY: usize = 64;

@@ -41,8 +41,10 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, new: NewChild) -> Result<
     }
     run.check_depth(ix).map_err(|failure| Rejection::invalid("runId", failure.message))?;
     if run.node(ix).unfinished >= limits::CHILDREN_ADDED_MAX {
-        let message =
-            format!("{} children of the run have not completed, and more are not taken", limits::CHILDREN_ADDED_MAX);
+        let message = format!(
+            "{} children of the run have not completed, and more are not taken",
+            limits::CHILDREN_ADDED_MAX
+        );
         return Err(Rejection::invalid("runId", message));
     }
     let NewChild { child, workflow_id, inputs, sensitive, depends_on, draft: is_draft, by } = new;

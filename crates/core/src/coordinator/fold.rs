@@ -77,7 +77,8 @@ impl Run {
     }
 
     fn note_escalation(&mut self, run: RunId, escalated: Escalated) {
-        let full = |coordination: &Coordination| coordination.escalated.len() >= limits::COORDINATED_SUSPENDED_MAX;
+        let full =
+            |coordination: &Coordination| coordination.escalated.len() >= limits::COORDINATED_SUSPENDED_MAX;
         if self.state.coordination.as_deref().is_some_and(full) {
             // Of a suspension that is over nothing matters any more: who suspends again does so at another time.
             let parts = self.suspended_parts();

@@ -21,7 +21,7 @@ pub enum PhaseStatus {
     Completed,
     /// It failed.
     Failed,
-    /// It ended with its workflow.
+    /// Its run was cancelled or abandoned, or it ended with its workflow.
     Cancelled,
     /// Nothing led to it.
     Skipped,
@@ -119,6 +119,12 @@ impl Run {
         let node = self.node(ix);
         match node.phase {
             NodePhase::Completed => return PhaseStatus::Completed,
+            // To the workflow that is a failure all the same; as a task it ended as its run did.
+            NodePhase::Failed
+                if node.child_stands.is_some_and(|stands| stands.status == Status::Cancelled) =>
+            {
+                return PhaseStatus::Cancelled;
+            }
             NodePhase::Failed => return PhaseStatus::Failed,
             NodePhase::Cancelled => return PhaseStatus::Cancelled,
             NodePhase::Skipped => return PhaseStatus::Skipped,

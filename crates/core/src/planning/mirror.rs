@@ -7,8 +7,8 @@ use super::PlanState;
 use super::{Task, TaskId, TaskStatus};
 use crate::command::Draft;
 use crate::event::{PlanChange, PlanChanged, TaskChange, TaskChanged};
-use crate::run::Ending;
 use crate::phase::INTENT_SUSPENDED;
+use crate::run::Ending;
 use crate::{Failure, InterruptId, Json, Lifecycle, NodeIx, Notice, Run, RunId, Status, limits};
 
 /// What a decision does.

@@ -16,7 +16,10 @@ fn a_run_that_begins_after_an_unfinished_one_is_blocked_and_starts_nothing() {
     let Rejection::Unclaimed(Unclaimed::Blocked(reason)) = refused else { panic!("{refused}") };
     assert_eq!(reason.name(), "dependency_incomplete");
     let first = world.id("first");
-    assert_eq!(world.payloads("second", "run.blocked"), [json!({ "reason": "dependency_incomplete", "by": [first] })]);
+    assert_eq!(
+        world.payloads("second", "run.blocked"),
+        [json!({ "reason": "dependency_incomplete", "by": [first] })]
+    );
     world.fork_all();
 }
 
@@ -41,7 +44,8 @@ fn a_run_that_is_under_way_is_blocked_by_a_late_dependency_on_one_that_waits_for
 }
 
 #[test]
-fn whoever_waits_stays_blocked_when_its_upstream_suspends_and_nothing_is_recorded_of_that_but_what_was_heard() {
+fn whoever_waits_stays_blocked_when_its_upstream_suspends_and_nothing_is_recorded_of_that_but_what_was_heard()
+{
     let mut world = World::new();
     world.begin("asks").begin_after("waits", &["asks"]).settle();
     world.suspend("asks").settle().stands("waits", Status::Blocked);
@@ -49,7 +53,10 @@ fn whoever_waits_stays_blocked_when_its_upstream_suspends_and_nothing_is_recorde
     let told = ["run.started", "run.blocked", "dependency.reported", "dependency.reported"];
     assert_eq!(world.history("waits"), told);
     let suspended = &world.payloads("waits", "dependency.reported")[1];
-    assert_eq!((&suspended["status"], suspended["suspended"]["since"].as_i64()), (&json!("waiting-input"), Some(world.now)));
+    assert_eq!(
+        (&suspended["status"], suspended["suspended"]["since"].as_i64()),
+        (&json!("waiting-input"), Some(world.now))
+    );
 }
 
 #[test]
@@ -85,7 +92,10 @@ fn what_fails_or_is_cancelled_leaves_those_that_wait_visibly_blocked_for_good() 
     world.claim("fails").fail("fails").cancel("given up").settle();
     world.later(hours(24));
     for name in ["behind one", "behind two"] {
-        assert_eq!((world.run(name).status(), world.blocked_for(name)), (Status::Blocked, Some("on_dependency_failed")));
+        assert_eq!(
+            (world.run(name).status(), world.blocked_for(name)),
+            (Status::Blocked, Some("on_dependency_failed"))
+        );
         let told = world.run(name).why().reasons[0].what.clone();
         assert!(told.ends_with("(on_dependency_failed)"), "{told}");
     }
@@ -111,12 +121,19 @@ fn a_draft_waits_for_whoever_activates_it_and_for_the_others_behind_that() {
     let mut world = World::new();
     world.begin("first").draft_after("draft", &["first"]).settle();
     world.stands("draft", Status::Draft).claim("first").complete("first").settle();
-    world.stands("draft", Status::Draft).draft_after("blocked", &[]).begin("second").depend("blocked", "second");
+    world
+        .stands("draft", Status::Draft)
+        .draft_after("blocked", &[])
+        .begin("second")
+        .depend("blocked", "second");
     world.activate("draft").expect("it begins");
     world.activate("blocked").expect("it begins");
     world.settle().stands("draft", Status::Running).stands("blocked", Status::Blocked);
     assert_eq!(world.activate("draft"), Err(Rejection::NotDraft));
-    assert_eq!(world.history("blocked"), ["run.started", "dependency.added", "run.activated", "run.blocked", "dependency.reported"]);
+    assert_eq!(
+        world.history("blocked"),
+        ["run.started", "dependency.added", "run.activated", "run.blocked", "dependency.reported"]
+    );
     world.claim("second").complete("second").settle().stands("blocked", Status::Running);
     world.fork_all();
 }

@@ -163,10 +163,16 @@ fn everybody_comes_to_stand_right_whatever_is_heard_when_and_how_often() {
         }
     }
     let ours = |name: &str| {
-        ["dependency.", "portfolio.", "run.b", "run.un", "run.act", "run.watched"].iter().any(|of| name.starts_with(of))
+        ["dependency.", "portfolio.", "run.b", "run.un", "run.act", "run.watched"]
+            .iter()
+            .any(|of| name.starts_with(of))
     };
     let all = event_types().iter().map(|kind| kind.name).filter(|name| ours(name));
     let missed: Vec<&str> = all.filter(|name| !happened.contains(name)).collect();
-    assert_eq!(missed, ["portfolio.budget_exceeded"], "the worlds come everywhere, but nothing costs anything here");
+    assert_eq!(
+        missed,
+        ["portfolio.budget_exceeded"],
+        "the worlds come everywhere, but nothing costs anything here"
+    );
     assert!(happened.contains("interrupt.expired"), "some are abandoned");
 }

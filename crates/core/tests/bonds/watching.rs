@@ -16,7 +16,9 @@ impl Story {
 
 #[test]
 fn whoever_watches_is_told_at_once_and_whenever_the_run_looks_different() {
-    let story = Story::of(&workflow([task("work"), noop("next")]).flow("work > next")).start().watched_by(9, 3, true, None);
+    let story = Story::of(&workflow([task("work"), noop("next")]).flow("work > next"))
+        .start()
+        .watched_by(9, 3, true, None);
     let watcher = run_id(9);
     let told = [
         format!("heard {watcher} at 3"),
@@ -36,7 +38,8 @@ fn whoever_watches_is_told_at_once_and_whenever_the_run_looks_different() {
 #[test]
 fn an_older_wish_changes_nothing() {
     let story = Story::of(&workflow([task("work")])).start().watched_by(9, 5, false, None);
-    let story = story.expect(["run.watched"]).watched_by(9, 3, true, Some(5)).refused(&Rejection::HeardBefore);
+    let story =
+        story.expect(["run.watched"]).watched_by(9, 3, true, Some(5)).refused(&Rejection::HeardBefore);
     story.report("work").expect_effects(["finish work/1"]);
 }
 

@@ -74,7 +74,10 @@ impl Letter {
 
     /// Whether what it says carries its sender's sequence, so that it may overtake others.
     fn may_overtake(&self) -> bool {
-        matches!(self.message, Message::Notice(_) | Message::Watch(_) | Message::Tidings(_) | Message::Order(_))
+        matches!(
+            self.message,
+            Message::Notice(_) | Message::Watch(_) | Message::Tidings(_) | Message::Order(_)
+        )
     }
 }
 
@@ -192,7 +195,9 @@ impl World {
     /// The payloads of all events of a type.
     pub(crate) fn payloads(&self, name: &str, kind: &str) -> Vec<Value> {
         let journal = self.being(name).journal.iter().filter(|record| type_name(record) == kind);
-        journal.map(|record| serde_json::from_str(&payload_text(record)).expect("payloads are JSON")).collect()
+        journal
+            .map(|record| serde_json::from_str(&payload_text(record)).expect("payloads are JSON"))
+            .collect()
     }
 
     pub(crate) fn member(&self, group: &str, member: &str) -> Option<&MemberRow> {
@@ -296,7 +301,10 @@ impl World {
 
     pub(crate) fn try_govern(&mut self, group: &str, governance: Governance) -> Result<(), Rejection> {
         let deadline = governance.deadline;
-        self.ask(group, Command::Group(Box::new(GroupCommand::Govern(GovernanceSet { governance, by: None }))))?;
+        self.ask(
+            group,
+            Command::Group(Box::new(GroupCommand::Govern(GovernanceSet { governance, by: None }))),
+        )?;
         let group = self.id(group);
         match deadline {
             Some(deadline) => drop(self.deadlines.insert(group, deadline)),
@@ -561,7 +569,8 @@ impl World {
             Effect::Announce(tidings) => {
                 for watcher in being.watchers.iter().copied().collect::<Vec<_>>() {
                     let told = Message::Tidings(tidings.clone());
-                    let letter = Letter { sender: id, sequence: tidings.sequence, receiver: watcher, message: told };
+                    let letter =
+                        Letter { sender: id, sequence: tidings.sequence, receiver: watcher, message: told };
                     // As a store has it: what goes there already under that name is not overwritten.
                     if !self.outbox.iter().any(|other| other.is_named(&letter)) {
                         self.outbox.push(letter);
@@ -797,7 +806,11 @@ impl World {
         for (id, being) in &self.beings {
             let run = &being.run;
             if run.lifecycle().is_terminal() {
-                assert!(being.timers.is_empty() && being.open.is_empty(), "{} leaves something", self.name_of(*id));
+                assert!(
+                    being.timers.is_empty() && being.open.is_empty(),
+                    "{} leaves something",
+                    self.name_of(*id)
+                );
                 continue;
             }
             if run.group().is_some() {
@@ -827,7 +840,8 @@ impl World {
         }
         let kept = run.kept_by().next().is_some();
         assert_eq!(run.blocked_since().is_some(), !unmet.is_empty() || kept, "of {name}: {:?}", run.why());
-        let ended = |on: &RunId| matches!(self.lifecycle(*on), None | Some(Lifecycle::Failed | Lifecycle::Cancelled));
+        let ended =
+            |on: &RunId| matches!(self.lifecycle(*on), None | Some(Lifecycle::Failed | Lifecycle::Cancelled));
         let asks = |on: &RunId| self.beings[on].run.is_suspended();
         let reason = match unmet.as_slice() {
             [] => kept.then_some("coordinator_blocked"),

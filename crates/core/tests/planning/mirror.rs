@@ -1,8 +1,8 @@
 //! Tasks that wait because their run does, or the run that they stand for.
 
 use abide_core::INTENT_SUSPENDED;
-use abide_core::planning::{PlanState, TaskAct, TaskStatus};
 use abide_core::Json;
+use abide_core::planning::{PlanState, TaskAct, TaskStatus};
 use serde_json::json;
 
 use super::story::{BEGIN, hours, key};

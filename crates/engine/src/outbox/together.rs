@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use abide_core::{BondCommand, Command, Key, Rejection, RunId};
+use abide_core::{BondCommand, Command, Key, RunId};
 use abide_store::{Known, Lane, Message, MessageRow};
 use futures_util::future::join_all;
 

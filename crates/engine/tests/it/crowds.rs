@@ -215,6 +215,41 @@ async fn of_many_pairs_that_are_to_wait_for_each_other_each_has_one_edge() {
     rig.close().await;
 }
 
+/// Neither server knows what the other is about to write; the database has both pass through one row.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_servers_that_add_opposite_edges_at_once_one_is_refused() {
+    let database = Database::new();
+    let servers = [Server::start(&database), Server::start(&database)];
+    for pair in 0..20 {
+        let mut runs = Vec::new();
+        for server in &servers {
+            let inputs = [("delayMs".to_owned(), abide_core::Json::of(&3_600_000))].into();
+            let new = NewRun { inputs, ..NewRun::of(TENANT, "wait") };
+            runs.push(server.engine.start_run(new).await.unwrap().0.of(TENANT));
+        }
+        let (one, other) = tokio::join!(
+            servers[0].engine.add_dependency(runs[0], runs[1].id, None, silent()),
+            servers[1].engine.add_dependency(runs[1], runs[0].id, None, silent()),
+        );
+        let refused = [&one, &other].into_iter().filter(|told| matches!(told, Err(Error::Circle { .. })));
+        assert_eq!(refused.count(), 1, "pair {pair}: {one:?} {other:?}");
+        assert_ne!(one.is_ok(), other.is_ok(), "pair {pair}: {one:?} {other:?}");
+        for server in &servers {
+            for run in &runs {
+                let itself = server.engine.add_dependency(*run, run.id, None, silent()).await;
+                assert!(matches!(itself, Err(Error::Rejected(_))), "{itself:?}");
+            }
+        }
+    }
+    within("nothing to be told", async {
+        while servers[0].engine.store().totals().await.unwrap().outbox > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    servers[0].verify().await;
+}
+
 /// A walk that finds a circle may begin at either end, and has to go all the way.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_circle_is_found_however_long_it_is() {

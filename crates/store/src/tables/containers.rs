@@ -91,7 +91,8 @@ impl<E: Database> Containers for E {
         self.read(move |connection| {
             let after = after.map_or([0; 16], |run| *run.as_bytes());
             let values = (key.tenant.0, *key.id.as_bytes(), after);
-            connection.readable(DEPENDENTS, values, limit, |row| Ok((run_id(row, 0)?, status(1, row.get(1)?)?)))
+            connection
+                .readable(DEPENDENTS, values, limit, |row| Ok((run_id(row, 0)?, status(1, row.get(1)?)?)))
         })
     }
 
@@ -138,8 +139,8 @@ impl<E: Database> Containers for E {
                     let (sender, sequence) = row?;
                     known.entry(sender).or_default().heard = Some(sequence);
                 }
-                let mut members =
-                    connection.prepare_cached(&among(&format!("{MEMBER} WHERE tenant = ?1 AND grp = ?2 AND run")))?;
+                let mut members = connection
+                    .prepare_cached(&among(&format!("{MEMBER} WHERE tenant = ?1 AND grp = ?2 AND run")))?;
                 for row in members.query_map(named(key, some), member_row)? {
                     let member = row?;
                     let run = member.run;
@@ -293,7 +294,11 @@ mod tests {
     fn whom_a_run_waits_for_is_found_one_step_at_a_time() {
         for (sql, dependency, child) in [
             (BEFORE, "PRIMARY KEY (tenant=? AND run=?)", "PRIMARY KEY (tenant=? AND parent=?)"),
-            (BEHIND, "dependencies_by_upstream (tenant=? AND upstream=?)", "children_by_child (tenant=? AND child=?)"),
+            (
+                BEHIND,
+                "dependencies_by_upstream (tenant=? AND upstream=?)",
+                "children_by_child (tenant=? AND child=?)",
+            ),
         ] {
             let plan = plan(sql, 3);
             assert!(plan.contains(dependency) && plan.contains(child), "{plan}");

@@ -319,7 +319,7 @@ async fn check_group(story: &Story, sight: &Sight, row: Row) {
 /// The workflow as a whole, which never takes over what becomes of a phase.
 fn check_whole(flow: &Value, sight: &Sight, row: Row) {
     assert_eq!(flow["status"], if sight.completed { "completed" } else { "running" }, "{row:?}: {flow}");
-    let children = &flow["aggregate_status"];
+    let children = &flow["aggregateStatus"];
     assert_eq!(children["total"], 3, "{row:?}: {flow}");
     let count = |status: &str| children["by_status"][status].as_u64().unwrap_or(0);
     assert_eq!(count("suspended_awaiting_input"), u64::from(sight.suspended), "{row:?}: {flow}");

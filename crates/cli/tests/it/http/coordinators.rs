@@ -1,7 +1,9 @@
 //! Coordinators over HTTP: who looks after a run, under which policy, and what becomes of them.
 
+use std::collections::BTreeMap;
+
 use super::graphs::{NOBODY, graph};
-use super::hands::{ask, by_hand, claim, complete, done, reply, start_phases};
+use super::hands::{ask, claim, complete, done, reply, start_phases};
 use super::idempotency::post;
 use super::ladders::journal;
 use super::*;
@@ -160,39 +162,77 @@ async fn block_dependents_holds_back_what_comes_after_until_it_has_completed() {
     assert_eq!(graph(&server, &runs["third"]).await["status"], "running");
 }
 
+/// Coordinates a workflow under a policy and has its first phase wait for people.
+async fn suspended(site: &Site, server: &Server, policy: Option<&str>) -> (String, BTreeMap<String, String>) {
+    let (flow, runs) = start_phases(site, server).await;
+    register(server, &flow, "lead", policy).await;
+    done(server, &runs["first"], "ada", claim()).await;
+    done(server, &runs["first"], "ada", ask(None)).await;
+    site.settle(server).await;
+    (flow, runs)
+}
+
+/// What people are asked about a run at the moment.
+async fn asked_of(server: &Server, run: &str) -> Vec<Value> {
+    let inbox = server.get("/v1/interrupts").await.1["interrupts"].clone();
+    inbox.as_array().unwrap().iter().filter(|asked| asked["runId"] == *run).cloned().collect()
+}
+
 #[tokio::test]
-async fn isolate_does_nothing_and_escalate_asks_people_on_the_coordinators_own_run() {
+async fn isolate_does_nothing_and_is_what_is_done_unless_told() {
     let site = site();
     let server = site.start(&["--test-clock"]);
-    push(&server, &by_hand()).await;
-    for (policy, asks) in [("isolate", 0), ("escalate", 1)] {
-        let (flow, runs) = start_phases(&site, &server).await;
-        register(&server, &flow, "lead", Some(policy)).await;
-        let first = &runs["first"];
-        done(&server, first, "ada", claim()).await;
-        done(&server, first, "ada", ask(None)).await;
-        site.settle(&server).await;
-        let required = said(&server, &flow, "coordinator.escalation_required").await;
-        assert_eq!(required.len(), asks, "{required:?}");
+    for policy in [None, Some("isolate")] {
+        let (flow, runs) = suspended(&site, &server, policy).await;
+        let seen = graph(&server, &flow).await;
+        assert_eq!(
+            seen["aggregateStatus"]["by_status"]["suspended_awaiting_input"], 1,
+            "the aggregates tell"
+        );
+        assert_eq!(seen["suspended_phases"][0]["intent_id"], runs["first"]);
+        let own = journal(&server, &flow).await;
+        let changed = own.iter().filter(|event| event["type"].as_str().unwrap().starts_with("coordinator."));
+        assert_eq!(changed.count(), 1, "that it is coordinated, and nothing after that");
         for run in runs.values() {
-            let kinds = journal(&server, run).await;
-            let of_coordinator = |event: &&Value| event["type"].as_str().unwrap().starts_with("coordinator.");
-            assert_eq!(kinds.iter().filter(of_coordinator).count(), 0, "none of it is the phase's to tell");
-            assert!(said(&server, run, "run.ordered").await.is_empty());
+            assert!(said(&server, run, "run.ordered").await.is_empty(), "nobody is held back");
         }
-        assert_eq!(graph(&server, &flow).await["status"], "running", "what it asks does not stop it");
-        let Some(about) = required.first() else { continue };
-        let about = &about["change"]["escalation_required"];
-        assert_eq!((&about["suspendedIntentId"], &about["phaseName"]), (&json!(first), &json!("first")));
-        let inbox = server.get("/v1/interrupts").await.1["interrupts"].clone();
-        let asked =
-            inbox.as_array().unwrap().iter().find(|asked| asked["interruptId"] == about["interruptId"]);
-        assert_eq!(asked.expect("people are asked to look at it")["runId"], *flow);
-        reply(&server, first).await;
-        site.settle(&server).await;
-        let inbox = server.get("/v1/interrupts").await.1["interrupts"].clone();
-        let open = inbox.as_array().unwrap().iter().filter(|asked| asked["runId"] == *flow).count();
-        assert_eq!(open, 0, "nobody has to look at what is answered");
+        assert_eq!(asked_of(&server, &flow).await, [] as [Value; 0]);
+    }
+}
+
+#[tokio::test]
+async fn escalate_asks_people_on_the_coordinators_own_run_as_long_as_the_phase_waits() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let (flow, runs) = suspended(&site, &server, Some("escalate")).await;
+    let required = said(&server, &flow, "coordinator.escalation_required").await;
+    assert_eq!(required.len(), 1, "{required:?}");
+    let about = &required[0]["change"]["escalation_required"];
+    assert_eq!((&about["suspendedIntentId"], &about["phaseName"]), (&json!(runs["first"]), &json!("first")));
+    assert_eq!(graph(&server, &flow).await["status"], "running", "what it asks does not stop it");
+    let asked = asked_of(&server, &flow).await;
+    assert_eq!((asked.len(), &asked[0]["interruptId"]), (1, &about["interruptId"]));
+    reply(&server, &runs["first"]).await;
+    site.settle(&server).await;
+    assert_eq!(asked_of(&server, &flow).await.len(), 0, "nobody has to look at what is answered");
+}
+
+#[tokio::test]
+async fn what_a_coordinator_does_about_a_phase_is_told_by_the_run_that_it_coordinates_alone() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let (flow, runs) = suspended(&site, &server, Some("escalate")).await;
+    assert_eq!(said(&server, &flow, "coordinator.escalation_required").await.len(), 1);
+    for run in runs.values() {
+        let kinds = journal(&server, run).await;
+        let of_coordinator = |event: &&Value| event["type"].as_str().unwrap().starts_with("coordinator.");
+        assert_eq!(kinds.iter().filter(of_coordinator).count(), 0, "none of it is the phase's to tell");
+    }
+    // Whoever reads events in OpenWOP's words meets none that those do not have.
+    for run in runs.values().chain([&flow]) {
+        let (status, page) = server.get(&format!("/v1/runs/{run}/events/poll?timeout=1")).await;
+        assert_eq!(status, StatusCode::OK, "{page}");
+        assert!(!page.to_string().contains("coordinator."), "{page}");
     }
 }
 

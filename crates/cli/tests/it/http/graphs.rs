@@ -349,10 +349,10 @@ async fn children_are_counted_by_how_they_stand_and_a_parent_shows_none_of_it_as
     assert_eq!(seen["status"], "running", "what a child waits for is not its parent's");
     let counts = json!({ "completed": 1, "active": 2, "suspended_awaiting_input": 2 });
     let aggregate = json!({ "total": 5, "by_status": counts, "completion_percentage": 20 });
-    assert_eq!(seen["aggregate_status"].as_object(), aggregate.as_object(), "{seen}");
+    assert_eq!(seen["aggregateStatus"].as_object(), aggregate.as_object(), "{seen}");
     assert_eq!(seen["ready"].as_array().map(Vec::len), Some(2), "{seen}");
     let leaf = graph(&server, &server.start_run("parked", json!({})).await).await;
-    assert_eq!(leaf["aggregate_status"]["total"], 0);
+    assert_eq!(leaf["aggregateStatus"]["total"], 0);
     let children = shown(&server, &parent).await["childRuns"].clone();
     for child in children.as_array().unwrap() {
         let child = graph(&server, child["runId"].as_str().unwrap()).await;

@@ -221,7 +221,7 @@ async fn at_the_deadline_a_member_that_waits_for_people_is_abandoned_and_others_
     add(&server, &id, &works).await;
     site.settle(&server).await;
     assert_eq!(
-        super::graphs::graph(&server, &waits).await["deadline"],
+        graphs::graph(&server, &waits).await["deadline"],
         group(&server, &id).await["governance"]["deadline"]
     );
     server.advance(HOUR_MS / 2 - 1).await;
@@ -457,7 +457,7 @@ async fn a_group_is_no_run_that_anybody_waits_for_works_on_or_holds_up() {
     let site = site();
     let server = site.start(&["--test-clock"]);
     let id = make(&server, json!({})).await;
-    refusal(super::hands::hand(&server, &id, "ada", claim()).await, "validation_error");
+    refusal(hands::hand(&server, &id, "ada", claim()).await, "validation_error");
     let after = json!({ "workflowId": "noop", "dependsOn": [id] });
     refusal(server.post("/v1/runs", &after).await, "dependency_not_found");
     let (_, why) = server.get(&format!("/v1/runs/{id}/why")).await;

@@ -229,7 +229,40 @@ async fn a_refused_claim_tells_until_when_it_waits_at_the_latest() {
     let refused = hand(&server, &runs["second"], "bob", claim()).await;
     assert_eq!(refused.0, StatusCode::UNPROCESSABLE_ENTITY);
     let details = refusal(refused, "upstream_intent_suspended");
+    assert_eq!(
+        (&details["error"], &details["reason"]),
+        (&json!("UpstreamIntentSuspendedError"), &json!("upstream_intent_suspended"))
+    );
     assert_eq!(millis(&details["expected_resume_at"]), now + 120_000, "two attempts of a minute each");
+}
+
+#[tokio::test]
+async fn phases_that_wait_for_people_are_listed_as_long_as_they_do() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let (flow, runs) = start_phases(&site, &server).await;
+    let first = &runs["first"];
+    done(&server, first, "ada", claim()).await;
+    let listed = async || graph(&server, &flow).await["suspended_phases"].clone();
+    assert_eq!(listed().await, json!([]), "a list that is there even if nothing waits");
+    for (interval_seconds, lasts_ms) in [(None, None), (Some(60), Some(120_000))] {
+        server.advance(1000).await;
+        let now = server.get("/v1/dev/clock").await.1["nowMs"].as_i64().unwrap();
+        done(&server, first, "ada", ask(interval_seconds)).await;
+        site.settle(&server).await;
+        let phases = listed().await;
+        assert_eq!(phases.as_array().map(Vec::len), Some(1), "{phases}");
+        let phase = &phases[0];
+        assert_eq!((&phase["phase_name"], &phase["intent_id"]), (&json!("first"), &json!(first)));
+        assert_eq!(millis(&phase["suspended_since"]), now);
+        match lasts_ms {
+            Some(lasts_ms) => assert_eq!(millis(&phase["expires_at"]), now + lasts_ms),
+            None => assert_eq!(phase.get("expires_at"), Some(&Value::Null), "for ever, so there is no time"),
+        }
+        assert_eq!(reply(&server, first).await.0, StatusCode::OK);
+        site.settle(&server).await;
+        assert_eq!(listed().await, json!([]));
+    }
 }
 
 #[tokio::test]

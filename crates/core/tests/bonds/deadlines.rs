@@ -1,0 +1,139 @@
+//! The deadline of a group: nobody talks their way out of it, neither by a fallback nor by being heard first.
+
+use abide_core::planning::{NewTask, PlanCommand, TaskAct, TaskStatus};
+use abide_core::{Command, Json, PhaseStatus, Rejection, Status};
+use serde_json::{Value, json};
+
+use crate::phases::flow;
+use crate::story::{BEGIN, hours};
+use crate::world::{ANN, World, fleeting_question, question, until};
+
+/// Three attempts, so many minutes apart, and then something else takes the place of an answer.
+fn lenient(minutes: i64) -> Value {
+    json!({
+        "fallback_policy": "complete_with_fallback",
+        "fallback_value": { "answers": { "answer": "nothing" } },
+        "retry_policy": {
+            "max_attempts": 3, "interval_seconds": minutes * 60,
+            "final_fallback_policy": "use_default_and_continue",
+        },
+    })
+}
+
+/// A run that waits for people, in a group with a deadline so many hours after the beginning.
+fn asked(payload: Json, ladder: Option<Value>, deadline_hours: i64) -> World {
+    let mut world = World::new();
+    world.group("group", until(BEGIN + hours(deadline_hours))).begin("asks").add("group", &["asks"]).settle();
+    world.claim("asks").asks_for("asks", payload, ladder).settle();
+    world
+}
+
+#[track_caller]
+fn check_abandoned(world: &mut World, name: &str) {
+    world.settle().stands(name, Status::Cancelled);
+    assert_eq!(world.run(name).abandonment_reason(), Some("portfolio_deadline_exceeded"));
+    let expired = world.payloads(name, "interrupt.expired");
+    assert_eq!(expired.len(), 1, "{expired:?}");
+    assert_eq!(
+        (&expired[0]["reason"], expired[0].get("fallbackPolicy")),
+        (&json!("portfolio_deadline"), None)
+    );
+}
+
+#[test]
+fn no_fallback_takes_the_place_of_an_answer_at_the_deadline() {
+    let mut world = asked(question(), Some(lenient(60)), 2);
+    world.later(hours(2));
+    check_abandoned(&mut world, "asks");
+    assert!(!world.history("asks").contains(&"clarification.resolved"), "nothing stands for an answer");
+    // With a later deadline it would have.
+    let mut world = asked(question(), Some(lenient(60)), 4);
+    world.later(hours(3)).stands("asks", Status::Running);
+    assert_eq!(world.payloads("asks", "interrupt.expired")[0]["fallbackPolicy"], "use_default_and_continue");
+}
+
+/// What is due in a run whose name begins so.
+fn due(world: &World, name: &str, kind: &str) -> Option<Command> {
+    let timer = world.timers(name).into_keys().find(|timer| timer.starts_with(kind))?;
+    Some(Command::Fire(timer.parse().expect("it is the name of a timer")))
+}
+
+#[test]
+fn a_deadline_wins_over_the_end_of_a_question_at_the_same_moment_whichever_is_heard_first() {
+    let mut heard = Vec::new();
+    for (payload, ladder) in [(question(), Some(lenient(20))), (fleeting_question(), None)] {
+        for kind in ["interrupt/", "attempt/", "deadline"] {
+            let mut world = asked(payload.clone(), ladder.clone(), 1);
+            world.later(hours(1) - 1).stall(1);
+            let Some(fires) = due(&world, "asks", kind) else { continue };
+            world.accept("asks", fires);
+            check_abandoned(&mut world, "asks");
+            heard.push(kind);
+        }
+    }
+    assert_eq!(heard, ["attempt/", "deadline", "interrupt/", "deadline"]);
+}
+
+#[test]
+fn a_deadline_that_has_passed_is_looked_at_before_any_answer_and_any_expiry_however_late_its_timer_is() {
+    for late in [hours(0), hours(1), hours(9)] {
+        let stalled = || {
+            let mut world = asked(question(), Some(lenient(60)), 2);
+            world.later(hours(2) - 1).stall(1 + late);
+            world
+        };
+        let mut answered = stalled();
+        assert_eq!(answered.try_answer("asks"), Err(Rejection::DeadlineExceeded));
+        check_abandoned(&mut answered, "asks");
+        let mut expired = stalled();
+        let fires = due(&expired, "asks", "attempt/").expect("it would be given up, too");
+        expired.accept("asks", fires);
+        check_abandoned(&mut expired, "asks");
+    }
+}
+
+/// The only task that was posted to a run.
+fn task_of(world: &World, name: &str) -> abide_core::planning::Task {
+    world.run(name).tasks_posted().next().expect("one was posted").clone()
+}
+
+fn plan(world: &mut World, name: &str, command: PlanCommand) {
+    world.accept(name, Command::Plan(Box::new(command)));
+}
+
+/// Somebody works on a task that was posted to a run.
+fn works(world: &mut World, name: &str) {
+    let task = NewTask { name: "write".to_owned(), ..NewTask::default() };
+    plan(world, name, PlanCommand::CreateTask { task: Box::new(task), by: None });
+    for act in [TaskAct::Claim { agent: ANN.to_owned() }, TaskAct::Start] {
+        let id = task_of(world, name).id;
+        plan(world, name, PlanCommand::Task { id, version: None, act, by: None });
+    }
+}
+
+#[test]
+fn what_mirrors_a_run_that_is_abandoned_at_the_deadline_is_cancelled_with_it() {
+    let mut world = flow();
+    world.group("group", until(BEGIN + hours(1))).add("group", &["flow/first"]).settle();
+    works(&mut world, "flow/first");
+    world.suspend("flow/first").settle();
+    assert_eq!(task_of(&world, "flow/first").status, TaskStatus::Blocked);
+    assert_eq!(world.run("flow").phases()[0].task_status, PhaseStatus::Blocked);
+    world.later(hours(1));
+    check_abandoned(&mut world, "flow/first");
+    assert_eq!(task_of(&world, "flow/first").status, TaskStatus::Cancelled);
+    let phase = &world.run("flow").phases()[0];
+    assert_eq!((phase.task_status, phase.blocked_reason), (PhaseStatus::Cancelled, None));
+}
+
+#[test]
+fn what_mirrors_a_run_whose_question_expires_for_good_fails_with_it() {
+    let mut world = flow();
+    works(&mut world, "flow/first");
+    let brief = json!({ "retry_policy": { "max_attempts": 1, "interval_seconds": 60, "final_fallback_policy": "fail" } });
+    world.claim("flow/first").asks_for("flow/first", question(), Some(brief)).settle();
+    world.later(60_000).stands("flow/first", Status::Failed);
+    assert_eq!(task_of(&world, "flow/first").status, TaskStatus::Failed);
+    let phase = &world.run("flow").phases()[0];
+    assert_eq!((phase.task_status, phase.blocked_reason), (PhaseStatus::Failed, None));
+}
