@@ -33,7 +33,7 @@ pub(crate) use agent::{AgentArgs, AgentVerb};
 pub(crate) use bench::{BenchArgs, BenchVerb};
 pub(crate) use containers::{
     CreateGroupArgs, GraphArgs, GraphVerb, GroupArgs, GroupVerb, HandArgs, HandAskArgs, HandVerb, RoleArg,
-    RulesArgs, WhichArgs,
+    RuleArg, RulesArgs, WhichArgs,
 };
 pub(crate) use fork::{DiffArgs, ForkArgs};
 pub(crate) use inbox::{AnswerArgs, EventArgs, EventVerb, GivenArgs, InboxArgs, ManyArgs};

@@ -184,7 +184,10 @@ async fn blocked(client: &Client, json: bool, limit: usize) -> anyhow::Result<()
     }
     let mut rows = Vec::with_capacity(runs.len());
     for run in runs {
-        let graph = client.get(&path(run["runId"].as_str().unwrap_or_default(), "/graph")).await?;
+        // One that goes on or is erased meanwhile does not hide the others.
+        let Ok(graph) = client.get(&path(run["runId"].as_str().unwrap_or_default(), "/graph")).await else {
+            continue;
+        };
         let blocked = &graph["blocked"];
         rows.push(vec![
             cell(&run["runId"]),
@@ -194,7 +197,11 @@ async fn blocked(client: &Client, json: bool, limit: usize) -> anyhow::Result<()
             listed(&blocked["by"]),
         ]);
     }
-    output::line(&output::table(&["RUN", "WORKFLOW", "REASON", "SINCE", "WAITS FOR"], rows))
+    output::line(&output::table(&["RUN", "WORKFLOW", "REASON", "SINCE", "WAITS FOR"], rows))?;
+    if answer["nextCursor"].is_string() {
+        output::say(&format!("more than {limit} are blocked; --limit shows more of them"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::{CreateGroupArgs, GroupArgs, GroupVerb, RoleArg, RulesArgs, parse_span};
+use crate::args::{CreateGroupArgs, GroupArgs, GroupVerb, RoleArg, RuleArg, RulesArgs, parse_span};
 use crate::client::{Client, encoded};
 use crate::draw::words::legible;
 use crate::exit::{Exit, Failure};
@@ -23,8 +23,12 @@ pub(crate) async fn dispatch(args: GroupArgs) -> anyhow::Result<()> {
         GroupVerb::Remove { group, run } => {
             tell(&client.delete(&path(&group, &format!("/members/{}", encoded(&run)))).await?, json)
         }
-        GroupVerb::Set { group, rules } => {
-            let rules = governance(&client, &rules).await?;
+        GroupVerb::Set { group, rules, without } => {
+            let mut kept = client.get(&path(&group, "")).await?["governance"].take();
+            without
+                .into_iter()
+                .for_each(|rule| drop(kept.as_object_mut().and_then(|kept| kept.remove(named(rule)))));
+            let rules = governance(&client, kept, &rules).await?;
             tell(&client.put(&path(&group, "/governance"), &rules).await?, json)
         }
         GroupVerb::Close { group } => tell(&client.post(&path(&group, ":close"), &json!({})).await?, json),
@@ -43,7 +47,8 @@ fn path(group: &str, rest: &str) -> String {
 }
 
 async fn create(client: &Client, json: bool, asked: &CreateGroupArgs) -> anyhow::Result<()> {
-    let mut body = json!({ "name": asked.name, "governance": governance(client, &asked.rules).await? });
+    let mut body =
+        json!({ "name": asked.name, "governance": governance(client, json!({}), &asked.rules).await? });
     if let Some(description) = &asked.description {
         body["description"] = description.as_str().into();
     }
@@ -51,8 +56,21 @@ async fn create(client: &Client, json: bool, asked: &CreateGroupArgs) -> anyhow:
     if json { output::json(&group.to_string()) } else { output::line(&cell(&group["groupId"])) }
 }
 
-async fn governance(client: &Client, rules: &RulesArgs) -> anyhow::Result<Value> {
-    let mut body = json!({ "allowPartialCompletion": rules.allow_partial });
+/// What a rule is called in a request.
+fn named(rule: RuleArg) -> &'static str {
+    match rule {
+        RuleArg::Deadline => "deadline",
+        RuleArg::AllowPartial => "allowPartialCompletion",
+        RuleArg::CompleteAt => "autoCompleteThreshold",
+        RuleArg::BudgetCents => "budgetLimitCents",
+    }
+}
+
+/// What is to hold: what does already, and what is asked for.
+async fn governance(client: &Client, mut body: Value, rules: &RulesArgs) -> anyhow::Result<Value> {
+    if rules.allow_partial {
+        body["allowPartialCompletion"] = true.into();
+    }
     if let Some(deadline) = &rules.deadline {
         moment(deadline, client.now())?;
         // Whatever is told from now is told by the server's clock, which every answer of it bears.
@@ -96,9 +114,13 @@ async fn add(
         RoleArg::Dependency => "dependency",
     };
     let mut last = Value::Null;
-    for run in runs {
+    for (added, run) in runs.iter().enumerate() {
         let body = json!({ "runId": run, "role": role, "priority": priority });
-        last = client.post(&path(group, "/members"), &body).await?;
+        let done = client.post(&path(group, "/members"), &body).await;
+        if done.is_err() && added > 0 {
+            output::say(&format!("added before the one that was refused: {}", runs[..added].join(", ")));
+        }
+        last = done?;
     }
     tell(&last, json)
 }

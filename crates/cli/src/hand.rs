@@ -49,7 +49,10 @@ fn question(asked: &HandAskArgs) -> anyhow::Result<Value> {
         question["schema"] = json!({ "enum": asked.choices });
     }
     let payload = json!({ "kind": "clarification", "data": { "questions": [question] } });
-    let mut op = json!({ "kind": "ask", "payload": payload, "respondents": asked.respondents });
+    let mut op = json!({ "kind": "ask", "payload": payload });
+    if !asked.respondents.is_empty() {
+        op["respondents"] = json!(asked.respondents);
+    }
     let mut ladder = json!({});
     if let Some(attempts) = asked.attempts {
         ladder["max_attempts"] = attempts.into();

@@ -230,18 +230,28 @@ impl Run {
             _ => None,
         });
         let Some(status) = status.filter(|_| is_new) else { return false };
-        let told = DependencyReported {
-            run: notice.from,
+        let told = Tidings {
+            from: notice.from,
             sequence: notice.sequence,
             status,
             suspended: notice.suspended,
             outputs: notice.outputs.clone(),
             sensitive: notice.hides(),
+            cost_micros: 0,
         };
-        let cause = draft.last_sequence();
-        draft.emit_run(self, RunEvent::DependencyReported(Box::new(told)), cause);
+        self.note_upstream(draft, &told);
         self.settle_blocked(draft);
         true
+    }
+
+    /// Records how a run stands that this one waits for. What it has produced is kept only where it goes into something.
+    pub(crate) fn note_upstream(&mut self, draft: &mut Draft, tidings: &Tidings) {
+        let mut told = DependencyReported::of(tidings);
+        if self.upstreams().get(&tidings.from).is_none_or(|upstream| upstream.name.is_none()) {
+            (told.outputs, told.sensitive) = (JsonMap::new(), false);
+        }
+        let cause = draft.last_sequence();
+        draft.emit_run(self, RunEvent::DependencyReported(Box::new(told)), cause);
     }
 
     /// Whatever may go on does, and so does whoever wants a node that could not be had.
@@ -251,7 +261,7 @@ impl Run {
     }
 
     /// The sequence of another run when its coordinator was heard last.
-    pub(crate) fn ordered_at(&self, by: RunId) -> Option<u64> {
+    pub fn ordered_at(&self, by: RunId) -> Option<u64> {
         self.state.bonds.orders.get(&by).map(|order| order.sequence)
     }
 
@@ -307,7 +317,10 @@ impl Run {
         let bonds = &mut self.state.bonds;
         match event {
             RunEvent::Activated(_) => bonds.draft = false,
-            RunEvent::Blocked(_) => bonds.blocked = Some(folding.at),
+            RunEvent::Blocked(_) => {
+                bonds.blocked = Some(folding.at);
+                self.disarm(&TimerId::Stretch, folding);
+            }
             RunEvent::Unblocked(_) => bonds.blocked = None,
             RunEvent::DependencyAdded(added) => self.fold_dependency(&added.dependency, folding),
             RunEvent::DependencyRemoved(removed) => {

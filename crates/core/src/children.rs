@@ -409,6 +409,7 @@ impl Run {
     /// A child that tells how it stands did so.
     pub(crate) fn fold_child_stands(&mut self, report: &ChildReported, sequence: u64) {
         let Some(ix) = self.graph.node(&report.node) else { return };
+        self.fold_child_told(ix, report);
         let by_hand = self.is_by_hand(ix);
         if by_hand && report.lifecycle == Lifecycle::Completed {
             return self.forget_child(&report.node, sequence);

@@ -20,7 +20,7 @@ const TIMES: &[(&str, &[&str])] = &[
     ("interrupt.renotified", &["nextAttemptAt"]),
     ("resume_decision", &["at"]),
     // How far a child was when it told something is its own affair.
-    ("child.reported", &["sequence", "still"]),
+    ("child.reported", &["sequence", "still", "status", "suspended", "claimed"]),
 ];
 
 /// Fields of a start that say who started what for whom, and not what it does.

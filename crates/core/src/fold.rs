@@ -131,6 +131,7 @@ impl Run {
                 self.fold_child_end(&refused.node, refused.child, false, folding);
                 self.line_up_worker(&refused.node, refused.child, folding);
                 self.forget_child(&refused.node, folding.sequence);
+                self.state.planning.refuse_child(refused);
             }
             RunEvent::LoopbackLimit(_) | RunEvent::ReplayDiverged(_) => {}
             RunEvent::Activated(_)
@@ -442,6 +443,10 @@ impl Run {
             (node.counted_from, node.cut_off) = (0, 0);
             (node.turn, node.refinement) = (None, None);
             node.child_stands = None;
+            // Whoever had it did so for an execution that is over; whoever waits for it still does.
+            if let Some(claim) = &mut node.claim {
+                claim.agent = None;
+            }
             node.inputs = started.inputs.clone();
             node.sensitive = started.sensitive;
             let began = folding.sequence;

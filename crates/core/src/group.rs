@@ -16,7 +16,7 @@ use crate::event::{
     RunEvent,
 };
 use crate::fold::Folding;
-use crate::{Graph, Key, Rejection, Run, RunId, Salt, Status, Tidings, Watch, limits};
+use crate::{Graph, Key, Millis, Rejection, Run, RunId, Salt, Status, Tidings, Watch, limits};
 
 /// The definition that groups follow.
 const DEFINITION: &str = concat!(
@@ -154,7 +154,13 @@ impl Group {
 }
 
 impl Governance {
-    fn check(&self) -> Result<(), Rejection> {
+    /// Refuses what makes no sense beside what holds already.
+    fn check(&self, before: Option<Millis>, now: Millis) -> Result<(), Rejection> {
+        // One that has passed would abandon everybody who waits at once, and a slip of the pen is the likelier reason.
+        if self.deadline.is_some_and(|deadline| deadline <= now && before != Some(deadline)) {
+            let message = "'deadline' is a time to come; leave it out for none";
+            return Err(Rejection::invalid("governance.deadline", message));
+        }
         let share = self.auto_complete_threshold;
         if share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
             let message = "'autoCompleteThreshold' is a share of the members: more than 0, and at most 1";
@@ -172,7 +178,7 @@ impl Governance {
 
 impl GroupSpec {
     /// Refuses what makes no sense.
-    pub(crate) fn check(&self) -> Result<(), Rejection> {
+    pub(crate) fn check(&self, now: Millis) -> Result<(), Rejection> {
         let chars = self.name.chars().count();
         if !(1..=limits::GROUP_NAME_CHARS_MAX).contains(&chars) || self.name.chars().any(char::is_control) {
             let most = limits::GROUP_NAME_CHARS_MAX;
@@ -184,7 +190,7 @@ impl GroupSpec {
             let message = format!("'description' has at most {} characters", limits::REASON_CHARS_MAX);
             return Err(Rejection::invalid("description", message));
         }
-        self.governance.check()
+        self.governance.check(None, now)
     }
 }
 
@@ -227,7 +233,7 @@ impl Run {
                 draft.emit_run(self, RunEvent::MemberRemoved(removed), None);
             }
             GroupCommand::Govern(set) => {
-                set.governance.check()?;
+                set.governance.check(group.spec.governance.deadline, draft.now)?;
                 draft.emit_run(self, RunEvent::GovernanceSet(Box::new(set)), None);
             }
             GroupCommand::Close => {
@@ -252,6 +258,10 @@ impl Run {
     ) -> Result<(), Rejection> {
         // Whoever was removed meanwhile, or was heard before, has nothing new to say.
         let known = known.filter(|known| known.heard < tidings.sequence).ok_or(Rejection::HeardBefore)?;
+        // A member that has ended stays so, also when it was removed since and nobody knows anything of it.
+        if known.status.is_terminal() && known.status != tidings.status {
+            return Err(Rejection::HeardBefore);
+        }
         self.group().map_or(Ok(()), |group| group.check_stands(known.status))?;
         let reported = MemberReported {
             run: tidings.from,

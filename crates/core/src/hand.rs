@@ -31,6 +31,9 @@ pub struct Hand {
     pub node: Option<String>,
     /// Who: an agent, or a person.
     pub agent: String,
+    /// Under whose key, if that is somebody else. Where whoever made or asked something may not decide about it, neither of
+    /// them may.
+    pub principal: Option<String>,
     /// What.
     pub op: HandOp,
 }
@@ -60,8 +63,8 @@ pub struct HandAsk {
     pub payload: Json,
     /// How it goes on if nobody answers.
     pub ladder: Option<Json>,
-    /// Who may answer; everybody if it is empty.
-    pub respondents: Vec<String>,
+    /// Who may answer: those whom the node names if nothing is said, and everybody if nobody is named.
+    pub respondents: Option<Vec<String>>,
 }
 
 /// Who has a node that is done by hand, and who wants it.
@@ -125,11 +128,12 @@ impl Run {
         })
     }
 
-    /// What a run that is done by hand as a whole has come to, once it is through.
+    /// What a run that is done by hand as a whole has come to, once it is through. Only what another one started is told to
+    /// others: nobody else has its outputs wired to their inputs.
     pub(crate) fn handed_over(&self) -> (JsonMap, bool) {
         let ix = self.graph.node(SELF_NODE).filter(|&ix| self.is_by_hand(ix));
         let done = ix.map(|ix| self.node(ix)).filter(|node| node.phase == NodePhase::Completed);
-        let Some(node) = done.filter(|_| self.state.group.is_none()) else {
+        let Some(node) = done.filter(|_| self.state.parent.is_some()) else {
             return (JsonMap::new(), false);
         };
         let outputs = node.outputs.as_ref().and_then(|outputs| outputs.parse().ok()).unwrap_or_default();
@@ -141,7 +145,7 @@ impl Run {
 impl Run {
     pub(crate) fn decide_hand(&mut self, draft: &mut Draft, hand: Hand) -> Result<(), Rejection> {
         self.check_running()?;
-        let Hand { node, agent, op } = hand;
+        let Hand { node, agent, principal, op } = hand;
         let chars = agent.chars().count();
         if !(1..=limits::AGENT_NAME_CHARS_MAX).contains(&chars) || agent.chars().any(char::is_control) {
             let most = limits::AGENT_NAME_CHARS_MAX;
@@ -164,8 +168,8 @@ impl Run {
                 self.grant(draft, ix);
                 Ok(())
             }
-            HandOp::Ask(asked) => self.ask_by_hand(draft, ix, &agent, *asked),
-            HandOp::Complete { outputs } => self.complete_by_hand(draft, ix, &agent, outputs),
+            HandOp::Ask(asked) => self.ask_by_hand(draft, ix, &both(agent, principal), *asked),
+            HandOp::Complete { outputs } => self.complete_by_hand(draft, ix, both(agent, principal), outputs),
             HandOp::Fail(error) => {
                 self.check_claimed(ix, &agent)?;
                 self.give_up(draft, ix, error);
@@ -258,9 +262,10 @@ impl Run {
         &mut self,
         draft: &mut Draft,
         ix: NodeIx,
-        agent: &str,
+        by: &[String],
         asked: HandAsk,
     ) -> Result<(), Rejection> {
+        let agent = by[0].as_str();
         self.check_claimed(ix, agent)?;
         if self.state.ending.is_some() {
             return Err(Rejection::Cancelling);
@@ -272,6 +277,10 @@ impl Run {
             }
         };
         let ask = Ask::read(&asked.payload).map_err(told("payload"))?;
+        if ask.kind.is_momentary() {
+            let message = format!("nobody waits for '{}', so it can't be asked by hand", ask.kind.name());
+            return Err(Rejection::invalid("payload.kind", message));
+        }
         let ladder = asked.ladder.as_ref().map(LadderCall::parse).transpose().map_err(told("ladder"))?;
         let node = self.graph.at(ix);
         let call = ladder.as_ref().or(node.ladder.as_ref());
@@ -284,9 +293,8 @@ impl Run {
             Err(Stop::Failed(failure)) => return Err(Rejection::Work(failure)),
         }
         let wanted = context.into_wanted().0;
-        let by = vec![agent.to_owned()];
-        let terms =
-            Asked { respondents: asked.respondents, by, hooks: None, sensitive: self.node(ix).sensitive };
+        let respondents = asked.respondents.unwrap_or_else(|| self.graph.at(ix).respondents.clone());
+        let terms = Asked { respondents, by: by.to_vec(), hooks: None, sensitive: self.node(ix).sensitive };
         for call in wanted {
             let id = self.open_call(draft, ix, call, terms.clone());
             let suspended = NodeSuspended::of(&self.state.open[&id].requested, self.node(ix).sensitive);
@@ -299,10 +307,10 @@ impl Run {
         &mut self,
         draft: &mut Draft,
         ix: NodeIx,
-        agent: &str,
+        by: Vec<String>,
         outputs: Option<Json>,
     ) -> Result<(), Rejection> {
-        self.check_claimed(ix, agent)?;
+        self.check_claimed(ix, &by[0])?;
         let bytes = outputs.as_ref().map_or(0, |outputs| outputs.text().len());
         if bytes > limits::STEP_BYTES_MAX {
             let message = format!("'outputs' has {bytes} bytes, and {} are allowed", limits::STEP_BYTES_MAX);
@@ -320,7 +328,7 @@ impl Run {
             return Err(Rejection::ChildrenUnfinished { unfinished });
         }
         let sensitive = self.node(ix).sensitive;
-        let made_by = if self.graph.at(ix).names_maker { vec![agent.to_owned()] } else { Vec::new() };
+        let made_by = if self.graph.at(ix).names_maker { by } else { Vec::new() };
         self.finish(draft, ix, Product { sensitive, made_by, ..Product::of(outputs) });
         self.advance(draft);
         Ok(())
@@ -350,6 +358,12 @@ impl Run {
             self.emit_node(draft, ix, NodeEvent::Released(released), None);
         }
     }
+}
+
+/// An agent, and whoever it acts for.
+fn both(agent: String, principal: Option<String>) -> Vec<String> {
+    let principal = principal.filter(|principal| *principal != agent);
+    [Some(agent), principal].into_iter().flatten().collect()
 }
 
 /// What an event changes.

@@ -28,6 +28,10 @@ pub const NODE_INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Runs that one run may wait for. Each is in every snapshot of the run.
 pub const DEPENDENCIES_MAX: usize = 1_000;
 
+/// Names that the mistyped ones of a definition's phases are compared with. A comparison takes some microseconds, and
+/// every mistyped name is compared with every phase: beyond this they are told without a hint.
+pub const NAMES_COMPARED_MAX: usize = 200_000;
+
 /// Who is remembered as wanting a node that can't be had yet. Each is in every snapshot of the run.
 pub const CLAIMS_WAITING_MAX: usize = 1_000;
 
@@ -337,6 +341,14 @@ pub const REPLY_BYTES_MAX: usize = 64 * 1024;
 
 /// Tasks that are posted to one run. Each is in every snapshot of it, and they all end with it in one commit.
 pub const TASKS_POSTED_MAX: usize = 10_000;
+
+/// Children of a run for which a task may stand. Each is in every snapshot of it, if only with a word or two; of more than
+/// these those are forgotten first that have ended and that no task stands for.
+pub const CHILDREN_KNOWN_MAX: usize = 10_000;
+
+/// Bytes that are kept of what children have produced until a task has it: they are in every snapshot. What is let go stands
+/// in the children.
+pub const CHILDREN_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Plans that are posted to one run: they are looked at behind every command.
 pub const PLANS_POSTED_MAX: usize = 100;

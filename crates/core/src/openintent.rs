@@ -7,26 +7,27 @@
 //! | `openintent` | has to be `"1.0"` |
 //! | `info.name`, `info.version`, `info.description` | the definition's name and id, its version, its description |
 //! | `workflow.*` | a node of kind `core.phase` each |
-//! | `title`, `assign`, `depends_on`, `inputs`, `outputs`, `initial_state` | the phase's own; `depends_on` may name titles |
+//! | `title`, `assign`, `depends_on`, `inputs`, `outputs`, `initial_state` | the phase's own; `depends_on` may name a title that one phase has |
 //! | `description`, `constraints`, `attachments`, `cost_tracking` | kept with the phase for whoever does it: they change nothing |
 //! | `skip_when`, `retry`, `leasing` | refused: a phase would be done otherwise than it says |
 //! | `permissions` | refused unless it is `open`: what is closed would be open |
-//! | `types` | written out where they are named; a name that nothing has is `any` |
+//! | `types` | written out where they are named; a name that nothing has is `any`; of a field only that it is there is looked at |
 //! | `agents`, `llm` | nothing: they are about agents that Abide does not start |
 //! | `governance.timeout_hours` | the run's timeout, which does not count the time that people take |
 //! | `governance.access_review` | nothing: nobody can ask for access here |
 //! | `governance.require_approval`, `max_cost_usd`, `escalation` | refused, unless they ask for nothing |
 //! | `identity`, `verification` | refused, unless they ask for nothing: nobody's signature is checked |
 
+mod names;
 mod types;
-
-use std::collections::BTreeMap;
 
 use serde_json::json;
 
 use crate::definition::Problem;
+use crate::excerpt::excerpt;
 use crate::fields::{Entries, Fields, Findings, ROOT};
 use crate::{Json, JsonMap, limits};
+use names::Names;
 use types::Types;
 
 /// The version of the format that is read.
@@ -165,25 +166,10 @@ fn governed(json: &Json, findings: &mut Findings) -> Option<i64> {
 }
 
 fn phases(json: &Json, mut types: Types, findings: &mut Findings) -> Option<Vec<Json>> {
-    if json.type_name() != "object" {
-        findings.problem("workflow", "an object is expected here: each phase by its name");
-        return None;
-    }
-    let Ok(Entries(entries)) = json.parse::<Entries>() else { return None };
-    let mut titles = BTreeMap::new();
-    for (name, phase) in &entries {
-        if name.contains('.') || name.starts_with('$') {
-            let message = "inputs are written phase.key, so a phase's name has no dot and begins with no $";
-            findings.objection(format!("workflow.{name}"), message);
-        }
-        let title =
-            phase.parse::<JsonMap>().ok().and_then(|phase| phase.get("title")?.parse::<String>().ok());
-        titles.extend(title.map(|title| (title, name.clone())));
-    }
-    // A name is a name, though another phase may have it for its title.
-    titles.extend(entries.iter().map(|(name, _)| (name.clone(), name.clone())));
+    let entries = entries(json, findings)?;
+    let mut names = Names::of(&entries);
     let phase = |(at, (name, json)): (usize, &(String, Json))| {
-        let config = phase_config(name, json, &titles, &mut types, findings)?;
+        let config = phase_config(name, json, &mut names, &mut types, findings)?;
         let title = config.get("title").cloned().unwrap_or_else(|| Json::of(name));
         let node = json!({
             "id": name, "typeId": "core.phase", "position": { "x": at * 200, "y": 0 }, "inputs": {},
@@ -194,13 +180,44 @@ fn phases(json: &Json, mut types: Types, findings: &mut Findings) -> Option<Vec<
     };
     let nodes = entries.iter().enumerate().filter_map(phase).collect();
     types.check_size(findings);
+    names.check_size(findings);
     Some(nodes)
+}
+
+/// The phases by their names. One whose name is too long is left out: the name is repeated wherever it is meant.
+fn entries(json: &Json, findings: &mut Findings) -> Option<Vec<(String, Json)>> {
+    if json.type_name() != "object" {
+        findings.problem("workflow", "an object is expected here: each phase by its name");
+        return None;
+    }
+    let Entries(mut entries) = json.parse().ok()?;
+    if entries.len() > limits::NODES_MAX {
+        findings.problem("workflow", format!("at most {} phases", limits::NODES_MAX));
+        return None;
+    }
+    entries.retain(|(name, _)| is_short(name, findings));
+    for (name, _) in entries.iter().filter(|(name, _)| name.contains('.') || name.starts_with('$')) {
+        let message = "inputs are written phase.key, so a phase's name has no dot and begins with no $";
+        findings.objection(format!("workflow.{name}"), message);
+    }
+    Some(entries)
+}
+
+fn is_short(name: &str, findings: &mut Findings) -> bool {
+    let short = name.chars().count() <= limits::NODE_ID_CHARS_MAX;
+    if !short {
+        let most = limits::NODE_ID_CHARS_MAX;
+        let message =
+            format!("the name of a phase has at most {most} characters; shorten '{}'", excerpt(name));
+        findings.problem("workflow", message);
+    }
+    short
 }
 
 fn phase_config(
     name: &str,
     json: &Json,
-    titles: &BTreeMap<String, String>,
+    names: &mut Names,
     types: &mut Types,
     findings: &mut Findings,
 ) -> Option<JsonMap> {
@@ -208,6 +225,8 @@ fn phase_config(
     let mut fields = Fields::of(json, place, findings)?;
     let (title, assign) = (fields.optional_text("title"), fields.text("assign"));
     let depends_on = fields.optional_list("depends_on");
+    let place = fields.place("depends_on");
+    let depends_on = depends_on.map(|list| names.dependencies(list, &place, fields.findings()));
     let mut config = JsonMap::new();
     for (key, ours) in [("inputs", "inputs"), ("initial_state", "initialState")] {
         let given = fields.optional_map(key);
@@ -230,14 +249,9 @@ fn phase_config(
         fields.findings().objection(place, message);
     }
     fields.finish();
-    let known = |on: Json| {
-        let named = on.parse::<String>().ok().and_then(|name| titles.get(&name));
-        named.map_or(on, Json::of)
-    };
     config.extend(title.map(|title| ("title".to_owned(), Json::of(&title))));
     config.extend(assign.map(|assign| ("assign".to_owned(), Json::of(&assign))));
     config.extend(outputs.map(|outputs| ("outputs".to_owned(), Json::of(&outputs))));
-    let depends_on: Option<Vec<Json>> = depends_on.map(|list| list.into_iter().map(known).collect());
     config.extend(depends_on.map(|list| ("dependsOn".to_owned(), Json::of(&list))));
     if !about.is_empty() {
         config.insert("about".to_owned(), Json::of(&about));
@@ -247,7 +261,10 @@ fn phase_config(
 
 /// Whether nobody is kept from anything.
 fn is_open(permissions: &Json) -> bool {
-    let policy = permissions.parse::<JsonMap>().ok().filter(|map| map.len() == 1);
-    let policy = policy.and_then(|mut map| map.remove("policy"));
-    policy.as_ref().unwrap_or(permissions).text() == "\"open\""
+    let entries = permissions.parse::<Entries>().map(|Entries(entries)| entries);
+    let policy = match entries.as_deref() {
+        Ok([(key, policy)]) if key == "policy" => policy,
+        _ => permissions,
+    };
+    policy.text() == "\"open\""
 }

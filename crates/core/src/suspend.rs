@@ -176,7 +176,12 @@ impl Run {
         asked: Asked,
     ) -> InterruptId {
         let NewAsk { ask, key, keyless, call, ladder, at_once, decided } = match call {
-            Call::Join(id) => return id,
+            Call::Join(id) => {
+                // Whoever asks what others asked before waits for the same answer.
+                let agent = self.asking_agent(ix, &asked.by);
+                self.mirror_question(draft, id, agent.as_deref());
+                return id;
+            }
             Call::Ask(new) => *new,
         };
         if let Some(decided) = decided {

@@ -88,7 +88,7 @@ impl Tidings {
 /// What those who watch a run see of it. They are told when it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sight {
-    name: &'static str,
+    status: Status,
     suspended: Option<Suspension>,
 }
 
@@ -106,7 +106,7 @@ impl Run {
     }
 
     pub(crate) fn sight(&self) -> Sight {
-        Sight { name: self.status().intent_name(), suspended: self.suspension() }
+        Sight { status: self.status(), suspended: self.suspension() }
     }
 
     /// Since when it waits for people, if it does. A run that is held because it was interrupted does not.

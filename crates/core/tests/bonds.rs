@@ -9,6 +9,8 @@ mod deadlines;
 mod gates;
 #[path = "bonds/groups.rs"]
 mod groups;
+#[path = "bonds/hands.rs"]
+mod hands;
 #[path = "bonds/phases.rs"]
 mod phases;
 #[path = "bonds/random.rs"]

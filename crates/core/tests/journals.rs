@@ -634,7 +634,7 @@ fn plans(story: Story, command: PlanCommand) -> Story {
 fn task_act(story: Story, name: &str, act: TaskAct) -> Story {
     let id: PostedId =
         story.run().tasks_posted().find(|task| task.spec.name == name).expect("it is posted").id;
-    plans(story, PlanCommand::Task { id, version: None, act, by: Some("bot".to_owned()) })
+    plans(story, PlanCommand::Task { id, version: None, agent: None, act, by: Some("bot".to_owned()) })
 }
 
 fn plan_act(story: Story, act: PlanAct) -> Story {
@@ -670,6 +670,8 @@ fn stopped_at_checkpoint() -> Story {
     let story = task_act(task_act(story, "draft", claim()), "draft", TaskAct::Start);
     let story = task_act(story, "draft", TaskAct::Progress { progress: Json::of(&json!(0.5)) });
     let story = task_act(story, "draft", TaskAct::Fail { error: Failure::new("no_ink", "no ink") });
+    // What fails pauses the plan until somebody has looked at it.
+    let story = plan_act(story, PlanAct::Resume);
     let story = task_act(task_act(story, "draft", TaskAct::Retry), "draft", claim());
     task_act(story, "draft", TaskAct::Complete { output: Some(Json::of(&json!({"paper": false}))) })
 }

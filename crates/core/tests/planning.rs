@@ -3,8 +3,16 @@
 //! The story itself forks every journal at every place, so each of these also says that a replay repeats what was posted
 //! and that a branch goes on with it.
 
+#[path = "planning/acting.rs"]
+mod acting;
+#[path = "planning/children.rs"]
+mod children;
+#[path = "planning/conditions.rs"]
+mod conditions;
 #[path = "planning/ending.rs"]
 mod ending;
+#[path = "planning/failures.rs"]
+mod failures;
 #[path = "planning/gates.rs"]
 mod gates;
 #[path = "planning/mirror.rs"]
@@ -27,6 +35,9 @@ mod tasks;
 #[expect(dead_code, reason = "nodes.rs tells the rest of the vocabulary")]
 #[path = "domain/workflow.rs"]
 mod workflow;
+#[expect(dead_code, reason = "bonds.rs and others tell the rest of the vocabulary")]
+#[path = "domain/world.rs"]
+mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,8 +47,8 @@ use abide_core::planning::{
     TaskAct, TaskId, TaskStatus,
 };
 use abide_core::{
-    Command, Failure, HumanRetryPolicy, InterruptId, Json, Lifecycle, Millis, Notice, Provided, RESUME_NODE,
-    Rejection, Status, Surroundings, Suspension, Work, WorkAsk, WorkOp,
+    Command, Failure, HumanRetryPolicy, InterruptId, Json, JsonMap, Lifecycle, Millis, NewChild, Notice,
+    Provided, RESUME_NODE, Rejection, Status, Surroundings, Suspension, Work, WorkAsk, WorkOp,
 };
 use serde_json::{Value, json};
 use story::{Story, run_id};
@@ -77,8 +88,19 @@ fn begun() -> Story {
     Story::of(&driven()).under(around()).start()
 }
 
+/// A run with a worker's node and one that is done by hand, which was made to start another run.
+fn parenting() -> Story {
+    let flow = workflow([of_kind("self", KIND), of_kind("hand", "core.byHand")]);
+    Story::of(&flow).under(around()).start().adopts(9)
+}
+
 fn named(name: &str) -> NewTask {
     NewTask { name: name.to_owned(), ..NewTask::default() }
+}
+
+/// A task that stands for a child.
+fn standing_for(name: &str, byte: u8) -> NewTask {
+    NewTask { run: Some(run_id(byte)), ..named(name) }
 }
 
 fn behind(name: &str, others: &[&str]) -> NewTask {
@@ -114,8 +136,8 @@ fn failure() -> Failure {
     Failure::new("no_paper", "the printer has no paper")
 }
 
-/// A child tells how it stands.
-fn tells(status: Status, expires_at: Option<Millis>) -> Command {
+/// What a child tells of how it stands. Whoever has it, it is had by somebody once it is under way.
+fn told_by(byte: u8, status: Status, expires_at: Option<Millis>) -> Notice {
     let lifecycle = match status {
         Status::Completed => Lifecycle::Completed,
         Status::Failed => Lifecycle::Failed,
@@ -125,10 +147,10 @@ fn tells(status: Status, expires_at: Option<Millis>) -> Command {
     let completed = status == Status::Completed;
     let outputs = completed.then(|| ("total".to_owned(), Json::of(&7))).into_iter().collect();
     let since = story::BEGIN;
-    let notice = Notice {
-        from: run_id(9),
+    Notice {
+        from: run_id(byte),
         sequence: 5,
-        node: "self".to_owned(),
+        node: "hand".to_owned(),
         execution: 0,
         lifecycle,
         outputs,
@@ -137,18 +159,39 @@ fn tells(status: Status, expires_at: Option<Millis>) -> Command {
         still: false,
         status: Some(status),
         suspended: status.is_waiting().then_some(Suspension { since, expires_at }),
-        claimed: false,
-    };
-    Command::Hear { notice, heard: None }
+        claimed: status == Status::Running,
+    }
+}
+
+/// A child tells how it stands.
+fn tells(status: Status, expires_at: Option<Millis>) -> Command {
+    Command::Hear { notice: told_by(9, status, expires_at), heard: None }
 }
 
 fn plan_command(command: PlanCommand) -> Command {
     Command::Plan(Box::new(command))
 }
 
+/// The run is made to start another one.
+fn adopting(byte: u8) -> Command {
+    Command::Adopt(Box::new(NewChild {
+        child: run_id(byte),
+        workflow_id: "hand".to_owned(),
+        inputs: JsonMap::new(),
+        sensitive: Vec::new(),
+        depends_on: Vec::new(),
+        draft: false,
+        by: None,
+    }))
+}
+
 impl Story {
     fn post(self, task: NewTask) -> Self {
         self.ask(plan_command(PlanCommand::CreateTask { task: Box::new(task), by: None }))
+    }
+
+    fn adopts(self, byte: u8) -> Self {
+        self.ask(adopting(byte)).expect(["child.added"])
     }
 
     fn plan_out(self, plan: NewPlan) -> Self {
@@ -170,7 +213,14 @@ impl Story {
     #[track_caller]
     fn act(self, name: &str, act: TaskAct) -> Self {
         let id = self.id_of(name);
-        self.ask(plan_command(PlanCommand::Task { id, version: None, act, by: None }))
+        self.ask(plan_command(PlanCommand::Task { id, version: None, agent: None, act, by: None }))
+    }
+
+    /// Somebody does it in the name of an agent.
+    #[track_caller]
+    fn act_as(self, name: &str, agent: &str, act: TaskAct) -> Self {
+        let (id, agent) = (self.id_of(name), Some(agent.to_owned()));
+        self.ask(plan_command(PlanCommand::Task { id, version: None, agent, act, by: None }))
     }
 
     #[track_caller]
@@ -245,7 +295,13 @@ impl Story {
 
     #[track_caller]
     fn works(self, op: WorkOp) -> Self {
-        let offer = self.run().offers().find(|offer| &*offer.task.node == "self").expect("it is offered");
+        self.works_at("self", op)
+    }
+
+    /// The worker that has a node does something.
+    #[track_caller]
+    fn works_at(self, node: &str, op: WorkOp) -> Self {
+        let offer = self.run().offers().find(|offer| &*offer.task.node == node).expect("it is offered");
         self.ask(Command::Work(Box::new(Work { task: offer.task, fence: offer.fence, op })))
     }
 

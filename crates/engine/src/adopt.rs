@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use abide_core::{Command, JsonMap, Key, NewChild, Run, RunId, Start};
+use abide_core::{Command, DependsOn, JsonMap, Key, NewChild, Run, RunId, Start};
 use abide_store::{Lane, Receipt};
 
 use crate::clock::new_id;
-use crate::shell::Basis;
+use crate::shell::{Basis, Shell};
 use crate::{Engine, Error, Reply, limits};
 
 /// A child that is to be started.
@@ -54,30 +54,36 @@ impl Engine {
         let sensitive = inputs.keys().filter(|name| probe.hides_variable(name)).cloned().collect();
         let told = answer(&probe);
         let reply = Reply::new(blank, move |_| told.clone());
-        let mut born = self.shell.watchers.subscribe(child);
+        let mut news = (self.shell.watchers.subscribe(child), self.shell.watchers.subscribe(parent));
         let new =
             NewChild { child: child.id, workflow_id, inputs, sensitive, depends_on: upstreams, draft, by };
         let body = self.adopt(parent, &new, &reply).await?;
         // The child's first commit is one of its own, which follows at once.
-        if self.shell.store.head(child).await?.is_none() {
-            let _ = tokio::time::timeout(BIRTH_PATIENCE, born.changed()).await;
+        let born = async {
+            while self.is_coming(parent, child).await? {
+                tokio::select! { () = news.0.changed() => {}, () = news.1.changed() => {} }
+            }
+            self.shell.store.head(child).await
+        };
+        match tokio::time::timeout(BIRTH_PATIENCE, born).await {
+            // Somebody had one of those that it was to wait for wait for its parent, before it was there itself.
+            Ok(Ok(None)) if !depends_on.is_empty() => {
+                Err(Error::Circle { run: parent.id, on: depends_on[0] })
+            }
+            Ok(Err(error)) => Err(error.into()),
+            _ => Ok(body),
         }
-        Ok(body)
     }
 
-    /// A child may wait for nobody who waits for its parent, whoever says so where.
+    /// Whether a run has asked for a child that has not begun.
+    async fn is_coming(&self, parent: Key, child: Key) -> Result<bool, abide_store::Error> {
+        let begun = self.shell.store.head(child).await?.is_some();
+        Ok(!begun && self.containers().asked_for(parent, child.id).await?.is_some())
+    }
+
     async fn adopt(&self, parent: Key, new: &NewChild, reply: &Reply) -> Result<Vec<u8>, Error> {
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
-            let circle = if new.depends_on.is_empty() {
-                None
-            } else {
-                Some(self.containers().circle_version(parent.tenant).await?)
-            };
-            for on in &new.depends_on {
-                if self.containers().waits_for(on.run.of(parent.tenant), parent.id).await? {
-                    return Err(Error::Circle { run: new.child, on: on.run });
-                }
-            }
+            let circle = self.shell.sees_no_circle(parent, &new.depends_on).await?;
             let basis = Basis { reply: Some(reply.clone()), circle, ..Basis::default() };
             let command = Command::Adopt(Box::new(new.clone()));
             let decided =
@@ -88,5 +94,23 @@ impl Engine {
             }
         }
         Err(Error::Contended)
+    }
+}
+
+impl Shell {
+    /// Refuses a child that would wait for somebody who waits for its parent, whoever says so where. The commit that rests on
+    /// that holds only if nobody was made to wait for another since.
+    pub(crate) async fn sees_no_circle(&self, parent: Key, on: &[DependsOn]) -> Result<Option<u64>, Error> {
+        if on.is_empty() {
+            return Ok(None);
+        }
+        let containers = self.store.containers();
+        let circle = containers.circle_version(parent.tenant).await?;
+        for on in on {
+            if containers.waits_for(on.run.of(parent.tenant), parent.id).await? {
+                return Err(Error::Circle { run: parent.id, on: on.run });
+            }
+        }
+        Ok(Some(circle))
     }
 }

@@ -56,6 +56,7 @@ impl Engine {
         if member.group {
             return Err(invalid("runId", "a group can't belong to a group"));
         }
+        self.check_followed(new.run.of(group.tenant), &member).await?;
         if member.summary.status.is_terminal() && member.erased {
             return Err(Error::Erased(new.run));
         }
@@ -163,6 +164,10 @@ impl Engine {
 
     /// The runs that a new run is to wait for, as they stand.
     pub(crate) async fn upstreams(&self, tenant: TenantId, runs: &[RunId]) -> Result<Vec<DependsOn>, Error> {
+        if runs.len() > abide_core::limits::DEPENDENCIES_MAX {
+            let most = abide_core::limits::DEPENDENCIES_MAX;
+            return Err(invalid("dependsOn", &format!("a run waits for at most {most} others")));
+        }
         let mut upstreams = Vec::with_capacity(runs.len());
         for run in runs {
             upstreams.push(self.upstream(tenant, *run).await?);
@@ -173,7 +178,14 @@ impl Engine {
     async fn upstream(&self, tenant: TenantId, run: RunId) -> Result<DependsOn, Error> {
         let listed = self.shell.store.head(run.of(tenant)).await?;
         let listed = listed.filter(|listed| !listed.group).ok_or(Error::DependencyNotFound(run))?;
+        self.check_followed(run.of(tenant), &listed).await?;
         Ok(DependsOn { run, name: None, status: Some(listed.summary.status) })
+    }
+
+    /// Refuses a replay: it tells nobody how it stands.
+    async fn check_followed(&self, key: Key, listed: &Listed) -> Result<(), Error> {
+        let replay = !listed.erased && self.shell.read(key, Run::is_replay).await?;
+        if replay { Err(Error::Rejected(Rejection::Replay)) } else { Ok(()) }
     }
 
     async fn known(&self, key: Key) -> Result<Listed, Error> {
@@ -197,11 +209,19 @@ pub(crate) async fn watch(shell: &std::sync::Arc<Shell>, at: MessageRef, watch: 
         Err(Error::Rejected(Rejection::HeardBefore) | Error::Store(abide_store::Error::Delivered)) => {
             return Delivered::Moot;
         }
+        // Nobody has to be told any more that nobody wants to hear.
+        Err(
+            Error::RunNotFound(_)
+            | Error::Rejected(Rejection::Ended(_) | Rejection::Replay)
+            | Error::Erased(_),
+        ) if !watching => {
+            return Delivered::Moot;
+        }
         Err(Error::RunNotFound(_)) => match is_to_come(shell, at.sender, receiver).await {
             Ok(false) => Tidings::of_nobody(at.receiver),
             _ => return Delivered::Not,
         },
-        Err(Error::Rejected(Rejection::Ended(_)) | Error::Erased(_)) => {
+        Err(Error::Rejected(Rejection::Ended(_) | Rejection::Replay) | Error::Erased(_)) => {
             match last_word(shell, receiver).await {
                 Ok(tidings) => tidings,
                 Err(_) => return Delivered::Not,
@@ -212,7 +232,7 @@ pub(crate) async fn watch(shell: &std::sync::Arc<Shell>, at: MessageRef, watch: 
             return Delivered::Not;
         }
     };
-    if watching { hear(shell, at.sender, at, tidings).await } else { Delivered::Moot }
+    hear(shell, at.sender, at, tidings).await
 }
 
 /// Whether a run that is not there will be: whoever speaks of it has asked for it, or was asked for by the same run. The
@@ -279,7 +299,8 @@ pub(crate) async fn hear(
         let Ok(known) = shell.store.containers().member(receiver, tidings.from).await else {
             return Delivered::Not;
         };
-        let news = known.as_ref().is_some_and(|known| known.heard < tidings.sequence);
+        let news =
+            known.as_ref().is_some_and(|known| known.heard < tidings.sequence && !known.status.is_terminal());
         let command = Command::Bond(Box::new(BondCommand::Hear { tidings: tidings.clone(), known }));
         match crate::outbox::tell(shell, receiver, command, at).await {
             Delivered::Raced => {}

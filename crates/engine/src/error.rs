@@ -21,7 +21,9 @@ pub enum Error {
     #[error("there is no run {0} to wait for")]
     DependencyNotFound(RunId),
     /// A run was to wait for one that waits for it.
-    #[error("{on} waits for {run} already, directly or by way of others, so {run} can't wait for it")]
+    #[error(
+        "{on} waits for {run} already, directly or by way of others, so neither {run} nor its child can wait for {on}"
+    )]
     Circle {
         /// The run that was to wait.
         run: RunId,

@@ -101,7 +101,16 @@ async fn deliver(
         let shell = shell.clone();
         deliveries.spawn(async move { together::deliver(&shell, receiver, lines).await });
     }
-    let told: Vec<(Line, Told)> = deliveries.join_all().await.into_iter().flatten().collect();
+    let mut told: Vec<(Line, Told)> = Vec::new();
+    while let Some(delivered) = deliveries.join_next().await {
+        match delivered {
+            Ok(delivered) => told.extend(delivered),
+            // What one receiver makes of its messages is no reason for others not to get theirs.
+            Err(error) => {
+                tracing::error!(%error, "messages could not be delivered, which is a bug; they are kept")
+            }
+        }
+    }
     let moot: Vec<MessageRef> = told.iter().flat_map(|(_, told)| told.moot.iter().copied()).collect();
     if !moot.is_empty() {
         shell.store.discard(moot).await?;
@@ -242,6 +251,7 @@ async fn start_child(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Delive
                 format!("node '{node}' asked for workflow '{workflow}', which refused: {rejection}");
             Failure::new("child_refused", message)
         }
+        Err(circle @ Error::Circle { .. }) => Failure::new("child_refused", circle.to_string()),
         Err(error) => {
             tracing::warn!(run = %child, %error, "a child could not be started yet");
             return Delivered::Not;
@@ -262,6 +272,9 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
         None => shell.graphs.named(&*shell.store, tenant, &spawn.workflow_id).await?,
     };
     let salt = *uuid::Uuid::new_v4().as_bytes();
+    // What a definition says closes no circle. What somebody asked for may by now, until the child stands there itself.
+    let asked = if spawn.definition.is_none() { &spawn.depends_on[..] } else { &[] };
+    let circle = shell.sees_no_circle(at.sender, asked).await?;
     let start = Start {
         inputs: spawn.inputs,
         parent: Some(spawn.parent),
@@ -273,7 +286,7 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
         draft: spawn.draft,
         ..Start::of(spawn.child.of(tenant), salt, graph)
     };
-    let basis = Basis { consumed: vec![at], ..Basis::default() };
+    let basis = Basis { consumed: vec![at], circle, ..Basis::default() };
     shell.start(start, basis, |_| ()).await
 }
 

@@ -4,7 +4,7 @@
 //! left, in the same transaction. What the run did behind the cut is unknown from then on: tasks under way at the cut
 //! count as begun by a process that died.
 
-use abide_core::{Head, Json, Key};
+use abide_core::{Head, Json, Key, Run, RunId};
 use abide_store::{Message, MessageRef, MessageRow, NewAudit, TimerRow, Truncated, Truncation};
 use serde_json::json;
 
@@ -44,6 +44,9 @@ impl Shell {
         let (folded, counted) = self.kept(key, examined).await?;
         let again = self.sent_to(&folded).await?;
         let kept = folded.run.head();
+        if let Some(other) = self.believed_by(&folded).await? {
+            return Err(acted_on(key, other));
+        }
         let audit = NewAudit {
             key,
             at: self.clock.now(),
@@ -69,9 +72,7 @@ impl Shell {
         self.forget_run(key);
         match truncated {
             Truncated::Stale => Err(Error::Contended),
-            Truncated::Told(other) => Err(refused(format!(
-                "{other} has acted on what would be dropped; restore a backup, or purge both runs"
-            ))),
+            Truncated::Told(other) => Err(acted_on(key, other)),
             Truncated::Claimed(other) => Err(refused(format!(
                 "{other} has taken its place for the workflow and scope; cancel that first"
             ))),
@@ -126,12 +127,53 @@ impl Shell {
         Ok((folded, counted))
     }
 
-    /// The last word of each of its children, and its parent's, if it had recorded that behind the cut.
-    async fn sent_to(&self, folded: &Folded) -> Result<Vec<MessageRow>, Error> {
-        let (key, mut again) = (folded.run.key(), Vec::new());
-        if folded.run.status().is_terminal() {
-            return Ok(again);
+    /// A run that goes by something which this one said behind the cut: because it waits for it, or is held back by it.
+    async fn believed_by(&self, folded: &Folded) -> Result<Option<RunId>, Error> {
+        let (key, kept) = (folded.run.key(), folded.run.head().next);
+        let goes_by = |run: &Run| {
+            let heard = run.upstreams().get(&key.id).and_then(|upstream| upstream.sequence);
+            heard.max(run.ordered_at(key.id)).is_some_and(|heard| heard >= kept)
+        };
+        let others = folded.watchers.iter().chain(folded.children.keys());
+        for other in others {
+            match self.read(other.of(key.tenant), goes_by).await {
+                Ok(true) => return Ok(Some(*other)),
+                Ok(false) | Err(Error::RunNotFound(_) | Error::Erased(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(None)
+    }
+
+    /// How those stand whom it waits for or counts, if it had recorded that behind the cut.
+    async fn told_again(&self, folded: &Folded) -> Result<Vec<MessageRow>, Error> {
+        let (key, mut again) = (folded.run.key(), Vec::new());
+        let upstreams = folded.run.upstreams().iter().filter(|(_, upstream)| !upstream.is_completed());
+        let upstreams = upstreams.map(|(run, upstream)| (*run, upstream.sequence));
+        let members = folded.members.values().filter(|row| !row.status.is_terminal());
+        let members = members.map(|row| (row.run, Some(row.heard)));
+        for (run, heard) in upstreams.chain(members) {
+            let sender = run.of(key.tenant);
+            let tidings = match self.read(sender, Run::tidings).await {
+                Err(Error::RunNotFound(_) | Error::Erased(_)) => continue,
+                other => other?,
+            };
+            if heard.is_none_or(|heard| heard < tidings.sequence) {
+                let at = MessageRef { sender, sequence: tidings.sequence, receiver: key.id };
+                again.push(MessageRow { at, message: Message::Tidings(tidings) });
+            }
+        }
+        Ok(again)
+    }
+
+    /// The last word of each of its children, its parent's, and of those whom it looks at, if it had recorded that behind the
+    /// cut.
+    async fn sent_to(&self, folded: &Folded) -> Result<Vec<MessageRow>, Error> {
+        let key = folded.run.key();
+        if folded.run.status().is_terminal() {
+            return Ok(Vec::new());
+        }
+        let mut again = self.told_again(folded).await?;
         for child in folded.children.keys() {
             let sender = child.of(key.tenant);
             let notice = self.whole(sender).await?.and_then(|child| child.last_notice);
@@ -197,4 +239,9 @@ impl Shell {
         self.outbox.look();
         lose_all(self, key, run.offers());
     }
+}
+
+fn acted_on(key: Key, other: RunId) -> Error {
+    let reason = format!("{other} has acted on what would be dropped; restore a backup, or purge both runs");
+    Error::Untruncatable { run: key.id, reason }
 }

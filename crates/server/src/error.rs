@@ -208,7 +208,8 @@ impl From<EngineError> for ApiError {
             }
             EngineError::Circle { run, on } => {
                 let message = format!(
-                    "{on} waits for {run} already, directly or by way of others, so {run} can't wait for it"
+                    "{on} waits for {run} already, directly or by way of others, so neither {run} nor a child of it can wait \
+                     for {on}"
                 );
                 Self::new("dependency_circle", message)
                     .with("runId", run.to_string())
@@ -362,7 +363,7 @@ impl From<Rejection> for ApiError {
             }
             Rejection::StaleFence => Self::new("stale_fence", message),
             Rejection::Replay => Self::new("run_is_replay", message),
-            Rejection::Cancelling => {
+            Rejection::Cancelling | Rejection::Ending => {
                 Self::new("run_ending", "the run is ending, so nothing new begins in it; stop the task")
             }
             Rejection::Work(failure) => Self::of_failure(failure),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use abide_core::{BondCommand, Command, Run, RunId, Status};
 use abide_engine::Reply;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use crate::error::{ApiError, Result};
 use crate::groups_api::Nothing;
 use crate::idempotency::{Repeatable, once};
 use crate::openwop::control::encoded;
-use crate::openwop::runs::RunPath;
+use crate::openwop::runs::{PartPath, RunPath};
 use crate::{limits, shape, time};
 
 /// A run that another one is to wait for.
@@ -302,9 +302,9 @@ pub(crate) async fn add(
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     principal: Principal,
-    Path((run, on)): Path<(String, String)>,
+    PartPath(run, on): PartPath,
 ) -> Result<Json<StandingView>> {
-    let key = RunPath::named(run).of(&principal)?;
+    let key = run.of(&principal)?;
     let on = dependency(&on)?;
     let reply = Reply::new(None, |_: &Run| Vec::new());
     app.engine().remove_dependency(key, on, Some(principal.name), reply).await?;

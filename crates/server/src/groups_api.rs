@@ -10,7 +10,7 @@ use abide_core::{
 };
 use abide_engine::{Error as EngineError, NewMember, Reply};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -21,29 +21,48 @@ use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::idempotency::{Repeatable, once};
 use crate::openwop::control::encoded;
-use crate::openwop::runs::RunPath;
+use crate::openwop::runs::{PartPath, RunPath};
 use crate::page::{PageQuery, wrong_cursor};
 use crate::{shape, time};
 
-/// What holds for the members of a group.
-#[derive(Default, Deserialize, Serialize, JsonSchema)]
+/// What is to hold for the members of a group.
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "Governance")]
+#[schemars(rename = "Govern")]
 pub(crate) struct GovernanceBody {
     /// Until when members may wait for people: one that still does then is abandoned, whatever its fallback says.
     #[schemars(with = "Option<shape::Moment>")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<String>,
     /// The group may be closed although not every member has completed.
     #[serde(default)]
     allow_partial_completion: bool,
     /// The group completes by itself once this share of its members has: more than 0, at most 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     auto_complete_threshold: Option<f64>,
     /// What the members' models may cost together; the journal tells when it is more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     budget_limit_cents: Option<u64>,
     /// Whatever you have agreed on with the members; kept and shown.
+    #[schemars(with = "Option<shape::Anything>")]
+    shared_constraints: Option<RawJson>,
+}
+
+/// What holds for the members of a group.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Governance")]
+pub(crate) struct GovernanceView {
+    /// Until when members may wait for people.
+    #[schemars(with = "Option<shape::Moment>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+    /// The group may be closed although not every member has completed.
+    allow_partial_completion: bool,
+    /// The group completes by itself once this share of its members has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto_complete_threshold: Option<f64>,
+    /// What the members' models may cost together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_limit_cents: Option<u64>,
+    /// Whatever was agreed on with the members.
     #[schemars(with = "Option<shape::Anything>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_constraints: Option<RawJson>,
@@ -106,7 +125,7 @@ pub(crate) struct GroupView {
     description: Option<String>,
     /// `active`, `completed` or `abandoned`: what somebody made of it, whatever its members do.
     status: &'static str,
-    governance: GovernanceBody,
+    governance: GovernanceView,
     aggregate_status: AggregateView,
     /// Whether a member waits for people.
     has_suspended_members: bool,
@@ -187,7 +206,9 @@ impl GovernanceBody {
             shared_constraints: self.shared_constraints,
         })
     }
+}
 
+impl GovernanceView {
     fn of(governance: &CoreGovernance) -> Self {
         Self {
             deadline: governance.deadline.map(time::rfc3339),
@@ -296,13 +317,14 @@ pub(crate) async fn add(
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     principal: Principal,
-    Path((group, run)): Path<(String, String)>,
+    PartPath(group, run): PartPath,
 ) -> Result<Json<GroupView>> {
-    let key = group_key(&RunPath::named(group), &principal)?;
-    let member = RunPath::named(run).of(&principal)?;
+    let key = group_key(&group, &principal)?;
+    let member: RunId =
+        run.parse().map_err(|_| ApiError::new("run_not_found", format!("there is no run {run}")))?;
     check_group(&app, key).await?;
     let reply = Reply::new(None, |_: &Run| Vec::new());
-    app.engine().remove_member(key, member.id, Some(principal.name), reply).await?;
+    app.engine().remove_member(key, member, Some(principal.name), reply).await?;
     let seen = app.engine().read(key, view).await;
     Ok(Json(seen.map_err(|error| of_group(error, key))?))
 }
@@ -396,7 +418,7 @@ fn view(run: &Run) -> GroupView {
         name: group.spec.name.clone(),
         description: group.spec.description.clone(),
         status: stands(run.status()),
-        governance: GovernanceBody::of(&group.spec.governance),
+        governance: GovernanceView::of(&group.spec.governance),
         aggregate_status: aggregate(&group),
         has_suspended_members: group.suspended() > 0,
         suspended_member_count: group.suspended(),

@@ -56,9 +56,8 @@ enum Op {
         /// How it goes on if nobody answers: a ladder.
         #[schemars(with = "Option<shape::Object>")]
         ladder: Option<RawJson>,
-        /// Who may answer; everybody if nobody is named.
-        #[serde(default)]
-        respondents: Vec<String>,
+        /// Who may answer: those whom the node names if this is left out, and everybody if nobody is named.
+        respondents: Option<Vec<String>>,
     },
     /// To be through with it.
     Complete {
@@ -184,7 +183,8 @@ pub(crate) async fn act(
     let ByHand { node_id, agent, op } = body;
     let op = Op::parse(&op)?;
     let claims = matches!(op, Op::Claim {});
-    let hand = Hand { node: node_id.clone(), agent: agent.clone(), op: op.read()? };
+    let hand =
+        Hand { node: node_id.clone(), agent: agent.clone(), principal: Some(principal.name), op: op.read()? };
     let command = Command::Hand(Box::new(hand));
     let work = {
         let app = app.clone();

@@ -151,7 +151,8 @@ fn runs() -> Vec<Operation> {
             .idempotent()
             .header("X-Dedup", "`enforce`: refuse if another run that was started so is under way for the same workflow and scope.")
             .refuses(&["workflow_not_found", "capability_required", "mock_provider_forbidden"])
-            .refuses(&["dependency_not_found", "run_already_active", "unsupported_mock_provider"]),
+            .refuses(&["dependency_not_found", "run_already_active", "unsupported_mock_provider"])
+            .refuses(&["run_is_replay"]),
         Operation::get("/v1/runs", "listRuns", "Runs, newest first.", list)
             .scope(Scope::RunsRead)
             .query::<Listing>()

@@ -133,12 +133,15 @@ pub(crate) enum GroupVerb {
         /// The run's id
         run: String,
     },
-    /// Say what holds for the members of a group; what is not named does not hold any more
+    /// Say what holds for the members of a group; what is not named stays as it is
     Set {
         /// The group's id
         group: String,
         #[command(flatten)]
         rules: RulesArgs,
+        /// What is not to hold any more. May be repeated
+        #[arg(long, value_enum, value_name = "RULE")]
+        without: Vec<RuleArg>,
     },
     /// Close a group: it is done with
     Close {
@@ -182,6 +185,19 @@ pub(crate) struct RulesArgs {
     /// What the members' models may cost together, in cents; its journal tells when it is more
     #[arg(long, value_name = "CENTS")]
     pub(crate) budget_cents: Option<u64>,
+}
+
+/// What may hold for the members of a group.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RuleArg {
+    /// Until when members may wait for people
+    Deadline,
+    /// The group may be closed although not every member has completed
+    AllowPartial,
+    /// It completes by itself once a share of its members has
+    CompleteAt,
+    /// What the members' models may cost together
+    BudgetCents,
 }
 
 /// What a member is to its group.
@@ -266,7 +282,7 @@ pub(crate) struct HandAskArgs {
     /// Another channel from some attempt on: 2=email. May be repeated
     #[arg(long = "rung", value_name = "ATTEMPT=CHANNEL", value_parser = parse_pair)]
     pub(crate) rungs: Vec<(String, String)>,
-    /// Who may answer. May be repeated; everybody unless told
+    /// Who may answer. May be repeated; those whom the node names unless told, or else everybody
     #[arg(long = "respondent", value_name = "WHO")]
     pub(crate) respondents: Vec<String>,
 }

@@ -313,8 +313,10 @@ impl Server {
             .spawn()
             .unwrap();
         let (url, key) = read_welcome(&mut child, &said)?;
-        let contract = Contract::of(&url, extra.contains(&"--test-clock"));
-        Ok(Self { child, http: reqwest::Client::new(), contract, url, key })
+        let mut server = Self { child, http: reqwest::Client::new(), contract: None, url, key };
+        // From here on it ends with the test, whatever is found.
+        server.contract = Contract::of(&server.url, extra.contains(&"--test-clock"));
+        Ok(server)
     }
 
     fn serve(site: &Site, key: &str, extra: &[&str]) -> Self {
@@ -337,8 +339,10 @@ impl Server {
             .spawn()
             .unwrap();
         let url = await_word(&mut child, said, "url=\"", '"');
-        let contract = Contract::of(&url, false);
-        Self { child, http: reqwest::Client::new(), contract, url, key: key.to_owned() }
+        let http = reqwest::Client::new();
+        let mut server = Self { child, http, contract: None, url, key: key.to_owned() };
+        server.contract = Contract::of(&server.url, false);
+        server
     }
 
     /// Kills the process as `kill -9` does, and waits until it is gone.

@@ -66,6 +66,7 @@ impl Run {
         }
         let ix = self.graph.node(&added.node).ok_or("a child is below a node that is not there")?;
         self.state.nodes[ix as usize].unfinished += 1;
+        self.state.planning.learn_child(added.child);
         self.state.cascades = true;
         let parent = Parent {
             run: self.key.id,

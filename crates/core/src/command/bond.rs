@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use crate::command::Draft;
 use crate::effect::{MemberRow, Order};
 use crate::event::{
-    DependencyAdded, DependencyRemoved, DependencyReported, DependsOn, RunActivated, RunEvent, RunOrdered,
-    RunWatched,
+    DependencyAdded, DependencyRemoved, DependsOn, RunActivated, RunEvent, RunOrdered, RunWatched,
 };
 use crate::{Rejection, Run, RunId, Start, Status, Tidings, Watch, limits};
 
@@ -98,8 +97,13 @@ fn depend(run: &mut Run, draft: &mut Draft, on: DependsOn, by: Option<String>) -
 
 fn independ(run: &mut Run, draft: &mut Draft, on: RunId, by: Option<String>) -> Result<(), Rejection> {
     run.check_running()?;
-    if !run.upstreams().contains_key(&on) {
-        return Err(Rejection::NoDependency);
+    let upstream = run.upstreams().get(&on).ok_or(Rejection::NoDependency)?;
+    if let Some(name) = &upstream.name
+        && let Some(input) = run.input_wired_to(name)
+    {
+        let message =
+            format!("its input '{input}' comes from '{name}', so it can't do without; cancel it instead");
+        return Err(Rejection::invalid("upstreamId", message));
     }
     draft.emit_run(run, RunEvent::DependencyRemoved(DependencyRemoved { run: on, by }), None);
     run.settle_blocked(draft);
@@ -113,9 +117,11 @@ fn watched(run: &mut Run, draft: &mut Draft, watch: &Watch, heard: Option<u64>) 
         return Err(Rejection::HeardBefore);
     }
     let Watch { from, sequence, watching, deadline } = *watch;
+    // What is said after a deadline does not undo it, however late its timer is.
+    let overdue = run.is_overdue(draft.now);
     draft.emit_run(run, RunEvent::Watched(RunWatched { by: from, sequence, watching, deadline }), None);
     // Nobody is waited for after the deadline, also if that has passed already.
-    if run.is_overdue(draft.now) {
+    if overdue || run.is_overdue(draft.now) {
         run.abandon(draft);
     }
     Ok(())
@@ -138,7 +144,7 @@ fn hear(
     if undone || upstream.sequence.is_some_and(|heard| heard >= tidings.sequence) {
         return Err(Rejection::HeardBefore);
     }
-    draft.emit_run(run, RunEvent::DependencyReported(Box::new(DependencyReported::of(tidings))), None);
+    run.note_upstream(draft, tidings);
     run.settle_blocked(draft);
     run.set_free(draft);
     Ok(())

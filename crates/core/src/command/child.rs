@@ -53,7 +53,8 @@ impl Run {
         if let Some(ix) = phase {
             run.mirror_phase(draft, ix, stood);
         }
-        run.mirror_child(draft, notice);
+        // Before the run goes on: it may complete with this, and its tasks would be cancelled.
+        run.mirror_child(draft, notice.from);
         if let Some(ix) = waits {
             run.child_ended(draft, ix, &ChildEnd::of(notice));
         }

@@ -6,13 +6,17 @@ use crate::planning::{
     CheckpointStatus, NewPlan, NewTask, Plan, PlanAct, PlanCommand, PlanId, PlanState, Task, TaskAct, TaskId,
     TaskStatus, check_json, check_text,
 };
-use crate::{Hold, Rejection, Run, limits};
+use crate::{Hold, Rejection, Run, Unclaimed, limits};
 
 /// What follows from it is settled behind every command.
 pub(super) fn decide(run: &mut Run, draft: &mut Draft, command: PlanCommand) -> Result<(), Rejection> {
     run.check_running()?;
     if run.state.ending.is_some() {
         return Err(Rejection::Ending);
+    }
+    if run.group().is_some() {
+        let message = "a group has members, and no tasks and plans; post them to one of its members";
+        return Err(Rejection::invalid("runId", message));
     }
     match command {
         PlanCommand::CreateTask { task, by } => {
@@ -23,11 +27,11 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, command: PlanCommand) -> 
             check_who(by.as_ref())?;
             post_plan(run, draft, &plan, by)
         }
-        PlanCommand::Task { id, version, act, by } => {
+        PlanCommand::Task { id, version, agent, act, by } => {
             check_who(by.as_ref())?;
             let task = run.posted_task(id).ok_or_else(|| Rejection::UnknownTask(id.to_string()))?;
             check_version(task.version, version)?;
-            act_on_task(run, draft, id, act, by)
+            act_on_task(run, draft, Doing { id, agent, act, by })
         }
         PlanCommand::Plan { id, version, act, by } => {
             check_who(by.as_ref())?;
@@ -79,27 +83,103 @@ fn post_plan(run: &mut Run, draft: &mut Draft, plan: &NewPlan, by: Option<String
     Ok(())
 }
 
-fn act_on_task(
-    run: &mut Run,
-    draft: &mut Draft,
+/// Somebody does something with a task.
+struct Doing {
     id: TaskId,
+    /// In the name of this agent, if that is said.
+    agent: Option<String>,
     act: TaskAct,
     by: Option<String>,
-) -> Result<(), Rejection> {
-    let begins = run.state.planning.tasks[&id].status == TaskStatus::Claimed
-        && matches!(act, TaskAct::Complete { .. } | TaskAct::Fail { .. });
+}
+
+fn act_on_task(run: &mut Run, draft: &mut Draft, doing: Doing) -> Result<(), Rejection> {
+    let Doing { id, agent, act, by } = doing;
+    let task = &run.state.planning.tasks[&id];
+    check_actor(task, agent.as_deref(), &act)?;
+    if is_there(task, &act) {
+        return Ok(());
+    }
+    check_of_child(run, task, &act)?;
+    let before = before(run, task, agent, &act)?;
     check_act(run, id, &act)?;
     let changed = changed(run, id, act)?;
-    let task = &run.state.planning.tasks[&id];
-    let from = if begins { TaskStatus::Running } else { task.status };
-    if from.after(&changed).is_none() {
+    let from = before.iter().try_fold(task.status, |status, changed| status.after(changed));
+    if from.and_then(|from| from.after(&changed)).is_none() {
         return illegal(unfit(task, changed.change));
     }
-    if begins {
-        run.emit_task(draft, TaskChanged { by: by.clone(), ..TaskChanged::of(id, TaskChange::Started) });
+    for changed in before.into_iter().chain([changed]) {
+        run.emit_task(draft, TaskChanged { by: by.clone(), ..changed });
     }
-    run.emit_task(draft, TaskChanged { by, ..changed });
     Ok(())
+}
+
+/// Refuses what is done in the name of an agent that does not have the task, be it that it was given to another since.
+fn check_actor(task: &Task, agent: Option<&str>, act: &TaskAct) -> Result<(), Rejection> {
+    let Some(agent) = agent else { return Ok(()) };
+    check_text("agent", agent, limits::AGENT_NAME_CHARS_MAX)?;
+    let own = matches!(
+        act,
+        TaskAct::Start
+            | TaskAct::Release { .. }
+            | TaskAct::Progress { .. }
+            | TaskAct::Complete { .. }
+            | TaskAct::Fail { .. }
+    );
+    let had = !matches!(task.status, TaskStatus::Pending | TaskStatus::Ready);
+    match task.assigned_agent.as_deref().filter(|has| own && had && *has != agent) {
+        Some(has) => illegal(format!(
+            "'{has}' has the task, and '{agent}' can't do anything about it; drop what you have of it"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Whether a task stands already where an act would bring it.
+fn is_there(task: &Task, act: &TaskAct) -> bool {
+    match (act, task.status) {
+        (TaskAct::Claim { agent }, TaskStatus::Claimed) => task.assigned_agent.as_ref() == Some(agent),
+        (TaskAct::Start | TaskAct::Unblock, TaskStatus::Running)
+        | (TaskAct::Release { .. } | TaskAct::Retry, TaskStatus::Ready)
+        | (TaskAct::Block { .. }, TaskStatus::Blocked)
+        | (TaskAct::Complete { .. }, TaskStatus::Completed)
+        | (TaskAct::Fail { .. }, TaskStatus::Failed)
+        | (TaskAct::Cancel { .. }, TaskStatus::Cancelled)
+        | (TaskAct::Skip { .. }, TaskStatus::Skipped) => true,
+        _ => false,
+    }
+}
+
+/// Nobody does by hand what another run does: it would be done twice. It may still be called off.
+fn check_of_child(run: &Run, task: &Task, act: &TaskAct) -> Result<(), Rejection> {
+    let calls_off = matches!(act, TaskAct::Cancel { .. } | TaskAct::Skip { .. });
+    match task.spec.run.filter(|_| !calls_off && run.goes_with_child(task)) {
+        Some(child) => illegal(format!(
+            "the task stands for {child} and goes with that, so nobody else does it; claim and do that run instead"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What has to happen before: what was only claimed is begun as it ends, and an agent that begins takes what is free.
+fn before(
+    run: &Run,
+    task: &Task,
+    agent: Option<String>,
+    act: &TaskAct,
+) -> Result<Vec<TaskChanged>, Rejection> {
+    let started = || TaskChanged::of(task.id, TaskChange::Started);
+    Ok(match (act, task.status, agent) {
+        (TaskAct::Start, TaskStatus::Ready, Some(agent)) => {
+            check_claim(run, task, &agent)?;
+            vec![TaskChanged { agent: Some(agent), ..TaskChanged::of(task.id, TaskChange::Claimed) }]
+        }
+        (TaskAct::Complete { .. }, TaskStatus::Claimed, _) => {
+            check_begins(run, task)?;
+            vec![started()]
+        }
+        (TaskAct::Fail { .. }, TaskStatus::Claimed, _) => vec![started()],
+        _ => Vec::new(),
+    })
 }
 
 /// What keeps something from being done that the status of the task alone would allow.
@@ -107,7 +187,7 @@ fn check_act(run: &Run, id: TaskId, act: &TaskAct) -> Result<(), Rejection> {
     let task = &run.state.planning.tasks[&id];
     match act {
         TaskAct::Claim { agent } => check_claim(run, task, agent),
-        TaskAct::Start => check_plan_active(run, task),
+        TaskAct::Start => check_begins(run, task),
         TaskAct::Retry => {
             if task.is_spent() {
                 return illegal(format!(
@@ -128,10 +208,14 @@ fn check_act(run: &Run, id: TaskId, act: &TaskAct) -> Result<(), Rejection> {
             check_json("output", output.as_ref())?;
             run.check_bytes(output.as_ref().map_or(0, |output| output.text().len()))
         }
-        TaskAct::Fail { error } => check_error(error),
-        TaskAct::Block { reason } => check_text("reason", reason, limits::REASON_CHARS_MAX),
+        TaskAct::Fail { error } => check_error(run, error),
+        TaskAct::Block { reason } => {
+            check_text("reason", reason, limits::REASON_CHARS_MAX)?;
+            run.check_bytes(reason.len())
+        }
         TaskAct::Release { reason } | TaskAct::Cancel { reason } | TaskAct::Skip { reason } => {
-            check_reason(reason.as_ref())
+            check_reason(reason.as_ref())?;
+            run.check_bytes(reason.as_ref().map_or(0, String::len))
         }
         TaskAct::Unblock => Ok(()),
     }
@@ -142,10 +226,18 @@ fn check_claim(run: &Run, task: &Task, agent: &str) -> Result<(), Rejection> {
     if task.spec.agent.as_deref().is_some_and(|only| only != agent) {
         return illegal("the task was posted for another agent, which alone may claim it".to_owned());
     }
-    if run.state.hold != Hold::None {
-        return illegal("the run is held, and nothing of it begins; release it first".to_owned());
+    check_begins(run, task)
+}
+
+/// Refuses to begin a task if no node of its run may be claimed either, or if its plan says so.
+fn check_begins(run: &Run, task: &Task) -> Result<(), Rejection> {
+    let blocked = run.blocked_reason().map(Unclaimed::Blocked);
+    let draft = run.is_draft().then_some(Unclaimed::Draft);
+    let held = (run.state.hold != Hold::None).then_some(Unclaimed::Held);
+    match blocked.or(draft).or(held) {
+        Some(unclaimed) => Err(Rejection::Unclaimed(unclaimed)),
+        None => check_plan_active(run, task),
     }
-    check_plan_active(run, task)
 }
 
 fn check_plan_active(run: &Run, task: &Task) -> Result<(), Rejection> {
@@ -158,9 +250,12 @@ fn check_plan_active(run: &Run, task: &Task) -> Result<(), Rejection> {
     }
 }
 
-fn check_error(error: &Failure) -> Result<(), Rejection> {
+fn check_error(run: &Run, error: &Failure) -> Result<(), Rejection> {
     check_text("error.code", &error.code, limits::CODE_CHARS_MAX)?;
-    check_reason(Some(&error.message))
+    check_reason(Some(&error.message))?;
+    check_json("error.details", error.details.as_ref())?;
+    let details = error.details.as_ref().map_or(0, |details| details.text().len());
+    run.check_bytes(error.message.len() + details)
 }
 
 /// What is recorded of what somebody does with a task.

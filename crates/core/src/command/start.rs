@@ -82,6 +82,7 @@ impl Run {
     /// Starts a run, or says what is wrong with the request.
     pub fn start(start: Start, now: Millis) -> Result<(Self, Step), Rejection> {
         check(&start)?;
+        start.group.as_ref().map_or(Ok(()), |group| group.check(now))?;
         let caps = caps(&start)?;
         let declared = start.graph.variables.iter().filter(|variable| variable.sensitive);
         let sensitive = declared.map(|variable| variable.name.clone()).chain(start.sensitive).collect();
@@ -121,7 +122,6 @@ pub(crate) fn check(start: &Start) -> Result<(), Rejection> {
     ports::check_inputs(&start.graph, &start.inputs, &start.unset)?;
     check_configurable(start)?;
     bond::check_dependencies(start)?;
-    start.group.as_ref().map_or(Ok(()), GroupSpec::check)?;
     if start.tags.len() > limits::TAGS_MAX
         || start.tags.iter().any(|tag| tag.chars().count() > limits::TAG_CHARS_MAX)
     {

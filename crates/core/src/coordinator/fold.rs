@@ -18,7 +18,7 @@ impl Run {
         if self.is_of_other(folding.sequence) {
             return Ok(());
         }
-        let id = &changed.coordinator;
+        let mut id = &changed.coordinator;
         if let CoordinatorChange::EscalationRequired(about) = &changed.change {
             let escalated = Escalated { since: about.suspended_since, interrupt: about.interrupt_id };
             self.note_escalation(about.suspended_intent_id, escalated);
@@ -45,8 +45,14 @@ impl Run {
                 return Ok(());
             }
             other => {
-                let lease = coordination.leases.get_mut(id).ok_or("there is no such lease")?;
+                let mut lease = coordination.leases.remove(id).ok_or("there is no such lease")?;
                 lease.change(other, folding.at);
+                if let CoordinatorChange::Replaced(replaced) = other {
+                    coordination.rename(id, &replaced.lease);
+                    self.disarm(&TimerId::Coordinator(id.clone()), folding);
+                    id = &replaced.lease;
+                }
+                self.state.coordination.get_or_insert_default().leases.insert(id.clone(), lease);
             }
         }
         let due = self.coordinator(id).and_then(Coordinator::due);
@@ -94,10 +100,12 @@ impl Run {
     pub(crate) fn fold_coordinated(&mut self, told: &MemberReported) {
         let Some(coordination) = self.state.coordination.as_deref_mut() else { return };
         match told.suspended {
-            Some(suspended) if coordination.members.len() < limits::COORDINATED_SUSPENDED_MAX => {
-                coordination.members.insert(told.run, suspended);
+            Some(suspended) => {
+                let room = coordination.members.len() < limits::COORDINATED_SUSPENDED_MAX;
+                if room || coordination.members.contains_key(&told.run) {
+                    coordination.members.insert(told.run, suspended);
+                }
             }
-            Some(_) => {}
             None => drop(coordination.members.remove(&told.run)),
         }
     }
@@ -123,6 +131,13 @@ impl Coordination {
             let oldest = over.min_by_key(|(_, lease)| lease.granted_at).map(|(id, _)| id.clone());
             let Some(oldest) = oldest else { return };
             self.leases.remove(&oldest);
+        }
+    }
+
+    /// A lease goes by another name from now on.
+    fn rename(&mut self, was: &str, name: &str) {
+        for blocking in self.blocking.values_mut().filter(|blocking| blocking.coordinator == was) {
+            name.clone_into(&mut blocking.coordinator);
         }
     }
 

@@ -158,7 +158,9 @@ impl Run {
         }
         let was = lease.agent.clone();
         self.check_free(Some(&id))?;
-        self.tell_lease(draft, id, CoordinatorChange::Replaced(Replaced { agent, was }));
+        // Under a new name, so that nothing that they still say is taken for the word of whoever took their place.
+        let lease = self.lease_id();
+        self.tell_lease(draft, id, CoordinatorChange::Replaced(Replaced { agent, was, lease }));
         Ok(())
     }
 

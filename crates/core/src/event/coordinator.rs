@@ -145,6 +145,8 @@ pub struct Replaced {
     pub agent: String,
     /// Whose.
     pub was: String,
+    /// What the lease is called from now on: the old name is of no use any more.
+    pub lease: String,
 }
 
 /// Something that is coordinated waits for people.

@@ -66,6 +66,9 @@ pub struct TaskChanged {
     /// The question, if it is one of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt_id: Option<InterruptId>,
+    /// Since when another run waits for people, which may be before this one has heard of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended_since: Option<Millis>,
     /// When the question of another run is given up, if it is ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
@@ -81,6 +84,9 @@ pub struct TaskChanged {
     /// It ends because its run ends, in this way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with_run: Option<Lifecycle>,
+    /// It is cancelled because the run that it stands for was, and nobody wished it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_child: bool,
     /// Who did it, if they said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -206,11 +212,13 @@ impl TaskChanged {
             reason: None,
             suspended_intent_id: None,
             interrupt_id: None,
+            suspended_since: None,
             expires_at: None,
             progress: None,
             output: None,
             error: None,
             with_run: None,
+            with_child: false,
             by: None,
         }
     }

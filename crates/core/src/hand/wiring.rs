@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::BlockedReason;
-use crate::fields::Fields;
+use crate::excerpt::excerpt;
+use crate::fields::{Entries, Fields};
 use crate::graph::Work;
 use crate::{Json, JsonMap, Millis, NodeIx, Rejection, Run, RunId};
 
@@ -113,7 +114,8 @@ impl Source {
         };
         found.ok_or_else(|| {
             format!(
-                "'{text}' says not where it comes from; use phase.key, $trigger.key or $initial_state.key"
+                "'{}' says not where it comes from; use phase.key, $trigger.key or $initial_state.key",
+                excerpt(text)
             )
         })
     }
@@ -132,31 +134,78 @@ impl Source {
     }
 }
 
+/// What may stand where a type is expected.
+const TYPE_EXPECTED: &str = "a type is a word, {\"enum\": […]} or {\"keys\": […]}";
+
+/// The keys of an object that says what an output has to be. What is described changes nothing.
+const WANT_KEYS: &[&str] = &["type", "enum", "keys", "required", "description"];
+
+/// Reads an object of which every key is known and stands once. A misspelt key would otherwise ask for nothing, and
+/// nobody would notice before the outputs come.
+fn closed(json: &Json, known: &[&str]) -> Result<JsonMap, String> {
+    let Entries(entries) = json.parse().map_err(|_| TYPE_EXPECTED.to_owned())?;
+    let mut map = JsonMap::new();
+    for (key, value) in entries {
+        let shown = excerpt(&key);
+        if !known.contains(&key.as_str()) {
+            return Err(format!("there is no '{shown}' here; the keys are {}", known.join(", ")));
+        }
+        if map.insert(key, value).is_some() {
+            return Err(format!("'{shown}' stands there twice; remove one"));
+        }
+    }
+    Ok(map)
+}
+
 impl Shape {
     /// Reads a shape: a word, a list of values, or the keys of an object.
     fn read(json: &Json) -> Result<Self, String> {
         if let Ok(word) = json.parse::<String>() {
-            return Ok(match word.as_str() {
-                "any" => Self::Any,
-                "string" => Self::Text,
-                "number" => Self::Number,
-                "boolean" => Self::Boolean,
-                "object" => Self::Object,
-                "array" => Self::Array,
-                other => {
-                    return Err(format!(
-                        "'{other}' is no type; use string, number, boolean, object, array or any"
-                    ));
-                }
-            });
+            return Self::of_word(&word);
         }
-        let wrong = || "a type is a word, {\"enum\": […]} or {\"keys\": […]}".to_owned();
-        let shape = json.parse::<JsonMap>().map_err(|_| wrong())?;
-        if let Some(values) = shape.get("enum") {
-            return values.parse().map(Self::OneOf).map_err(|_| wrong());
+        let mut shape = closed(json, &["enum", "keys"])?;
+        match (shape.remove("enum"), shape.remove("keys")) {
+            (Some(values), None) => Self::Any.narrowed(&values),
+            (None, Some(keys)) => Self::of_keys(&keys),
+            _ => Err(TYPE_EXPECTED.to_owned()),
         }
-        let keys = shape.get("keys").ok_or_else(wrong)?;
-        keys.parse().map(Self::Keys).map_err(|_| wrong())
+    }
+
+    fn of_word(word: &str) -> Result<Self, String> {
+        Ok(match word {
+            "any" => Self::Any,
+            "string" => Self::Text,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            "object" => Self::Object,
+            "array" => Self::Array,
+            other => {
+                return Err(format!(
+                    "'{}' is no type; use string, number, boolean, object, array or any",
+                    excerpt(other)
+                ));
+            }
+        })
+    }
+
+    fn of_keys(keys: &Json) -> Result<Self, String> {
+        keys.parse().map(Self::Keys).map_err(|_| "'keys' is a list of texts".to_owned())
+    }
+
+    /// One of these values, each of which has this shape.
+    fn narrowed(&self, values: &Json) -> Result<Self, String> {
+        let values: Vec<Json> = values.parse().map_err(|_| "'enum' is a list of values".to_owned())?;
+        if values.is_empty() {
+            return Err("'enum' lists no value, so nothing would do; list some, or remove it".to_owned());
+        }
+        match values.iter().find(|value| !self.fits(value)) {
+            Some(odd) => Err(format!(
+                "{} stands in 'enum', but the type is {}; change one of them",
+                excerpt(odd.text()),
+                excerpt(self.told())
+            )),
+            None => Ok(Self::OneOf(values)),
+        }
     }
 
     fn fits(&self, value: &Json) -> bool {
@@ -218,14 +267,14 @@ impl HandWork {
             let text = from.parse::<String>().map_err(|_| "a text is expected".to_owned());
             match text.and_then(|text| Source::read(&text)) {
                 Ok(source) => drop(work.inputs.insert(name, source)),
-                Err(message) => fields.findings().objection(format!("{place}.{name}"), message),
+                Err(message) => fields.findings().objection(format!("{place}.{}", excerpt(&name)), message),
             }
         }
         let place = fields.place("outputs");
         for (name, want) in outputs.unwrap_or_default() {
             match Want::read(&want) {
                 Ok(want) => drop(work.outputs.insert(name, want)),
-                Err(message) => fields.findings().objection(format!("{place}.{name}"), message),
+                Err(message) => fields.findings().objection(format!("{place}.{}", excerpt(&name)), message),
             }
         }
         (work, written)
@@ -257,14 +306,24 @@ impl HandWork {
 }
 
 impl Want {
-    /// Reads `type`, or `{type, required}`.
+    /// Reads a type, or an object that has one of `type` and `keys`, or `enum`, or both, and may have `required`.
     fn read(json: &Json) -> Result<Self, String> {
-        let Some(given) = json.parse::<JsonMap>().ok().filter(|given| given.contains_key("type")) else {
+        if json.type_name() != "object" {
             return Ok(Self { shape: Shape::read(json)?, required: true });
-        };
-        let required = given.get("required").map_or(Ok(true), Json::parse::<bool>);
+        }
+        let mut given = closed(json, WANT_KEYS)?;
+        let required = given.remove("required").map_or(Ok(true), |required| required.parse());
         let required = required.map_err(|_| "'required' is true or false".to_owned())?;
-        Ok(Self { shape: Shape::read(&given["type"])?, required })
+        let values = given.remove("enum");
+        let shape = match (given.remove("type"), given.remove("keys")) {
+            (Some(_), Some(_)) => return Err("'keys' says the type already; remove 'type'".to_owned()),
+            (Some(kind), None) => Shape::read(&kind)?,
+            (None, Some(keys)) => Shape::of_keys(&keys)?,
+            (None, None) if values.is_some() => Shape::Any,
+            (None, None) => return Err(TYPE_EXPECTED.to_owned()),
+        };
+        let shape = values.map_or(Ok(shape.clone()), |values| shape.narrowed(&values))?;
+        Ok(Self { shape, required })
     }
 }
 
@@ -285,6 +344,16 @@ impl Run {
             }
         }
         if missing.is_empty() { Ok((inputs, sensitive)) } else { Err(Unclaimed::Unresolvable(missing)) }
+    }
+
+    /// An input that comes from what is waited for under this name, if there is one.
+    pub(crate) fn input_wired_to(&self, name: &str) -> Option<&str> {
+        let works = (0..self.graph.len() as NodeIx).filter_map(|ix| match &self.graph.at(ix).work {
+            Work::ByHand(work) => Some(work),
+            _ => None,
+        });
+        let from = |source: &Source| matches!(source, Source::Phase { name: of, .. } if of == name);
+        works.flat_map(|work| &work.inputs).find(|(_, source)| from(source)).map(|(input, _)| input.as_str())
     }
 
     fn check_suspended(&self, ix: NodeIx, work: &HandWork) -> Result<(), Unclaimed> {

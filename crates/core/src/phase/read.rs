@@ -1,8 +1,9 @@
 //! Reading phases, and how they depend on each other.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::definition::{Definition, NodeDefinition};
+use crate::excerpt::excerpt;
 use crate::fields::{Fields, Findings, nearest};
 use crate::graph::{GraphEdge, GraphNode, Work};
 use crate::hand::HandWork;
@@ -43,19 +44,7 @@ impl PhaseWork {
         let title = fields.optional_text("title").unwrap_or_default();
         // What people are to know of it changes nothing about what happens.
         fields.optional_map("about");
-        let list = fields.optional_list("dependsOn").unwrap_or_default();
-        let place = fields.place("dependsOn");
-        let mut depends_on: Vec<String> = Vec::new();
-        for (at, name) in list.iter().enumerate() {
-            let place = format!("{place}[{at}]");
-            match name.parse::<String>() {
-                Ok(name) if depends_on.contains(&name) => {
-                    fields.findings().objection(place, format!("'{name}' stands there twice; remove one"));
-                }
-                Ok(name) => depends_on.push(name),
-                Err(_) => fields.findings().objection(place, "the id of a phase is expected"),
-            }
-        }
+        let depends_on = read_depends_on(fields);
         let initial_state = fields.optional_map("initialState").unwrap_or_default();
         let (hand, config) = HandWork::read_with_config(fields);
         let assign = hand.assign.clone();
@@ -67,6 +56,31 @@ impl PhaseWork {
     fn sources(&self) -> impl Iterator<Item = (&String, &str)> {
         self.hand.inputs.iter().filter_map(|(name, source)| Some((name, source.phase()?)))
     }
+}
+
+/// Reads what a phase depends on. What is beyond the limit is not even looked at.
+fn read_depends_on(fields: &mut Fields<'_>) -> Vec<String> {
+    let list = fields.optional_list("dependsOn").unwrap_or_default();
+    let place = fields.place("dependsOn");
+    if list.len() > limits::DEPENDENCIES_MAX {
+        let message = format!("a phase depends on at most {} others", limits::DEPENDENCIES_MAX);
+        fields.findings().objection(&*place, message);
+    }
+    let (mut seen, mut depends_on) = (HashSet::new(), Vec::new());
+    for (at, name) in list.iter().take(limits::DEPENDENCIES_MAX).enumerate() {
+        let place = || format!("{place}[{at}]");
+        let Ok(name) = name.parse::<String>() else {
+            fields.findings().objection(place(), "the id of a phase is expected");
+            continue;
+        };
+        if seen.insert(name.clone()) {
+            depends_on.push(name);
+        } else {
+            let message = format!("'{}' stands there twice; remove one", excerpt(&name));
+            fields.findings().objection(place(), message);
+        }
+    }
+    depends_on
 }
 
 /// Looks at the phases of a definition together. The answer is their order: each after those that it depends on.
@@ -91,16 +105,13 @@ pub(crate) fn wire(
         findings.objection(format!("edges['{}']", edge.id), message);
     }
     let wiring = Wiring::of(nodes, &phases);
-    for (&ix, found) in &wiring.of {
-        let node = &definition.nodes[ix as usize];
-        wiring.check(node, found, nodes, findings);
-    }
-    let order = wiring.order(nodes, findings);
+    let order = wiring.order();
+    wiring.check(definition, nodes, &order, findings);
     let upstreams: BTreeMap<NodeIx, Vec<String>> = wiring.upstreams(nodes);
     for (ix, upstreams) in upstreams {
         complete(&definition.id, &definition.nodes[ix as usize], upstreams, &mut nodes[ix as usize]);
     }
-    order
+    order.begun.into_iter().chain(order.stuck).collect()
 }
 
 fn is_phase(node: &GraphNode) -> bool {
@@ -135,12 +146,66 @@ struct Wiring<'a> {
 /// What one phase names.
 #[derive(Default)]
 struct Found {
-    /// Those that it depends on.
+    /// Those that it depends on, sorted.
     before: Vec<NodeIx>,
+    /// Those and the ones that its inputs come from.
+    upstreams: BTreeSet<NodeIx>,
     /// Names that nothing has.
     unknown: Vec<String>,
     /// Inputs that come from other phases, and which.
     inputs: Vec<(String, String)>,
+}
+
+impl Found {
+    fn depends_on(&self, ix: NodeIx) -> bool {
+        self.before.binary_search(&ix).is_ok()
+    }
+}
+
+/// In which order phases begin.
+struct Order {
+    /// The phases, each after those that it depends on, and otherwise as they are written.
+    begun: Vec<NodeIx>,
+    /// Those that wait for each other, and what comes after them.
+    stuck: BTreeSet<NodeIx>,
+}
+
+/// Phases that are looked for at once among all that come before each phase: with a row of so many bits, a definition as
+/// large as is allowed is gone through twenty times, and every row together takes a few megabytes.
+const LOOKED_FOR_MAX: usize = 1_024;
+
+/// Which of the phases that are looked for come before a phase or are that one.
+type Row = [u64; LOOKED_FOR_MAX / 64];
+
+fn has(row: &Row, bit: usize) -> bool {
+    row[bit / 64] >> (bit % 64) & 1 == 1
+}
+
+/// Which phases come before which, of those that somebody takes an input from without depending on them directly: each
+/// with who does.
+type Reached = HashSet<(NodeIx, NodeIx)>;
+
+/// Names that a mistyped one may be compared with.
+struct Hints<'a> {
+    known: Vec<&'a str>,
+    /// How many comparisons may still be made.
+    left: usize,
+}
+
+impl Hints<'_> {
+    fn of(&mut self, name: &str) -> String {
+        let left = self.left.checked_sub(self.known.len());
+        self.left = left.unwrap_or(0);
+        match left.and_then(|_| nearest(name, &self.known, usize::MAX)) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => "name phases of this definition by their ids".to_owned(),
+        }
+    }
+}
+
+/// Whether more was found than is ever told, so that looking on is of no use.
+fn is_full(findings: &Findings) -> bool {
+    findings.objections.len() > limits::PROBLEMS_MAX
 }
 
 impl<'a> Wiring<'a> {
@@ -156,70 +221,92 @@ impl<'a> Wiring<'a> {
                     None => found.unknown.push(name.clone()),
                 }
             }
+            found.before.sort_unstable();
             let inputs = work.sources().map(|(input, phase)| (input.clone(), phase.to_owned()));
             found.inputs = inputs.collect();
+            let sources = found.inputs.iter().filter_map(|(_, phase)| names.get(phase));
+            found.upstreams = found.before.iter().chain(sources).copied().collect();
             of.insert(ix, found);
         }
         Self { names, of }
     }
 
-    fn check(&self, node: &NodeDefinition, found: &Found, nodes: &[GraphNode], findings: &mut Findings) {
-        let place = &node.place;
-        for name in &found.unknown {
-            let known: Vec<&str> = self.names.keys().map(String::as_str).collect();
-            let hint = match nearest(name, &known, usize::MAX) {
-                Some(near) => format!("did you mean '{near}'?"),
-                None => "name phases of this definition by their ids".to_owned(),
-            };
-            findings.objection(
-                format!("{place}.config.dependsOn"),
-                format!("there is no phase '{name}'; {hint}"),
-            );
+    fn check(&self, definition: &Definition, nodes: &[GraphNode], order: &Order, findings: &mut Findings) {
+        let known = self.names.keys().map(String::as_str).collect();
+        let mut hints = Hints { known, left: limits::NAMES_COMPARED_MAX };
+        let reached = self.reached(&order.begun, nodes.len());
+        for (&ix, found) in &self.of {
+            if is_full(findings) {
+                return;
+            }
+            let node = &definition.nodes[ix as usize];
+            check_before(node, found, nodes, &mut hints, findings);
+            if !order.stuck.contains(&ix) {
+                self.check_inputs(ix, node, &reached, findings);
+            }
         }
-        if found.before.len() > limits::DEPENDENCIES_MAX {
-            let message = format!("a phase depends on at most {} others", limits::DEPENDENCIES_MAX);
-            findings.objection(format!("{place}.config.dependsOn"), message);
-        }
-        for before in found.before.iter().map(|&ix| &nodes[ix as usize]).filter(|node| node.disabled) {
-            let message = format!(
-                "'{}' is disabled, so it would never be done; remove it here, or enable it",
-                before.id
-            );
-            findings.objection(format!("{place}.config.dependsOn"), message);
-        }
-        if !node.inputs.is_empty() {
-            let message = "a phase takes its inputs from config.inputs; remove these";
-            findings.objection(format!("{place}.inputs"), message);
-        }
-        let before = self.ancestors(found);
+        self.check_stuck(order, nodes, findings);
+    }
+
+    /// Refuses inputs that come from nowhere, or from what need not be done before.
+    fn check_inputs(&self, ix: NodeIx, node: &NodeDefinition, reached: &Reached, findings: &mut Findings) {
+        let found = &self.of[&ix];
         for (input, phase) in &found.inputs {
+            let shown = excerpt(phase);
             let message = match self.names.get(phase) {
-                None => format!("there is no phase '{phase}'"),
-                Some(ix) if before.contains(ix) => continue,
+                None => format!("there is no phase '{shown}'"),
+                Some(&from) if found.depends_on(from) || reached.contains(&(from, ix)) => continue,
                 Some(_) => {
-                    format!("it comes from '{phase}', which is not done before; add that to dependsOn")
+                    format!("it comes from '{shown}', which is not done before; add that to dependsOn")
                 }
             };
-            findings.objection(format!("{place}.config.inputs.{input}"), message);
+            findings.objection(format!("{}.config.inputs.{}", node.place, excerpt(input)), message);
         }
     }
 
-    /// Everything that is done before a phase.
-    fn ancestors(&self, found: &Found) -> BTreeSet<NodeIx> {
-        if found.inputs.is_empty() {
-            return BTreeSet::new();
-        }
-        let (mut seen, mut next) = (BTreeSet::new(), found.before.clone());
-        while let Some(ix) = next.pop() {
-            if seen.insert(ix) {
-                next.extend(self.of.get(&ix).into_iter().flat_map(|found| &found.before));
+    /// Who takes an input from a phase without depending on it directly.
+    fn far(&self) -> BTreeMap<NodeIx, BTreeSet<NodeIx>> {
+        let mut far: BTreeMap<NodeIx, BTreeSet<NodeIx>> = BTreeMap::new();
+        for (&ix, found) in &self.of {
+            for &from in found.upstreams.iter().filter(|&&from| from != ix && !found.depends_on(from)) {
+                far.entry(from).or_default().insert(ix);
             }
         }
-        seen
+        far
+    }
+
+    /// Which of the inputs that come from far away come from what is done before.
+    fn reached(&self, order: &[NodeIx], nodes: usize) -> Reached {
+        let far: Vec<(NodeIx, BTreeSet<NodeIx>)> = self.far().into_iter().collect();
+        let mut reached = Reached::new();
+        for sought in far.chunks(LOOKED_FOR_MAX) {
+            let rows = self.rows(sought, order, nodes);
+            for (bit, (from, takers)) in sought.iter().enumerate() {
+                let takers = takers.iter().filter(|&&taker| has(&rows[taker as usize], bit));
+                reached.extend(takers.map(|&taker| (*from, taker)));
+            }
+        }
+        reached
+    }
+
+    /// Goes through the phases once, and carries along what comes before each.
+    fn rows(&self, sought: &[(NodeIx, BTreeSet<NodeIx>)], order: &[NodeIx], nodes: usize) -> Vec<Row> {
+        let mut rows: Vec<Row> = vec![Row::default(); nodes];
+        for (bit, (from, _)) in sought.iter().enumerate() {
+            rows[*from as usize][bit / 64] |= 1 << (bit % 64);
+        }
+        for ix in order {
+            let mut row = rows[*ix as usize];
+            for &before in &self.of[ix].before {
+                row.iter_mut().zip(&rows[before as usize]).for_each(|(word, more)| *word |= more);
+            }
+            rows[*ix as usize] = row;
+        }
+        rows
     }
 
     /// The phases, each after those that it depends on, and otherwise as they are written.
-    fn order(&self, nodes: &[GraphNode], findings: &mut Findings) -> Vec<NodeIx> {
+    fn order(&self) -> Order {
         let mut waits: BTreeMap<NodeIx, usize> =
             self.of.iter().map(|(&ix, found)| (ix, found.before.len())).collect();
         let mut after: BTreeMap<NodeIx, Vec<NodeIx>> = BTreeMap::new();
@@ -227,9 +314,9 @@ impl<'a> Wiring<'a> {
             found.before.iter().for_each(|before| after.entry(*before).or_default().push(ix));
         }
         let free = waits.iter().filter(|(_, waits)| **waits == 0).map(|(&ix, _)| ix);
-        let (mut free, mut order): (VecDeque<NodeIx>, Vec<NodeIx>) = (free.collect(), Vec::new());
+        let (mut free, mut begun): (VecDeque<NodeIx>, Vec<NodeIx>) = (free.collect(), Vec::new());
         while let Some(ix) = free.pop_front() {
-            order.push(ix);
+            begun.push(ix);
             waits.remove(&ix);
             for next in after.remove(&ix).unwrap_or_default() {
                 let Some(left) = waits.get_mut(&next) else { continue };
@@ -239,26 +326,33 @@ impl<'a> Wiring<'a> {
                 }
             }
         }
-        if !waits.is_empty() {
-            let names: Vec<&str> =
-                self.cycle(&waits).iter().take(CYCLE_NAMES_MAX).map(|&ix| &*nodes[ix as usize].id).collect();
-            let message = format!(
-                "{} wait for each other, so none would ever begin; remove one dependency",
-                names.join(" → ")
-            );
-            findings.objection("nodes", message);
-            order.extend(waits.into_keys());
+        Order { begun, stuck: waits.into_keys().collect() }
+    }
+
+    /// Refuses phases that wait for each other.
+    fn check_stuck(&self, order: &Order, nodes: &[GraphNode], findings: &mut Findings) {
+        if order.stuck.is_empty() {
+            return;
         }
-        order
+        let cycle = self.cycle(&order.stuck);
+        let names: Vec<&str> =
+            cycle.iter().take(CYCLE_NAMES_MAX).map(|&ix| &*nodes[ix as usize].id).collect();
+        let message = format!(
+            "{} wait for each other, so none would ever begin; remove one dependency",
+            names.join(" → ")
+        );
+        findings.objection("nodes", message);
     }
 
     /// One circle among phases that wait for each other.
-    fn cycle(&self, waits: &BTreeMap<NodeIx, usize>) -> Vec<NodeIx> {
-        let mut path: Vec<NodeIx> = waits.keys().take(1).copied().collect();
+    fn cycle(&self, stuck: &BTreeSet<NodeIx>) -> Vec<NodeIx> {
+        let mut path: Vec<NodeIx> = stuck.iter().take(1).copied().collect();
+        let mut met: BTreeSet<NodeIx> = path.iter().copied().collect();
         while let Some(&last) = path.last() {
             let before = self.of.get(&last).into_iter().flat_map(|found| &found.before);
-            let Some(&next) = before.into_iter().find(|ix| waits.contains_key(ix)) else { return path };
-            if let Some(at) = path.iter().position(|ix| *ix == next) {
+            let Some(&next) = before.into_iter().find(|ix| stuck.contains(ix)) else { return path };
+            if !met.insert(next) {
+                let at = path.iter().position(|ix| *ix == next).unwrap_or(0);
                 let mut circle = path.split_off(at);
                 circle.push(next);
                 return circle;
@@ -270,12 +364,41 @@ impl<'a> Wiring<'a> {
 
     /// What each phase's run waits for. An input may come from further up, and brings that run's outputs along.
     fn upstreams(&self, nodes: &[GraphNode]) -> BTreeMap<NodeIx, Vec<String>> {
-        let of = |found: &Found| {
-            let inputs = found.inputs.iter().filter_map(|(_, phase)| self.names.get(phase));
-            let all: BTreeSet<NodeIx> = found.before.iter().chain(inputs).copied().collect();
-            all.into_iter().map(|ix| nodes[ix as usize].id.to_string()).collect()
-        };
-        self.of.iter().map(|(&ix, found)| (ix, of(found))).collect()
+        let name = |&ix: &NodeIx| nodes[ix as usize].id.to_string();
+        self.of.iter().map(|(&ix, found)| (ix, found.upstreams.iter().map(name).collect())).collect()
+    }
+}
+
+/// Refuses dependencies that nothing would come of, and inputs that a phase doesn't take.
+fn check_before(
+    node: &NodeDefinition,
+    found: &Found,
+    nodes: &[GraphNode],
+    hints: &mut Hints<'_>,
+    findings: &mut Findings,
+) {
+    let place = &node.place;
+    for name in &found.unknown {
+        if is_full(findings) {
+            return;
+        }
+        let message = format!("there is no phase '{}'; {}", excerpt(name), hints.of(name));
+        findings.objection(format!("{place}.config.dependsOn"), message);
+    }
+    if found.upstreams.len() > limits::DEPENDENCIES_MAX {
+        let most = limits::DEPENDENCIES_MAX;
+        let message =
+            format!("with those that its inputs come from, a phase waits for at most {most} others");
+        findings.objection(format!("{place}.config.inputs"), message);
+    }
+    for before in found.before.iter().map(|&ix| &nodes[ix as usize]).filter(|node| node.disabled) {
+        let message =
+            format!("'{}' is disabled, so it would never be done; remove it here, or enable it", before.id);
+        findings.objection(format!("{place}.config.dependsOn"), message);
+    }
+    if !node.inputs.is_empty() {
+        let message = "a phase takes its inputs from config.inputs; remove these";
+        findings.objection(format!("{place}.inputs"), message);
     }
 }
 

@@ -28,13 +28,11 @@ const BY_RUN: &str = "system:run";
 
 /// What may be read of the questions of the run itself.
 impl Run {
-    /// The question of the run itself that an answer is meant for: whether it is resumed, or whether a plan of it goes on.
+    /// The question of the run itself that an answer is meant for: whether it is resumed, or whether a plan of it goes on. If
+    /// several are open nobody guesses which one is meant: to let a plan go on is not to resume the run.
     pub(crate) fn own_interrupt(&self) -> Result<InterruptId, Rejection> {
         let own = self.state.open.iter().filter(|(_, open)| open.node.is_none());
         let own: Vec<InterruptId> = own.map(|(id, _)| *id).collect();
-        if let Some(id) = self.open_question() {
-            return Ok(id);
-        }
         match own.as_slice() {
             [id] => Ok(*id),
             [] => {

@@ -20,6 +20,9 @@ pub enum PlanCommand {
         id: TaskId,
         /// The version that whoever asks has seen, if they care.
         version: Option<u64>,
+        /// The agent in whose name it is done, if that is said. Of what only whoever has the task may do, nothing is taken from
+        /// another: they may not know that it was given to somebody else since.
+        agent: Option<String>,
         /// What.
         act: TaskAct,
         /// Who asks.
@@ -46,6 +49,8 @@ pub enum PlanCommand {
 }
 
 /// What may be done with a task.
+///
+/// To bring it where it stands already changes nothing, and is not refused: whoever asks twice has what they want.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskAct {
     /// An agent takes it.
@@ -53,7 +58,7 @@ pub enum TaskAct {
         /// The agent.
         agent: String,
     },
-    /// The agent begins.
+    /// The agent begins. An agent that is named takes the task with that, if nobody has it.
     Start,
     /// The agent gives it back.
     Release {
@@ -136,7 +141,7 @@ pub struct NewTask {
     pub agent: Option<String>,
     /// How often it may be attempted.
     pub max_attempts: Option<u32>,
-    /// The child run that it stands for.
+    /// The child run that it stands for: one that this run was made to start, or that does a phase of it.
     pub run: Option<RunId>,
     /// The caller's own data, an object.
     pub metadata: Option<Json>,

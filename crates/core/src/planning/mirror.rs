@@ -1,15 +1,17 @@
-//! Tasks that wait because their run does, or the run that they stand for.
+//! Tasks that wait because their run does, or that go with the run that they stand for.
 //!
 //! A question that an agent asks in a run blocks what that agent works on in it, until there is an answer; the same tasks
-//! go on then, and no others. A task that stands for a child run goes with that run instead.
+//! go on then, and no others. A task that stands for a child run goes with that run instead: what becomes of it follows from
+//! how the child stands (`child.rs`), whichever command made it so.
 
-use super::PlanState;
-use super::{Task, TaskId, TaskStatus};
+use std::collections::BTreeMap;
+
+use super::{Blocked, PlanState, Task, TaskId, TaskStatus};
 use crate::command::Draft;
 use crate::event::{PlanChange, PlanChanged, TaskChange, TaskChanged};
 use crate::phase::INTENT_SUSPENDED;
 use crate::run::Ending;
-use crate::{Failure, InterruptId, Json, Lifecycle, NodeIx, Notice, Run, RunId, Status, limits};
+use crate::{Failure, InterruptId, Json, Lifecycle, NodeIx, Run, RunId, Status, Suspension, limits};
 
 /// What a decision does.
 impl Run {
@@ -29,23 +31,19 @@ impl Run {
             return;
         }
         let held = |task: &&Task| agent.is_none_or(|agent| task.assigned_agent.as_deref() == Some(agent));
-        let waits = |task: &&Task| task.status == TaskStatus::Running || task.suspended_intent().is_some();
+        // Whoever asks again what is asked already, or joins others who do, changes nothing for what waits for it.
+        let waits = |task: &&Task| match &task.blocked {
+            Some(blocked) => blocked.suspended_intent.is_some() && !blocked.interrupts.contains(&id),
+            None => task.status == TaskStatus::Running,
+        };
         let tasks = self.state.planning.tasks.values();
         let tasks = tasks.filter(|task| task.spec.run.is_none()).filter(held).filter(waits);
         let tasks: Vec<TaskId> = tasks.map(|task| task.id).collect();
-        for task in tasks {
-            let blocked = TaskChanged {
-                reason: Some(INTENT_SUSPENDED.to_owned()),
-                suspended_intent_id: Some(self.key.id),
-                interrupt_id: Some(id),
-                ..TaskChanged::of(task, TaskChange::Blocked)
-            };
-            self.emit_task(draft, blocked);
-        }
+        tasks.into_iter().for_each(|task| self.block_for_question(draft, task, id));
     }
 
     /// Tasks whose questions are all closed go on.
-    pub(crate) fn settle_unblocked(&mut self, draft: &mut Draft) {
+    pub(super) fn settle_unblocked(&mut self, draft: &mut Draft) {
         let answered = |task: &&Task| {
             let own = task.spec.run.is_none();
             task.blocked.as_ref().is_some_and(|blocked| {
@@ -59,46 +57,87 @@ impl Run {
         }
     }
 
-    /// A child run tells how it stands: the task that stands for it stands the same. To say it again changes nothing.
-    pub(crate) fn mirror_child(&mut self, draft: &mut Draft, notice: &Notice) {
-        let (child, Some(status)) = (notice.from, notice.status) else { return };
-        let goes_on = self.state.lifecycle == Lifecycle::Running && self.state.ending.is_none();
-        let tasks = self.state.planning.tasks.values().filter(|task| task.spec.run == Some(child) && goes_on);
-        let tasks: Vec<TaskId> = tasks.map(|task| task.id).collect();
-        for task in tasks {
-            self.mirror_child_at(draft, task, status, notice);
+    /// What is begun while its agent waits for an answer waits with it. What nobody is known to have asked blocks only what was
+    /// worked on when it was asked, or a gate that is open for days would keep everybody from beginning anything.
+    pub(super) fn settle_asked(&mut self, draft: &mut Draft) {
+        let mut asked: BTreeMap<String, Vec<InterruptId>> = BTreeMap::new();
+        for (id, open) in &self.state.open {
+            let agent = open.node.and_then(|ix| self.asking_agent(ix, &open.requested.asked_by));
+            agent.into_iter().for_each(|agent| asked.entry(agent).or_default().push(*id));
+        }
+        if asked.is_empty() {
+            return;
+        }
+        let running = |task: &&Task| task.status == TaskStatus::Running && task.spec.run.is_none();
+        let tasks = self.state.planning.tasks.values().filter(running);
+        let waits = |task: &Task| Some((task.id, asked.get(task.assigned_agent.as_ref()?)?));
+        let waiting: Vec<(TaskId, &Vec<InterruptId>)> = tasks.filter_map(waits).collect();
+        for (task, questions) in waiting {
+            questions.iter().for_each(|id| self.block_for_question(draft, task, *id));
         }
     }
 
-    fn mirror_child_at(&mut self, draft: &mut Draft, id: TaskId, stands: Status, notice: &Notice) {
-        let child = notice.from;
-        if self.state.planning.tasks[&id].status.is_finished() {
+    fn block_for_question(&mut self, draft: &mut Draft, task: TaskId, id: InterruptId) {
+        let blocked = TaskChanged {
+            reason: Some(INTENT_SUSPENDED.to_owned()),
+            suspended_intent_id: Some(self.key.id),
+            interrupt_id: Some(id),
+            ..TaskChanged::of(task, TaskChange::Blocked)
+        };
+        self.emit_task(draft, blocked);
+    }
+
+    /// Tasks that stand for other runs stand as those do, whichever command made it so.
+    pub(super) fn settle_children(&mut self, draft: &mut Draft) {
+        for (task, child) in self.tasks_of_children(|_| true) {
+            match self.knows_child(child) {
+                true => self.mirror_child_at(draft, task, child),
+                false => self.let_go_of_child(draft, task, child),
+            }
+        }
+    }
+
+    /// A child has spoken: the task that stands for it goes with that before anything else follows from it.
+    pub(crate) fn mirror_child(&mut self, draft: &mut Draft, child: RunId) {
+        let goes_on = self.state.lifecycle == Lifecycle::Running && self.state.ending.is_none();
+        if !goes_on || !self.knows_child(child) {
             return;
         }
-        let changed = |change| TaskChanged::of(id, change);
-        if stands == Status::Cancelled {
-            let reason = Some(format!("{child} was cancelled"));
-            return self.emit_task(draft, TaskChanged { reason, ..changed(TaskChange::Cancelled) });
+        for (task, _) in self.tasks_of_children(|run| run == child) {
+            self.mirror_child_at(draft, task, child);
         }
-        self.begin_child(draft, id, child);
-        let task = &self.state.planning.tasks[&id];
-        let suspended = task.suspended_intent() == Some(child);
-        match (task.status, stands) {
-            (TaskStatus::Running, status) if status.is_waiting() => {
-                let blocked = TaskChanged {
-                    reason: Some(INTENT_SUSPENDED.to_owned()),
-                    suspended_intent_id: Some(child),
-                    expires_at: notice.suspended.and_then(|suspended| suspended.expires_at),
-                    ..changed(TaskChange::Blocked)
-                };
-                self.emit_task(draft, blocked);
-            }
-            (TaskStatus::Blocked, status) if !status.is_waiting() && (suspended || status.is_terminal()) => {
-                self.emit_task(draft, changed(TaskChange::Unblocked));
-                self.end_child(draft, id, stands, notice);
-            }
-            (TaskStatus::Running, _) => self.end_child(draft, id, stands, notice),
-            _ => {}
+    }
+
+    /// The unfinished tasks that stand for these runs.
+    fn tasks_of_children(&self, these: impl Fn(RunId) -> bool) -> Vec<(TaskId, RunId)> {
+        let tasks = self.state.planning.tasks.values().filter(|task| !task.status.is_finished());
+        let of_child = |task: &Task| Some((task.id, task.spec.run.filter(|run| these(*run))?));
+        tasks.filter_map(of_child).collect()
+    }
+
+    fn mirror_child_at(&mut self, draft: &mut Draft, id: TaskId, child: RunId) {
+        let Some(stands) = self.child_stands(child) else { return };
+        if stands.status == Status::Cancelled {
+            let reason = Some(format!("{child} was cancelled"));
+            let changed =
+                TaskChanged { reason, with_child: true, ..TaskChanged::of(id, TaskChange::Cancelled) };
+            return self.emit_task(draft, changed);
+        }
+        let ended = stands.status.is_terminal();
+        // One that is a draft, is held back or is had by nobody has not begun, and so its task has not.
+        if stands.claimed || stands.suspended.is_some() || ended {
+            self.begin_child(draft, id, child);
+        }
+        self.suspend_with_child(draft, id, child, stands.suspended.filter(|_| !ended));
+        if ended && self.state.planning.tasks[&id].status == TaskStatus::Running {
+            self.end_with_child(draft, id, child, stands.status);
+        }
+    }
+
+    /// The child of another run, off which this one was forked: nobody here hears of it, and nobody waits for it.
+    fn let_go_of_child(&mut self, draft: &mut Draft, id: TaskId, child: RunId) {
+        if self.state.planning.tasks[&id].suspended_intent() == Some(child) {
+            self.emit_task(draft, TaskChanged::of(id, TaskChange::Unblocked));
         }
     }
 
@@ -115,22 +154,53 @@ impl Run {
         }
     }
 
-    fn end_child(&mut self, draft: &mut Draft, id: TaskId, stands: Status, notice: &Notice) {
-        let ended = match stands {
-            Status::Completed => {
-                // What is never shown stands in the child alone.
-                let shown = !notice.outputs.is_empty() && !notice.hides();
-                let output = shown.then(|| Json::of(&notice.outputs));
-                TaskChanged { output, ..TaskChanged::of(id, TaskChange::Completed) }
+    /// A task waits while its child waits for people, be the child held as well or not.
+    fn suspend_with_child(
+        &mut self,
+        draft: &mut Draft,
+        id: TaskId,
+        child: RunId,
+        suspended: Option<Suspension>,
+    ) {
+        let task = &self.state.planning.tasks[&id];
+        let waits = task.blocked.as_ref().filter(|blocked| blocked.suspended_intent == Some(child));
+        let since_when =
+            |blocked: &Blocked| Suspension { since: blocked.since, expires_at: blocked.expires_at };
+        match (task.status, suspended) {
+            (TaskStatus::Blocked, None) => self.emit_task(draft, TaskChanged::of(id, TaskChange::Unblocked)),
+            (TaskStatus::Running | TaskStatus::Blocked, Some(suspended))
+                if waits.map(since_when) != Some(suspended) =>
+            {
+                let blocked = TaskChanged {
+                    reason: Some(INTENT_SUSPENDED.to_owned()),
+                    suspended_intent_id: Some(child),
+                    suspended_since: Some(suspended.since),
+                    expires_at: suspended.expires_at,
+                    ..TaskChanged::of(id, TaskChange::Blocked)
+                };
+                self.emit_task(draft, blocked);
             }
-            Status::Failed => {
-                let unknown = || Failure::new("child_failed", "the run that the task stands for failed");
-                let error = Some(notice.error.clone().unwrap_or_else(unknown));
-                TaskChanged { error, ..TaskChanged::of(id, TaskChange::Failed) }
-            }
-            _ => return,
-        };
-        self.emit_task(draft, ended);
+            _ => {}
+        }
+    }
+
+    fn end_with_child(&mut self, draft: &mut Draft, id: TaskId, child: RunId, stands: Status) {
+        let planning = &self.state.planning;
+        let told = planning.children.get(child).cloned().unwrap_or_default();
+        let has_room = |json: &Json| planning.bytes + json.text().len() <= limits::PLANNING_BYTES_MAX;
+        if stands == Status::Completed {
+            let output = told.output.clone().filter(has_room);
+            let lacks = output.is_none() && (told.elsewhere || told.output.is_some());
+            let reason = lacks.then(|| format!("what came of it stands in {child}"));
+            return self.emit_task(
+                draft,
+                TaskChanged { output, reason, ..TaskChanged::of(id, TaskChange::Completed) },
+            );
+        }
+        let unknown = || Failure::new("child_failed", "the run that the task stands for failed");
+        let error = told.error.unwrap_or_else(unknown);
+        let error = Failure { details: error.details.clone().filter(has_room), ..error };
+        self.emit_task(draft, TaskChanged { error: Some(error), ..TaskChanged::of(id, TaskChange::Failed) });
     }
 
     /// The run ends in this way, and its tasks and plans end with it.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PlanId, TaskId, TaskStatus};
+use super::{PlanId, Planning, TaskId, TaskStatus};
 use crate::event::{InterruptRequested, InterruptResolved, PlanChange, PlanChanged, Resolution};
 use crate::fold::Folding;
-use crate::{InterruptId, Json, Millis, Run};
+use crate::{InterruptId, Json, Millis, Run, limits};
 
 /// Where a plan stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,14 +67,20 @@ impl PlanState {
         [Self::Draft, Self::Active, Self::Paused, Self::Completed, Self::Failed, Self::Cancelled];
 }
 
-/// What becomes of a plan when one of its tasks has failed as often as it may, or a checkpoint was rejected.
+/// What becomes of a plan when one of its tasks has failed, or a checkpoint was rejected.
+///
+/// Only `retry` tries again by itself. With the others a failure that may be repeated is acted on like any other: nobody
+/// would ever try again otherwise, and the plan would stand still without a word. Whoever looks at it may still have the
+/// task retried. A task that is cancelled counts as one that failed for good, unless somebody cancelled it and nothing waits
+/// for it: then the plan does without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// It is paused until somebody has looked at it.
     #[default]
     PauseAndEscalate,
-    /// It goes on with what does not depend on it. A rejected checkpoint stays shut all the same.
+    /// It goes on with what does not depend on it, and ends when nothing is left that may begin: it has failed then. A
+    /// rejected checkpoint stays shut all the same.
     Notify,
     /// It fails, and what is not finished of it is cancelled.
     Fail,
@@ -243,7 +249,7 @@ pub struct Plan {
     pub reason: Option<String>,
     /// The checkpoints that it has come to, by their ids.
     pub checkpoints: BTreeMap<String, CheckpointStanding>,
-    /// The failed tasks that it was paused for already.
+    /// The failed tasks that it was paused for already, in their present attempts.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) dealt_with: BTreeSet<TaskId>,
     /// When it was posted.
@@ -290,7 +296,6 @@ impl Plan {
             | PlanChange::CheckpointApproved
             | PlanChange::CheckpointRejected => self.note_checkpoint(changed, at)?,
             PlanChange::Paused => {
-                self.dealt_with.extend(changed.task_id);
                 self.pause = Some(match (&changed.checkpoint, changed.task_id) {
                     (Some(_), _) => PauseCause::Checkpoint,
                     (None, Some(_)) => PauseCause::Failure,
@@ -336,7 +341,7 @@ impl Run {
             return self.fold_plan_posted(changed, folding);
         }
         let name = changed.change.event_type().name;
-        let plans = &mut self.state.planning.plans;
+        let Planning { tasks, plans, .. } = &mut self.state.planning;
         let plan = plans.get_mut(&changed.plan_id).ok_or("it happened to a plan that is not there")?;
         let was = plan.state;
         plan.state = was
@@ -344,6 +349,11 @@ impl Run {
             .ok_or_else(|| format!("{name} is illegal for a plan that is {}", was.name()))?;
         plan.version += 1;
         plan.updated_at = folding.at;
+        // A task whose condition can't be evaluated has not begun, and may fail yet.
+        let failed = changed.task_id.filter(|id| tasks.get(id).is_some_and(|task| task.status.is_finished()));
+        if changed.change == PlanChange::Paused && changed.checkpoint.is_none() {
+            plan.dealt_with.extend(failed);
+        }
         plan.note(changed, folding.at)
     }
 
@@ -398,7 +408,11 @@ impl Run {
             standing.answer = Some(CheckpointAnswer {
                 outcome: resolved.outcome,
                 by: resolved.resolved_by.clone(),
-                reason: resolved.reason.clone(),
+                // The whole of it stands in the journal. This is in every snapshot.
+                reason: resolved
+                    .reason
+                    .as_ref()
+                    .map(|why| why.chars().take(limits::CAUSE_CHARS_MAX).collect()),
                 late: resolved.resume_value.is_none(),
             });
         }

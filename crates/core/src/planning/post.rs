@@ -7,7 +7,6 @@ use super::{
     OnTimeout, PlanId, PlanSpec, PlanTask, Priority, Task, TaskId, TaskSpec, TaskStatus,
 };
 use crate::excerpt::excerpt;
-use crate::expression::Expression;
 use crate::{Json, Rejection, Run, limits};
 
 /// Tasks that are to be posted, each behind those that it depends on, and the plan that takes them in.
@@ -18,7 +17,7 @@ pub(crate) struct Posting {
 
 /// The tasks that a plan may speak of, by their ids and by their names.
 #[derive(Default)]
-struct Named {
+pub(super) struct Named {
     ids: BTreeSet<TaskId>,
     names: BTreeMap<String, Vec<TaskId>>,
 }
@@ -27,6 +26,16 @@ impl Named {
     fn add(&mut self, id: TaskId, name: &str) {
         self.ids.insert(id);
         self.names.entry(name.to_owned()).or_default().push(id);
+    }
+
+    /// Whether this is one of them.
+    pub(super) fn has(&self, id: TaskId) -> bool {
+        self.ids.contains(&id)
+    }
+
+    /// How many of them are called so.
+    pub(super) fn called(&self, name: &str) -> usize {
+        self.names.get(name).map_or(0, Vec::len)
     }
 
     fn find(&self, text: &str, field: &str) -> Result<TaskId, Rejection> {
@@ -166,6 +175,7 @@ impl Run {
     pub(crate) fn check_posted(&self, task: &NewTask) -> Result<TaskSpec, Rejection> {
         check_task(task)?;
         self.check_room(1)?;
+        self.check_children([task])?;
         let mut depends_on = BTreeSet::new();
         for other in &task.depends_on {
             depends_on.insert(self.named_task(other, "dependsOn")?);
@@ -189,6 +199,27 @@ impl Run {
             )));
         }
         Ok(plan.id)
+    }
+
+    /// Refuses tasks that stand for runs that tell nothing here, or for which others stand. Of one run that stands for nothing
+    /// nobody would ever hear, and one that stands for two tasks would be done twice.
+    fn check_children<'a>(&self, new: impl IntoIterator<Item = &'a NewTask>) -> Result<(), Rejection> {
+        let mut stood_for = self.state.planning.stood_for();
+        for run in new.into_iter().filter_map(|task| task.run) {
+            if !self.knows_child(run) {
+                let message = format!(
+                    "{run} is no run that this one was made to start, or that does a phase of it; start it below this one"
+                );
+                return refuse("run", message);
+            }
+            if !stood_for.insert(run) {
+                return refuse(
+                    "run",
+                    format!("another task stands for {run} already; finish that one first"),
+                );
+            }
+        }
+        Ok(())
     }
 
     fn check_room(&self, more: usize) -> Result<(), Rejection> {
@@ -231,6 +262,7 @@ impl Run {
         }
         self.check_room(new.len())?;
         new.iter().try_for_each(|task| check_task(task))?;
+        self.check_children(new.iter().copied())?;
         if let Some(name) = &plan.name {
             check_text("name", name, limits::TASK_NAME_CHARS_MAX)?;
         }
@@ -240,7 +272,7 @@ impl Run {
         let spec = PlanSpec {
             name: plan.name.clone(),
             checkpoints: checkpoints(&plan.checkpoints, &named)?,
-            conditions: conditions(&plan.conditions, &named)?,
+            conditions: self.conditions(&plan.conditions, &named)?,
             on_failure: word(plan.on_failure.as_deref(), "on_failure", &ON_FAILURE)?,
             on_complete: word(plan.on_complete.as_deref(), "on_complete", &[("notify", OnComplete::Notify)])?,
             metadata: plan.metadata.clone(),
@@ -431,29 +463,31 @@ fn check_checkpoint(new: &NewCheckpoint, named: &Named) -> Result<CheckpointSpec
     })
 }
 
-fn conditions(new: &[NewCondition], named: &Named) -> Result<Vec<ConditionSpec>, Rejection> {
-    if new.len() > limits::PLAN_CONDITIONS_MAX {
-        return refuse(
-            "conditions",
-            format!("a plan takes at most {} conditions", limits::PLAN_CONDITIONS_MAX),
-        );
-    }
-    let mut known = BTreeSet::new();
-    let mut specs = Vec::new();
-    for condition in new {
-        let task = named.find(&condition.task, "conditions.task")?;
-        if !known.insert(task) {
+/// What is checked of conditions.
+impl Run {
+    fn conditions(&self, new: &[NewCondition], named: &Named) -> Result<Vec<ConditionSpec>, Rejection> {
+        if new.len() > limits::PLAN_CONDITIONS_MAX {
             return refuse(
                 "conditions",
-                format!("task '{}' has two conditions; join them with '&&'", excerpt(&condition.task)),
+                format!("a plan takes at most {} conditions", limits::PLAN_CONDITIONS_MAX),
             );
         }
-        if condition.otherwise.as_deref().is_some_and(|otherwise| otherwise != "skip") {
-            return refuse("conditions.otherwise", "'otherwise' can only be 'skip'");
+        let mut known = BTreeSet::new();
+        let mut specs = Vec::new();
+        for condition in new {
+            let task = named.find(&condition.task, "conditions.task")?;
+            if !known.insert(task) {
+                return refuse(
+                    "conditions",
+                    format!("task '{}' has two conditions; join them with '&&'", excerpt(&condition.task)),
+                );
+            }
+            if condition.otherwise.as_deref().is_some_and(|otherwise| otherwise != "skip") {
+                return refuse("conditions.otherwise", "'otherwise' can only be 'skip'");
+            }
+            self.check_condition(&condition.when, named)?;
+            specs.push(ConditionSpec { task, when: condition.when.clone() });
         }
-        Expression::parse(&condition.when)
-            .map_err(|message| Rejection::invalid("conditions.when", message))?;
-        specs.push(ConditionSpec { task, when: condition.when.clone() });
+        Ok(specs)
     }
-    Ok(specs)
 }

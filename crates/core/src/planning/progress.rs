@@ -109,18 +109,46 @@ impl Run {
 
     /// What keeps plans and tasks from going on.
     pub(crate) fn planning_waits(&self) -> impl Iterator<Item = Reason> + '_ {
-        let plans =
-            self.plans().filter(|plan| plan.state == PlanState::Paused).map(|plan| self.plan_waits(plan));
+        let plans = self.plans().filter_map(|plan| match plan.state {
+            PlanState::Paused => Some(self.paused_plan_waits(plan)),
+            PlanState::Active => Some(self.active_plan_waits(plan)),
+            _ => None,
+        });
         let tasks = self.tasks_posted().filter_map(|task| self.task_waits(task));
         plans.chain(tasks)
     }
 
-    fn plan_waits(&self, plan: &Plan) -> Reason {
-        let named = plan
-            .spec
-            .name
-            .as_ref()
-            .map_or_else(|| plan.id.to_string(), |name| format!("'{name}' ({})", plan.id));
+    /// What a plan waits for whose tasks may begin: somebody who does them, or somebody who sees that none can go on.
+    fn active_plan_waits(&self, plan: &Plan) -> Reason {
+        let planning = &self.state.planning;
+        let tasks = || plan.tasks.iter().filter_map(|task| planning.tasks.get(task));
+        let unfinished = tasks().filter(|task| !task.status.is_finished()).count();
+        let mut left =
+            tasks().filter(|task| !task.status.is_finished() && task.status != TaskStatus::Pending);
+        let reason = match (left.next(), tasks().find(|task| planning.has_failed(task))) {
+            (Some(task), _) => {
+                let (task, plan) = (told(task), named(plan));
+                let what = format!(
+                    "plan {plan} is under way: {task}, and {unfinished} tasks in all are not finished"
+                );
+                Reason::of("plan", what, "it goes on as they are done")
+            }
+            (None, Some(failed)) => {
+                let (task, plan) = (told(failed), named(plan));
+                let next = "it goes on if somebody retries that task, or does without what depends on it";
+                Reason::of("plan", format!("nothing of plan {plan} can go on: {task}"), next)
+            }
+            (None, None) => {
+                let held = tasks().find_map(|task| self.held_back(task)).unwrap_or_default();
+                let what = format!("nothing of plan {} can go on yet: {held}", named(plan));
+                Reason::of("plan", what, "it goes on when that is done")
+            }
+        };
+        Reason { since: Some(plan.updated_at), ..reason }
+    }
+
+    fn paused_plan_waits(&self, plan: &Plan) -> Reason {
+        let named = named(plan);
         let why = plan.reason.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         let next = match self.checkpoint_question(plan) {
             Some(_) => "it goes on when somebody lets it past",
@@ -142,4 +170,14 @@ impl Run {
         let until = self.suspension_of(task).and_then(|suspended| suspended.expires_at);
         Some(Reason { since: Some(blocked.since), until, ..Reason::of("task", what, next) })
     }
+}
+
+/// A plan as people know it.
+fn named(plan: &Plan) -> String {
+    plan.spec.name.as_ref().map_or_else(|| plan.id.to_string(), |name| format!("'{name}' ({})", plan.id))
+}
+
+/// A task, and where it stands.
+fn told(task: &Task) -> String {
+    format!("task '{}' ({}) is {}", task.spec.name, task.id, task.status.name())
 }

@@ -3,32 +3,37 @@
 //! Everything here is decided behind a command and recorded, so that folding evaluates no expression. Each event that is
 //! recorded says which one brought it about: so a journal can be cut before all of them or behind them, and not between.
 
-use super::{
-    CheckpointStatus, ConditionSpec, OnFailure, PauseCause, Plan, PlanId, PlanState, Task, TaskId, TaskStatus,
-};
+use super::condition::Unmet;
+use super::{CheckpointStatus, OnFailure, PauseCause, Plan, PlanId, PlanState, Task, TaskId, TaskStatus};
 use crate::command::Draft;
 use crate::event::{PlanChange, PlanChanged, Resolution, RunEvent, TaskChange, TaskChanged};
-use crate::expression::{Expression, Fuel, Scope};
-use crate::scope::RunScope;
-use crate::{Json, JsonMap, Lifecycle, Run};
+use crate::expression::Fuel;
+use crate::{Lifecycle, Run};
+
+/// Why a plan has failed of which nothing did.
+const STUCK: &str = "what is left of it depends on tasks that will never be done";
 
 /// What a decision does.
 impl Run {
     /// Does everything that follows. A run that is about to end has nothing follow: its tasks end with it.
     pub(crate) fn settle_planning(&mut self, draft: &mut Draft) {
+        // However many conditions there are, they are evaluated while others wait for the run.
+        let mut fuel = Fuel::for_node();
         loop {
             let before = draft.step.records.len();
             let goes_on = self.state.lifecycle == Lifecycle::Running && self.state.ending.is_none();
-            if self.state.planning.is_empty() || !goes_on {
+            if self.state.planning.has_nothing_posted() || !goes_on {
                 return;
             }
             self.settle_unblocked(draft);
+            self.settle_asked(draft);
+            self.settle_children(draft);
             for id in self.unfinished_plans() {
                 self.settle_answer(draft, id);
                 self.settle_failures(draft, id);
                 self.settle_checkpoints(draft, id);
             }
-            self.settle_due(draft);
+            self.settle_due(draft, &mut fuel);
             for id in self.unfinished_plans() {
                 self.settle_completion(draft, id);
             }
@@ -87,36 +92,31 @@ impl Run {
         if plan.state == PlanState::Draft || plan.state.is_finished() {
             return;
         }
-        let failed: Vec<(TaskId, bool)> = plan
-            .tasks
-            .iter()
-            .filter_map(|task| planning.tasks.get(task))
-            .filter(|task| task.status == TaskStatus::Failed)
-            .map(|task| (task.id, task.is_spent()))
-            .collect();
-        for (task, spent) in failed {
-            self.settle_failure(draft, id, task, spent);
-        }
+        let tasks = plan.tasks.iter().filter_map(|task| planning.tasks.get(task));
+        let failed: Vec<TaskId> =
+            tasks.filter(|task| planning.has_failed(task)).map(|task| task.id).collect();
+        failed.into_iter().for_each(|task| self.settle_failure(draft, id, task));
     }
 
-    fn settle_failure(&mut self, draft: &mut Draft, id: PlanId, task: TaskId, spent: bool) {
-        let plan = &self.state.planning.plans[&id];
+    fn settle_failure(&mut self, draft: &mut Draft, id: PlanId, failed: TaskId) {
+        let planning = &self.state.planning;
+        let (plan, task) = (&planning.plans[&id], &planning.tasks[&failed]);
         let active = plan.state == PlanState::Active;
-        let changed = |change, reason: &str| PlanChanged {
-            task_id: Some(task),
-            reason: Some(reason.to_owned()),
+        let retried = task.status == TaskStatus::Failed && !task.is_spent();
+        let changed = |change| PlanChanged {
+            task_id: Some(failed),
+            reason: Some(failure_of(task)),
             ..PlanChanged::of(id, change)
         };
-        match (plan.spec.on_failure, spent) {
-            (_, _) if plan.state.is_finished() => {}
-            (OnFailure::Retry, false) if active => self.retry_task(draft, task, None),
-            (OnFailure::Fail, true) => {
-                self.end_plan(draft, id, changed(PlanChange::Failed, "a task failed as often as it may"));
-            }
-            (OnFailure::PauseAndEscalate | OnFailure::Retry, true)
-                if active && !plan.dealt_with.contains(&task) =>
+        match plan.spec.on_failure {
+            _ if plan.state.is_finished() => {}
+            OnFailure::Retry if retried && active => self.retry_task(draft, failed, None),
+            OnFailure::Retry if retried => {}
+            OnFailure::Fail => self.end_plan(draft, id, changed(PlanChange::Failed)),
+            OnFailure::PauseAndEscalate | OnFailure::Retry
+                if active && !plan.dealt_with.contains(&failed) =>
             {
-                self.emit_plan(draft, changed(PlanChange::Paused, "a task failed as often as it may"));
+                self.emit_plan(draft, changed(PlanChange::Paused));
             }
             _ => {}
         }
@@ -139,7 +139,7 @@ impl Run {
     }
 
     /// Tasks that depend on nothing any more, and whose plan lets them.
-    fn settle_due(&mut self, draft: &mut Draft) {
+    fn settle_due(&mut self, draft: &mut Draft, fuel: &mut Fuel) {
         let due: Vec<TaskId> = self.state.planning.due.iter().copied().collect();
         for id in due {
             let planning = &self.state.planning;
@@ -150,51 +150,56 @@ impl Run {
             }) {
                 continue;
             }
-            let condition = plan.and_then(|plan| plan.spec.conditions.iter().find(|one| one.task == id));
-            match condition.map_or(Ok(true), |condition| self.meets(condition)) {
+            let conditions =
+                plan.into_iter().flat_map(|plan| plan.spec.conditions.iter().map(move |one| (plan, one)));
+            let condition = conditions.into_iter().find(|(_, condition)| condition.task == id);
+            match condition.map_or(Ok(true), |(plan, condition)| self.meets(plan, condition, fuel)) {
                 Ok(true) => self.emit_task(draft, TaskChanged::of(id, TaskChange::Ready)),
                 Ok(false) => {
                     let reason = Some("the plan's condition for it does not hold".to_owned());
                     self.emit_task(draft, TaskChanged { reason, ..TaskChanged::of(id, TaskChange::Skipped) });
                 }
-                Err(reason) => self.stop_at_condition(draft, id, reason),
+                Err(unmet) => self.stop_at_condition(draft, id, &unmet),
             }
         }
     }
 
     /// A condition that can't be evaluated is not one that does not hold: somebody has to look at it.
-    fn stop_at_condition(&mut self, draft: &mut Draft, task: TaskId, reason: String) {
+    fn stop_at_condition(&mut self, draft: &mut Draft, task: TaskId, unmet: &Unmet) {
         let plan = self.state.planning.tasks.get(&task).and_then(|task| self.state.planning.plan_of(task));
         let Some((id, on_failure)) = plan.map(|plan| (plan.id, plan.spec.on_failure)) else { return };
         let changed = |change| PlanChanged {
             task_id: Some(task),
-            reason: Some(reason.clone()),
+            reason: Some(unmet.reason.clone()),
             ..PlanChanged::of(id, change)
         };
         match on_failure {
-            OnFailure::Fail => self.end_plan(draft, id, changed(PlanChange::Failed)),
+            OnFailure::Fail if !unmet.spent => self.end_plan(draft, id, changed(PlanChange::Failed)),
             _ => self.emit_plan(draft, changed(PlanChange::Paused)),
         }
     }
 
-    /// Whether a task is to be done.
-    fn meets(&self, condition: &ConditionSpec) -> Result<bool, String> {
-        let expression = Expression::parse(&condition.when)?;
-        let run = RunScope::port(self);
-        let scope = PlanScope { run: &run, of: self };
-        let place = format!("the plan's condition for {}", condition.task);
-        let told = |fault| run.told(fault, expression.reads(), false, &place).message;
-        expression.holds_within(&scope, &mut Fuel::for_node()).map_err(told)
-    }
-
-    /// A plan is over when all its tasks are done, and nobody has to let it past anything.
+    /// A plan is over when nothing of it is left to be done, and nobody has to let it past anything. One that goes on whatever
+    /// fails has failed then, if anything did.
     fn settle_completion(&mut self, draft: &mut Draft, id: PlanId) {
         let planning = &self.state.planning;
         let plan = &planning.plans[&id];
-        let done = |task: &TaskId| planning.tasks.get(task).is_some_and(|task| task.status.is_done());
         let passed = plan.waits_at().is_none() && self.next_checkpoint(id).is_none();
-        if plan.state == PlanState::Active && passed && plan.tasks.iter().all(done) {
-            self.emit_plan(draft, PlanChanged::of(id, PlanChange::Completed));
+        if plan.state != PlanState::Active || !passed {
+            return;
+        }
+        let tasks = || plan.tasks.iter().filter_map(|task| planning.tasks.get(task));
+        if tasks().all(|task| task.status.is_finished() && !planning.has_failed(task)) {
+            return self.emit_plan(draft, PlanChanged::of(id, PlanChange::Completed));
+        }
+        if plan.spec.on_failure == OnFailure::Notify && planning.is_through(plan) {
+            let failed = tasks().find(|task| planning.has_failed(task));
+            let failed = PlanChanged {
+                task_id: failed.map(|task| task.id),
+                reason: Some(failed.map_or_else(|| STUCK.to_owned(), failure_of)),
+                ..PlanChanged::of(id, PlanChange::Failed)
+            };
+            self.end_plan(draft, id, failed);
         }
     }
 
@@ -245,44 +250,12 @@ impl Plan {
     }
 }
 
-/// What the condition of a plan reads: the run as ports see it, and its tasks.
-struct PlanScope<'a> {
-    run: &'a RunScope<'a>,
-    of: &'a Run,
-}
-
-impl PlanScope<'_> {
-    /// A task by its id, or by its name if no other has that.
-    fn task(&self, text: &str) -> Option<&Task> {
-        let tasks = &self.of.state.planning.tasks;
-        if let Some(found) = text.parse().ok().and_then(|id: TaskId| tasks.get(&id)) {
-            return Some(found);
-        }
-        let mut named = tasks.values().filter(|task| task.spec.name == text);
-        named.next().filter(|_| named.next().is_none())
-    }
-}
-
-fn view(task: &Task) -> Json {
-    let mut view = JsonMap::from([("status".to_owned(), Json::of(task.status.name()))]);
-    view.insert("output".to_owned(), task.output.clone().unwrap_or_else(|| Json::of(&())));
-    view.insert("error".to_owned(), Json::of(&task.error));
-    Json::of(&view)
-}
-
-impl Scope for PlanScope<'_> {
-    fn get(&self, root: &str, field: Option<&str>) -> Option<Json> {
-        match (root, field) {
-            ("tasks", Some(field)) => self.task(field).map(view),
-            ("tasks", None) => {
-                let tasks = self.of.state.planning.tasks.values();
-                Some(Json::of(&tasks.map(|task| (task.id.to_string(), view(task))).collect::<JsonMap>()))
-            }
-            _ => self.run.get(root, field),
-        }
-    }
-
-    fn knows(&self, root: &str) -> bool {
-        root == "tasks" || self.run.knows(root)
-    }
+/// What went wrong with a task, in a sentence without an end.
+fn failure_of(task: &Task) -> String {
+    let how = match task.status {
+        TaskStatus::Failed => "failed",
+        _ if task.with_child => "was cancelled with the run that it stands for",
+        _ => "was cancelled, and others wait for it",
+    };
+    format!("task '{}' {how}", task.spec.name)
 }

@@ -47,8 +47,12 @@ impl TaskStatus {
             (Running, Change::Completed) => Some(Completed),
             (Running, Change::Failed) => Some(Failed),
             (Running, Change::Blocked) => Some(Blocked),
-            // Its agent asks for a second thing before the first is answered.
-            (Blocked, Change::Blocked) if changed.interrupt_id.is_some() => Some(Blocked),
+            // Its agent asks for a second thing before the first is answered, or its run waits since or until another time.
+            (Blocked, Change::Blocked)
+                if changed.interrupt_id.is_some() || changed.suspended_intent_id.is_some() =>
+            {
+                Some(Blocked)
+            }
             (Blocked, Change::Unblocked) => Some(Running),
             (Failed, Change::Retrying) => Some(Ready),
             (Pending | Ready, Change::Skipped) => Some(Skipped),
@@ -68,6 +72,11 @@ impl TaskStatus {
     /// Whether what depends on it may begin.
     pub fn is_done(self) -> bool {
         matches!(self, Self::Completed | Self::Skipped)
+    }
+
+    /// Whether what depends on it never will, as things are.
+    pub fn is_lost(self) -> bool {
+        self.is_finished() && !self.is_done()
     }
 
     /// Its name everywhere.
@@ -163,7 +172,7 @@ pub struct TaskSpec {
     pub agent: Option<String>,
     /// How often it may be attempted.
     pub max_attempts: u32,
-    /// The child run that it stands for.
+    /// The child run that it stands for: it goes with that, and nobody does it by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
     /// The caller's own data, an object.
@@ -188,7 +197,7 @@ impl TaskSpec {
 pub struct Blocked {
     /// Why, in a word or a sentence.
     pub reason: String,
-    /// Since when.
+    /// Since when; if another run waits for people, since that does.
     pub since: Millis,
     /// The run whose questions it waits for. Nobody blocked it by hand then, and nobody unblocks it by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,8 +233,11 @@ pub struct Task {
     pub output: Option<Json>,
     /// Why the last attempt failed.
     pub error: Option<Failure>,
-    /// Why it was cancelled or skipped.
+    /// Why it was cancelled or skipped, or where that is kept which came of it.
     pub reason: Option<String>,
+    /// It was cancelled because the run that it stands for was, and nobody wished it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_child: bool,
     /// When it was posted.
     pub created_at: Millis,
     /// When its agent began.
@@ -247,15 +259,21 @@ impl Task {
         self.blocked.as_ref().and_then(|blocked| blocked.suspended_intent)
     }
 
-    /// Whether it failed as often as it may.
+    /// Whether it failed as often as it may. A run that failed is not tried again, and neither is the task that stands for it.
     pub fn is_spent(&self) -> bool {
-        self.status == TaskStatus::Failed && self.attempt >= self.spec.max_attempts
+        let attempted = self.spec.run.is_some() || self.attempt >= self.spec.max_attempts;
+        self.status == TaskStatus::Failed && attempted
     }
 
-    /// About how many bytes are kept of what its agent said.
-    fn told_bytes(&self) -> usize {
-        let told = [self.progress.as_ref(), self.output.as_ref()];
-        told.into_iter().flatten().map(|json| json.text().len()).sum()
+    /// About how many bytes are kept of what was said about it since it was posted.
+    pub(super) fn told_bytes(&self) -> usize {
+        let details = self.error.as_ref().and_then(|error| error.details.as_ref());
+        let json = [self.progress.as_ref(), self.output.as_ref(), details];
+        let json: usize = json.into_iter().flatten().map(|json| json.text().len()).sum();
+        let message = self.error.as_ref().map_or(0, |error| error.message.len());
+        json + message
+            + self.reason.as_ref().map_or(0, String::len)
+            + self.blocked_reason().map_or(0, str::len)
     }
 
     fn posted(id: TaskId, spec: TaskSpec, at: Millis) -> Self {
@@ -271,6 +289,7 @@ impl Task {
             output: None,
             error: None,
             reason: None,
+            with_child: false,
             created_at: at,
             started_at: None,
             completed_at: None,
@@ -285,14 +304,19 @@ impl Task {
             TaskChange::Released => self.assigned_agent.clone_from(&self.spec.agent),
             TaskChange::Started => self.started_at = Some(at),
             TaskChange::Progress => self.progress.clone_from(&changed.progress),
-            TaskChange::Completed => self.output.clone_from(&changed.output),
+            TaskChange::Completed => {
+                self.output.clone_from(&changed.output);
+                self.reason.clone_from(&changed.reason);
+            }
             TaskChange::Failed => self.error.clone_from(&changed.error),
             TaskChange::Retrying => {
                 (self.attempt, self.started_at) = (changed.attempt.unwrap_or(self.attempt + 1), None);
                 self.assigned_agent.clone_from(&self.spec.agent);
             }
             TaskChange::Blocked => self.block(changed, run, at),
-            TaskChange::Cancelled | TaskChange::Skipped => self.reason.clone_from(&changed.reason),
+            TaskChange::Cancelled | TaskChange::Skipped => {
+                (self.reason, self.with_child) = (changed.reason.clone(), changed.with_child);
+            }
             TaskChange::Created | TaskChange::Ready | TaskChange::Unblocked => {}
         }
         if self.status != TaskStatus::Blocked {
@@ -305,9 +329,13 @@ impl Task {
         let suspended_intent = changed.suspended_intent_id.or(changed.interrupt_id.map(|_| run));
         let reason = changed.reason.clone().unwrap_or_default();
         let expires_at = changed.expires_at;
-        let fresh = Blocked { reason, since: at, suspended_intent, interrupts: BTreeSet::new(), expires_at };
-        let blocked = self.blocked.get_or_insert(fresh);
-        blocked.interrupts.extend(changed.interrupt_id);
+        let since = changed.suspended_since.unwrap_or(at);
+        let fresh = Blocked { reason, since, suspended_intent, interrupts: BTreeSet::new(), expires_at };
+        // Of this run the questions are known one by one; another one says anew how it waits.
+        match (&mut self.blocked, changed.interrupt_id) {
+            (Some(blocked), Some(id)) => _ = blocked.interrupts.insert(id),
+            (_, id) => self.blocked = Some(Blocked { interrupts: id.into_iter().collect(), ..fresh }),
+        }
     }
 }
 
@@ -334,15 +362,31 @@ impl Run {
             .ok_or_else(|| format!("{name} is illegal for a task that is {}", was.name()))?;
         task.version += 1;
         task.note(changed, run, folding.at);
-        let done = task.status.is_done();
         planning.bytes = (planning.bytes + task.told_bytes()).saturating_sub(kept);
         if was == TaskStatus::Pending {
             planning.due.remove(&changed.task_id);
         }
-        if done {
-            self.let_dependents_begin(changed.task_id);
-        }
+        self.fold_what_follows(changed.task_id, changed.change);
         Ok(())
+    }
+
+    /// What a change of a task means for its child, its plan and those that depend on it.
+    fn fold_what_follows(&mut self, id: TaskId, change: TaskChange) {
+        let planning = &mut self.state.planning;
+        let Some(task) = planning.tasks.get(&id) else { return };
+        let (done, plan) = (task.status.is_done(), task.plan);
+        if let Some(child) = task.spec.run.filter(|_| task.status.is_finished()) {
+            planning.hand_over_child(child);
+        }
+        // What it was paused for is over, and another failure is another one.
+        if let Some(plan) = plan.filter(|_| change == TaskChange::Retrying)
+            && let Some(plan) = planning.plans.get_mut(&plan)
+        {
+            plan.dealt_with.remove(&id);
+        }
+        if done {
+            self.let_dependents_begin(id);
+        }
     }
 
     fn fold_task_posted(&mut self, changed: &TaskChanged, folding: &Folding<'_>) -> Result<(), String> {

@@ -103,6 +103,7 @@ impl Run {
                 self.fold_requested(None, requested, folding)
             }
             NodeEvent::InterruptResolved(resolved) if elsewhere(&resolved.interrupt_id) => Ok(()),
+            NodeEvent::InterruptExpired(expired) if elsewhere(&expired.interrupt_id) => Ok(()),
             NodeEvent::InterruptRenotified(again) if elsewhere(&again.interrupt_id) => Ok(()),
             NodeEvent::NoticeRefused(refused) if elsewhere(&refused.interrupt_id) => Ok(()),
             NodeEvent::InterruptRequested(requested) => {
@@ -116,8 +117,10 @@ impl Run {
             NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding),
             NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding),
             NodeEvent::NoticeRefused(refused) => self.fold_refused(refused),
+            // The deadline of a group ends what is asked, also if the run itself asks it.
             NodeEvent::ApprovalReceived(_)
             | NodeEvent::ClarificationResolved(_)
+            | NodeEvent::InterruptExpired(_)
             | NodeEvent::InterruptEscalated(_) => Ok(()),
             other => Err(format!("{} is no event of the run's own question", other.event_type().name)),
         }

@@ -1,7 +1,9 @@
 //! The deadline of a group: nobody talks their way out of it, neither by a fallback nor by being heard first.
 
-use abide_core::planning::{NewTask, PlanCommand, TaskAct, TaskStatus};
-use abide_core::{Command, Json, PhaseStatus, Rejection, Status};
+use abide_core::planning::{
+    NewCheckpoint, NewPlan, NewTask, PlanAct, PlanCommand, PlanTask, TaskAct, TaskStatus,
+};
+use abide_core::{Command, Governance, Json, PhaseStatus, Rejection, Status};
 use serde_json::{Value, json};
 
 use crate::phases::flow;
@@ -107,7 +109,7 @@ fn works(world: &mut World, name: &str) {
     plan(world, name, PlanCommand::CreateTask { task: Box::new(task), by: None });
     for act in [TaskAct::Claim { agent: ANN.to_owned() }, TaskAct::Start] {
         let id = task_of(world, name).id;
-        plan(world, name, PlanCommand::Task { id, version: None, act, by: None });
+        plan(world, name, PlanCommand::Task { id, version: None, agent: None, act, by: None });
     }
 }
 
@@ -118,11 +120,11 @@ fn what_mirrors_a_run_that_is_abandoned_at_the_deadline_is_cancelled_with_it() {
     works(&mut world, "flow/first");
     world.suspend("flow/first").settle();
     assert_eq!(task_of(&world, "flow/first").status, TaskStatus::Blocked);
-    assert_eq!(world.run("flow").phases()[0].task_status, PhaseStatus::Blocked);
+    assert_eq!(crate::phases::phase(&world, "first").task_status, PhaseStatus::Blocked);
     world.later(hours(1));
     check_abandoned(&mut world, "flow/first");
     assert_eq!(task_of(&world, "flow/first").status, TaskStatus::Cancelled);
-    let phase = &world.run("flow").phases()[0];
+    let phase = crate::phases::phase(&world, "first");
     assert_eq!((phase.task_status, phase.blocked_reason), (PhaseStatus::Cancelled, None));
 }
 
@@ -134,6 +136,51 @@ fn what_mirrors_a_run_whose_question_expires_for_good_fails_with_it() {
     world.claim("flow/first").asks_for("flow/first", question(), Some(brief)).settle();
     world.later(60_000).stands("flow/first", Status::Failed);
     assert_eq!(task_of(&world, "flow/first").status, TaskStatus::Failed);
-    let phase = &world.run("flow").phases()[0];
+    let phase = crate::phases::phase(&world, "first");
     assert_eq!((phase.task_status, phase.blocked_reason), (PhaseStatus::Failed, None));
+}
+
+#[test]
+fn what_a_plan_asks_ends_at_the_deadline_like_anything_else() {
+    let mut world = World::new();
+    world.group("group", until(BEGIN + hours(1))).begin("asks").add("group", &["asks"]).settle();
+    let task = NewTask { name: "draft".to_owned(), ..NewTask::default() };
+    let checkpoint = NewCheckpoint {
+        name: "review".to_owned(),
+        after: "draft".to_owned(),
+        requires_approval: true,
+        ..NewCheckpoint::default()
+    };
+    let posted = NewPlan {
+        tasks: vec![PlanTask::New(Box::new(task))],
+        checkpoints: vec![checkpoint],
+        ..NewPlan::default()
+    };
+    plan(&mut world, "asks", PlanCommand::CreatePlan { plan: Box::new(posted), by: None });
+    let id = world.run("asks").plans().next().expect("one was posted").id;
+    plan(&mut world, "asks", PlanCommand::Plan { id, version: None, act: PlanAct::Activate, by: None });
+    for act in [TaskAct::Claim { agent: ANN.to_owned() }, TaskAct::Start, TaskAct::Complete { output: None }]
+    {
+        let id = task_of(&world, "asks").id;
+        plan(&mut world, "asks", PlanCommand::Task { id, version: None, agent: None, act, by: None });
+    }
+    world.stands("asks", Status::WaitingApproval).later(hours(1));
+    check_abandoned(&mut world, "asks");
+}
+
+#[test]
+fn what_is_said_of_a_deadline_after_it_has_passed_does_not_undo_it() {
+    let longer = || until(BEGIN + hours(9));
+    for undo in ["extend", "drop", "remove"] {
+        let mut world = asked(question(), None, 1);
+        world.later(hours(1) - 1).stall(1);
+        match undo {
+            "extend" => drop(world.govern("group", longer())),
+            "drop" => drop(world.govern("group", Governance::default())),
+            _ => world.try_remove("group", "asks").expect("it is a member"),
+        }
+        // What the group says is heard before the timer is.
+        world.deliver_all();
+        check_abandoned(&mut world, "asks");
+    }
 }

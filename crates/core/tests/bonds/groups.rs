@@ -1,9 +1,10 @@
 //! Groups: what is counted of members, and that a group takes over nothing of what becomes of them.
 
-use abide_core::{Aggregate, Governance, Status};
+use abide_core::{Aggregate, BondCommand, Command, Governance, Rejection, Status, Tidings};
 use serde_json::json;
 
-use crate::world::World;
+use crate::story::{BEGIN, hours};
+use crate::world::{World, until};
 
 /// A group of these, each a run that is done by hand.
 fn group_of(members: &[&str]) -> World {
@@ -86,4 +87,26 @@ fn a_group_is_in_progress_in_every_other_case() {
     assert_eq!(aggregate(&mut world), Aggregate::InProgress, "and one that is blocked, and a draft");
     world.answer("asks").complete("asks");
     assert_eq!(aggregate(&mut world), Aggregate::InProgress, "and none that waits for people");
+}
+
+#[test]
+fn a_member_that_has_ended_stays_so_also_when_nobody_knows_it_any_more() {
+    let mut world = group_of(&["a", "b"]);
+    world.claim("a").complete("a").settle();
+    let known = world.member("group", "a").cloned();
+    assert_eq!(known.as_ref().map(|known| known.status), Some(Status::Completed));
+    let tidings = Tidings::of_nobody(world.id("a"));
+    let refused = world.ask("group", Command::Bond(Box::new(BondCommand::Hear { tidings, known })));
+    assert_eq!(refused, Err(Rejection::HeardBefore));
+}
+
+#[test]
+fn a_deadline_lies_ahead_unless_it_stays_as_it_was() {
+    let mut world = group_of(&["a"]);
+    let refused = |told: Result<(), Rejection>| matches!(told, Err(Rejection::Invalid { field, .. }) if field == "governance.deadline");
+    assert!(refused(world.try_govern("group", until(world.now))));
+    world.govern("group", until(world.now + 1)).later(hours(1));
+    let same = Governance { allow_partial_completion: true, ..until(BEGIN + 1) };
+    assert_eq!(world.try_govern("group", same), Ok(()), "it holds already");
+    assert!(refused(world.try_govern("group", until(world.now - 1))));
 }

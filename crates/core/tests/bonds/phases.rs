@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{Graph, HandOp, Json, JsonMap, PhaseStatus, Start, Status, Unclaimed};
+use abide_core::{Graph, HandOp, Json, JsonMap, PhaseStatus, PhaseView, Start, Status, Unclaimed};
 use serde_json::json;
 
 use crate::story::hours;
@@ -46,9 +46,13 @@ fn unclaimed(world: &World, name: &str) -> Option<Unclaimed> {
     run.unclaimed(run.hand_node(None).expect("it is done by hand"))
 }
 
-fn task_status(world: &World, phase: &str) -> PhaseStatus {
-    let phases = world.run("flow").phases();
-    phases.iter().find(|view| view.phase == phase).expect("it is a phase").task_status
+/// A phase, as the workflow shows it.
+pub(crate) fn phase(world: &World, name: &str) -> PhaseView {
+    world.run("flow").phases().into_iter().find(|view| view.phase == name).expect("it is a phase")
+}
+
+fn task_status(world: &World, name: &str) -> PhaseStatus {
+    phase(world, name).task_status
 }
 
 #[test]

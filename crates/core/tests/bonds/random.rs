@@ -89,7 +89,7 @@ fn ask(world: &mut World, dice: &mut Dice, name: &str) {
             "fallback_value": { "answers": { "answer": "nothing" } },
         }))
     });
-    let asked = abide_core::HandAsk { payload, ladder, respondents: Vec::new() };
+    let asked = abide_core::HandAsk { payload, ladder, respondents: None };
     drop(world.by(name, ANN, HandOp::Ask(Box::new(asked))));
 }
 

@@ -366,7 +366,10 @@ impl World {
     }
 
     pub(crate) fn by(&mut self, name: &str, agent: &str, op: HandOp) -> Result<(), Rejection> {
-        self.ask(name, Command::Hand(Box::new(Hand { node: None, agent: agent.to_owned(), op })))
+        self.ask(
+            name,
+            Command::Hand(Box::new(Hand { node: None, agent: agent.to_owned(), principal: None, op })),
+        )
     }
 
     #[track_caller]
@@ -404,7 +407,7 @@ impl World {
     #[track_caller]
     pub(crate) fn asks_for(&mut self, name: &str, payload: Json, ladder: Option<Value>) -> &mut Self {
         let ladder = ladder.map(|ladder| Json::of(&ladder));
-        self.does(name, HandOp::Ask(Box::new(HandAsk { payload, ladder, respondents: Vec::new() })))
+        self.does(name, HandOp::Ask(Box::new(HandAsk { payload, ladder, respondents: None })))
     }
 
     /// Somebody has a run and asks: it waits for people.
@@ -747,7 +750,17 @@ impl World {
         let events = |world: &Self| world.beings.values().map(|being| being.journal.len()).sum::<usize>();
         let before = events(self);
         self.deliver(&letter);
+        // A run that has ended answers whoever asks, and they may have begun to wait for it anew since they did.
+        let watch = matches!(letter.message, Message::Watch(_));
+        if watch && self.lifecycle(letter.receiver).is_none_or(Lifecycle::is_terminal) {
+            return;
+        }
         assert_eq!(events(self), before, "a message that came twice was taken twice: {letter:?}");
+    }
+
+    /// Everything that is to be told is, and nobody looks at the timers.
+    pub(crate) fn deliver_all(&mut self) {
+        while self.post() {}
     }
 
     /// So much may happen, and no more.

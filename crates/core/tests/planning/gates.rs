@@ -181,6 +181,21 @@ fn what_was_due_before_a_stop_happens_before_it() {
 }
 
 #[test]
+fn nobody_guesses_which_of_the_run_s_own_questions_is_meant() {
+    let paying = workflow([workflow::http("pay", "POST"), noop("next")]).flow("pay > next");
+    let story = Story::of(&paying).start().plan_out(stopping()).activate().does_task("draft");
+    let checkpoint = story.question();
+    let story = story.report_trouble("pay", "it did not answer", abide_core::Reached::Maybe);
+    let story = story.fire_timer("resume");
+    let resume = story.question();
+    assert_ne!(checkpoint, resume, "both are asked");
+    let several = Rejection::SeveralOpen(vec![checkpoint, resume]);
+    assert_eq!(story.run().interrupt_of(RESUME_NODE), Err(several));
+    let story = story.answer_to(checkpoint, &accept(), "alice");
+    assert_eq!(story.run().interrupt_of(RESUME_NODE), Ok(resume));
+}
+
+#[test]
 fn two_checkpoints_are_asked_about_one_after_the_other() {
     let mut plan = stopping();
     let second = NewCheckpoint { name: "law".to_owned(), ..plan.checkpoints[0].clone() };

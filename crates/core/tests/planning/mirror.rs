@@ -1,7 +1,6 @@
 //! Tasks that wait because their run does, or the run that they stand for.
 
 use abide_core::INTENT_SUSPENDED;
-use abide_core::Json;
 use abide_core::planning::{PlanState, TaskAct, TaskStatus};
 use serde_json::json;
 
@@ -236,8 +235,9 @@ fn child(status: Status) -> Command {
 
 #[test]
 fn a_task_that_stands_for_another_run_goes_with_it() {
-    let story = begun()
-        .post(NewTask { run: Some(run_id(9)), ..named("review") })
+    let story = parenting()
+        .post(standing_for("review", 9))
+        .expect(["task.created", "task.ready"])
         .ask(child(Status::Running))
         .expect(["child.reported", "task.claimed", "task.started"])
         .ask(child(Status::WaitingInput))
@@ -255,16 +255,4 @@ fn a_task_that_stands_for_another_run_goes_with_it() {
         .ask(child(Status::Completed))
         .expect(["child.reported"]);
     assert_eq!(story.of_name("review").output.as_ref().map(Json::text), Some(r#"{"total":7}"#));
-}
-
-#[test]
-fn it_ends_as_that_run_ends_even_if_it_waited() {
-    let waiting = || {
-        begun().post(NewTask { run: Some(run_id(9)), ..named("review") }).ask(child(Status::WaitingApproval))
-    };
-    let waiting = || waiting().is_at("review", TaskStatus::Blocked);
-    waiting().ask(child(Status::Failed)).expect(["child.reported", "task.unblocked", "task.failed"]);
-    waiting().ask(child(Status::Cancelled)).expect(["child.reported", "task.cancelled"]);
-    // The questions of its own run are none of its business.
-    waiting().asks(AGENT, 1).expect(["interrupt.requested self", "clarification.requested self"]);
 }

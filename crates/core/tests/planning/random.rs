@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 
 use abide_core::INTENT_SUSPENDED;
-use abide_core::planning::{PlanAct, PlanCommand, TaskAct, TaskId};
+use abide_core::planning::{PlanAct, PlanCommand, PlanState, TaskAct, TaskId};
 use abide_core::{Hold, HoldMode, InterruptKind, Run, event_types};
 use serde_json::json;
 
 use super::seeded::Dice;
-use super::story::{fire, type_name};
+use super::story::{BEGIN, fire, type_name};
 use super::*;
 
 const AGENTS: [&str; 3] = [AGENT, OTHER, "bot"];
@@ -26,6 +26,9 @@ fn task_act(task: &Task, dice: &mut Dice) -> TaskAct {
         }
         (TaskStatus::Claimed | TaskStatus::Running, 1) => return TaskAct::Fail { error: failure() },
         (TaskStatus::Failed, 0) => return TaskAct::Retry,
+        (TaskStatus::Running, 2) if dice.roll(4) == 0 => {
+            return TaskAct::Progress { progress: Json::of(&json!({ "n": 2 })) };
+        }
         _ => {}
     }
     let some = Json::of(&json!({ "n": 1 }));
@@ -49,7 +52,7 @@ fn new_task(story: &Story, dice: &mut Dice) -> NewTask {
     let others = (0..dice.roll(3)).filter_map(|_| dice.pick(&tasks)).map(|id| id.to_string()).collect();
     let plans: Vec<PlanId> = story.run().plans().map(|plan| plan.id).collect();
     let plan = if dice.flip() { dice.pick(&plans).map(|plan| plan.to_string()) } else { None };
-    let run = (dice.roll(4) == 0).then(|| run_id(9));
+    let run = (dice.roll(4) == 0).then(|| run_id(9 + dice.roll(3) as u8));
     NewTask { depends_on: others, plan, run, max_attempts: Some(1 + dice.roll(2) as u32), ..named("posted") }
 }
 
@@ -80,7 +83,9 @@ fn command(story: &Story, dice: &mut Dice, call: &mut u32) -> Option<Story> {
                 .collect();
             let id = if dice.roll(8) == 0 { dice.pick(&tasks)? } else { dice.pick(&unfinished)? };
             let act = task_act(run.posted_task(id).expect("it was picked"), dice);
-            story.ask(plan_command(PlanCommand::Task { id, version: None, act, by: None }))
+            // Mostly nobody says in whose name.
+            let agent = (dice.roll(3) == 0).then(|| AGENTS[dice.roll(3) as usize].to_owned());
+            story.ask(plan_command(PlanCommand::Task { id, version: None, agent, act, by: None }))
         }
         10 => {
             let task = new_task(&story, dice);
@@ -88,13 +93,15 @@ fn command(story: &Story, dice: &mut Dice, call: &mut u32) -> Option<Story> {
         }
         11 => story.plan_out(new_plan(dice)),
         12 | 13 => {
-            let act = match dice.roll(6) {
-                0..=2 => PlanAct::Activate,
-                3 => PlanAct::Pause { reason: None },
-                4 => PlanAct::Resume,
+            // A plan is paused whenever anything of it fails, and would never come far if nobody resumed it.
+            let id = dice.pick(&plans)?;
+            let paused = run.plan(id).is_some_and(|plan| plan.state == PlanState::Paused);
+            let act = match dice.roll(8) {
+                0..=5 if paused => PlanAct::Resume,
+                0..=5 => PlanAct::Activate,
+                6 => PlanAct::Pause { reason: None },
                 _ => PlanAct::Cancel { reason: None },
             };
-            let id = dice.pick(&plans)?;
             story.ask(plan_command(PlanCommand::Plan { id, version: None, act, by: None }))
         }
         14 | 15 => {
@@ -118,9 +125,16 @@ fn command(story: &Story, dice: &mut Dice, call: &mut u32) -> Option<Story> {
             story.at(*due).ask(fire(timer.clone()))
         }
         18 => {
-            let status =
-                dice.pick(&[Status::Running, Status::WaitingInput, Status::Completed, Status::Failed])?;
-            story.ask(tells(status, None))
+            let ends = [Status::Completed, Status::Failed, Status::Cancelled];
+            let stays = [Status::Pending, Status::Running, Status::WaitingInput, Status::Paused];
+            let status = if dice.roll(3) == 0 { dice.pick(&ends)? } else { dice.pick(&stays)? };
+            let until = dice.flip().then_some(BEGIN + dice.roll(4) as i64);
+            let mut notice = told_by(9 + dice.roll(3) as u8, status, until);
+            // Whoever waits for people may be held as well.
+            if status == Status::Paused && dice.flip() {
+                notice.suspended = Some(Suspension { since: BEGIN, expires_at: None });
+            }
+            story.ask(Command::Hear { notice, heard: None })
         }
         _ if dice.roll(8) == 0 => story.cancel(),
         _ if run.hold() == Hold::None && dice.flip() => {
@@ -147,6 +161,10 @@ fn check(run: &Run) {
         if run.lifecycle().is_terminal() {
             assert!(task.status.is_finished(), "nothing is left over");
         }
+        if let Some(child) = task.spec.run.filter(|_| !task.status.is_finished()) {
+            let alone = run.tasks_posted().filter(|other| other.spec.run == Some(child));
+            assert_eq!(alone.filter(|other| !other.status.is_finished()).count(), 1, "one stands for it");
+        }
         let begun = [TaskStatus::Ready, TaskStatus::Claimed, TaskStatus::Running].contains(&task.status);
         let done = |id: &TaskId| run.posted_task(*id).is_some_and(|other| other.status.is_done());
         assert!(!begun || task.spec.depends_on.iter().all(done), "it began before its time");
@@ -154,7 +172,7 @@ fn check(run: &Run) {
     for plan in run.plans() {
         assert!(!run.lifecycle().is_terminal() || plan.state.is_finished());
         let open = plan.waits_at().and_then(|(_, standing)| run.interrupt(standing.interrupt?));
-        assert!(open.is_none() || plan.state == abide_core::planning::PlanState::Paused, "it waits");
+        assert!(open.is_none() || plan.state == PlanState::Paused, "it waits");
     }
 }
 
@@ -170,7 +188,7 @@ fn anything_may_happen_in_any_order() {
     let mut happened = BTreeSet::new();
     for seed in 0..SEEDS {
         let mut dice = Dice::of(seed);
-        let mut story = Story::of(&driven()).under(around()).start();
+        let mut story = parenting().adopts(10);
         let mut call = 0;
         story = story.plan_out(new_plan(&mut dice)).activate().post(named("first"));
         for _ in 0..MOVES {

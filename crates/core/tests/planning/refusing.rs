@@ -11,7 +11,8 @@ fn what_is_not_there_is_refused_by_its_id() {
     let elsewhere = begun().post(named("one")).post(named("two"));
     let (id, text) = (elsewhere.id_of("two"), elsewhere.id_of("two").to_string());
     let act = TaskAct::Start;
-    let story = begun().ask(plan_command(PlanCommand::Task { id, version: None, act, by: None }));
+    let story =
+        begun().ask(plan_command(PlanCommand::Task { id, version: None, agent: None, act, by: None }));
     let story = story.refused(&Rejection::UnknownTask(text.clone()));
     assert_eq!(invalid(&story.clone().post(behind("x", &[&text]))), "dependsOn");
     assert_eq!(
@@ -38,9 +39,10 @@ fn what_can_not_be_done_now_says_what_could() {
     begun().post(named("a")).act("a", TaskAct::Complete { output: None }).refused_for("the task is ready");
     let story = begun().post(named("a")).does_task("a");
     story.act("a", TaskAct::Cancel { reason: None }).refused_for("that is not finished");
-    let story =
-        begun().post(named("a")).works_on("a", AGENT).act("a", TaskAct::Block { reason: "ink".to_owned() });
-    story.act("a", TaskAct::Block { reason: "paper".to_owned() }).refused_for("that is running");
+    begun()
+        .post(named("a"))
+        .act("a", TaskAct::Block { reason: "ink".to_owned() })
+        .refused_for("that is running");
     let story = begun().plan_out(of_new([named("a")])).act_plan(PlanAct::Pause { reason: None });
     story.refused_for("the plan is draft, and only one that is active can be paused");
 }

@@ -115,7 +115,7 @@ fn whoever_was_slower_is_told() {
     let (id, version) = (story.id_of("write"), Some(story.of_name("write").version));
     let claim = |agent: &str| {
         let act = TaskAct::Claim { agent: agent.to_owned() };
-        plan_command(PlanCommand::Task { id, version, act, by: None })
+        plan_command(PlanCommand::Task { id, version, agent: None, act, by: None })
     };
     story
         .ask(claim(AGENT))
@@ -148,7 +148,7 @@ fn nothing_of_a_held_run_is_claimed() {
     let story = begun().post(named("write")).hold(abide_core::HoldMode::Pause);
     story
         .claim("write", AGENT)
-        .refused_for("the run is held")
+        .refused_for("somebody holds the run")
         .release()
         .claim("write", AGENT)
         .expect(["task.claimed"]);

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use abide_core::{Group, GroupSpec, Key, Role, Run, RunId, Status};
-use abide_engine::{Engine, Error, NewMember, NewRun, Reply};
+use abide_engine::{AskedChild, Engine, Error, NewMember, NewRun, Reply};
 use abide_pgtest::Database;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -248,6 +248,46 @@ async fn of_two_servers_that_add_opposite_edges_at_once_one_is_refused() {
     })
     .await;
     servers[0].verify().await;
+}
+
+/// Between the moment in which a parent has its child and the child's first commit the child waits for nobody, as far as the
+/// rows tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_has_not_begun_closes_no_circle() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let by_hand = json!({
+        "id": "hand", "name": "By hand", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
+        "edges": [],
+        "nodes": [{ "id": "self", "typeId": "core.byHand", "name": "Self", "position": {}, "config": {}, "inputs": {} }],
+    });
+    rig.engine.push_workflow(TENANT, by_hand.to_string().as_bytes(), None).await.unwrap();
+    for _ in 0..40 {
+        let (parent, other) = (rig.start("hand").await, rig.start("hand").await);
+        let asked = AskedChild {
+            workflow_id: "hand".to_owned(),
+            inputs: abide_core::JsonMap::new(),
+            depends_on: vec![other.id],
+            draft: false,
+            by: None,
+        };
+        let told = |run: &Run| run.key().id.to_string().into_bytes();
+        // The edge is added as soon as the parent has the child, which may not have begun by then.
+        let edge = async {
+            let mut news = rig.engine.subscribe(parent);
+            while !rig.story(parent).await.contains(&"child.added") {
+                news.changed().await;
+            }
+            rig.engine.add_dependency(other, parent.id, None, silent()).await
+        };
+        let (child, edge) = tokio::join!(rig.engine.add_child(parent, asked, None, told), edge);
+        rig.outbox_is_empty().await;
+        let refused = rig.story(parent).await.contains(&"child.refused");
+        assert_eq!(child.is_ok(), !refused, "whoever asked hears of it: {child:?}");
+        assert_eq!(edge.is_ok(), refused, "either the edge is refused or the child is: {edge:?}");
+    }
+    rig.verify().await;
+    rig.close().await;
 }
 
 /// A walk that finds a circle may begin at either end, and has to go all the way.

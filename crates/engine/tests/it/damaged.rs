@@ -1,7 +1,7 @@
 //! Runs whose journal was damaged: told apart, refused, and cut behind their last good decision if somebody insists.
 
 use abide_core::{Key, Status};
-use abide_engine::{Cut, Error, Soundness, verify};
+use abide_engine::{Cut, Error, NewRun, Soundness, verify};
 use abide_store::{AuditRecord, Store};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -453,6 +453,57 @@ async fn a_damaged_run_that_was_mended_is_resumed_without_a_start() {
     while rig.story(key).await.iter().filter(|name| **name == "resume_decision").count() < 2 {
         within("two decisions", news.changed()).await;
     }
+    rig.verify().await;
+    rig.close().await;
+}
+
+/// Two runs, the second of which waits for the first, and both of them through.
+async fn one_after_the_other(rig: &Rig) -> [Key; 2] {
+    let first = rig.start_waiting(1000).await;
+    let after = NewRun { depends_on: vec![first.id], ..NewRun::of(TENANT, "wait") };
+    let second = rig.engine.start_run(after).await.unwrap().0.of(TENANT);
+    rig.outbox_is_empty().await;
+    rig.clock.advance(1000).await.unwrap();
+    assert_eq!(rig.end_of(first).await, Status::Completed);
+    rig.outbox_is_empty().await;
+    [first, second]
+}
+
+/// Tears the first event of a run that has this name, and everything behind it.
+async fn tear_from(rig: Rig, dir: &std::path::Path, run: Key, name: &str) -> Rig {
+    let at = rig.story(run).await.iter().position(|event| *event == name).unwrap();
+    rig.close().await;
+    damage(dir, run, &format!("UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = {at}"));
+    Rig::open(dir).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_that_wait_have_gone_by_is_not_cut_off() {
+    for event in ["run.completed", "run.watched"] {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig::open(dir.path()).await;
+        let [first, second] = one_after_the_other(&rig).await;
+        let rig = tear_from(rig, dir.path(), first, event).await;
+        let refused = rig.engine.truncate(first, "ada".to_owned(), "the disk was bad".to_owned()).await;
+        let told = format!("{} has acted", second.id);
+        assert!(
+            matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains(&told)),
+            "{event}: {refused:?}"
+        );
+        rig.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_has_forgotten_what_it_waits_for_is_told_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let [_, second] = one_after_the_other(&rig).await;
+    let rig = tear_from(rig, dir.path(), second, "dependency.reported").await;
+    rig.engine.truncate(second, "ada".to_owned(), "the disk was bad".to_owned()).await.unwrap();
+    rig.outbox_is_empty().await;
+    rig.clock.advance(1000).await.unwrap();
+    assert_eq!(rig.end_of(second).await, Status::Completed);
     rig.verify().await;
     rig.close().await;
 }

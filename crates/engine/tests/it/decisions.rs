@@ -5,7 +5,6 @@
 //! the model says, every question ends once, no vote and no question back is lost, nothing is asked twice, a replay comes
 //! out the same, and a branch goes on where its source stood. The seed tells the whole story.
 
-mod house;
 mod model;
 
 use std::sync::Arc;
@@ -19,8 +18,9 @@ use abide_store::InboxQuery;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use crate::dice::Dice;
+use crate::house::House;
 use crate::support::{TENANT, within};
-use house::House;
 use model::{Model, Terms};
 
 /// Sequences on each store in an ordinary run of the tests; `ABIDE_DECISIONS` asks for more.
@@ -66,42 +66,31 @@ pub(crate) enum What {
     Nonsense,
 }
 
-/// A generator that a seed determines.
-struct Dice(u64);
+/// What the gate asks for.
+fn terms(dice: &mut Dice) -> Terms {
+    let required = [1, 1, 2, 3][dice.roll(4) as usize];
+    let timeout_ms = (dice.roll(2) == 0).then(|| (20 + dice.roll(60) as Millis) * SECOND);
+    Terms { required, majority: dice.roll(2) == 0, timeout_ms }
+}
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % sides
-    }
-
-    fn terms(&mut self) -> Terms {
-        let required = [1, 1, 2, 3][self.roll(4) as usize];
-        let timeout_ms = (self.roll(2) == 0).then(|| (20 + self.roll(60) as Millis) * SECOND);
-        Terms { required, majority: self.roll(2) == 0, timeout_ms }
-    }
-
-    fn next(&mut self) -> Move {
-        use What::{Accept, Ask, Edit, Nonsense, Refine, Reject};
-        let mode = [HoldMode::Pause, HoldMode::Stop][self.roll(2) as usize];
-        match self.roll(40) {
-            0..=13 => {
-                let what = [Accept, Accept, Reject, Refine, Refine, Edit, Ask, Ask, Nonsense];
-                Move::Decide { who: self.roll(4), what: what[self.roll(9) as usize] }
-            }
-            14..=15 => Move::Race(2 + self.roll(4)),
-            16..=19 => Move::Reply(1 + self.roll(3) as u32),
-            20..=23 => Move::Hold(mode),
-            24..=27 => Move::Release,
-            28..=31 => Move::Pass(self.roll(15) as Millis * SECOND),
-            32 => Move::Cancel,
-            33..=34 => Move::Crash,
-            35..=36 => Move::Replay(self.roll(u64::MAX)),
-            37 => Move::Branch(self.roll(u64::MAX)),
-            _ => Move::Continue,
+fn next(dice: &mut Dice) -> Move {
+    use What::{Accept, Ask, Edit, Nonsense, Refine, Reject};
+    let mode = [HoldMode::Pause, HoldMode::Stop][dice.roll(2) as usize];
+    match dice.roll(40) {
+        0..=13 => {
+            let what = [Accept, Accept, Reject, Refine, Refine, Edit, Ask, Ask, Nonsense];
+            Move::Decide { who: dice.roll(4), what: what[dice.roll(9) as usize] }
         }
+        14..=15 => Move::Race(2 + dice.roll(4)),
+        16..=19 => Move::Reply(1 + dice.roll(3) as u32),
+        20..=23 => Move::Hold(mode),
+        24..=27 => Move::Release,
+        28..=31 => Move::Pass(dice.roll(15) as Millis * SECOND),
+        32 => Move::Cancel,
+        33..=34 => Move::Crash,
+        35..=36 => Move::Replay(dice.roll(u64::MAX)),
+        37 => Move::Branch(dice.roll(u64::MAX)),
+        _ => Move::Continue,
     }
 }
 
@@ -215,7 +204,7 @@ impl World {
                 let done = self.house.engine().cancel(self.run, None, None).await;
                 assert_eq!(taken(done), self.model.cancel());
             }
-            Move::Crash => self.house.crash().await,
+            Move::Crash => self.house.crash(0).await,
             Move::Replay(at) => self.replay(at).await,
             Move::Branch(at) => self.branch(at).await,
             Move::Continue => self.move_on(now).await,
@@ -435,11 +424,11 @@ fn taken<T>(answer: Result<T, Error>) -> bool {
 
 #[expect(clippy::print_stderr, reason = "a failure is told with what led to it")]
 async fn play(house: House, seed: u64) {
-    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let mut world = World::begin(house, dice.terms()).await;
+    let mut dice = Dice::of(seed);
+    let mut world = World::begin(house, terms(&mut dice)).await;
     world.check().await;
     for _ in 0..4 + dice.roll(MOVES_MAX - 4) {
-        let step = dice.next();
+        let step = next(&mut dice);
         eprintln!("seed {seed}: {step:?}");
         world.play(step).await;
     }
@@ -453,13 +442,13 @@ fn sequences(usual: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_people_decide_is_what_the_model_says_on_sqlite() {
     for seed in 1..=sequences(ON_SQLITE) {
-        play(House::on_sqlite().await, seed).await;
+        play(House::on_sqlite(1).await, seed).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_people_decide_is_what_the_model_says_on_postgres() {
     for seed in 1_000..1_000 + sequences(ON_POSTGRES) {
-        play(House::on_postgres().await, seed).await;
+        play(House::on_postgres(1).await, seed).await;
     }
 }

@@ -407,6 +407,20 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
     }
 }
 
+/// The run that a path names, and what of it.
+pub(crate) struct PartPath(pub(crate) RunPath, pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PartPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let sent = |nth| parts.uri.path().split('/').nth(nth).unwrap_or_default().to_owned();
+        let (run, part) = path.map_or_else(|_| (sent(3), sent(5)), |Path(both)| both);
+        Ok(Self(RunPath(run), part))
+    }
+}
+
 fn no_such_run(run: &str) -> ApiError {
     ApiError::new("run_not_found", format!("there is no run {run}"))
 }

@@ -60,9 +60,8 @@ pub(super) fn graphs() -> Vec<Operation> {
             "dependency_not_found",
             "dependency_circle",
             "node_not_claimed",
-            "run_over",
-            "run_ending",
-        ]),
+        ])
+        .refuses(&ENDED),
         Operation::post("/v1/runs/{runId}:activate", "activateRun", "Activates a draft.", graph_api::activate)
             .scope(Scope::RunsCreate)
             .may_take::<Nothing>()
@@ -121,7 +120,7 @@ pub(super) fn groups() -> Vec<Operation> {
     const ALL: &str = "/v1/groups";
     const ONE: &str = "/v1/groups/{groupId}";
     const MEMBERS: &str = "/v1/groups/{groupId}/members";
-    let over = ["group_not_found", "run_over", "run_erased"];
+    let over = ["group_not_found", "run_over", "run_erased", "run_is_replay"];
     vec![
         Operation::post(ALL, "makeGroup", "Makes a group of runs.", groups_api::make)
             .scope(Scope::RunsCreate)

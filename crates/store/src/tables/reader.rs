@@ -120,21 +120,28 @@ pub(crate) const LISTED: &str = "next, at, status, workflow, definition, started
     AND n.kind IN ('erasing', 'erased')), child, kind";
 
 pub(crate) fn list(connection: Connection<'_>, query: &ListQuery) -> db::Result<Vec<Listed>> {
+    let statuses = match query.status {
+        // To whoever asks for runs that have not begun, those are among them that wait for others.
+        Some(Status::Pending) => vec![Some(Status::Pending), Some(Status::Blocked), Some(Status::Draft)],
+        status => vec![status],
+    };
+    let mut found = Vec::new();
+    // Those of each status come in their order out of the index.
+    for status in statuses {
+        found.extend(list_of(connection, query, status)?);
+    }
+    found.sort_by_key(|listed| std::cmp::Reverse(listed.id));
+    found.truncate(query.limit);
+    Ok(found)
+}
+
+fn list_of(connection: Connection<'_>, query: &ListQuery, status: Option<Status>) -> db::Result<Vec<Listed>> {
     let before = query.before.map_or([0xff; 16], |run| *run.as_bytes());
     let mut wheres = "tenant = ?1 AND kind = 1 AND id < ?2".to_owned();
     let mut values: Vec<Value<'static>> = vec![Value::owned(&query.tenant.0), Value::owned(&before)];
-    match query.status {
-        // To whoever asks for runs that have not begun, those are among them that wait for others.
-        Some(Status::Pending) => {
-            let codes =
-                [Status::Pending, Status::Blocked, Status::Draft].map(|status| status.code().to_string());
-            wheres += &format!(" AND status IN ({})", codes.join(", "));
-        }
-        Some(status) => {
-            values.push(Value::owned(&status.code()));
-            wheres += &format!(" AND status = ?{}", values.len());
-        }
-        None => {}
+    if let Some(status) = status {
+        values.push(Value::owned(&status.code()));
+        wheres += &format!(" AND status = ?{}", values.len());
     }
     if let Some(workflow) = &query.workflow {
         values.push(Value::owned(&workflow.clone()));

@@ -121,7 +121,23 @@ fn who_acted(transaction: Connection<'_>, asked: &Truncation) -> db::Result<Opti
             return Ok(Some(other));
         }
     }
-    Ok(None)
+    watched_behind(transaction, asked)
+}
+
+/// A run that wants to hear how this one stands and would not any more, or a group that has recorded something which this one
+/// said behind the cut.
+fn watched_behind(transaction: Connection<'_>, asked: &Truncation) -> db::Result<Option<RunId>> {
+    let (tenant, id) = (asked.key.tenant.0, asked.key.id.as_bytes());
+    let mut watchers =
+        transaction.prepare_cached("SELECT watcher FROM watchers WHERE tenant = $1 AND run = $2")?;
+    let watchers = watchers.query_map((tenant, id), |row| run_id(row, 0))?.collect::<db::Result<Vec<_>>>()?;
+    if let Some(watcher) = watchers.into_iter().find(|watcher| !asked.beside.watchers.contains(watcher)) {
+        return Ok(Some(watcher));
+    }
+    transaction
+        .prepare_cached("SELECT grp FROM members WHERE tenant = $1 AND run = $2 AND heard >= $3 LIMIT 1")?
+        .query_row((tenant, id, asked.kept.next), |row| run_id(row, 0))
+        .optional()
 }
 
 fn cut_columns(transaction: Connection<'_>, asked: &Truncation) -> db::Result<()> {

@@ -134,13 +134,16 @@ pub(super) const WORK: &str = "SELECT tenant, id, node, execution, kind, agent, 
 const NEXT_KIND: &str = "SELECT tenant, kind FROM work WHERE session IS NULL AND (tenant, kind) > ($1, $2) \
     AND called_off = 0 ORDER BY tenant, kind LIMIT 1";
 
-/// The oldest of one kind that a session may have. What a held or blocked run offers is passed over.
+/// The oldest of one kind that a session may have. What a held or blocked run offers is passed over. One that waits for
+/// people beside others does not say that it is blocked, so whom it waits for is looked at, too.
 fn waiting() -> String {
-    use abide_core::Status::{Blocked, Paused};
-    let (held, blocked) = (Paused.code(), Blocked.code());
+    use abide_core::Status::{Blocked, Completed, Paused};
+    let (held, blocked, completed) = (Paused.code(), Blocked.code(), Completed.code());
     format!(
         "{WORK} WHERE session IS NULL AND tenant = $1 AND kind = $2 AND (agent IS NULL OR agent = $3) AND called_off = 0 \
          AND NOT EXISTS (SELECT 1 FROM aggregates a WHERE a.tenant = work.tenant AND a.id = work.id AND a.status IN ({held}, {blocked})) \
+         AND NOT EXISTS (SELECT 1 FROM dependencies d LEFT JOIN aggregates u ON u.tenant = d.tenant AND u.id = d.upstream \
+         WHERE d.tenant = work.tenant AND d.run = work.id AND (u.status IS NULL OR u.status <> {completed})) \
          ORDER BY queued_at, id, node, execution {SKIP_LOCKED}"
     )
 }

@@ -109,7 +109,8 @@ impl Society {
     fn live_on(&mut self) -> Option<Commit> {
         let (at, whim) = (self.dice.below(self.runs.len()), self.dice.below(20));
         let (run, other) = (self.runs[at].run.clone(), self.dice.below(self.runs.len()));
-        let hand = |op| Command::Hand(Box::new(Hand { node: None, agent: "ada".to_owned(), op }));
+        let hand =
+            |op| Command::Hand(Box::new(Hand { node: None, agent: "ada".to_owned(), principal: None, op }));
         let bond = |command| Command::Bond(Box::new(command));
         let asked = run.interrupts().next().map(|open| open.requested.interrupt_id);
         let command = match whim {
@@ -230,7 +231,7 @@ impl Society {
 fn question() -> HandAsk {
     let payload =
         json!({ "kind": "clarification", "data": { "questions": [{ "id": "why", "question": "Why?" }] } });
-    HandAsk { payload: Json::of(&payload), ladder: None, respondents: Vec::new() }
+    HandAsk { payload: Json::of(&payload), ladder: None, respondents: None }
 }
 
 /// The commit of a command, unless it is refused or changes nothing.

@@ -116,13 +116,18 @@ async fn one_who_is_not_heard_from_is_missed_and_given_up_and_another_takes_over
     await_status(&server, &run, "unresponsive").await;
     server.advance(MINUTE_MS).await;
     await_status(&server, &run, "failed_over").await;
-    refusal(act(&server, &run, beat).await, "validation_error");
+    refusal(act(&server, &run, beat.clone()).await, "validation_error");
     let failed = said(&server, &run, "coordinator.failed_over").await;
     assert_eq!(failed[0]["change"]["failed_over"], json!({ "reason": "heartbeat", "supervisor": "ops" }));
     let over = json!({ "kind": "takeOver", "coordinatorId": id, "agent": "ops" });
     let taken = held(&act(&server, &run, over).await.1);
-    assert_eq!((&taken["agent"], &taken["coordinatorId"]), (&json!("ops"), id));
+    assert_eq!(taken["agent"], "ops");
     assert_eq!(taken["suspensionPolicy"], "escalate", "under the same policy");
+    // Whoever was replaced and comes back has a lease that is no more, and keeps nobody's alive.
+    assert_ne!(&taken["coordinatorId"], id);
+    refusal(act(&server, &run, beat).await, "coordinator_not_found");
+    server.advance(3 * MINUTE_MS).await;
+    await_status(&server, &run, "failed_over").await;
 }
 
 async fn await_status(server: &Server, run: &str, status: &str) {

@@ -374,3 +374,36 @@ async fn a_refusal_is_not_kept_under_its_key() {
     let taken = post(&server, &path, "again", &json!({ "runId": second })).await;
     assert_eq!((taken.status, taken.replay.as_deref()), (StatusCode::CREATED, Some("false")));
 }
+
+#[tokio::test]
+async fn nobody_waits_for_a_replay_or_looks_at_one_in_a_group() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let run = server.start_run("noop", json!({})).await;
+    server.settle().await;
+    let (_, fork) = server.post(&format!("/v1/runs/{run}:fork"), &json!({ "mode": "replay" })).await;
+    let replay = fork["runId"].as_str().unwrap();
+    let before = site.rows();
+    let after = json!({ "workflowId": "parked", "dependsOn": [replay] });
+    refusal(server.post("/v1/runs", &after).await, "run_is_replay");
+    let other = server.start_run("parked", json!({})).await;
+    refusal(add(&server, &other, replay).await, "run_is_replay");
+    let (_, group) = server.post("/v1/groups", &json!({ "name": "all" })).await;
+    let members = format!("/v1/groups/{}/members", group["groupId"].as_str().unwrap());
+    refusal(server.post(&members, &json!({ "runId": replay })).await, "run_is_replay");
+    assert_eq!(site.rows()["outbox"], before["outbox"], "nobody is asked how a replay stands");
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_text_is_refused_like_any_other() {
+    let site = site();
+    let server = site.start(&[]);
+    let run = server.start_run("parked", json!({})).await;
+    let delete = async |path: String| answer(server.request(Method::DELETE, &path)).await.unwrap();
+    refusal(delete(format!("/v1/runs/{run}/dependencies/%FF")).await, "validation_error");
+    refusal(delete(format!("/v1/runs/%FF/dependencies/{run}")).await, "run_not_found");
+    refusal(delete(format!("/v1/groups/%FF/members/{run}")).await, "group_not_found");
+    let (_, group) = server.post("/v1/groups", &json!({ "name": "all" })).await;
+    let group = group["groupId"].as_str().unwrap();
+    refusal(delete(format!("/v1/groups/{group}/members/%FF")).await, "run_not_found");
+}
