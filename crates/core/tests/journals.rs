@@ -3,12 +3,19 @@
 //! A journal is for ever. If a snapshot of this file changes, an older journal may no longer be readable:
 //! raise the version of the event type and bring the old form up to date when it is read.
 
+#[path = "domain/seeded.rs"]
+mod seeded;
+#[path = "journals/societies.rs"]
+mod societies;
 #[expect(dead_code, reason = "commands.rs tells the rest of the vocabulary")]
 #[path = "domain/story.rs"]
 mod story;
 #[expect(dead_code, reason = "the definitions of this file are written out, since their hash is on disk")]
 #[path = "domain/workflow.rs"]
 mod workflow;
+#[expect(dead_code, reason = "bonds.rs tells the rest of the vocabulary")]
+#[path = "domain/world.rs"]
+mod world;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -773,8 +780,12 @@ fn every_event_type_stands_in_one_of_these_journals() {
         given_up(),
     ];
     let replayed = replayed();
+    let worlds = [societies::coordinated(), societies::grouped(), societies::waiting()];
     let records = stories.iter().flat_map(Story::journal).chain(&replayed);
-    let shown: BTreeSet<&str> = records.map(type_name).collect();
+    let mut shown: BTreeSet<&str> = records.map(type_name).collect();
+    shown.extend(
+        worlds.iter().flat_map(|world| world.names().into_iter().flat_map(|name| world.history(&name))),
+    );
     let declared: BTreeSet<&str> = event_types().iter().map(|kind| kind.name).collect();
     assert_eq!(shown, declared);
 }
@@ -866,13 +877,23 @@ fn the_numbers_and_names_on_disk() {
     let provider = TimerId::Provider { node: "pick up".into(), execution: 1 };
     let id = abide_core::InterruptId::from_bytes([0; abide_core::InterruptId::BYTES]);
     let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
-    let timers = [timer, retry, provider, TimerId::RunTimeout, TimerId::Resume, TimerId::Stretch]
-        .into_iter()
-        .chain(waits);
+    let lease = TimerId::Coordinator("coord-0".to_owned());
+    let timers = [
+        timer,
+        retry,
+        provider,
+        lease,
+        TimerId::RunTimeout,
+        TimerId::Resume,
+        TimerId::Stretch,
+        TimerId::Deadline,
+    ]
+    .into_iter()
+    .chain(waits);
     let timers = timers.map(|timer| format!("timer {timer}")).collect::<Vec<_>>();
     let all = [events, statuses.to_vec(), timers].concat();
     insta::assert_snapshot!(all.join("\n"));
-    assert_eq!(Status::by_code(10), None);
+    assert_eq!(Status::by_code(12), None);
     assert_eq!(Status::by_name("unknown"), None);
 }
 
