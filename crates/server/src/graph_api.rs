@@ -334,5 +334,5 @@ pub(crate) async fn activate(
 /// The run that is meant by a name in a body or a path.
 pub(crate) fn dependency(name: &str) -> Result<RunId> {
     name.parse()
-        .map_err(|_| ApiError::new("dependency_not_found", format!("there is no run {name} to wait for")))
+        .map_err(|_| ApiError::new("dependency_not_found", format!("there is no run '{name}' to wait for")))
 }

@@ -241,7 +241,8 @@ fn bundles() -> Vec<Operation> {
 }
 
 /// What an answer to something that is over is told.
-const CLOSED: &[&str] = &["interrupt_not_found", "interrupt_already_resolved", "run_is_replay"];
+const CLOSED: &[&str] =
+    &["interrupt_not_found", "interrupt_already_resolved", "portfolio_deadline_exceeded", "run_is_replay"];
 
 fn interrupts() -> Vec<Operation> {
     use openwop::interrupts::replies::{Replied, ReplyBody, reply};

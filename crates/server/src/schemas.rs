@@ -128,7 +128,7 @@ struct ErrorEnvelope {
 }
 
 macro_rules! details {
-    ($($(#[doc = $doc:literal])* $name:ident: $shape:ty;)*) => {
+    ($($(#[$about:meta])* $name:ident: $shape:ty;)*) => {
         /// What a refusal says beside its code and its message. Which of these there are depends on the code.
         struct ErrorDetails;
 
@@ -142,7 +142,7 @@ macro_rules! details {
                 #[serde(rename_all = "camelCase")]
                 #[expect(dead_code, reason = "details are written one by one")]
                 struct Fields {
-                    $($(#[doc = $doc])* #[serde(skip_serializing_if = "Option::is_none")] $name: Option<$shape>,)*
+                    $($(#[$about])* #[serde(skip_serializing_if = "Option::is_none")] $name: Option<$shape>,)*
                 }
                 Fields::json_schema(generator)
             }
@@ -211,6 +211,48 @@ details! {
     principal: String;
     /// The nodes whose turns wait for their provider.
     waiting: Vec<String>;
+    /// The run that is meant.
+    run_id: shape::RunName;
+    /// The run that it was to wait for.
+    depends_on: shape::RunName;
+    /// Who has the node, or coordinates the run.
+    agent: String;
+    /// Why nobody can have a node yet.
+    reason: String;
+    /// How many have not completed.
+    unfinished: u64;
+    /// What went wrong, in OpenIntent's word for it.
+    error: String;
+    /// The inputs that come from nowhere.
+    unresolvable: Vec<String>;
+    /// The outputs that are missing.
+    missing: Vec<String>;
+    /// The outputs that are not what they have to be.
+    #[serde(rename = "type_errors")]
+    type_errors: Vec<WrongOutput>;
+    /// The node, as a task.
+    #[serde(rename = "task_id")]
+    task_id: String;
+    /// The phase that waits for people.
+    #[serde(rename = "phase_name")]
+    phase_name: String;
+    /// The run that does it.
+    #[serde(rename = "suspended_intent_id")]
+    suspended_intent_id: shape::RunName;
+    /// When that is over at the latest; null if there is no end.
+    #[serde(rename = "expected_resume_at")]
+    expected_resume_at: shape::MomentOrNull;
+}
+
+/// An output that is not what it has to be.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it is written field by field")]
+struct WrongOutput {
+    output: String,
+    /// What it has to be.
+    expected: String,
+    /// What it is.
+    found: String,
 }
 
 /// Something that is wrong.

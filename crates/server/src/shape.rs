@@ -41,6 +41,8 @@ shapes! {
     Object = { "type": "object" };
     /// A moment in UTC.
     Moment = { "type": "string", "format": "date-time" };
+    /// A moment in UTC, or null where there is none.
+    MomentOrNull = { "oneOf": [{ "type": "string", "format": "date-time" }, { "type": "null" }] };
     /// A SHA-256 in hexadecimal.
     Sha256 = { "type": "string", "pattern": "^[0-9a-f]{64}$" };
     /// The id of a run as it is sent.

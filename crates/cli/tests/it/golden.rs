@@ -16,6 +16,7 @@ use crate::support::{Site, chain, node, verify, workflow};
 mod asks;
 mod decides;
 mod ladders;
+mod societies;
 mod turns;
 mod workers;
 
@@ -65,12 +66,18 @@ async fn finish(file: &Path) {
         asks::answer_all(&server, run).await;
     }
     for (run, _) in before.iter().filter(|(_, was)| was.starts_with("waiting-")) {
-        if !ladders::is_left_alone(&server, run).await {
+        let left = ladders::is_left_alone(&server, run).await || societies::is_left_alone(&server, run).await;
+        if !left {
             asks::answer_all(&server, run).await;
         }
     }
     turns::retry(&server, &before).await;
     server.advance(400 * 24 * 3_600_000).await;
+    server.settle().await;
+    let open: Vec<String> = before.iter().filter(|run| under_way(&run.1)).map(|run| run.0.clone()).collect();
+    if site.rows()["members"] > 0 {
+        societies::finish(&server, &open).await;
+    }
     // Waits that begin only now end within hours.
     for (run, _) in before.iter().filter(|(_, was)| under_way(was)) {
         finish_one(&server, run).await;
@@ -78,7 +85,11 @@ async fn finish(file: &Path) {
     for (run, was) in &before {
         let events = server.events(run).await;
         let ended = events.last().unwrap()["type"].as_str().unwrap().to_owned();
-        let expected = if under_way(was) { "run.completed".to_owned() } else { format!("run.{was}") };
+        let expected = match was.as_str() {
+            was if !under_way(was) => format!("run.{was}"),
+            _ if societies::is_left_alone(&server, run).await => "run.cancelled".to_owned(),
+            _ => "run.completed".to_owned(),
+        };
         assert_eq!(ended, expected, "{file:?} {run}");
     }
     if site.rows()["people"] > 0 {
@@ -89,6 +100,7 @@ async fn finish(file: &Path) {
         ladders::demand(&server).await;
         decides::demand(&server).await;
     }
+    societies::demand(&server).await;
     stop.store(true, Ordering::Release);
     if let Some(work) = work {
         workers::demand(&work.await.unwrap(), &kinds);
@@ -99,7 +111,7 @@ async fn finish(file: &Path) {
 }
 
 fn under_way(was: &str) -> bool {
-    was == "running" || was == "paused" || was.starts_with("waiting-")
+    matches!(was, "running" | "paused" | "blocked" | "draft") || was.starts_with("waiting-")
 }
 
 /// The keyring of the frozen directories: what they hide is there for everybody to see.
@@ -176,7 +188,7 @@ async fn freeze(version: &str) {
     put_keyring(&site);
     let all = definitions().into_iter().chain(graphs()).chain(asks::definitions());
     let others = ladders::definitions().into_iter().chain(workers::definitions()).chain(turns::definitions());
-    let others = others.chain(decides::definitions());
+    let others = others.chain(decides::definitions()).chain(societies::definitions());
     for definition in all.chain(others) {
         site.workflow(&definition);
     }
@@ -188,6 +200,7 @@ async fn freeze(version: &str) {
     freeze_host(&server).await;
     asks::freeze(&server).await;
     decides::freeze(&server).await;
+    societies::freeze(&server).await;
     workers::freeze(&server).await;
     turns::freeze(&server, &provider).await;
     server.start_run("waits", json!({ "delayMs": 1000 })).await;

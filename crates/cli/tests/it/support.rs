@@ -512,7 +512,7 @@ impl Server {
                         || reason["what"].as_str().unwrap().ends_with("(on_dependency_failed)")
                 }
                 // Somebody outside has to do something first.
-                "hand" | "draft" | "coordinator" | "plan" | "task" => true,
+                "hand" | "draft" | "coordinator" | "plan" | "task" | "replay" => true,
                 "deadline" => reason["until"].as_str() > clock["now"].as_str(),
                 // Without a worker for it nothing happens.
                 "worker" => {

@@ -42,7 +42,7 @@ pub(super) fn graphs() -> Vec<Operation> {
         )
         .scope(Scope::RunsCreate)
         .answers::<StandingView>(200, "It does not.")
-        .refuses(&["run_not_found", "dependency_not_found"])
+        .refuses(&["run_not_found", "dependency_not_found", "validation_error"])
         .refuses(&ENDED),
         Operation::post(
             "/v1/runs/{runId}/children",

@@ -400,7 +400,7 @@ async fn a_name_that_is_no_text_is_refused_like_any_other() {
     let server = site.start(&[]);
     let run = server.start_run("parked", json!({})).await;
     let delete = async |path: String| answer(server.request(Method::DELETE, &path)).await.unwrap();
-    refusal(delete(format!("/v1/runs/{run}/dependencies/%FF")).await, "validation_error");
+    refusal(delete(format!("/v1/runs/{run}/dependencies/%FF")).await, "dependency_not_found");
     refusal(delete(format!("/v1/runs/%FF/dependencies/{run}")).await, "run_not_found");
     refusal(delete(format!("/v1/groups/%FF/members/{run}")).await, "group_not_found");
     let (_, group) = server.post("/v1/groups", &json!({ "name": "all" })).await;
