@@ -340,7 +340,7 @@ mod outputs {
             };
             assert_eq!((missing, type_errors[0].output.as_str()), (Vec::new(), output));
         }
-        complete(json!({ "level": "high", "narrow": "low", "bare": 1 })).expect("all of it is listed");
+        complete(json!({ "level": "high", "narrow": "low", "bare": 1.0 })).expect("all of it is listed");
     }
 
     #[test]

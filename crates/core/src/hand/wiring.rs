@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::condition::same;
 use crate::event::BlockedReason;
 use crate::excerpt::excerpt;
 use crate::fields::{Entries, Fields};
@@ -216,7 +217,10 @@ impl Shape {
             Self::Boolean => value.type_name() == "boolean",
             Self::Object => value.type_name() == "object",
             Self::Array => value.type_name() == "array",
-            Self::OneOf(values) => values.contains(value),
+            Self::OneOf(values) => {
+                let values = values.iter().filter_map(|one| one.parse().ok());
+                value.parse().is_ok_and(|value| values.into_iter().any(|one| same(&one, &value)))
+            }
             Self::Keys(keys) => {
                 let found = value.parse::<JsonMap>();
                 found.is_ok_and(|found| keys.iter().all(|key| found.contains_key(key)))
