@@ -390,12 +390,11 @@ impl Run {
         }
     }
 
-    /// Tells those who watch the run, if they see it otherwise than before: once for all that is decided together.
+    /// Tells those who watch the run, if they see it otherwise than before.
     pub(crate) fn settle_sight(&self, before: Option<crate::tidings::Sight>, folding: &mut Folding<'_>) {
         let Some(before) = before else { return };
         if before != self.sight() {
             let tidings = Tidings { sequence: folding.sequence, ..self.tidings() };
-            folding.effects.retain(|effect| !matches!(effect, Effect::Announce(_)));
             folding.effects.push(Effect::Announce(tidings));
         }
     }

@@ -126,7 +126,9 @@ async fn one_who_is_not_heard_from_is_missed_and_given_up_and_another_takes_over
     // Whoever was replaced and comes back has a lease that is no more, and keeps nobody's alive.
     assert_ne!(&taken["coordinatorId"], id);
     refusal(act(&server, &run, beat).await, "coordinator_not_found");
-    server.advance(3 * MINUTE_MS).await;
+    server.advance(2 * MINUTE_MS).await;
+    await_status(&server, &run, "unresponsive").await;
+    server.advance(MINUTE_MS).await;
     await_status(&server, &run, "failed_over").await;
 }
 
