@@ -1,7 +1,7 @@
 //! How a question comes to those who may answer: into the inbox, and to whoever is to be told.
 
-use crate::effect::{Effect, Notify, OpenInterrupt, TimerId};
-use crate::event::HookKind;
+use crate::effect::{ClosedInterrupt, Effect, Notify, OpenInterrupt, TimerId};
+use crate::event::{HookKind, InterruptRequested, Resolution};
 use crate::fold::Folding;
 use crate::interrupt::{Ask, Open};
 use crate::{InterruptKind, JsonMap, Run, Sought};
@@ -25,6 +25,35 @@ impl Run {
             folding.effects.push(Effect::Notify(Notify { id, attempt: 1, at: folding.at }));
         }
         self.call_hook(open, HookKind::InputRequested, 1, folding);
+    }
+
+    /// What is asked is otherwise than before: whoever was told of it hears that it is withdrawn, and is told anew.
+    pub(crate) fn fold_amended(
+        &mut self,
+        amended: &InterruptRequested,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
+        let id = amended.interrupt_id;
+        let open = self.state.open.get_mut(&id).ok_or("what is amended is not open")?;
+        let told = open.requested.ladder.is_some();
+        let closed = ClosedInterrupt {
+            id,
+            kind: open.requested.kind,
+            outcome: Resolution::Cancelled,
+            by: amended.asked_by.first().cloned().unwrap_or_default(),
+            at: folding.at,
+            told,
+        };
+        let stands_since = open.stands_since.map(|_| folding.at);
+        *open = Open { requested: amended.clone(), at: folding.at, attempt: 1, shifted_ms: 0, stands_since, ..open.clone() };
+        let open = open.clone();
+        folding.effects.push(Effect::CloseInterrupt(closed));
+        for timer in [TimerId::Interrupt(id), TimerId::Attempt(id), TimerId::Grace(id)] {
+            self.disarm(&timer, folding);
+        }
+        self.await_answer(&open, None, folding);
+        self.fold_asked_intent(amended, folding);
+        Ok(())
     }
 
     /// An interrupt as a list shows it. What is only for those who answer is not in it.

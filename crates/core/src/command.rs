@@ -31,6 +31,7 @@ use crate::event::{Cancellation, Event, Failure, Held, Paused, Released, Resumed
 use crate::group::GroupCommand;
 use crate::hand::Hand;
 use crate::http::TaskFailure;
+use crate::intent::IntentCommand;
 use crate::journal::{Head, Record};
 use crate::perform::Product;
 use crate::planning::PlanCommand;
@@ -119,6 +120,8 @@ pub enum Command {
     Group(Box<GroupCommand>),
     /// Somebody outside does something about a node that is done by hand.
     Hand(Box<Hand>),
+    /// It is about the run as an intent that somebody drives.
+    Intent(Box<IntentCommand>),
     /// It is about the lease of whoever coordinates the run.
     Coordinator(Box<CoordinatorCommand>),
     /// A child that a node asked for can't be started.
@@ -140,6 +143,16 @@ pub enum Drain {
     /// The run is paused when the last outcome is known.
     #[default]
     CurrentNode,
+}
+
+/// Takes an answer to an open interrupt.
+pub(crate) fn resolve(run: &mut Run, draft: &mut Draft, resolve: &Resolve) -> Result<(), Rejection> {
+    resolve::decide(run, draft, resolve)
+}
+
+/// Ends a run.
+pub(crate) fn cancel(run: &mut Run, draft: &mut Draft, asked: Cancellation) -> Result<(), Rejection> {
+    cancel::decide(run, draft, asked)
 }
 
 /// How a task ended.
@@ -207,6 +220,7 @@ impl Run {
             Command::Bond(command) => bond::decide(self, &mut draft, *command)?,
             Command::Group(command) => self.decide_group(&mut draft, *command)?,
             Command::Hand(hand) => self.decide_hand(&mut draft, *hand)?,
+            Command::Intent(command) => self.decide_intent(&mut draft, *command)?,
             Command::Coordinator(command) => self.decide_coordinator(&mut draft, *command)?,
             Command::RefuseChild { child, node, error } => {
                 child::refuse(self, &mut draft, child, &node, &error)?;

@@ -372,6 +372,8 @@ pub enum TimerId {
     Occasion(InterruptId),
     /// Nobody has answered yet: the next attempt is due, or the ladder has ended.
     Attempt(InterruptId),
+    /// Nobody has said yet what is asked.
+    Grace(InterruptId),
     /// The run has lasted as long as it may.
     RunTimeout,
     /// The run was interrupted: it is looked at whether it may be resumed.
@@ -394,6 +396,7 @@ impl fmt::Display for TimerId {
             Self::Interrupt(id) => write!(f, "interrupt/{id}"),
             Self::Occasion(id) => write!(f, "occasion/{id}"),
             Self::Attempt(id) => write!(f, "attempt/{id}"),
+            Self::Grace(id) => write!(f, "grace/{id}"),
             Self::RunTimeout => f.write_str("run-timeout"),
             Self::Resume => f.write_str("resume"),
             Self::Deadline => f.write_str("deadline"),
@@ -433,6 +436,7 @@ impl FromStr for TimerId {
             (_, Some(("interrupt", rest))) => rest.parse().ok().map(Self::Interrupt),
             (_, Some(("occasion", rest))) => rest.parse().ok().map(Self::Occasion),
             (_, Some(("attempt", rest))) => rest.parse().ok().map(Self::Attempt),
+            (_, Some(("grace", rest))) => rest.parse().ok().map(Self::Grace),
             (_, Some(("coordinator", id))) if !id.is_empty() => Some(Self::Coordinator(id.to_owned())),
             _ => None,
         };
@@ -558,7 +562,8 @@ mod tests {
         let retry = TimerId::Retry { node: "a/b".into(), execution: 3 };
         let provider = TimerId::Provider { node: "a/b".into(), execution: 3 };
         let id = InterruptId::from_bytes([9; InterruptId::BYTES]);
-        let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id)];
+        let waits =
+            [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id), TimerId::Grace(id)];
         let sleep = TimerId::Sleep { node: "a/b".into(), execution: 3, sequence: 9 };
         let plain = [TimerId::RunTimeout, TimerId::Resume, TimerId::Deadline, TimerId::Stretch];
         let lease = TimerId::Coordinator("coord-0a".to_owned());

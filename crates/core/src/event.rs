@@ -13,6 +13,7 @@ mod failure;
 mod fork;
 mod group;
 mod hand;
+mod intent;
 mod interrupt;
 mod node;
 mod of_node;
@@ -46,6 +47,7 @@ pub use group::{
     BudgetExceeded, Governance, GovernanceSet, GroupSpec, MemberAdded, MemberRemoved, MemberReported, Role,
 };
 pub use hand::{ClaimDeferred, NodeClaimed, NodeReleased};
+pub use intent::{IntentChanged, IntentEvent, IntentPatched, LeaseTaken, Patch, PatchOp};
 pub use interrupt::{
     ApprovalReceived, CheckpointRef, ClarificationRequested, ClarificationResolved, HookKind, Hooks,
     InterruptEscalated, InterruptExpired, InterruptRenotified, InterruptRequested, InterruptResolved,
@@ -172,6 +174,10 @@ pub enum RunEvent {
     Ordered(RunOrdered),
     /// Accepted by a running run: it starts another one below a node that is done by hand.
     ChildAdded(Box<ChildAdded>),
+    /// Accepted by a running run that somebody drives: its state is otherwise.
+    IntentPatched(Box<IntentPatched>),
+    /// Accepted by a running run: something happened to it as an intent, beside its state.
+    Intent(Box<IntentEvent>),
 }
 
 /// What can happen to a node. The node table says which phases accept which.
@@ -287,6 +293,8 @@ pub enum NodeEvent {
     PhaseBlocked(PhaseBlocked),
     /// Accepted by a waiting node: the run that does its phase goes on.
     PhaseUnblocked(PhaseUnblocked),
+    /// Accepted by a suspended node: what it asks is otherwise than before.
+    InterruptAmended(Box<InterruptRequested>),
 }
 
 impl Event {
@@ -386,6 +394,8 @@ impl RunEvent {
             Self::Coordinator(changed) => changed.event_type(),
             Self::Ordered(_) => RUN_ORDERED,
             Self::ChildAdded(_) => CHILD_ADDED,
+            Self::IntentPatched(_) => INTENT_PATCHED,
+            Self::Intent(event) => event.event_type(),
         }
     }
 
@@ -430,6 +440,8 @@ impl RunEvent {
             | Self::Task(_)
             | Self::Plan(_)
             | Self::Coordinator(_)
+            | Self::IntentPatched(_)
+            | Self::Intent(_)
             | Self::Ordered(_) => false,
         }
     }
@@ -475,6 +487,8 @@ impl RunEvent {
             Self::Coordinator(payload) => serde_json::to_vec(payload),
             Self::Ordered(payload) => serde_json::to_vec(payload),
             Self::ChildAdded(payload) => serde_json::to_vec(payload),
+            Self::IntentPatched(payload) => serde_json::to_vec(payload),
+            Self::Intent(event) => event.encode(),
         }
     }
 
@@ -518,6 +532,10 @@ impl RunEvent {
             BUDGET_EXCEEDED => read(kind, payload).map(Self::BudgetExceeded),
             RUN_ORDERED => read(kind, payload).map(Self::Ordered),
             CHILD_ADDED => read(kind, payload).map(Self::ChildAdded),
+            INTENT_PATCHED => read(kind, payload).map(Self::IntentPatched),
+            _ if IntentEvent::TYPES.contains(&kind) => {
+                IntentEvent::decode(kind, payload).map(|event| Self::Intent(Box::new(event)))
+            }
             _ if CoordinatorChanged::TYPES.contains(&kind) => {
                 CoordinatorChanged::decode(kind, payload).map(Self::Coordinator)
             }

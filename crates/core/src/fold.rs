@@ -52,6 +52,7 @@ impl Run {
         let before = effects.len();
         let sight = self.sight_if_watched(event);
         let mirrored = self.sight_if_mirrored();
+        let driven = self.sight_of_intent();
         let mut folding = Folding { sequence, at, effects };
         self.state.hides |= event.hides();
         match event {
@@ -61,6 +62,7 @@ impl Run {
         self.settle_clock(mirrored, &mut folding);
         self.settle_deadline(&mut folding);
         self.settle_sight(sight, &mut folding);
+        self.settle_version(driven, at);
         if self.is_replay() {
             // Whatever it brought about, it did so for the run that is replayed.
             effects.truncate(before);
@@ -157,6 +159,8 @@ impl Run {
             RunEvent::LoopRestarted(restarted) => self.restart_loop(restarted, folding)?,
             RunEvent::Task(changed) => self.fold_task(changed, folding)?,
             RunEvent::Plan(changed) => self.fold_plan(changed, folding)?,
+            RunEvent::IntentPatched(patched) => self.fold_patched(patched, folding)?,
+            RunEvent::Intent(event) => self.fold_intent(event, folding)?,
         }
         Ok(())
     }
@@ -202,6 +206,7 @@ impl Run {
         state.callback_url = started.callback_url.clone();
         state.forked = started.forked.clone();
         state.group = started.group.clone().map(|spec| Box::new(Group { spec, ..Group::default() }));
+        self.begin_intent(started, folding.at);
         if let Some(ms) = started.caps.duration_ms {
             self.arm(TimerId::RunTimeout, folding.at.saturating_add(ms), folding);
         }
@@ -349,6 +354,8 @@ impl Run {
             NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding)?,
             NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
             NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding)?,
+            NodeEvent::InterruptAmended(amended) => self.fold_amended(amended, folding)?,
+            NodeEvent::InterruptExpired(expired) => self.fold_expired_intent(expired.interrupt_id),
             NodeEvent::NoticeRefused(refused) => self.fold_refused(refused)?,
             NodeEvent::ConversationOpened(opened) => self.fold_opened(opened, folding)?,
             NodeEvent::ConversationExchanged(exchanged) => self.fold_exchanged(exchanged)?,

@@ -7,12 +7,12 @@ mod wiring;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use wiring::{HandWork, INITIAL_STATE, TRIGGER};
+pub(crate) use wiring::{HandWork, INITIAL_STATE, TRIGGER, wiring_of};
 pub use wiring::{TypeMismatch, Unclaimed};
 
 use crate::climb::LadderTerms;
 use crate::command::Draft;
-use crate::event::{ClaimDeferred, NodeClaimed, NodeEvent, NodeReleased, NodeSuspended};
+use crate::event::{ClaimDeferred, NodeClaimed, NodeEvent, NodeReleased, NodeSuspended, Resolution};
 use crate::gate::payload_form;
 use crate::graph::Work;
 use crate::interrupt::{Answered, Asked, NodeContext, Stop};
@@ -133,7 +133,8 @@ impl Run {
     pub(crate) fn handed_over(&self) -> (JsonMap, bool) {
         let ix = self.graph.node(SELF_NODE).filter(|&ix| self.is_by_hand(ix));
         let done = ix.map(|ix| self.node(ix)).filter(|node| node.phase == NodePhase::Completed);
-        let Some(node) = done.filter(|_| self.state.parent.is_some()) else {
+        let wired = self.state.parent.is_some() || self.state.intent.is_some();
+        let Some(node) = done.filter(|_| wired) else {
             return (JsonMap::new(), false);
         };
         let outputs = node.outputs.as_ref().and_then(|outputs| outputs.parse().ok()).unwrap_or_default();
@@ -200,7 +201,7 @@ impl Run {
         }
     }
 
-    fn claim_node(&mut self, draft: &mut Draft, ix: NodeIx, agent: String) -> Result<(), Rejection> {
+    pub(crate) fn claim_node(&mut self, draft: &mut Draft, ix: NodeIx, agent: String) -> Result<(), Rejection> {
         self.check_unsettled(ix)?;
         let node = self.node(ix);
         let holder = node.claim.as_ref().and_then(|claim| claim.agent.clone());
@@ -303,7 +304,7 @@ impl Run {
         Ok(())
     }
 
-    fn complete_by_hand(
+    pub(crate) fn complete_by_hand(
         &mut self,
         draft: &mut Draft,
         ix: NodeIx,
@@ -316,11 +317,10 @@ impl Run {
             let message = format!("'outputs' has {bytes} bytes, and {} are allowed", limits::STEP_BYTES_MAX);
             return Err(Rejection::invalid("outputs", message));
         }
-        let graph = self.graph.clone();
-        let Work::ByHand(work) = &graph.at(ix).work else { return Err(Rejection::NotClaimed) };
+        let work = self.hand_work(ix).ok_or(Rejection::NotClaimed)?;
         work.check_outputs(outputs.as_ref())?;
         // Whoever has a run as a whole would be through with it before those that it waits for are.
-        let waits = self.state.bonds.blocked.is_some() && *graph.at(ix).id == *SELF_NODE;
+        let waits = self.state.bonds.blocked.is_some() && *self.graph.at(ix).id == *SELF_NODE;
         if let Some(reason) = self.blocked_reason().filter(|_| waits) {
             return Err(Rejection::Unclaimed(Unclaimed::Blocked(reason)));
         }
@@ -339,8 +339,11 @@ impl Run {
     pub(crate) fn go_on_by_hand(&mut self, draft: &mut Draft, ix: NodeIx) {
         let asked = self.node(ix).last_interrupt;
         let mut answers = self.state.answers.values();
-        let told = answers.find(|answered| asked.is_some() && answered.id == asked).map(Answered::told);
-        if let Some(Err(Stop::Failed(failure))) = told {
+        let answered = answers.find(|answered| asked.is_some() && answered.id == asked);
+        // Whoever takes a question back goes on without an answer.
+        let taken_back = answered.is_some_and(|answered| answered.outcome == Resolution::Cancelled);
+        let told = answered.map(Answered::told);
+        if let Some(Err(Stop::Failed(failure))) = told.filter(|_| !taken_back) {
             self.give_up(draft, ix, failure);
         }
     }

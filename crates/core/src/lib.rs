@@ -58,6 +58,7 @@ mod group;
 mod hand;
 mod http;
 mod id;
+mod intent;
 mod interrupt;
 mod invocation;
 mod journal;
@@ -127,6 +128,7 @@ pub use event::{
 };
 pub use event::{
     Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HoldMode, HookKind,
+    IntentChanged, IntentEvent, IntentPatched, LeaseTaken, Patch, PatchOp,
     InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted,
     Parent, ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed,
     event_types,
@@ -140,6 +142,11 @@ pub use http::{
     HttpBody, HttpRequest, Reached, SECRET_IN_HOST, TaskFailure, ends_before_path, header_problem,
 };
 pub use id::{EventId, Key, RunId, TenantId};
+pub use intent::{
+    Access, AccessEntry, Actor, Assigned, CompletionMode, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent, Lease,
+    LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, Respond, SUSPENSION, STATE, Suspended,
+    SuspendedAs, WriteScope, intent_graph,
+};
 pub use interrupt::{
     Action, Answerer, ApprovalRules, Ask, Checked, Decision, Exchange, InterruptId, InterruptKind, Named,
     NodeContext, Occurrence, Open, Progress, Quorum, Refused, Respondent, ResponseType, Sought, Standing,
@@ -154,7 +161,7 @@ pub use ladder::{
     Unfit, cascade,
 };
 pub use lifecycle::{Hold, Lifecycle};
-pub use moment::rfc3339;
+pub use moment::{naive, rfc3339};
 pub use node::{Node, NodePhase};
 pub use perform::{Performance, Product};
 pub use phase::{INTENT_SUSPENDED, PhaseStatus, PhaseView, SuspendedPhase};

@@ -78,7 +78,9 @@ impl Lifecycle {
                 | RunEvent::GovernanceSet(_)
                 | RunEvent::BudgetExceeded(_)
                 | RunEvent::Ordered(_)
-                | RunEvent::ChildAdded(_),
+                | RunEvent::ChildAdded(_)
+                | RunEvent::IntentPatched(_)
+                | RunEvent::Intent(_),
             ) => Some(Running),
             // What work in flight brings is recorded to the end, and so is what others tell.
             (

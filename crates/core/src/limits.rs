@@ -1,5 +1,7 @@
 //! Every bound of the core, each with its reason.
 
+use crate::Millis;
+
 /// Nodes that one decision may start before it yields to other work.
 ///
 /// A stretch of pure nodes costs one commit; without a bound a graph of a million no-ops would hold the
@@ -483,3 +485,33 @@ pub const FORK_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Differences that a replay records; the rest are only counted.
 pub const DIVERGENCES_MAX: u64 = 100;
+
+/// Bytes of an intent's state: it lies in every snapshot, and is read and written with every patch.
+pub const STATE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Levels of nesting of an intent's state, so that nothing that reads it runs out of stack.
+pub const STATE_DEPTH_MAX: usize = 64;
+
+/// Changes in one patch of a state: they are decided under the run's lock.
+pub const PATCHES_MAX: usize = 1_000;
+
+/// Agents that are assigned to an intent: they lie in every snapshot.
+pub const AGENTS_ASSIGNED_MAX: usize = 1_000;
+
+/// Leases of one intent at a time.
+pub const LEASES_HELD_MAX: usize = 200;
+
+/// Leases of one intent that are remembered, those included that are over.
+pub const LEASES_KEPT_MAX: usize = 400;
+
+/// How long a lease lasts at most without being renewed: a week. An agent that is gone gives nothing back.
+pub const LEASE_SECONDS_MAX: u32 = 7 * 24 * 3_600;
+
+/// Entries of those who may see an intent: they are looked through with every request.
+pub const ACCESS_ENTRIES_MAX: usize = 1_000;
+
+/// Approvals and escalations of one intent: they lie in every snapshot.
+pub const REQUESTS_MAX: usize = 1_000;
+
+/// How long the record of a suspension may come after the word that the intent is suspended.
+pub const RECORD_GRACE_MS: Millis = 60_000;

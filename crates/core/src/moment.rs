@@ -20,6 +20,13 @@ pub fn rfc3339(at: Millis) -> String {
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
+/// The same without its zone, for those whose clocks know none.
+pub fn naive(at: Millis) -> String {
+    let mut text = rfc3339(at);
+    text.pop();
+    text
+}
+
 /// A moment as RFC 3339 writes it; the seconds may be left out. What is finer than a millisecond is dropped.
 pub(crate) fn moment(text: &str) -> Option<Millis> {
     let mut text = Scan(text);

@@ -155,6 +155,7 @@ fn tells_of_question(event: &NodeEvent) -> bool {
             | NodeEvent::InterruptEscalated(_)
             | NodeEvent::InterruptRenotified(_)
             | NodeEvent::InterruptExpired(_)
+            | NodeEvent::InterruptAmended(_)
             | NodeEvent::NoticeRefused(_)
             | NodeEvent::ApprovalVoted(_)
             | NodeEvent::ApprovalAsked(_)

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use child::Children;
 pub use command::{NewCheckpoint, NewCondition, NewPlan, NewTask, PlanAct, PlanCommand, PlanTask, TaskAct};
-pub(crate) use id::ID_DIGITS;
+pub(crate) use id::{ID_DIGITS, minted};
 pub use id::{PlanId, TaskId};
 pub use plan::{
     CheckpointAnswer, CheckpointSpec, CheckpointStanding, CheckpointStatus, ConditionSpec, OnComplete,

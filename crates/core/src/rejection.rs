@@ -1,7 +1,8 @@
 //! Why a command was refused. A refused command changes nothing.
 
 use crate::hand::{TypeMismatch, Unclaimed};
-use crate::{Failure, InterruptId, Lifecycle, Millis, SchemaError, Waiting};
+use crate::intent::Permission;
+use crate::{Failure, InterruptId, Json, JsonMap, Lifecycle, Millis, SchemaError, Status, Waiting};
 
 /// Why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -187,6 +188,63 @@ pub enum Rejection {
         /// Who has it.
         agent: String,
     },
+    /// Nobody outside drives the run.
+    #[error("the run's nodes do their own work, so its state is not anybody's to change; start an intent for that")]
+    NotDriven,
+    /// Nothing is asked.
+    #[error("the intent is not suspended (status={})", .0.intent_name())]
+    NotSuspended(Status),
+    /// Something else is asked.
+    #[error("suspension_id mismatch: expected {expected}, got {found}")]
+    OtherSuspension {
+        /// What the open one is called.
+        expected: String,
+        /// What was named.
+        found: String,
+    },
+    /// The answer is none of those that there are to choose from.
+    #[error("Value {} is not a valid choice; choose one of {}", .value.text(), chosen(.choices))]
+    InvalidChoice {
+        /// The answer.
+        value: Json,
+        /// What there is to choose from.
+        choices: Vec<JsonMap>,
+    },
+    /// Somebody has this part of the intent already.
+    #[error("'{agent}' has the lease of this scope ({id})")]
+    Leased {
+        /// Which lease.
+        id: String,
+        /// Who has it.
+        agent: String,
+        /// Until when.
+        expires_at: Millis,
+    },
+    /// Nobody has such a lease, or somebody else does.
+    #[error("there is no lease '{0}' of this agent that lasts")]
+    NoLease(String),
+    /// The agent does not work on it.
+    #[error("'{0}' is not assigned to the intent")]
+    NotAssigned(String),
+    /// Nobody is named so among those who may see the intent.
+    #[error("there is no such entry: '{0}'")]
+    NoAccessEntry(String),
+    /// Whoever asks may not.
+    #[error("'{who}' may not {} the intent; somebody who may administer it has to grant that", .permission.name())]
+    NotPermitted {
+        /// Who.
+        who: String,
+        /// What they would have to be allowed.
+        permission: Permission,
+    },
+    /// The policy of the intent is against it.
+    #[error("{message}")]
+    Governed {
+        /// Which rule.
+        rule: &'static str,
+        /// What it says, and what to do.
+        message: String,
+    },
     /// Something the caller gave is wrong.
     #[error("{message}")]
     Invalid {
@@ -211,6 +269,11 @@ impl Rejection {
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), message: message.into() }
     }
+}
+
+fn chosen(choices: &[JsonMap]) -> String {
+    let values = choices.iter().filter_map(|choice| choice.get("value").map(Json::text));
+    values.collect::<Vec<_>>().join(", ")
 }
 
 fn not_waiting(node: Option<&str>, waiting: &[String]) -> String {

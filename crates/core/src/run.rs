@@ -14,6 +14,7 @@ use crate::effect::{TaskId, TimerId};
 use crate::event::{Caps, Failure, Forked, Parent, Paused};
 use crate::graph::{EdgeIx, LoopIx};
 use crate::group::Group;
+use crate::intent::Intent;
 use crate::interrupt::{Answered, Open};
 use crate::journal::{Head, Salt};
 use crate::lifecycle::{Hold, Lifecycle};
@@ -160,6 +161,9 @@ pub(crate) struct State {
     /// What it has heard of its members, if it is a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<Box<Group>>,
+    /// What it keeps because somebody drives it as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) intent: Option<Box<Intent>>,
     /// The tasks and plans that were posted to it.
     #[serde(default, skip_serializing_if = "Planning::is_empty")]
     pub(crate) planning: Planning,
@@ -281,6 +285,7 @@ impl Run {
             bonds: Bonds::default(),
             coordination: None,
             group: None,
+            intent: None,
             planning: Planning::default(),
             ending: None,
             error: None,

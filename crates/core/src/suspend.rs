@@ -37,8 +37,7 @@ impl Run {
 
     /// Its open interrupts that it waits for. It asks people to look at what others wait for, and goes on itself.
     pub(crate) fn awaited_answers(&self) -> impl Iterator<Item = &Open> {
-        let topic = |open: &&Open| open.requested.topic.as_deref() != Some(crate::coordinator::TOPIC);
-        self.state.open.values().filter(topic)
+        self.state.open.values().filter(|open| !open.requested.is_beside())
     }
 
     /// Its open interrupts, oldest first.
@@ -448,6 +447,7 @@ impl Run {
             self.await_answer(&open, occasion, folding);
         }
         self.state.open.insert(id, open);
+        self.fold_asked_intent(requested, folding);
         let Some(ix) = ix else { return Ok(()) };
         let node = &mut self.state.nodes[ix as usize];
         node.asked += 1;
@@ -477,6 +477,8 @@ impl Run {
         self.disarm(&TimerId::Interrupt(id), folding);
         self.disarm(&TimerId::Occasion(id), folding);
         self.disarm(&TimerId::Attempt(id), folding);
+        self.disarm(&TimerId::Grace(id), folding);
+        self.fold_closed_intent(&open, resolved, folding.at);
         if !open.requested.kind.is_momentary() {
             folding.effects.push(Effect::CloseInterrupt(ClosedInterrupt {
                 id,

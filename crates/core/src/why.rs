@@ -344,6 +344,11 @@ impl Run {
                     Reason::of("timeout", what, "the run fails with run_timeout")
                 }
                 TimerId::Attempt(id) => self.climbs(*id)?,
+                TimerId::Grace(_) => Reason::of(
+                    "grace",
+                    "its agent has not said yet what it asks".to_owned(),
+                    "people are told that nobody says what is asked",
+                ),
                 TimerId::Stretch => Reason::of(
                     "stretch",
                     "many nodes are run in turns".to_owned(),

@@ -11,7 +11,10 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, timer: &TimerId) -> Resul
         return Err(Rejection::NotDue { due });
     }
     // Nobody is waited for after the deadline of a group, whichever timer is heard first.
-    let asks = matches!(timer, TimerId::Interrupt(_) | TimerId::Occasion(_) | TimerId::Attempt(_));
+    let asks = matches!(
+        timer,
+        TimerId::Interrupt(_) | TimerId::Occasion(_) | TimerId::Attempt(_) | TimerId::Grace(_)
+    );
     if asks && run.is_overdue(draft.now) {
         run.abandon(draft);
         return Ok(());
@@ -39,6 +42,7 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, timer: &TimerId) -> Resul
         }
         TimerId::Interrupt(id) | TimerId::Occasion(id) => run.end_interrupt(draft, *id),
         TimerId::Attempt(id) => run.climb(draft, *id),
+        TimerId::Grace(id) => run.end_grace(draft, *id)?,
         TimerId::Coordinator(id) => run.coordinator_due(draft, id)?,
         TimerId::RunTimeout => time_out(run, draft),
         // Whoever fires it has to say what can be read.

@@ -117,9 +117,9 @@ impl Run {
         }
     }
 
-    /// Whether a question of the run itself is about a suspension that somebody is to look at.
+    /// Whether a question of the run itself is one that it does not wait for the answer of.
     pub(crate) fn is_escalation(&self, id: InterruptId) -> bool {
-        self.interrupt(id).is_some_and(|open| open.requested.topic.as_deref() == Some(super::TOPIC))
+        self.interrupt(id).is_some_and(|open| open.requested.is_beside())
     }
 }
 

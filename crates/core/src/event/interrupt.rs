@@ -59,6 +59,14 @@ pub struct InterruptRequested {
     pub checkpoint: Option<CheckpointRef>,
 }
 
+impl InterruptRequested {
+    /// Whether its run asks it beside what it does, and goes on without an answer.
+    pub(crate) fn is_beside(&self) -> bool {
+        let topic = self.topic.as_deref();
+        topic.is_some_and(|topic| topic == crate::coordinator::TOPIC || crate::intent::is_request(topic))
+    }
+}
+
 /// A checkpoint of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -61,6 +61,7 @@ impl NodeEvent {
             Self::ClaimDeferred(_) => CLAIM_DEFERRED,
             Self::PhaseBlocked(_) => PHASE_BLOCKED,
             Self::PhaseUnblocked(_) => PHASE_UNBLOCKED,
+            Self::InterruptAmended(_) => INTERRUPT_AMENDED,
         }
     }
 
@@ -92,7 +93,7 @@ impl NodeEvent {
             Self::Completed(done) => done.masked != Mask::Nothing,
             Self::Spawned(spawned) => !spawned.sensitive.is_empty(),
             Self::ChannelWritten(written) => written.sensitive,
-            Self::InterruptRequested(requested) => requested.sensitive,
+            Self::InterruptRequested(requested) | Self::InterruptAmended(requested) => requested.sensitive,
             Self::ClarificationRequested(asked) => asked.sensitive,
             Self::ApprovalReceived(received) => received.sensitive,
             Self::ClarificationResolved(resolved) => resolved.sensitive,
@@ -203,6 +204,7 @@ impl NodeEvent {
             Self::ClaimDeferred(payload) => serde_json::to_vec(payload),
             Self::PhaseBlocked(payload) => serde_json::to_vec(payload),
             Self::PhaseUnblocked(payload) => serde_json::to_vec(payload),
+            Self::InterruptAmended(payload) => serde_json::to_vec(payload),
         }
     }
 
@@ -263,6 +265,7 @@ impl NodeEvent {
             CLAIM_DEFERRED => read(kind, payload).map(Self::ClaimDeferred),
             PHASE_BLOCKED => read(kind, payload).map(Self::PhaseBlocked),
             PHASE_UNBLOCKED => read(kind, payload).map(Self::PhaseUnblocked),
+            INTERRUPT_AMENDED => read(kind, payload).map(Self::InterruptAmended),
             _ => Err(format!("{} is no event of a node", kind.name)),
         }
     }

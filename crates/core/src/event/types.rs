@@ -72,6 +72,14 @@ declare! {
     COORDINATOR_UNBLOCKED = 91 "coordinator.dependents_unblocked" v 1 false;
     RUN_ORDERED = 92 "run.ordered" v 1 false;
     CHILD_ADDED = 93 "child.added" v 1 false;
+    INTENT_PATCHED = 41 "intent.patched" v 1 false;
+    INTENT_ASSIGNED = 42 "intent.assigned" v 1 false;
+    INTENT_UNASSIGNED = 43 "intent.unassigned" v 1 false;
+    INTENT_LEASED = 44 "intent.leased" v 1 false;
+    INTENT_LEASE_RENEWED = 45 "intent.lease_renewed" v 1 false;
+    INTENT_LEASE_RELEASED = 46 "intent.lease_released" v 1 false;
+    INTENT_POLICY_SET = 47 "intent.policy_set" v 1 false;
+    INTENT_ACCESS_SET = 48 "intent.access_set" v 1 false;
     NODE_STARTED = 100 "node.started" v 5 true;
     TASK_CREATED = 50 "task.created" v 1 false;
     TASK_READY = 51 "task.ready" v 1 false;
@@ -150,6 +158,7 @@ declare! {
     CLAIM_DEFERRED = 157 "claim.deferred" v 1 false;
     PHASE_BLOCKED = 158 "phase.blocked" v 1 false;
     PHASE_UNBLOCKED = 159 "phase.unblocked" v 1 false;
+    INTERRUPT_AMENDED = 160 "interrupt.amended" v 1 false;
 }
 
 /// Types from this number on are about one node; those below are about the run.

@@ -19,7 +19,7 @@ pub(crate) const TRIGGER: &str = "trigger";
 pub(crate) const INITIAL_STATE: &str = "initial_state";
 
 /// `core.byHand`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct HandWork {
     /// The agent that it is meant for, if it is meant for one.
     pub(crate) assign: Option<String>,
@@ -309,6 +309,23 @@ impl HandWork {
     }
 }
 
+/// What somebody wrote elsewhere about inputs and outputs. What can't be read asks for what is nowhere.
+pub(crate) fn wiring_of(assign: Option<String>, inputs: JsonMap, outputs: JsonMap) -> HandWork {
+    let source = |json: Json| {
+        let text = json.parse::<String>().unwrap_or_default();
+        Source::read(&text).unwrap_or(Source::InitialState(text))
+    };
+    let any = || Want { shape: Shape::Any, required: true };
+    HandWork {
+        assign,
+        inputs: inputs.into_iter().map(|(name, json)| (name, source(json))).collect(),
+        outputs: outputs
+            .into_iter()
+            .map(|(name, json)| (name, Want::read(&json).unwrap_or_else(|_| any())))
+            .collect(),
+    }
+}
+
 impl Want {
     /// Reads a type, or an object that has one of `type` and `keys`, or `enum`, or both, and may have `required`.
     fn read(json: &Json) -> Result<Self, String> {
@@ -335,8 +352,8 @@ impl Run {
     /// What goes into a node, and whether any of it is never shown; or why it can't be said yet. Whether somebody before
     /// it is suspended is looked at first.
     pub(crate) fn wire(&self, ix: NodeIx) -> Result<(JsonMap, bool), Unclaimed> {
-        let Work::ByHand(work) = &self.graph.at(ix).work else { return Ok((JsonMap::new(), false)) };
-        self.check_suspended(ix, work)?;
+        let Some(work) = self.hand_work(ix) else { return Ok((JsonMap::new(), false)) };
+        self.check_suspended(ix, &work)?;
         let (mut inputs, mut sensitive, mut missing) = (JsonMap::new(), false, Vec::new());
         for (name, source) in &work.inputs {
             match self.wired(source) {
@@ -389,9 +406,11 @@ impl Run {
             let object = self.variables().get(variable)?.parse::<JsonMap>().ok()?;
             Some((object.get(key)?.clone(), self.hides_variable(variable)))
         };
+        // What drives an intent writes all of that into its state.
+        let own = |key: &str| Some((self.intent_state().remove(key)?, false));
         match source {
-            Source::Trigger(key) => of(TRIGGER, key),
-            Source::InitialState(key) => of(INITIAL_STATE, key),
+            Source::Trigger(key) => of(TRIGGER, key).or_else(|| own(key)),
+            Source::InitialState(key) => of(INITIAL_STATE, key).or_else(|| own(key)),
             Source::Phase { name, key } => {
                 let mut upstreams = self.upstreams().values();
                 let named = upstreams.find(|upstream| upstream.name.as_deref() == Some(name))?;

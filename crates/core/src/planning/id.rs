@@ -44,6 +44,11 @@ fn read(text: &str, prefix: &str) -> Option<[u8; BYTES]> {
     Some(bytes)
 }
 
+/// The id of something else that the event at this place of the journal makes.
+pub(crate) fn minted(prefix: &str, salt: &Salt, sequence: u64) -> String {
+    format!("{prefix}{}", hex(&bytes_of(prefix.as_bytes(), salt, sequence)))
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident $prefix:literal $what:literal) => {
         $(#[$doc])*

@@ -1,0 +1,277 @@
+//! How the record of a suspension becomes a question, and what an answer does.
+//!
+//! The record and the word that the intent is suspended may come in either order. Whichever comes second has people asked.
+//! The word alone opens a question of which nobody knows yet what it is about: people see it, and if no record comes within
+//! the time of grace, it stays as it is and its ladder begins.
+
+use super::record::{OURS, Record, UNSAID, unsaid};
+use super::{Actor, Intent, Respond, SUSPENSION};
+use crate::climb::LadderTerms;
+use crate::command::{Draft, Resolve};
+use crate::effect::TimerId;
+use crate::event::{InterruptRequested, IntentPatched, NodeEvent, NodeSuspended, Patch, PatchOp, Resolution, RunEvent};
+use crate::gate::payload_form;
+use crate::interrupt::{ANSWER, Answerer, Asked, NodeContext, Stop};
+use crate::{
+    InterruptId, InterruptKind, Json, JsonMap, NodeIx, Rejection, Run, Surroundings, limits,
+};
+
+/// What people are asked while nobody has said what it is about.
+const UNSAID_QUESTION: &str = "The agent waits for people and has not said yet what it asks.";
+
+/// What they are asked if nobody ever does.
+const UNTOLD_QUESTION: &str = "The agent waits for people and has not said what it asks. What is it to be told?";
+
+/// Why a question is closed that its agent takes back.
+pub(crate) const TAKEN_BACK: &str = "suspension-cancelled";
+
+/// What a decision does.
+impl Run {
+    /// Has people asked: what the record in the state says, or what it will say.
+    pub(super) fn suspend(&mut self, draft: &mut Draft, actor: &Actor) -> Result<(), Rejection> {
+        let ix = self.check_driven()?;
+        let pending = self.intent().and_then(Intent::pending_record).is_some();
+        let record = match self.state_value(SUSPENSION).filter(|_| pending) {
+            Some(record) => Some(Record::read(&record)?),
+            None => None,
+        };
+        let agent = self.drive(draft, ix, actor)?;
+        let ask = record.as_ref().map_or_else(|| unsaid(UNSAID_QUESTION), |record| record.ask.clone());
+        let terms = match &record {
+            Some(record) => record.terms(Some(&agent)),
+            None => LadderTerms { call: None, agent: None, form: payload_form(true) },
+        };
+        // Nobody is told of a question of which nobody knows what it is about.
+        let said = record.is_some();
+        let defaults = if said { draft.defaults.clone() } else { std::sync::Arc::new(Surroundings::default()) };
+        let mut context = NodeContext::new(self, ix, self.node(ix).execution, defaults);
+        context.calls = self.node(ix).asked;
+        match context.ask(ask, &terms) {
+            Err(Stop::Suspended) => {}
+            Ok(_) => return Err(Rejection::AlreadyResolved),
+            Err(Stop::Failed(failure)) => return Err(Rejection::Work(failure)),
+        }
+        let wanted = context.into_wanted().0;
+        let respondents = self.graph.at(ix).respondents.clone();
+        let asked = Asked { respondents, by: actor.names(), hooks: None, sensitive: self.node(ix).sensitive };
+        for call in wanted {
+            let id = self.open_call(draft, ix, call, asked.clone());
+            let suspended = NodeSuspended::of(&self.state.open[&id].requested, self.node(ix).sensitive);
+            self.emit_node(draft, ix, NodeEvent::Suspended(suspended), draft.last_sequence());
+        }
+        Ok(())
+    }
+
+    /// Whoever drives the intent has its node from now on, if nobody has it. The answer is who has it.
+    pub(super) fn drive(&mut self, draft: &mut Draft, ix: NodeIx, actor: &Actor) -> Result<String, Rejection> {
+        if let Some(holder) = self.claim(ix).and_then(|claim| claim.agent.clone()) {
+            return Ok(holder);
+        }
+        match self.unclaimed(ix) {
+            Some(refused) => Err(Rejection::Unclaimed(refused)),
+            None => {
+                self.claim_node(draft, ix, actor.agent.clone())?;
+                Ok(actor.agent.clone())
+            }
+        }
+    }
+
+    /// A record came while the question was open: people are asked that.
+    pub(super) fn amend_suspension(&mut self, draft: &mut Draft, id: InterruptId, record: &Record) -> Result<(), Rejection> {
+        let Some(open) = self.state.open.get(&id) else { return Ok(()) };
+        let agent = open.requested.asked_by.first().cloned();
+        let ladder = self.ladder_of(&record.terms(agent.as_deref()), &record.ask, &draft.defaults);
+        let ladder = ladder.map_err(|failure| Rejection::invalid("_suspension.retry_policy", failure.message))?;
+        let taken = self.state.answers.contains_key(&record.id)
+            || self.state.open.iter().any(|(other, open)| *other != id && open.requested.key == record.id);
+        if taken {
+            return Err(Rejection::AlreadyResolved);
+        }
+        let amended = InterruptRequested {
+            key: record.id.clone(),
+            keyless: false,
+            data: record.ask.data.clone(),
+            resume_schema: record.ask.resume_schema.clone(),
+            ladder,
+            ..open.requested.clone()
+        };
+        self.amend(draft, id, amended);
+        Ok(())
+    }
+
+    /// Nobody has said in time what is asked: the question stays as it is, and its ladder begins.
+    pub(crate) fn end_grace(&mut self, draft: &mut Draft, id: InterruptId) -> Result<(), Rejection> {
+        let open = self.state.open.get(&id).ok_or(Rejection::NoSuchTimer)?;
+        let ask = unsaid(UNTOLD_QUESTION);
+        let agent = open.requested.asked_by.first().cloned();
+        let terms = LadderTerms { call: None, agent: agent.as_deref(), form: payload_form(true) };
+        // A ladder that does not fit must not keep people from hearing of it.
+        let ladder = self.ladder_of(&terms, &ask, &draft.defaults).ok().flatten();
+        let amended = InterruptRequested { data: ask.data, ladder, ..open.requested.clone() };
+        self.amend(draft, id, amended);
+        Ok(())
+    }
+
+    fn amend(&mut self, draft: &mut Draft, id: InterruptId, amended: InterruptRequested) {
+        let ix = self.state.open[&id].node;
+        let cause = draft.last_sequence();
+        self.emit_of(draft, ix, NodeEvent::InterruptAmended(Box::new(amended)), cause);
+        self.escalate(draft, ix, id, 1);
+    }
+
+    /// Somebody answers what the intent waits for.
+    pub(super) fn respond(&mut self, draft: &mut Draft, respond: Respond) -> Result<(), Rejection> {
+        let Respond { suspension_id, value, by, metadata } = respond;
+        if self.lifecycle().is_terminal() && !self.was_abandoned_late() {
+            return Err(Rejection::NotSuspended(self.status()));
+        }
+        let id = self.suspension_named(&suspension_id)?;
+        let value = self.answer_of(id, value)?;
+        crate::command::resolve(self, draft, &Resolve { id, value, by: *by })?;
+        let stands = self.lifecycle() == crate::Lifecycle::Running && self.driven_node().is_some();
+        if let Some(metadata) = metadata.filter(|metadata| stands && metadata.text() != "{}") {
+            let path = format!("{SUSPENSION}/metadata");
+            let patches = vec![Patch { op: PatchOp::Set, path, value: Some(metadata) }];
+            let cause = draft.last_sequence();
+            draft.emit_run(self, RunEvent::IntentPatched(Box::new(IntentPatched { patches, by: None })), cause);
+        }
+        Ok(())
+    }
+
+    /// Whether whoever answers now is to hear that a deadline has passed, and not merely that nothing is open.
+    fn was_abandoned_late(&self) -> bool {
+        self.abandonment_reason() == Some(crate::bonds::DEADLINE_EXCEEDED)
+    }
+
+    /// The open question of this name.
+    pub(super) fn suspension_named(&self, name: &str) -> Result<InterruptId, Rejection> {
+        if self.was_abandoned_late() {
+            return Err(Rejection::DeadlineExceeded);
+        }
+        let provisional = self.intent().and_then(Intent::provisional);
+        if let Some(id) = provisional.filter(|id| self.state.open.contains_key(id)) {
+            return Ok(id);
+        }
+        let mut open = self.awaited_answers().filter(|open| open.node.is_some());
+        let found = open.find(|open| self.suspension_id(open) == name);
+        if let Some(found) = found {
+            return Ok(found.requested.interrupt_id);
+        }
+        match self.suspended_for() {
+            Some(open) => Err(Rejection::OtherSuspension {
+                expected: self.suspension_id(open),
+                found: name.chars().take(limits::INTERRUPT_KEY_CHARS_MAX).collect(),
+            }),
+            None => Err(Rejection::NotSuspended(self.status())),
+        }
+    }
+
+    /// An answer in the words of what is asked.
+    fn answer_of(&self, id: InterruptId, value: Json) -> Result<Json, Rejection> {
+        let Some(open) = self.state.open.get(&id) else { return Ok(value) };
+        if open.requested.kind == InterruptKind::Approval {
+            return Ok(Json::of(&JsonMap::from([("action".to_owned(), value)])));
+        }
+        let Some(question) = single_question(&open.requested.data) else { return Ok(value) };
+        self.check_choice(open, &value)?;
+        let answers = JsonMap::from([(question, value)]);
+        Ok(Json::of(&JsonMap::from([("answers".to_owned(), Json::of(&answers))])))
+    }
+
+    fn check_choice(&self, open: &crate::Open, value: &Json) -> Result<(), Rejection> {
+        let seen = self.seen_as(open);
+        if !matches!(seen.response_type, "choice" | "confirm") || seen.choices.is_empty() {
+            return Ok(());
+        }
+        let mut choices = seen.choices.iter();
+        if choices.any(|choice| choice.get("value") == Some(value)) {
+            return Ok(());
+        }
+        Err(Rejection::InvalidChoice { value: value.clone(), choices: seen.choices })
+    }
+
+    /// Whoever asks takes the question back, and goes on.
+    pub(super) fn cancel_suspension(&mut self, draft: &mut Draft, name: &str, actor: &Actor) -> Result<(), Rejection> {
+        self.check_driven()?;
+        let id = self.suspension_named(name)?;
+        self.check_in_time(draft.now)?;
+        self.close(draft, id, Resolution::Cancelled, TAKEN_BACK, &actor.agent);
+        self.advance(draft);
+        Ok(())
+    }
+
+    /// Refuses what would write what only the run itself writes, and reads the record as a patch leaves it.
+    pub(super) fn check_record(&self, before: Option<&Json>, after: Option<&Json>) -> Result<Option<Record>, Rejection> {
+        let open = self.suspended_for().filter(|open| open.node.is_some());
+        let Some(after) = after else {
+            if open.is_some() {
+                let message = "people are asked what stands in '_suspension'; answer it, or cancel the suspension";
+                return Err(Rejection::invalid("_suspension", message));
+            }
+            return Ok(None);
+        };
+        if before == Some(after) {
+            return Ok(None);
+        }
+        let fields = |json: &Json| json.parse::<JsonMap>().unwrap_or_default();
+        let (was, is) = (before.map(fields).unwrap_or_default(), fields(after));
+        for key in OURS {
+            let said = is.get(*key).filter(|value| value.type_name() != "null");
+            if said != was.get(*key).filter(|value| value.type_name() != "null") {
+                let message = format!("'{key}' is written by the server alone, when somebody answers; leave it out");
+                return Err(Rejection::invalid(format!("_suspension.{key}"), message));
+            }
+        }
+        let record = Record::read(after)?;
+        if self.state.answers.contains_key(&record.id) {
+            let message = "the suspension of this id is over; give the next one an id of its own".to_owned();
+            return Err(Rejection::invalid("_suspension.id", message));
+        }
+        if let Some(open) = open.filter(|open| !is_unsaid(&open.requested)) {
+            let expected = self.suspension_id(open);
+            if expected != record.id {
+                return Err(Rejection::OtherSuspension { expected, found: record.id });
+            }
+        }
+        Ok(Some(record))
+    }
+}
+
+/// Whether nobody has said yet what is asked.
+pub(super) fn is_unsaid(requested: &InterruptRequested) -> bool {
+    let data: JsonMap = requested.data.parse().unwrap_or_default();
+    let kind = data.get("contextType").and_then(|kind| kind.parse::<String>().ok());
+    kind.as_deref() == Some(UNSAID)
+}
+
+/// The id of the question of a clarification that has one alone.
+pub(super) fn single_question(data: &Json) -> Option<String> {
+    let data: JsonMap = data.parse().ok()?;
+    let questions: Vec<JsonMap> = data.get("questions")?.parse().ok()?;
+    let [question] = questions.as_slice() else { return None };
+    question.get("id")?.parse().ok()
+}
+
+impl Respond {
+    /// An answer by somebody.
+    pub fn by(principal: &str, suspension_id: &str, value: Json) -> Self {
+        let by = Box::new(Answerer::of(principal));
+        Self { suspension_id: suspension_id.to_owned(), value, by, metadata: None }
+    }
+}
+
+/// The answer of a question that has one alone, in what came back.
+pub(super) fn answer_in(value: &Json) -> Option<Json> {
+    let value: JsonMap = value.parse().ok()?;
+    let answers: JsonMap = value.get("answers")?.parse().ok()?;
+    let alone = answers.len() == 1;
+    answers.get(ANSWER).or_else(|| answers.values().next().filter(|_| alone)).cloned()
+}
+
+impl Run {
+    /// When it is decided that nobody says what is asked.
+    pub(crate) fn await_record(&mut self, id: InterruptId, folding: &mut crate::fold::Folding<'_>) {
+        let due = folding.at.saturating_add(limits::RECORD_GRACE_MS);
+        self.arm(TimerId::Grace(id), due, folding);
+    }
+}
