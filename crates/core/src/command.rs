@@ -145,11 +145,6 @@ pub enum Drain {
     CurrentNode,
 }
 
-/// Takes an answer to an open interrupt.
-pub(crate) fn resolve(run: &mut Run, draft: &mut Draft, resolve: &Resolve) -> Result<(), Rejection> {
-    resolve::decide(run, draft, resolve)
-}
-
 /// Ends a run.
 pub(crate) fn cancel(run: &mut Run, draft: &mut Draft, asked: Cancellation) -> Result<(), Rejection> {
     cancel::decide(run, draft, asked)

@@ -137,6 +137,36 @@ table! {
     "illegal_transition" 409
         "The task or the plan can't do this as it stands. Nothing was changed."
         "Read `message`: it says where it stands, and from where this can be done.";
+    "access_denied" 403
+        "Access to the intent is closed to whoever asks, or they may do less with it than they want. Nothing was changed."
+        "Have somebody who may administer it grant it: `POST /api/v1/intents/{id}/acl/entries`.";
+    "governance_violation" 403
+        "The policy of the intent is against it. Nothing was changed."
+        "`details.rule` names the rule, and `message` says what it wants.";
+    "lease_not_found" 404
+        "There is no such lease, it is over, or another agent has it."
+        "Acquire one: `POST /api/v1/intents/{id}/leases`. `X-Agent-ID` says in whose name.";
+    "agent_not_assigned" 404
+        "The agent is not assigned to the intent."
+        "`GET /api/v1/intents/{id}/agents` lists who is.";
+    "access_entry_not_found" 404
+        "There is no such entry among those who may see the intent."
+        "`GET /api/v1/intents/{id}/acl` lists them with their ids.";
+    "intent_not_driven" 409
+        "The run follows a workflow whose nodes do their own work, so nobody patches its state or completes it."
+        "Answer what it asks, or start an intent: `POST /api/v1/intents`.";
+    "intent_not_suspended" 409
+        "The intent waits for nobody, so there is nothing to answer or to cancel. Nothing was changed."
+        "Read it again: somebody may have answered, or its time is over.";
+    "suspension_mismatch" 409
+        "The intent waits for something else than what was named. Nothing was changed."
+        "Read `state._suspension.id`, and answer that.";
+    "lease_held" 409
+        "Somebody has this part of the intent to themselves."
+        "Wait until `details.existing_lease.expires_at`, or acquire another scope.";
+    "invalid_choice" 422
+        "The answer is none of those that there are to choose from. The intent waits as before."
+        "Give the `value` of one of `detail.valid_choices`.";
     "version_conflict" 409
         "Somebody changed it since you read it. Nothing was changed."
         "Read it again, and send the request with its version of now if it still makes sense.";

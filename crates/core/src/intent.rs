@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use access::{Access, AccessEntry, Permission};
-pub use command::{Actor, IntentCommand, IntentSent, LeaseAct, Respond};
+pub use command::{Actor, IntentCommand, IntentSent, LeaseAct};
 pub use lease::Lease;
 pub use policy::{CompletionMode, Policy, WriteScope};
 pub use request::{Request, RequestKind, RequestStatus};
@@ -154,6 +154,11 @@ impl Run {
     pub fn driven_node(&self) -> Option<NodeIx> {
         let ix = self.graph.node(SELF_NODE).filter(|&ix| self.is_by_hand(ix));
         ix.filter(|_| self.state.group.is_none() && self.graph.len() == 1)
+    }
+
+    /// Whether it was made as an intent, and follows no workflow of anybody's.
+    pub fn is_intent(&self) -> bool {
+        *self.graph.workflow_id == *INTENT_WORKFLOW
     }
 
     /// Its version for those who drive it. A run that nobody has touched so has the first.

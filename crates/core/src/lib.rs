@@ -144,7 +144,7 @@ pub use http::{
 pub use id::{EventId, Key, RunId, TenantId};
 pub use intent::{
     Access, AccessEntry, Actor, Assigned, CompletionMode, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent, Lease,
-    LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, Respond, SUSPENSION, STATE, Suspended,
+    LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION, Suspended,
     SuspendedAs, WriteScope, intent_graph,
 };
 pub use interrupt::{

@@ -326,6 +326,11 @@ impl Run {
         self.head
     }
 
+    /// Who started it.
+    pub fn started_by(&self) -> Option<&str> {
+        self.state.by.as_deref()
+    }
+
     /// Where it stands.
     pub fn lifecycle(&self) -> Lifecycle {
         self.state.lifecycle

@@ -43,6 +43,7 @@ impl Engine {
         let child = RunId(new_id(&*self.shell.store, &*self.shell.clock)).of(parent.tenant);
         let salt = *uuid::Uuid::new_v4().as_bytes();
         let upstreams = self.upstreams(parent.tenant, &depends_on).await?;
+        let upstreams = self.named(parent.tenant, upstreams, &inputs).await?;
         // Whatever the child would refuse is refused before the parent waits for it.
         let start = Start {
             inputs: inputs.clone(),

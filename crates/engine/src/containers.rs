@@ -1,7 +1,7 @@
 //! Runs that wait for others, and groups of runs: what is asked of them, and the messages between them.
 
 use abide_core::{
-    BondCommand, Command, DependsOn, Governance, GovernanceSet, GroupCommand, GroupSpec, Key, MemberAdded,
+    BondCommand, JsonMap, STATE, Command, DependsOn, Governance, GovernanceSet, GroupCommand, GroupSpec, Key, MemberAdded,
     MemberRow, Order, Rejection, Role, Run, RunId, Salt, Start, Status, TenantId, Tidings, TimerId, Watch,
 };
 use abide_store::{Containers, Lane, Listed, MessageRef};
@@ -171,6 +171,26 @@ impl Engine {
         let mut upstreams = Vec::with_capacity(runs.len());
         for run in runs {
             upstreams.push(self.upstream(tenant, *run).await?);
+        }
+        Ok(upstreams)
+    }
+
+    /// The same with the names that the state of an intent gives them by their titles: what an intent takes in comes from
+    /// whoever has such a name.
+    pub(crate) async fn named(
+        &self,
+        tenant: TenantId,
+        mut upstreams: Vec<DependsOn>,
+        inputs: &JsonMap,
+    ) -> Result<Vec<DependsOn>, Error> {
+        let state = inputs.get(STATE).and_then(|state| state.parse().ok()).unwrap_or_default();
+        let names = Run::upstream_names(&state);
+        if names.is_empty() {
+            return Ok(upstreams);
+        }
+        for upstream in &mut upstreams {
+            let title = self.shell.read(upstream.run.of(tenant), Run::intent_title).await?;
+            upstream.name = names.get(&title).cloned();
         }
         Ok(upstreams)
     }

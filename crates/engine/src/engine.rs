@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    BreakerState, Cancellation, Command, Drain, Graph, HumanRetryPolicy, Json, JsonMap, Key, Millis, Offers,
-    Parent, Record, ResumeSettings, Retention, Run, RunId, Salt, Start, Status, TenantId,
+    BreakerState, Cancellation, Command, Drain, GROUP_WORKFLOW, Graph, HumanRetryPolicy, INTENT_WORKFLOW, Json,
+    JsonMap, Key, Millis, Offers, Parent, Record, Rejection, ResumeSettings, Retention, Run, RunId, Salt, Start,
+    Status, TenantId,
 };
 use abide_model::Providers;
 use abide_notify::Channels;
@@ -280,6 +281,7 @@ impl Engine {
         let source: Arc<[u8]> = source.into();
         let checked = self.apart(source.len(), move || Graph::admit(&source)).await?;
         let graph = checked.map_err(Error::Invalid)?;
+        check_free_id(&graph)?;
         graph.check_conversations(self.shell.graphs.offers())?;
         let new = NewWorkflow {
             tenant,
@@ -379,6 +381,7 @@ impl Engine {
             return Err(Error::Claimed(holder));
         }
         let depends_on = self.upstreams(new.tenant, &new.depends_on).await?;
+        let depends_on = self.named(new.tenant, depends_on, &new.inputs).await?;
         let key = RunId(new_id(&*self.shell.store, &*self.shell.clock)).of(new.tenant);
         let salt: Salt = *uuid::Uuid::new_v4().as_bytes();
         let NewRun {
@@ -553,4 +556,13 @@ impl Engine {
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.is_draining() { Err(Error::Draining) } else { Ok(()) }
     }
+}
+
+/// Refuses a workflow of an id that means something else here.
+fn check_free_id(graph: &Graph) -> Result<(), Error> {
+    if [INTENT_WORKFLOW, GROUP_WORKFLOW].contains(&&*graph.workflow_id) {
+        let message = format!("'{}' is what Abide itself calls something; choose another id", graph.workflow_id);
+        return Err(Error::Rejected(Rejection::Invalid { field: "id".to_owned(), message }));
+    }
+    Ok(())
 }

@@ -1,9 +1,9 @@
 //! Workflow definitions: the ones new runs follow, by id, and the ones old runs are pinned to, by hash.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use abide_core::{Graph, Hash, Json, Key, Offers, RunId, TenantId};
+use abide_core::{Graph, Hash, INTENT_WORKFLOW, Json, Key, Offers, RunId, TenantId, intent_graph};
 use abide_store::{NewWorkflow, Store, WorkflowVersion};
 
 use crate::apart::Apart;
@@ -20,6 +20,8 @@ pub(crate) struct Graphs {
     stored: Mutex<HashSet<(TenantId, Hash)>>,
     /// Whether nodes play the mocks of the public fixtures.
     offers: Offers,
+    /// What intents follow.
+    intent: OnceLock<Arc<Graph>>,
     pub(crate) apart: Apart,
 }
 
@@ -117,6 +119,9 @@ impl Graphs {
         tenant: TenantId,
         id: &str,
     ) -> Result<Arc<Graph>, Error> {
+        if id == INTENT_WORKFLOW {
+            return Ok(self.intent());
+        }
         if store.cluster().is_some() {
             self.catch_up(store, tenant, id).await?;
         }
@@ -182,6 +187,11 @@ impl Graphs {
         let graph = read_pinned(store, &self.apart, key, hash).await?;
         self.mark_stored(key.tenant, hash);
         Ok(self.remember(graph))
+    }
+
+    /// What intents follow. It is the same everywhere, and nobody pushes another.
+    fn intent(&self) -> Arc<Graph> {
+        self.intent.get_or_init(|| Arc::new(intent_graph())).clone()
     }
 
     fn known(&self, hash: Hash) -> Option<Arc<Graph>> {

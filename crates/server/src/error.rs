@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::{hand_api, idempotency, limits};
+use crate::{hand_api, idempotency, limits, openintent};
 
 /// An answer that says no.
 #[derive(Debug)]
@@ -319,7 +319,7 @@ impl ApiError {
             Rejection::ChildrenUnfinished { unfinished } => {
                 Self::new("children_unfinished", message).with("unfinished", *unfinished)
             }
-            other => Self::internal(other),
+            other => openintent::refused::of(other, &message).unwrap_or_else(|| Self::internal(other)),
         }
     }
 }
@@ -388,7 +388,11 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.status();
         let wait_ms = self.details.get("retryAfterMs").and_then(Value::as_u64);
-        let mut response = (status, axum::Json(self.envelope())).into_response();
+        let envelope = self.envelope();
+        let said = openintent::envelope::Said(envelope.clone());
+        let mut response = (status, axum::Json(envelope)).into_response();
+        // Whoever speaks another protocol says the same in other words.
+        response.extensions_mut().insert(said);
         if status == StatusCode::SERVICE_UNAVAILABLE || wait_ms.is_some() {
             let seconds = wait_ms.unwrap_or(0).div_ceil(1000).max(1);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -31,6 +31,7 @@
 //! | workers: what they are told, and what they do | `workers_api.rs` and `workers_api/` |
 //! | servers that share a store | `cluster_api.rs` |
 //! | runs that wait for others, groups, nodes done by hand | `graph_api.rs`, `groups_api.rs`, `hand_api.rs`, `coordinator_api.rs` |
+//! | the same in OpenIntent's words | `openintent.rs` and `openintent/` |
 //! | health, and the test clock of `abide dev` | `health.rs`, `dev.rs` |
 
 mod admission;
@@ -64,6 +65,7 @@ mod notices_api;
 mod nowhere;
 mod oidc;
 mod openapi;
+mod openintent;
 mod openwop;
 mod operation;
 mod otlp;

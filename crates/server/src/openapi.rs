@@ -41,8 +41,9 @@ impl Document {
     pub(crate) fn of(operations: &[Operation]) -> Self {
         let text = build(operations).to_string();
         let tag = format!("\"{}\"", &abide_core::hex(&abide_core::sha256(text.as_bytes()))[..32]);
+        let ours = operations.iter().filter(|operation| !operation.is_openintent);
         let served =
-            operations.iter().map(|operation| (operation.method.to_string(), operation.path)).collect();
+            ours.map(|operation| (operation.method.to_string(), operation.path)).collect();
         Self { text, tag, served }
     }
 
@@ -75,7 +76,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
 fn build(operations: &[Operation]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    for operation in operations {
+    for operation in operations.iter().filter(|operation| !operation.is_openintent) {
         let method = operation.method.as_str().to_ascii_lowercase();
         paths.entry(operation.path).or_default().insert(method, described(operation, &mut schemas));
     }

@@ -70,6 +70,8 @@ pub(crate) struct Operation {
     pub(crate) waits: bool,
     /// Whether it is for the server that a worker talks to, whichever gets it.
     pub(crate) at_home: bool,
+    /// Whether it is in OpenIntent's words, and in no OpenAPI document.
+    pub(crate) is_openintent: bool,
     pub(crate) handler: MethodRouter<Arc<App>>,
 }
 
@@ -102,6 +104,7 @@ impl Operation {
             idempotent: false,
             waits: false,
             at_home: false,
+            is_openintent: false,
             handler: on(filter, handler),
         }
     }
@@ -131,6 +134,15 @@ impl Operation {
         T: 'static,
     {
         Self::new(Method::PUT, path, id, summary, handler)
+    }
+
+    /// Something to change in part.
+    pub(crate) fn patch<H, T>(path: &'static str, id: &'static str, summary: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<App>>,
+        T: 'static,
+    {
+        Self::new(Method::PATCH, path, id, summary, handler)
     }
 
     /// Something to remove.
@@ -261,6 +273,12 @@ impl Operation {
     /// Answers only when something happens, or goes on answering: a poll or a stream.
     pub(crate) fn waits(mut self) -> Self {
         self.waits = true;
+        self
+    }
+
+    /// Is in OpenIntent's words: it has a page of its own, and says no as that protocol does.
+    pub(crate) fn openintent(mut self) -> Self {
+        self.is_openintent = true;
         self
     }
 

@@ -14,12 +14,13 @@ use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
 use crate::{
-    cluster_api, dev, health, journal, keys_api, metrics, openapi, openwop, people_api, secrets_api, shape,
+    cluster_api, dev, health, journal, keys_api, metrics, openapi, openintent, openwop, people_api, secrets_api, shape,
 };
 
 /// Every operation of this server.
 pub(crate) fn operations(app: &App) -> Vec<Operation> {
     let mut all = everywhere();
+    all.extend(openintent::operations());
     if app.test_clock().is_some() {
         all.extend(test_clock());
     }

@@ -61,6 +61,7 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, resolve: &Resolve) -> Res
     });
     let by = checked.by.clone();
     run.resolve(draft, resolve.id, checked);
+    run.note_remarks(draft, resolve.id, resolve.by.remarks.as_ref());
     if let Some((accepted, reason)) = decided.filter(|_| own) {
         resume::answered(run, draft, accepted, by, reason);
     }

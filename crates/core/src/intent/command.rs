@@ -4,7 +4,6 @@ use super::record::Record;
 use super::{Access, AccessEntry, Intent, Permission, Policy, RequestKind, SUSPENSION, patch};
 use crate::command::Draft;
 use crate::event::{IntentChanged, IntentPatched, Patch, PatchOp, RunEvent};
-use crate::interrupt::Answerer;
 use crate::{Json, JsonMap, NodeIx, Rejection, Run, Status, limits};
 
 /// Who asks: the agent that it names, and whose key it came with.
@@ -55,19 +54,6 @@ pub enum LeaseAct {
     },
 }
 
-/// An answer to what an intent waits for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Respond {
-    /// What the record calls it, or else the question's own id.
-    pub suspension_id: String,
-    /// The answer.
-    pub value: Json,
-    /// Who gives it.
-    pub by: Box<Answerer>,
-    /// What else they say; kept with the answer.
-    pub metadata: Option<Json>,
-}
-
 /// What may be asked of an intent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IntentCommand {
@@ -105,8 +91,6 @@ pub enum IntentCommand {
         /// Who asks.
         actor: Actor,
     },
-    /// Answer what it waits for.
-    Respond(Box<Respond>),
     /// Have an agent work on it.
     Assign {
         /// Who.
@@ -199,9 +183,8 @@ fn check_agent(agent: &str) -> Result<(), Rejection> {
 }
 
 impl IntentCommand {
-    fn actor(&self) -> Option<&Actor> {
+    fn actor(&self) -> &Actor {
         match self {
-            Self::Respond(_) => None,
             Self::Patch { actor, .. }
             | Self::Send { actor, .. }
             | Self::Suspend { actor, .. }
@@ -213,7 +196,7 @@ impl IntentCommand {
             | Self::SetAccess { actor, .. }
             | Self::Grant { actor, .. }
             | Self::Revoke { actor, .. }
-            | Self::Request { actor, .. } => Some(actor),
+            | Self::Request { actor, .. } => actor,
         }
     }
 
@@ -234,10 +217,8 @@ impl Run {
         if self.state.group.is_some() {
             return Err(Rejection::invalid("intent_id", "this is a portfolio; name one of its members"));
         }
-        if let Some(actor) = command.actor() {
-            actor.check()?;
-            self.check_permits(&actor.agent, command.needs(), draft.now)?;
-        }
+        command.actor().check()?;
+        self.check_permits(&command.actor().agent, command.needs(), draft.now)?;
         match command {
             IntentCommand::Patch { expected, patches, actor } => {
                 self.check_version(expected)?;
@@ -250,7 +231,6 @@ impl Run {
             }
             IntentCommand::Suspend { record, actor } => self.suspend_with(draft, record, &actor),
             IntentCommand::CancelSuspension { id, actor } => self.cancel_suspension(draft, &id, &actor),
-            IntentCommand::Respond(respond) => self.respond(draft, *respond),
             IntentCommand::Assign { agent, role, actor } => self.assign(draft, agent, role, &actor),
             IntentCommand::Unassign { agent, actor } => {
                 self.check_running()?;

@@ -5,13 +5,13 @@
 //! the time of grace, it stays as it is and its ladder begins.
 
 use super::record::{OURS, Record, UNSAID, unsaid};
-use super::{Actor, Intent, Respond, SUSPENSION};
+use super::{Actor, Intent, SUSPENSION};
 use crate::climb::LadderTerms;
-use crate::command::{Draft, Resolve};
+use crate::command::Draft;
 use crate::effect::TimerId;
 use crate::event::{InterruptRequested, IntentPatched, NodeEvent, NodeSuspended, Patch, PatchOp, Resolution, RunEvent};
 use crate::gate::payload_form;
-use crate::interrupt::{ANSWER, Answerer, Asked, NodeContext, Stop};
+use crate::interrupt::{ANSWER, Asked, NodeContext, Stop};
 use crate::{
     InterruptId, InterruptKind, Json, JsonMap, NodeIx, Rejection, Run, Surroundings, limits,
 };
@@ -119,32 +119,33 @@ impl Run {
         self.escalate(draft, ix, id, 1);
     }
 
-    /// Somebody answers what the intent waits for.
-    pub(super) fn respond(&mut self, draft: &mut Draft, respond: Respond) -> Result<(), Rejection> {
-        let Respond { suspension_id, value, by, metadata } = respond;
-        if self.lifecycle().is_terminal() && !self.was_abandoned_late() {
-            return Err(Rejection::NotSuspended(self.status()));
-        }
-        let id = self.suspension_named(&suspension_id)?;
-        let value = self.answer_of(id, value)?;
-        crate::command::resolve(self, draft, &Resolve { id, value, by: *by })?;
-        let stands = self.lifecycle() == crate::Lifecycle::Running && self.driven_node().is_some();
-        if let Some(metadata) = metadata.filter(|metadata| stands && metadata.text() != "{}") {
-            let path = format!("{SUSPENSION}/metadata");
-            let patches = vec![Patch { op: PatchOp::Set, path, value: Some(metadata) }];
-            let cause = draft.last_sequence();
-            draft.emit_run(self, RunEvent::IntentPatched(Box::new(IntentPatched { patches, by: None })), cause);
-        }
-        Ok(())
-    }
-
     /// Whether whoever answers now is to hear that a deadline has passed, and not merely that nothing is open.
     fn was_abandoned_late(&self) -> bool {
         self.abandonment_reason() == Some(crate::bonds::DEADLINE_EXCEEDED)
     }
 
+    /// The open question that somebody answers by its name, and the answer as that takes it.
+    pub fn answered_by_name(&self, name: &str, value: Json) -> Result<(InterruptId, Json), Rejection> {
+        let id = self.suspension_named(name)?;
+        Ok((id, self.answer_of(id, value)?))
+    }
+
+    /// What somebody says beside their answer is kept beside the record.
+    pub(crate) fn note_remarks(&mut self, draft: &mut Draft, id: InterruptId, remarks: Option<&Json>) {
+        let goes_on = self.lifecycle() == crate::Lifecycle::Running && self.driven_node().is_some();
+        let asked = self.intent().and_then(|intent| intent.asked.as_ref());
+        let recorded = asked.is_some_and(|asked| asked.interrupt == Some(id)) && self.state_value(SUSPENSION).is_some();
+        let Some(remarks) = remarks.filter(|remarks| remarks.text() != "{}").filter(|_| goes_on && recorded) else {
+            return;
+        };
+        let patch = Patch { op: PatchOp::Set, path: format!("{SUSPENSION}/metadata"), value: Some(remarks.clone()) };
+        let cause = draft.last_sequence();
+        let patched = IntentPatched { patches: vec![patch], by: None };
+        draft.emit_run(self, RunEvent::IntentPatched(Box::new(patched)), cause);
+    }
+
     /// The open question of this name.
-    pub(super) fn suspension_named(&self, name: &str) -> Result<InterruptId, Rejection> {
+    fn suspension_named(&self, name: &str) -> Result<InterruptId, Rejection> {
         if self.was_abandoned_late() {
             return Err(Rejection::DeadlineExceeded);
         }
@@ -250,14 +251,6 @@ pub(super) fn single_question(data: &Json) -> Option<String> {
     let questions: Vec<JsonMap> = data.get("questions")?.parse().ok()?;
     let [question] = questions.as_slice() else { return None };
     question.get("id")?.parse().ok()
-}
-
-impl Respond {
-    /// An answer by somebody.
-    pub fn by(principal: &str, suspension_id: &str, value: Json) -> Self {
-        let by = Box::new(Answerer::of(principal));
-        Self { suspension_id: suspension_id.to_owned(), value, by, metadata: None }
-    }
 }
 
 /// The answer of a question that has one alone, in what came back.

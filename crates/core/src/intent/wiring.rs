@@ -12,7 +12,7 @@ const OUTPUTS: &str = "_io_outputs";
 const TYPES: &str = "_io_types";
 
 /// The names that upstreams have, by their titles.
-pub const UPSTREAM_NAMES: &str = "_io_dep_title_to_name";
+const UPSTREAM_NAMES: &str = "_io_dep_title_to_name";
 
 impl Run {
     /// What a node that is done by hand takes in and gives out.

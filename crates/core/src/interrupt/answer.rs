@@ -19,6 +19,8 @@ pub struct Answerer {
     pub groups: Vec<String>,
     /// Their roles.
     pub roles: Vec<String>,
+    /// What they say beside their answer, where that is kept.
+    pub remarks: Option<Json>,
 }
 
 impl Answerer {

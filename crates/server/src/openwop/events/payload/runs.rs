@@ -50,7 +50,9 @@ pub(super) fn of(event: RunEvent) -> Option<Payload> {
             original_event_id: diverged.original_event_id,
             divergence_kind: diverged.divergence_kind.name(),
         }),
-        RunEvent::Cancelling(_)
+        RunEvent::IntentPatched(_)
+        | RunEvent::Intent(_)
+        | RunEvent::Cancelling(_)
         | RunEvent::Pausing(_)
         | RunEvent::Yielded(_)
         | RunEvent::ChildReported(_)

@@ -1,0 +1,30 @@
+//! OpenIntent over HTTP: the same runs, groups, tasks and questions in its words, as its public client speaks them.
+//!
+//! Nothing is decided here. An intent is a run, a portfolio a group, a task or a plan what was posted to a run, a suspension
+//! a question. What says no is translated in one place (`envelope.rs`), for handlers and for all that stands before them.
+//!
+//! | what | where |
+//! |---|---|
+//! | how it says no | `envelope.rs` |
+//! | who asks, which version they have seen, what they sent | `asking.rs` |
+//! | ids and moments as its client reads them | `words.rs` |
+//! | intents: made, seen, changed, sent elsewhere, answered | `intents.rs`, `view.rs`, `suspensions.rs` |
+//! | who works on them: agents, leases, access, approvals | `agents.rs`, `leases.rs`, `access.rs`, `requests.rs` |
+//! | what it can do here, told truthfully | `discovery.rs` |
+
+pub(crate) mod asking;
+pub(crate) mod discovery;
+pub(crate) mod envelope;
+pub(crate) mod intents;
+mod leases;
+pub(crate) mod refused;
+mod requests;
+mod access;
+mod agents;
+mod routes;
+mod suspensions;
+pub(crate) mod view;
+pub(crate) mod words;
+
+pub(crate) use envelope::speak;
+pub(crate) use routes::operations;
