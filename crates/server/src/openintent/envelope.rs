@@ -55,6 +55,7 @@ fn body(status: StatusCode, said: &Value) -> Value {
         message = without_lease(&message);
         details = clean(details);
     }
+    message = named(&code, message);
     let detail = detail(status, &message, &mut details);
     let mut body = json!({ "detail": detail, "error": code, "message": message });
     for key in ["current_version", "existing_lease", "retryAfterMs", "correlationId"] {
@@ -67,6 +68,15 @@ fn body(status: StatusCode, said: &Value) -> Value {
         body["errors"] = json!([{ "field": field, "message": message }]);
     }
     body
+}
+
+/// What is not there has its name of this protocol.
+fn named(code: &str, message: String) -> String {
+    match code {
+        "run_not_found" => "Intent not found".to_owned(),
+        "group_not_found" => "Portfolio not found".to_owned(),
+        _ => message,
+    }
 }
 
 /// What stands in `detail`: an object where the caller has to look into it, a list where a value is wrong, else the message.

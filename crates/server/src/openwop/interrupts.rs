@@ -303,7 +303,9 @@ fn check_link(way: Way, asked: &InterruptRequested, principal: &str) -> Result<(
 
 /// Whether whoever answers may decide about an interrupted run: to accept is to force it on.
 fn check_force(asked: &Asked, may_force: bool) -> Result<()> {
-    if may_force || !is_run_question(&asked.node) {
+    // What else a run itself asks about is about something else than whether it is resumed.
+    let resumes = asked.requested.topic.is_none() && asked.requested.checkpoint.is_none();
+    if may_force || !resumes || !is_run_question(&asked.node) {
         return Ok(());
     }
     let scope = Scope::RunsForce;
