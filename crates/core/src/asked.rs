@@ -45,7 +45,14 @@ impl Run {
             told,
         };
         let stands_since = open.stands_since.map(|_| folding.at);
-        *open = Open { requested: amended.clone(), at: folding.at, attempt: 1, shifted_ms: 0, stands_since, ..open.clone() };
+        *open = Open {
+            requested: amended.clone(),
+            at: folding.at,
+            attempt: 1,
+            shifted_ms: 0,
+            stands_since,
+            ..open.clone()
+        };
         let open = open.clone();
         folding.effects.push(Effect::CloseInterrupt(closed));
         for timer in [TimerId::Interrupt(id), TimerId::Attempt(id), TimerId::Grace(id)] {

@@ -104,6 +104,10 @@ pub enum Effect {
     },
     /// Tell every member of this group the same.
     BidAll(Watch),
+    /// Remember that an agent is to work on the run, and tell whoever listens for it.
+    Assign(Appointment),
+    /// Forget that an agent was to work on the run.
+    Unassign(String),
     /// Remember who wants to hear how the run stands.
     Watch(RunId),
     /// Forget somebody who wanted to hear how the run stands.
@@ -148,6 +152,17 @@ pub enum Effect {
         /// The sender's sequence that was heard.
         sequence: u64,
     },
+}
+
+/// That an agent is to work on a run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Appointment {
+    /// Who.
+    pub agent: String,
+    /// The event that says so.
+    pub sequence: u64,
+    /// When.
+    pub at: Millis,
 }
 
 /// What a run is told by whoever coordinates another one.
@@ -562,8 +577,7 @@ mod tests {
         let retry = TimerId::Retry { node: "a/b".into(), execution: 3 };
         let provider = TimerId::Provider { node: "a/b".into(), execution: 3 };
         let id = InterruptId::from_bytes([9; InterruptId::BYTES]);
-        let waits =
-            [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id), TimerId::Grace(id)];
+        let waits = [TimerId::Interrupt(id), TimerId::Occasion(id), TimerId::Attempt(id), TimerId::Grace(id)];
         let sleep = TimerId::Sleep { node: "a/b".into(), execution: 3, sequence: 9 };
         let plain = [TimerId::RunTimeout, TimerId::Resume, TimerId::Deadline, TimerId::Stretch];
         let lease = TimerId::Coordinator("coord-0a".to_owned());

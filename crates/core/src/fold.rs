@@ -254,6 +254,7 @@ impl Run {
             folding.effects.push(Effect::Send { to: parent.run, notice });
         }
         self.disband(folding);
+        self.dismiss_agents(folding);
         if let (Some(reason), true) = (cascade, self.state.cascades) {
             let (from, sequence) = (self.key.id, folding.sequence);
             folding.effects.push(Effect::Cascade(Cascade { from, sequence, reason: reason.to_owned() }));

@@ -201,7 +201,12 @@ impl Run {
         }
     }
 
-    pub(crate) fn claim_node(&mut self, draft: &mut Draft, ix: NodeIx, agent: String) -> Result<(), Rejection> {
+    pub(crate) fn claim_node(
+        &mut self,
+        draft: &mut Draft,
+        ix: NodeIx,
+        agent: String,
+    ) -> Result<(), Rejection> {
         self.check_unsettled(ix)?;
         let node = self.node(ix);
         let holder = node.claim.as_ref().and_then(|claim| claim.agent.clone());
@@ -243,7 +248,8 @@ impl Run {
         if let Some(agent) = next.filter(|_| node.phase == NodePhase::Waiting && self.unclaimed(ix).is_none())
         {
             let cause = draft.last_sequence();
-            self.take_node(draft, ix, agent, cause);
+            self.take_node(draft, ix, agent.clone(), cause);
+            self.call_back(draft, ix, agent);
         }
     }
 

@@ -41,8 +41,8 @@ pub use access::{Access, AccessEntry, Permission};
 pub use command::{Actor, IntentCommand, IntentSent, LeaseAct};
 pub use lease::Lease;
 pub use policy::{CompletionMode, Policy, WriteScope};
-pub use request::{Request, RequestKind, RequestStatus};
 pub(crate) use request::is_request;
+pub use request::{Request, RequestKind, RequestStatus};
 pub use view::{Suspended, SuspendedAs};
 
 use crate::{Graph, Hold, InterruptId, Json, JsonMap, Millis, NodeIx, Run, SELF_NODE};

@@ -119,8 +119,8 @@ pub use delivery::{Gate, Health, retry_after};
 pub use diff::{Diff, Difference, Spot, diff};
 pub use doubt::{Confidence, Judgement};
 pub use effect::{
-    Cascade, ClosedInterrupt, Effect, Headway, Hook, MemberRow, Notice, Notify, Offer, OpenInterrupt, Order,
-    ProviderWait, Spawn, TaskId, TimerId,
+    Appointment, Cascade, ClosedInterrupt, Effect, Headway, Hook, MemberRow, Notice, Notify, Offer,
+    OpenInterrupt, Order, ProviderWait, Spawn, TaskId, TimerId,
 };
 pub use error_code::{ErrorCode, error_codes};
 pub use event::{
@@ -128,10 +128,9 @@ pub use event::{
 };
 pub use event::{
     Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HoldMode, HookKind,
-    IntentChanged, IntentEvent, IntentPatched, LeaseTaken, Patch, PatchOp,
-    InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted,
-    Parent, ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed,
-    event_types,
+    IntentChanged, IntentEvent, IntentPatched, InterruptRequested, InterruptResolved, LeaseTaken, Loss, Mask,
+    MessageChunk, ModelCalled, NodeEvent, NodeStarted, Parent, Patch, PatchOp, ProviderRetry, ProviderUsage,
+    ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed, event_types,
 };
 pub use event::{DivergenceKind, ForkMode, Forked, ReplayDiverged};
 pub use expression::{Expression, Fault, Fuel, Scope};
@@ -143,8 +142,8 @@ pub use http::{
 };
 pub use id::{EventId, Key, RunId, TenantId};
 pub use intent::{
-    Access, AccessEntry, Actor, Assigned, CompletionMode, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent, Lease,
-    LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION, Suspended,
+    Access, AccessEntry, Actor, Assigned, CompletionMode, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent,
+    Lease, LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION, Suspended,
     SuspendedAs, WriteScope, intent_graph,
 };
 pub use interrupt::{

@@ -189,7 +189,9 @@ pub enum Rejection {
         agent: String,
     },
     /// Nobody outside drives the run.
-    #[error("the run's nodes do their own work, so its state is not anybody's to change; start an intent for that")]
+    #[error(
+        "the run's nodes do their own work, so its state is not anybody's to change; start an intent for that"
+    )]
     NotDriven,
     /// Nothing is asked.
     #[error("the intent is not suspended (status={})", .0.intent_name())]

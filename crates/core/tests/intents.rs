@@ -23,8 +23,8 @@ mod world;
 use std::sync::Arc;
 
 use abide_core::{
-    Actor, Answerer, Command, IntentCommand, IntentSent, Json, JsonMap, Patch, PatchOp, Rejection, Resolve, Start,
-    intent_graph,
+    Actor, Answerer, Command, IntentCommand, IntentSent, Json, JsonMap, Patch, PatchOp, Rejection, Resolve,
+    Start, intent_graph,
 };
 use serde_json::{Value, json};
 use world::World;
@@ -39,7 +39,9 @@ fn json_map(value: &Value) -> JsonMap {
 /// An intent that was made with this state.
 fn made(world: &mut World, name: &str, state: &Value, draft: bool, after: &[&str]) {
     let inputs = json_map(&json!({ "title": name, "created_by": ADA, "state": state }));
-    world.begin_with(name, Arc::new(intent_graph()), after, |start| Start { inputs, draft, ..start }).settle();
+    world
+        .begin_with(name, Arc::new(intent_graph()), after, |start| Start { inputs, draft, ..start })
+        .settle();
 }
 
 /// An intent that is being worked on.

@@ -1,8 +1,9 @@
 //! Runs that wait for others, and groups of runs: what is asked of them, and the messages between them.
 
 use abide_core::{
-    BondCommand, JsonMap, STATE, Command, DependsOn, Governance, GovernanceSet, GroupCommand, GroupSpec, Key, MemberAdded,
-    MemberRow, Order, Rejection, Role, Run, RunId, Salt, Start, Status, TenantId, Tidings, TimerId, Watch,
+    BondCommand, Command, DependsOn, Governance, GovernanceSet, GroupCommand, GroupSpec, JsonMap, Key,
+    MemberAdded, MemberRow, Order, Rejection, Role, Run, RunId, STATE, Salt, Start, Status, TenantId,
+    Tidings, TimerId, Watch,
 };
 use abide_store::{Containers, Lane, Listed, MessageRef};
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use abide_core::{
-    BreakerState, Cancellation, Command, Drain, GROUP_WORKFLOW, Graph, HumanRetryPolicy, INTENT_WORKFLOW, Json,
-    JsonMap, Key, Millis, Offers, Parent, Record, Rejection, ResumeSettings, Retention, Run, RunId, Salt, Start,
-    Status, TenantId,
+    BreakerState, Cancellation, Command, Drain, GROUP_WORKFLOW, Graph, HumanRetryPolicy, INTENT_WORKFLOW,
+    Json, JsonMap, Key, Millis, Offers, Parent, Record, Rejection, ResumeSettings, Retention, Run, RunId,
+    Salt, Start, Status, TenantId,
 };
 use abide_model::Providers;
 use abide_notify::Channels;
@@ -193,6 +193,7 @@ impl Engine {
             graphs: Graphs::new(Offers { mocks: options.mocks, conversations: options.conversations }),
             hot: Hot::default(),
             watchers: Arc::default(),
+            assigned: tokio::sync::watch::Sender::new(0),
             peers: Peers::default(),
             timers: Timers::default(),
             executor: Executor::new(),
@@ -467,6 +468,11 @@ impl Engine {
         self.shell.decide(key, &command, Lane::Interactive, Basis::default(), Run::status).await
     }
 
+    /// Turns whenever this server has told an agent to work on something.
+    pub fn assignments(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.shell.assigned.subscribe()
+    }
+
     /// Looks at a run as it stands on disk.
     pub async fn read<T>(&self, key: Key, see: impl Fn(&Run) -> T) -> Result<T, Error> {
         self.shell.read(key, see).await
@@ -561,7 +567,8 @@ impl Engine {
 /// Refuses a workflow of an id that means something else here.
 fn check_free_id(graph: &Graph) -> Result<(), Error> {
     if [INTENT_WORKFLOW, GROUP_WORKFLOW].contains(&&*graph.workflow_id) {
-        let message = format!("'{}' is what Abide itself calls something; choose another id", graph.workflow_id);
+        let message =
+            format!("'{}' is what Abide itself calls something; choose another id", graph.workflow_id);
         return Err(Error::Rejected(Rejection::Invalid { field: "id".to_owned(), message }));
     }
     Ok(())

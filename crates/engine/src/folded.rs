@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Corrupt, Effect, Graph, Hash, InterruptId, Key, Lifecycle, MemberRow, Notice, OpenInterrupt,
-    ProviderWait, Record, Run, RunId, Salt, TaskId,
+    Appointment, Cascade, Corrupt, Effect, Graph, Hash, InterruptId, Key, Lifecycle, MemberRow, Notice,
+    OpenInterrupt, ProviderWait, Record, Run, RunId, Salt, TaskId,
 };
 use abide_store::{Beside, Claim, TimerRow};
 
@@ -38,6 +38,7 @@ pub(crate) struct Folded {
     pub(crate) watchers: BTreeSet<RunId>,
     /// Its members, if it is a group.
     pub(crate) members: BTreeMap<RunId, MemberRow>,
+    pub(crate) assignments: BTreeMap<String, Appointment>,
 }
 
 impl Folded {
@@ -58,6 +59,7 @@ impl Folded {
             dependencies: BTreeSet::new(),
             watchers: BTreeSet::new(),
             members: BTreeMap::new(),
+            assignments: BTreeMap::new(),
         }
     }
 
@@ -103,6 +105,8 @@ impl Folded {
                 Effect::TakeName(name) => drop(self.names.insert(name)),
                 Effect::DependOn(run) => drop(self.dependencies.insert(run)),
                 Effect::Independ(run) => drop(self.dependencies.remove(&run)),
+                Effect::Assign(assigned) => drop(self.assignments.insert(assigned.agent.clone(), assigned)),
+                Effect::Unassign(agent) => drop(self.assignments.remove(&agent)),
                 Effect::Watch(run) => drop(self.watchers.insert(run)),
                 Effect::Unwatch(run) => drop(self.watchers.remove(&run)),
                 Effect::Enlist(row) => drop(self.members.insert(row.run, row)),
@@ -143,6 +147,7 @@ impl Folded {
             dependencies: self.dependencies.iter().copied().collect(),
             watchers: self.watchers.iter().copied().collect(),
             members: self.members.values().cloned().collect(),
+            assignments: self.assignments.values().cloned().collect(),
         }
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Shell {
     pub(crate) graphs: Graphs,
     pub(crate) hot: Hot,
     pub(crate) watchers: Arc<Watchers>,
+    /// How often an agent was told to work on something, by this server.
+    pub(crate) assigned: tokio::sync::watch::Sender<u64>,
     pub(crate) peers: Peers,
     pub(crate) timers: Timers,
     pub(crate) executor: Executor,
@@ -440,6 +442,7 @@ impl Shell {
                         self.tell_peers(Hint::Notices(key.tenant));
                     }
                 }
+                Effect::Assign(_) => self.assigned.send_modify(|count| *count += 1),
                 Effect::Abort(task) => self.models.abort(key, task),
                 Effect::AwaitProvider(wait) if wait.postponed => self.breakers.note_postponed(key, &wait),
                 // Workers have heard of theirs.
@@ -458,6 +461,7 @@ impl Shell {
                 | Effect::MoveDeadline { .. }
                 | Effect::DependOn(_)
                 | Effect::Independ(_)
+                | Effect::Unassign(_)
                 | Effect::Watch(_)
                 | Effect::Unwatch(_)
                 | Effect::Enlist(_)

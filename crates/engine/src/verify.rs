@@ -281,6 +281,7 @@ impl Verifier<'_> {
         self.seen.dependencies += found.dependencies.len() as u64;
         self.seen.watchers += found.watchers.len() as u64;
         self.seen.members += found.members.len() as u64;
+        self.seen.assignments += found.assignments.len() as u64;
     }
 
     /// What is asked of children goes to those that the journal asked for, and a cascade comes from an end.

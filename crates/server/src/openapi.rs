@@ -42,8 +42,7 @@ impl Document {
         let text = build(operations).to_string();
         let tag = format!("\"{}\"", &abide_core::hex(&abide_core::sha256(text.as_bytes()))[..32]);
         let ours = operations.iter().filter(|operation| !operation.is_openintent);
-        let served =
-            ours.map(|operation| (operation.method.to_string(), operation.path)).collect();
+        let served = ours.map(|operation| (operation.method.to_string(), operation.path)).collect();
         Self { text, tag, served }
     }
 

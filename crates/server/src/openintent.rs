@@ -12,6 +12,8 @@
 //! | who works on them: agents, leases, access, approvals | `agents.rs`, `leases.rs`, `access.rs`, `requests.rs` |
 //! | what it can do here, told truthfully | `discovery.rs` |
 
+mod access;
+mod agents;
 pub(crate) mod asking;
 pub(crate) mod discovery;
 pub(crate) mod envelope;
@@ -19,8 +21,6 @@ pub(crate) mod intents;
 mod leases;
 pub(crate) mod refused;
 mod requests;
-mod access;
-mod agents;
 mod routes;
 mod suspensions;
 pub(crate) mod view;

@@ -14,7 +14,8 @@ use crate::operation::Operation;
 use crate::page::PageQuery;
 use crate::scope::Scope;
 use crate::{
-    cluster_api, dev, health, journal, keys_api, metrics, openapi, openintent, openwop, people_api, secrets_api, shape,
+    cluster_api, dev, health, journal, keys_api, metrics, openapi, openintent, openwop, people_api,
+    secrets_api, shape,
 };
 
 /// Every operation of this server.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use abide_core::{Key, MemberRow, Role, RunId, Status, TenantId};
+use abide_core::{Appointment, Key, MemberRow, Millis, Role, RunId, Status, TenantId};
 
 use crate::Listed;
 use crate::store::Answer;
@@ -51,6 +51,15 @@ pub trait Containers: Send + Sync {
         after: Option<RunId>,
         limit: usize,
     ) -> Answer<'_, Vec<MemberRow>>;
+
+    /// What an agent is to work on: what was said behind this moment, run and event, oldest first, at most `limit`.
+    fn assignments(
+        &self,
+        tenant: TenantId,
+        agent: String,
+        after: Option<(Millis, RunId, u64)>,
+        limit: usize,
+    ) -> Answer<'_, Vec<(RunId, Appointment)>>;
 
     /// The groups that a run belongs to, at most `limit`.
     fn groups_of(&self, run: Key, limit: usize) -> Answer<'_, Vec<(RunId, Role)>>;

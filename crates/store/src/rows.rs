@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Cascade, Hash, Head, Json, Key, MemberRow, Millis, Notice, OpenInterrupt, Order, ProviderWait, Record,
-    RunId, Salt, Spawn, Status, Summary, TaskId, TenantId, Tidings, TimerId, Watch,
+    Appointment, Cascade, Hash, Head, Json, Key, MemberRow, Millis, Notice, OpenInterrupt, Order,
+    ProviderWait, Record, RunId, Salt, Spawn, Status, Summary, TaskId, TenantId, Tidings, TimerId, Watch,
 };
 
 /// An aggregate as it lies on disk.
@@ -164,6 +164,8 @@ pub struct Beside {
     pub watchers: Vec<RunId>,
     /// Its members by id, if it is a group.
     pub members: Vec<MemberRow>,
+    /// The agents that are to work on it, by name.
+    pub assignments: Vec<Appointment>,
 }
 
 /// A workflow and a scope of it that one run has to itself.
@@ -215,6 +217,8 @@ pub struct Totals {
     pub watchers: u64,
     /// Members of groups.
     pub members: u64,
+    /// Agents that are to work on runs, for each run.
+    pub assignments: u64,
     /// Tenants and kinds of which there are not as many as is said.
     pub miscounted: u64,
 }

@@ -404,6 +404,8 @@ fn carry_out<'a>(
         | Effect::Bid { .. }
         | Effect::Order { .. }
         | Effect::BidAll(_)
+        | Effect::Assign(_)
+        | Effect::Unassign(_)
         | Effect::Watch(_)
         | Effect::Unwatch(_)
         | Effect::Tell { .. }

@@ -109,13 +109,20 @@ impl Run {
     /// otherwise.
     pub fn permits(&self, who: &str, permission: Permission, now: Millis) -> bool {
         let Some(access) = self.intent().and_then(|intent| intent.access.as_deref()) else { return true };
-        let maker = || self.intent_text("created_by").as_deref() == Some(who) || self.state.by.as_deref() == Some(who);
+        let maker = || {
+            self.intent_text("created_by").as_deref() == Some(who) || self.state.by.as_deref() == Some(who)
+        };
         // Who may is only for those to say who may do everything, also where everybody may work.
         let open = !access.closed && (permission < Permission::Admin || access.entries.is_empty());
         open || maker() || access.grants(who, permission, now)
     }
 
-    pub(super) fn check_permits(&self, who: &str, permission: Permission, now: Millis) -> Result<(), Rejection> {
+    pub(super) fn check_permits(
+        &self,
+        who: &str,
+        permission: Permission,
+        now: Millis,
+    ) -> Result<(), Rejection> {
         if self.permits(who, permission, now) {
             return Ok(());
         }

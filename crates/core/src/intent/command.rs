@@ -213,7 +213,11 @@ impl IntentCommand {
 
 /// What a decision does.
 impl Run {
-    pub(crate) fn decide_intent(&mut self, draft: &mut Draft, command: IntentCommand) -> Result<(), Rejection> {
+    pub(crate) fn decide_intent(
+        &mut self,
+        draft: &mut Draft,
+        command: IntentCommand,
+    ) -> Result<(), Rejection> {
         if self.state.group.is_some() {
             return Err(Rejection::invalid("intent_id", "this is a portfolio; name one of its members"));
         }
@@ -305,7 +309,13 @@ impl Run {
         Ok(())
     }
 
-    fn assign(&mut self, draft: &mut Draft, agent: String, role: String, actor: &Actor) -> Result<(), Rejection> {
+    fn assign(
+        &mut self,
+        draft: &mut Draft,
+        agent: String,
+        role: String,
+        actor: &Actor,
+    ) -> Result<(), Rejection> {
         self.check_running()?;
         check_agent(&agent)?;
         check_agent(&role)?;
@@ -323,7 +333,12 @@ impl Run {
         Ok(())
     }
 
-    fn patch_state(&mut self, draft: &mut Draft, patches: Vec<Patch>, actor: &Actor) -> Result<(), Rejection> {
+    fn patch_state(
+        &mut self,
+        draft: &mut Draft,
+        patches: Vec<Patch>,
+        actor: &Actor,
+    ) -> Result<(), Rejection> {
         self.check_driven()?;
         if !(1..=limits::PATCHES_MAX).contains(&patches.len()) {
             let message = format!("'patches' is a list of 1 to {} changes", limits::PATCHES_MAX);
@@ -338,7 +353,8 @@ impl Run {
         }
         let bytes: usize = after.iter().map(|(key, value)| key.len() + value.text().len()).sum();
         if bytes > limits::STATE_BYTES_MAX {
-            let message = format!("the state would have {bytes} bytes, and {} are allowed", limits::STATE_BYTES_MAX);
+            let message =
+                format!("the state would have {bytes} bytes, and {} are allowed", limits::STATE_BYTES_MAX);
             return Err(Rejection::invalid("patches", message));
         }
         let record = self.check_record(before.get(SUSPENSION), after.get(SUSPENSION))?;
@@ -370,7 +386,12 @@ impl Run {
     }
 
     /// Refuses a record that could not be asked in place of what is asked.
-    fn foresee_amended(&self, id: crate::InterruptId, record: &Record, draft: &Draft) -> Result<(), Rejection> {
+    fn foresee_amended(
+        &self,
+        id: crate::InterruptId,
+        record: &Record,
+        draft: &Draft,
+    ) -> Result<(), Rejection> {
         let mut run = self.clone();
         let mut probe = Draft::new(run.head, draft.now, draft.defaults.clone());
         run.amend_suspension(&mut probe, id, record)
@@ -381,7 +402,10 @@ impl Run {
         self.check_driven()?;
         self.check_may_write(&actor.agent)?;
         if let Some(open) = self.suspended_for() {
-            return Err(Rejection::OtherSuspension { expected: self.suspension_id(open), found: String::new() });
+            return Err(Rejection::OtherSuspension {
+                expected: self.suspension_id(open),
+                found: String::new(),
+            });
         }
         let mut probe = self.clone();
         let mut tried = Draft::new(self.head, draft.now, draft.defaults.clone());

@@ -2,6 +2,7 @@
 
 use super::suspension::{answer_in, is_unsaid};
 use super::{AskedLast, Assigned, Intent, Lease, STATE, SUSPENSION, patch};
+use crate::effect::{Appointment, Effect};
 use crate::event::{
     IntentChanged, IntentEvent, IntentPatched, InterruptRequested, InterruptResolved, Resolution, Started,
 };
@@ -43,7 +44,11 @@ impl Run {
         }
     }
 
-    pub(crate) fn fold_patched(&mut self, patched: &IntentPatched, folding: &Folding<'_>) -> Result<(), String> {
+    pub(crate) fn fold_patched(
+        &mut self,
+        patched: &IntentPatched,
+        folding: &Folding<'_>,
+    ) -> Result<(), String> {
         let mut state = self.intent_state();
         for change in &patched.patches {
             state = patch::apply(state, change)?;
@@ -77,15 +82,21 @@ impl Run {
         }
     }
 
-    pub(crate) fn fold_intent(&mut self, event: &IntentEvent, folding: &Folding<'_>) -> Result<(), String> {
+    pub(crate) fn fold_intent(
+        &mut self,
+        event: &IntentEvent,
+        folding: &mut Folding<'_>,
+    ) -> Result<(), String> {
         let (at, sequence) = (folding.at, folding.sequence);
         let intent = self.intent_mut(at);
         match &event.change {
             IntentChanged::Assigned { agent, role } => {
                 intent.agents.insert(agent.clone(), Assigned { role: role.clone(), at, sequence });
+                folding.effects.push(Effect::Assign(Appointment { agent: agent.clone(), sequence, at }));
             }
             IntentChanged::Unassigned { agent } => {
                 intent.agents.remove(agent).ok_or("the agent was not assigned")?;
+                folding.effects.push(Effect::Unassign(agent.clone()));
             }
             IntentChanged::Leased(taken) => {
                 intent.forget_leases(at);
@@ -113,16 +124,25 @@ impl Run {
         Ok(())
     }
 
+    /// The run has ended: nobody is to work on it any more. Who was is remembered.
+    pub(crate) fn dismiss_agents(&mut self, folding: &mut Folding<'_>) {
+        let agents = self.state.intent.iter().flat_map(|intent| intent.agents.keys());
+        folding.effects.extend(agents.cloned().map(Effect::Unassign));
+    }
+
     /// A question is open, or asks something else than before.
     pub(crate) fn fold_asked_intent(&mut self, requested: &InterruptRequested, folding: &mut Folding<'_>) {
         if requested.topic.is_some() {
             return self.fold_request(requested, folding.at);
         }
         let said = !is_unsaid(requested);
-        let Some(intent) = self.state.intent.as_mut().filter(|_| requested.checkpoint.is_none()) else { return };
+        let Some(intent) = self.state.intent.as_mut().filter(|_| requested.checkpoint.is_none()) else {
+            return;
+        };
         let id = (said && !requested.keyless).then(|| requested.key.clone());
         let id = id.or_else(|| said.then(|| requested.interrupt_id.to_string()));
-        intent.asked = Some(AskedLast { id, interrupt: Some(requested.interrupt_id), ..AskedLast::default() });
+        intent.asked =
+            Some(AskedLast { id, interrupt: Some(requested.interrupt_id), ..AskedLast::default() });
         if !said && requested.ladder.is_none() {
             self.await_record(requested.interrupt_id, folding);
         }
@@ -147,7 +167,8 @@ impl Run {
         asked.closed = true;
         let expired = asked.expired;
         intent.lengthen_leases(open.at, at);
-        let recorded = intent.asked.as_ref().and_then(|asked| asked.id.clone()).filter(|_| !open.requested.keyless);
+        let recorded =
+            intent.asked.as_ref().and_then(|asked| asked.id.clone()).filter(|_| !open.requested.keyless);
         let Some(id) = recorded.filter(|_| self.driven_node().is_some()) else { return };
         let mut state = self.intent_state();
         let Some(mut record) = state.get(SUSPENSION).and_then(|record| record.parse::<JsonMap>().ok()) else {
@@ -175,7 +196,8 @@ fn resolution(resolved: &InterruptResolved, expired: bool) -> &'static str {
 
 /// What only the run itself writes into a record.
 fn outcome(open: &Open, resolved: &InterruptResolved, expired: bool, at: Millis) -> JsonMap {
-    let answer = resolved.resume_value.as_ref().map(|value| answer_in(value).unwrap_or_else(|| value.clone()));
+    let answer =
+        resolved.resume_value.as_ref().map(|value| answer_in(value).unwrap_or_else(|| value.clone()));
     let moment = |at: Millis| Json::of(&crate::moment::naive(at));
     let how = resolution(resolved, expired);
     let by = (how == "responded").then(|| Json::of(&resolved.resolved_by));

@@ -96,10 +96,15 @@ impl Run {
         check_scope(&scope)?;
         let held = self.leases_held(draft.now);
         if let Some((id, lease)) = held.iter().find(|(_, lease)| lease.scope == scope) {
-            return Err(Rejection::Leased { id: id.clone(), agent: lease.agent.clone(), expires_at: lease.expires_at });
+            return Err(Rejection::Leased {
+                id: id.clone(),
+                agent: lease.agent.clone(),
+                expires_at: lease.expires_at,
+            });
         }
         if held.len() >= limits::LEASES_HELD_MAX {
-            let message = format!("an intent has at most {} leases at a time; release some", limits::LEASES_HELD_MAX);
+            let message =
+                format!("an intent has at most {} leases at a time; release some", limits::LEASES_HELD_MAX);
             return Err(Rejection::invalid("scope", message));
         }
         // A draft has nobody yet; whoever completes it then takes it with that.
@@ -124,7 +129,9 @@ impl Run {
     ) -> Result<bool, Rejection> {
         let holder = self.claim(ix).and_then(|claim| claim.agent.clone());
         match holder {
-            Some(holder) if holder == agent || held.iter().any(|(_, lease)| lease.agent == holder) => Ok(true),
+            Some(holder) if holder == agent || held.iter().any(|(_, lease)| lease.agent == holder) => {
+                Ok(true)
+            }
             // Whoever asks people has it until there is an answer.
             Some(_) if self.node(ix).phase == NodePhase::Suspended => Ok(true),
             Some(holder) => {
@@ -154,7 +161,12 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn release_lease(&mut self, draft: &mut Draft, actor: &Actor, id: String) -> Result<(), Rejection> {
+    pub(super) fn release_lease(
+        &mut self,
+        draft: &mut Draft,
+        actor: &Actor,
+        id: String,
+    ) -> Result<(), Rejection> {
         let lease = self.own_lease(&id, actor, draft.now)?;
         self.emit_intent(draft, IntentChanged::LeaseReleased { id }, actor);
         let Some(ix) = self.driven_node() else { return Ok(()) };
@@ -183,6 +195,16 @@ impl Run {
         if waits { self.unclaimed(ix) } else { None }
     }
 
+    /// Whoever was refused before has the node now: they hear of it as of an intent that they are to work on.
+    pub(crate) fn call_back(&mut self, draft: &mut Draft, ix: NodeIx, agent: String) {
+        if self.driven_node() != Some(ix) || self.state.intent.is_none() {
+            return;
+        }
+        let known = self.intent().and_then(|intent| intent.agents.get(&agent));
+        let role = known.map_or_else(|| "worker".to_owned(), |assigned| assigned.role.clone());
+        self.emit_intent(draft, IntentChanged::Assigned { agent: agent.clone(), role }, &Actor::of(&agent));
+    }
+
     pub(super) fn emit_intent(&mut self, draft: &mut Draft, change: IntentChanged, actor: &Actor) {
         let event = IntentEvent { change, by: Some(actor.agent.clone()) };
         let cause = draft.last_sequence();
@@ -195,6 +217,7 @@ fn check_scope(scope: &str) -> Result<(), Rejection> {
     if (1..=limits::AGENT_NAME_CHARS_MAX).contains(&chars) && !scope.chars().any(char::is_control) {
         return Ok(());
     }
-    let message = format!("'scope' has 1 to {} characters, and no control characters", limits::AGENT_NAME_CHARS_MAX);
+    let message =
+        format!("'scope' has 1 to {} characters, and no control characters", limits::AGENT_NAME_CHARS_MAX);
     Err(Rejection::invalid("scope", message))
 }

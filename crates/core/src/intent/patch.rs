@@ -51,7 +51,8 @@ fn changed(standing: Option<&Json>, keys: &[&str], patch: &Patch) -> Result<Opti
     match standing {
         Some(list) if list.type_name() == "array" => in_list(list, key, rest, patch).map(Some),
         Some(object) if object.type_name() == "object" => {
-            let mut entries: JsonMap = object.parse().map_err(|error| format!("it can't be read: {error}"))?;
+            let mut entries: JsonMap =
+                object.parse().map_err(|error| format!("it can't be read: {error}"))?;
             match changed(entries.get(*key), rest, patch)? {
                 Some(value) => drop(entries.insert((*key).to_owned(), value)),
                 None => drop(entries.remove(*key)),
@@ -124,10 +125,7 @@ mod tests {
         let set = |path: &str| patched(&state, PatchOp::Set, path, Some(json!("x")));
         assert_eq!(set("new"), Ok(json!({ "a": { "b": [1, { "c": 2 }] }, "n": true, "new": "x" })));
         assert_eq!(set("/a/b/1/c"), Ok(json!({ "a": { "b": [1, { "c": "x" }] }, "n": true })));
-        assert_eq!(
-            set("a/d/e"),
-            Ok(json!({ "a": { "b": [1, { "c": 2 }], "d": { "e": "x" } }, "n": true }))
-        );
+        assert_eq!(set("a/d/e"), Ok(json!({ "a": { "b": [1, { "c": 2 }], "d": { "e": "x" } }, "n": true })));
         assert!(set("n/below").unwrap_err().contains("leads into a boolean"));
         assert!(set("a/b/7").unwrap_err().contains("a list of 2, which has no '7'"));
         assert!(set("a/b/x").unwrap_err().contains("which has no 'x'"));
@@ -165,7 +163,8 @@ mod tests {
 
     #[test]
     fn paths_and_values_are_bounded() {
-        let patch = |path: &str, value: Option<Json>| Patch { op: PatchOp::Set, path: path.to_owned(), value };
+        let patch =
+            |path: &str, value: Option<Json>| Patch { op: PatchOp::Set, path: path.to_owned(), value };
         let one = || Some(Json::of(&1));
         for path in ["", "/", "a//b", "a/"] {
             assert!(check(&patch(path, one()), 0).is_err(), "{path:?}");
@@ -174,7 +173,8 @@ mod tests {
         assert!(check(&patch("a/b", one()), 0).is_ok());
         let deep = vec!["k"; limits::STATE_DEPTH_MAX + 1].join("/");
         assert!(check(&patch(&deep, one()), 3).unwrap_err().to_string().contains("keys"));
-        let nested = format!("{}1{}", "[".repeat(limits::STATE_DEPTH_MAX), "]".repeat(limits::STATE_DEPTH_MAX));
+        let nested =
+            format!("{}1{}", "[".repeat(limits::STATE_DEPTH_MAX), "]".repeat(limits::STATE_DEPTH_MAX));
         let nested: Json = serde_json::from_str(&nested).unwrap();
         assert!(check(&patch("a", Some(nested)), 0).is_err());
     }

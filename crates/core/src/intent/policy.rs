@@ -64,10 +64,10 @@ const COMPLETE: &str = "complete";
 impl Policy {
     /// Reads a policy, or says what to change.
     pub fn read(json: &Json) -> Result<Self, Rejection> {
-        let wrong = |field: &str, message: String| Rejection::invalid(format!("governance_policy.{field}"), message);
-        let written: JsonMap = json
-            .parse()
-            .map_err(|_| Rejection::invalid("governance_policy", "a policy is an object"))?;
+        let wrong =
+            |field: &str, message: String| Rejection::invalid(format!("governance_policy.{field}"), message);
+        let written: JsonMap =
+            json.parse().map_err(|_| Rejection::invalid("governance_policy", "a policy is an object"))?;
         if json.text().len() > limits::CONFIGURABLE_BYTES_MAX {
             let message = format!("a policy takes at most {} bytes", limits::CONFIGURABLE_BYTES_MAX);
             return Err(Rejection::invalid("governance_policy", message));
@@ -87,8 +87,11 @@ impl Policy {
             let number = number.filter(|number| number.is_none_or(fits));
             number.ok_or_else(|| wrong(key, format!("'{key}' is {told}")))
         };
-        let quorum =
-            number("quorum_threshold", |share| share > 0.0 && share <= 1.0, "a share: more than 0, at most 1")?;
+        let quorum = number(
+            "quorum_threshold",
+            |share| share > 0.0 && share <= 1.0,
+            "a share: more than 0, at most 1",
+        )?;
         let max_cost = number("max_cost", |cost| cost >= 0.0, "a number that is not negative")?;
         let reason = given("require_status_reason").map(Json::parse::<bool>).transpose();
         let reason = reason.map_err(|_| {
@@ -135,7 +138,8 @@ impl Run {
         if policy.allowed_agents.is_empty() || policy.allowed_agents.iter().any(|allowed| allowed == agent) {
             return Ok(());
         }
-        let message = format!("the policy names the agents that may work on the intent, and '{agent}' is none of them");
+        let message =
+            format!("the policy names the agents that may work on the intent, and '{agent}' is none of them");
         Err(violation("allowed_agents", message))
     }
 
@@ -182,8 +186,10 @@ impl Run {
         match most.filter(|most| so_far + amount > *most) {
             None => Ok(()),
             Some(most) => {
-                let message =
-                    format!("the policy lets the intent cost {most}, and with {amount} it would have cost {}", so_far + amount);
+                let message = format!(
+                    "the policy lets the intent cost {most}, and with {amount} it would have cost {}",
+                    so_far + amount
+                );
                 Err(violation("max_cost", message))
             }
         }

@@ -14,7 +14,8 @@ use crate::{Ask, Json, JsonMap, LadderCall, Problem, Rejection, limits};
 pub(super) const OURS: &[&str] = &["response", "responded_by", "responded_at", "resolution"];
 
 /// The keys of a record that say how it goes on if nobody answers.
-const LADDER: &[&str] = &["timeout_seconds", "fallback_policy", "fallback_value", "channel_hint", "retry_policy"];
+const LADDER: &[&str] =
+    &["timeout_seconds", "fallback_policy", "fallback_value", "channel_hint", "retry_policy"];
 
 /// What is asked for while nobody has said what it is about.
 pub(super) const UNSAID: &str = "intent.provisional";
@@ -34,9 +35,9 @@ impl Record {
     /// Reads a record, or says what to change.
     pub(super) fn read(json: &Json) -> Result<Self, Rejection> {
         let wrong = |key: &str, message: String| Rejection::invalid(format!("_suspension.{key}"), message);
-        let fields: JsonMap = json
-            .parse()
-            .map_err(|_| Rejection::invalid("_suspension", "'_suspension' is an object, the record of a suspension"))?;
+        let fields: JsonMap = json.parse().map_err(|_| {
+            Rejection::invalid("_suspension", "'_suspension' is an object, the record of a suspension")
+        })?;
         let given = |key: &str| fields.get(key).filter(|value| value.type_name() != "null");
         let text = |key: &str, most: usize| {
             let text = given(key).and_then(|value| value.parse::<String>().ok());
@@ -67,9 +68,10 @@ impl Record {
             return Err(wrong("context", "'context' is an object".to_owned()));
         }
         let choices = given("choices").filter(|choices| choices.text() != "[]");
-        let mut asked: JsonMap = Json::of(&json!({ "id": ANSWER, "question": question, "responseType": kind.name() }))
-            .parse()
-            .unwrap_or_default();
+        let mut asked: JsonMap =
+            Json::of(&json!({ "id": ANSWER, "question": question, "responseType": kind.name() }))
+                .parse()
+                .unwrap_or_default();
         // A text or a form has no choices, and whoever writes some means nothing by it.
         let takes = matches!(kind, ResponseType::Choice | ResponseType::Confirm);
         asked.extend(choices.filter(|_| takes).map(|choices| ("choices".to_owned(), known_choices(choices))));
@@ -77,10 +79,8 @@ impl Record {
         data.extend(context.map(|context| ("context".to_owned(), context.clone())));
         let payload = json!({ "kind": "clarification", "key": id, "data": data });
         let ask = Ask::read(&Json::of(&payload)).map_err(|problems| told(&problems))?;
-        let ladder: JsonMap = LADDER
-            .iter()
-            .filter_map(|key| Some(((*key).to_owned(), given(key)?.clone())))
-            .collect();
+        let ladder: JsonMap =
+            LADDER.iter().filter_map(|key| Some(((*key).to_owned(), given(key)?.clone()))).collect();
         let ladder = LadderCall::parse(&Json::of(&ladder)).map_err(|problems| told(&problems))?;
         Ok(Self { id, ask, ladder })
     }
@@ -98,7 +98,8 @@ fn known_choices(choices: &Json) -> Json {
     let known = |choice: Json| match choice.parse::<JsonMap>() {
         Ok(fields) => {
             let is_said = |value: &Json| !matches!(value.text(), "null" | "\"\"" | "{}");
-            let kept = fields.into_iter().filter(|(key, value)| KNOWN.contains(&key.as_str()) && is_said(value));
+            let kept =
+                fields.into_iter().filter(|(key, value)| KNOWN.contains(&key.as_str()) && is_said(value));
             Json::of(&kept.collect::<JsonMap>())
         }
         Err(_) => choice,
@@ -158,7 +159,8 @@ mod tests {
             refused(json!({ key: "" }), key);
             refused(json!({ key: 7 }), key);
         }
-        let read = Record::read(&Json::of(&record(json!({ "unknown": [1], "suspended_at": "2026" })))).unwrap();
+        let read =
+            Record::read(&Json::of(&record(json!({ "unknown": [1], "suspended_at": "2026" })))).unwrap();
         assert_eq!((read.id.as_str(), read.ask.key.as_deref()), ("s1", Some("s1")));
     }
 

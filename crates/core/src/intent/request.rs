@@ -106,7 +106,8 @@ impl Run {
             let message = format!("an intent has at most {} approvals and escalations", limits::REQUESTS_MAX);
             return Err(Rejection::invalid("reason", message));
         }
-        let text = |key: &str| asked.get(key).and_then(|text| text.parse::<String>().ok()).unwrap_or_default();
+        let text =
+            |key: &str| asked.get(key).and_then(|text| text.parse::<String>().ok()).unwrap_or_default();
         let data = match kind {
             RequestKind::Approval => approval(&self.intent_title(), &text("action"), &text("reason"), asked),
             RequestKind::Escalation => escalation(&self.intent_title(), &text("reason"), asked),

@@ -138,7 +138,8 @@ impl Run {
     /// What came of it: what its definition wants, or else all of the state that is an outcome.
     fn outcome(&self, ix: crate::NodeIx) -> Option<Json> {
         let state = self.intent_state();
-        let wanted: Vec<String> = self.hand_work(ix).map_or_else(Vec::new, |work| work.outputs.keys().cloned().collect());
+        let wanted: Vec<String> =
+            self.hand_work(ix).map_or_else(Vec::new, |work| work.outputs.keys().cloned().collect());
         let outcome: JsonMap = state
             .into_iter()
             .filter(|(key, _)| if wanted.is_empty() { is_outcome(key) } else { wanted.contains(key) })

@@ -9,18 +9,19 @@ use super::{Actor, Intent, SUSPENSION};
 use crate::climb::LadderTerms;
 use crate::command::Draft;
 use crate::effect::TimerId;
-use crate::event::{InterruptRequested, IntentPatched, NodeEvent, NodeSuspended, Patch, PatchOp, Resolution, RunEvent};
+use crate::event::{
+    IntentPatched, InterruptRequested, NodeEvent, NodeSuspended, Patch, PatchOp, Resolution, RunEvent,
+};
 use crate::gate::payload_form;
 use crate::interrupt::{ANSWER, Asked, NodeContext, Stop};
-use crate::{
-    InterruptId, InterruptKind, Json, JsonMap, NodeIx, Rejection, Run, Surroundings, limits,
-};
+use crate::{InterruptId, InterruptKind, Json, JsonMap, NodeIx, Rejection, Run, Surroundings, limits};
 
 /// What people are asked while nobody has said what it is about.
 const UNSAID_QUESTION: &str = "The agent waits for people and has not said yet what it asks.";
 
 /// What they are asked if nobody ever does.
-const UNTOLD_QUESTION: &str = "The agent waits for people and has not said what it asks. What is it to be told?";
+const UNTOLD_QUESTION: &str =
+    "The agent waits for people and has not said what it asks. What is it to be told?";
 
 /// Why a question is closed that its agent takes back.
 pub(crate) const TAKEN_BACK: &str = "suspension-cancelled";
@@ -43,7 +44,8 @@ impl Run {
         };
         // Nobody is told of a question of which nobody knows what it is about.
         let said = record.is_some();
-        let defaults = if said { draft.defaults.clone() } else { std::sync::Arc::new(Surroundings::default()) };
+        let defaults =
+            if said { draft.defaults.clone() } else { std::sync::Arc::new(Surroundings::default()) };
         let mut context = NodeContext::new(self, ix, self.node(ix).execution, defaults);
         context.calls = self.node(ix).asked;
         match context.ask(ask, &terms) {
@@ -63,7 +65,12 @@ impl Run {
     }
 
     /// Whoever drives the intent has its node from now on, if nobody has it. The answer is who has it.
-    pub(super) fn drive(&mut self, draft: &mut Draft, ix: NodeIx, actor: &Actor) -> Result<String, Rejection> {
+    pub(super) fn drive(
+        &mut self,
+        draft: &mut Draft,
+        ix: NodeIx,
+        actor: &Actor,
+    ) -> Result<String, Rejection> {
         if let Some(holder) = self.claim(ix).and_then(|claim| claim.agent.clone()) {
             return Ok(holder);
         }
@@ -77,11 +84,17 @@ impl Run {
     }
 
     /// A record came while the question was open: people are asked that.
-    pub(super) fn amend_suspension(&mut self, draft: &mut Draft, id: InterruptId, record: &Record) -> Result<(), Rejection> {
+    pub(super) fn amend_suspension(
+        &mut self,
+        draft: &mut Draft,
+        id: InterruptId,
+        record: &Record,
+    ) -> Result<(), Rejection> {
         let Some(open) = self.state.open.get(&id) else { return Ok(()) };
         let agent = open.requested.asked_by.first().cloned();
         let ladder = self.ladder_of(&record.terms(agent.as_deref()), &record.ask, &draft.defaults);
-        let ladder = ladder.map_err(|failure| Rejection::invalid("_suspension.retry_policy", failure.message))?;
+        let ladder =
+            ladder.map_err(|failure| Rejection::invalid("_suspension.retry_policy", failure.message))?;
         let taken = self.state.answers.contains_key(&record.id)
             || self.state.open.iter().any(|(other, open)| *other != id && open.requested.key == record.id);
         if taken {
@@ -134,11 +147,14 @@ impl Run {
     pub(crate) fn note_remarks(&mut self, draft: &mut Draft, id: InterruptId, remarks: Option<&Json>) {
         let goes_on = self.lifecycle() == crate::Lifecycle::Running && self.driven_node().is_some();
         let asked = self.intent().and_then(|intent| intent.asked.as_ref());
-        let recorded = asked.is_some_and(|asked| asked.interrupt == Some(id)) && self.state_value(SUSPENSION).is_some();
-        let Some(remarks) = remarks.filter(|remarks| remarks.text() != "{}").filter(|_| goes_on && recorded) else {
+        let recorded =
+            asked.is_some_and(|asked| asked.interrupt == Some(id)) && self.state_value(SUSPENSION).is_some();
+        let Some(remarks) = remarks.filter(|remarks| remarks.text() != "{}").filter(|_| goes_on && recorded)
+        else {
             return;
         };
-        let patch = Patch { op: PatchOp::Set, path: format!("{SUSPENSION}/metadata"), value: Some(remarks.clone()) };
+        let patch =
+            Patch { op: PatchOp::Set, path: format!("{SUSPENSION}/metadata"), value: Some(remarks.clone()) };
         let cause = draft.last_sequence();
         let patched = IntentPatched { patches: vec![patch], by: None };
         draft.emit_run(self, RunEvent::IntentPatched(Box::new(patched)), cause);
@@ -192,7 +208,12 @@ impl Run {
     }
 
     /// Whoever asks takes the question back, and goes on.
-    pub(super) fn cancel_suspension(&mut self, draft: &mut Draft, name: &str, actor: &Actor) -> Result<(), Rejection> {
+    pub(super) fn cancel_suspension(
+        &mut self,
+        draft: &mut Draft,
+        name: &str,
+        actor: &Actor,
+    ) -> Result<(), Rejection> {
         self.check_driven()?;
         let id = self.suspension_named(name)?;
         self.check_in_time(draft.now)?;
@@ -202,11 +223,16 @@ impl Run {
     }
 
     /// Refuses what would write what only the run itself writes, and reads the record as a patch leaves it.
-    pub(super) fn check_record(&self, before: Option<&Json>, after: Option<&Json>) -> Result<Option<Record>, Rejection> {
+    pub(super) fn check_record(
+        &self,
+        before: Option<&Json>,
+        after: Option<&Json>,
+    ) -> Result<Option<Record>, Rejection> {
         let open = self.suspended_for().filter(|open| open.node.is_some());
         let Some(after) = after else {
             if open.is_some() {
-                let message = "people are asked what stands in '_suspension'; answer it, or cancel the suspension";
+                let message =
+                    "people are asked what stands in '_suspension'; answer it, or cancel the suspension";
                 return Err(Rejection::invalid("_suspension", message));
             }
             return Ok(None);
@@ -221,7 +247,8 @@ impl Run {
         for key in OURS {
             let said = is.get(*key).filter(|value| value.type_name() != "null");
             if said != was.get(*key).filter(|value| value.type_name() != "null") {
-                let message = format!("'{key}' is written by the server alone, when somebody answers; leave it out");
+                let message =
+                    format!("'{key}' is written by the server alone, when somebody answers; leave it out");
                 return Err(Rejection::invalid(format!("_suspension.{key}"), message));
             }
         }

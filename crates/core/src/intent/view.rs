@@ -51,11 +51,13 @@ impl Run {
                 choices: actions(&data),
             };
         }
-        let questions = data.get("questions").and_then(|list| list.parse::<Vec<JsonMap>>().ok()).unwrap_or_default();
+        let questions =
+            data.get("questions").and_then(|list| list.parse::<Vec<JsonMap>>().ok()).unwrap_or_default();
         let first = questions.first().cloned().unwrap_or_default();
         let of_first = |key: &str| first.get(key).and_then(|text| text.parse::<String>().ok());
         let question = of_first("question").or_else(|| text("prompt")).or_else(|| text("customKind"));
-        let question = question.or_else(|| text("eventType")).unwrap_or_else(|| open.requested.kind.name().to_owned());
+        let question =
+            question.or_else(|| text("eventType")).unwrap_or_else(|| open.requested.kind.name().to_owned());
         let single = single_question(&open.requested.data).is_some();
         let (response_type, choices) = match of_first("responseType").as_deref() {
             Some("choice") => ("choice", choices(&first)),
@@ -73,7 +75,9 @@ impl Run {
         let id = self.suspension_id(open);
         let written = self.driven_node().and_then(|_| self.state_value(SUSPENSION));
         let written = written.and_then(|record| record.parse::<JsonMap>().ok());
-        let is_own = |record: &JsonMap| record.get("id").and_then(|own| own.parse::<String>().ok()).as_ref() == Some(&id);
+        let is_own = |record: &JsonMap| {
+            record.get("id").and_then(|own| own.parse::<String>().ok()).as_ref() == Some(&id)
+        };
         let mut record = written.filter(is_own).unwrap_or_else(|| self.made_record(open, &id));
         record.insert("suspended_at".to_owned(), Json::of(&naive(open.at)));
         match open.deadline() {
@@ -100,7 +104,9 @@ impl Run {
         if !seen.choices.is_empty() && !hidden {
             record.insert("choices".to_owned(), Json::of(&seen.choices));
         }
-        record.extend(data.get("context").filter(|_| !hidden).map(|context| ("context".to_owned(), context.clone())));
+        record.extend(
+            data.get("context").filter(|_| !hidden).map(|context| ("context".to_owned(), context.clone())),
+        );
         if is_unsaid(&open.requested) {
             record.insert("provisional".to_owned(), Json::of(&true));
         }

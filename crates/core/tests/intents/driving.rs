@@ -10,8 +10,26 @@ fn an_intent_is_sent_where_it_may_go_and_nowhere_else() {
     use IntentSent::{Abandoned, Active, Blocked, Completed, Suspended};
     // From where, to where, and how it stands then; nothing if it is refused.
     let table = [
-        ("draft", [Some("active"), Some("blocked"), Some("suspended_awaiting_input"), Some("completed"), Some("abandoned")]),
-        ("active", [Some("active"), Some("blocked"), Some("suspended_awaiting_input"), Some("completed"), Some("abandoned")]),
+        (
+            "draft",
+            [
+                Some("active"),
+                Some("blocked"),
+                Some("suspended_awaiting_input"),
+                Some("completed"),
+                Some("abandoned"),
+            ],
+        ),
+        (
+            "active",
+            [
+                Some("active"),
+                Some("blocked"),
+                Some("suspended_awaiting_input"),
+                Some("completed"),
+                Some("abandoned"),
+            ],
+        ),
         ("blocked", [Some("active"), Some("blocked"), None, None, Some("abandoned")]),
         ("suspended_awaiting_input", [None, None, Some("suspended_awaiting_input"), None, Some("abandoned")]),
         ("completed", [None, None, None, Some("completed"), None]),
@@ -65,10 +83,17 @@ fn whoever_has_seen_another_version_changes_nothing() {
         patches: vec![patch(PatchOp::Set, "n", Some(json!(2)))],
         actor: Actor::of(ADA),
     };
-    let send_late =
-        |expected| IntentCommand::Send { expected, to: IntentSent::Completed, reason: None, actor: Actor::of(ADA) };
+    let send_late = |expected| IntentCommand::Send {
+        expected,
+        to: IntentSent::Completed,
+        reason: None,
+        actor: Actor::of(ADA),
+    };
     for command in [patch_late, send_late] {
-        assert!(matches!(late(&mut world, command), Err(Rejection::VersionConflict { expected: 1, found: 2 })));
+        assert!(matches!(
+            late(&mut world, command),
+            Err(Rejection::VersionConflict { expected: 1, found: 2 })
+        ));
     }
     assert_eq!(world.state("a"), json!({ "n": 1 }));
 }
@@ -78,7 +103,8 @@ fn patches_are_carried_out_together_or_not_at_all() {
     let mut world = World::new();
     made(&mut world, "a", &json!({ "list": [1], "text": "x" }), false, &[]);
     let expected = world.version("a");
-    let patches = vec![patch(PatchOp::Append, "list", Some(json!(2))), patch(PatchOp::Append, "text", Some(json!(3)))];
+    let patches =
+        vec![patch(PatchOp::Append, "list", Some(json!(2))), patch(PatchOp::Append, "text", Some(json!(3)))];
     let refused = world.drive("a", IntentCommand::Patch { expected, patches, actor: Actor::of(ADA) });
     let Err(Rejection::Invalid { field, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(field, "patches.1.path");
@@ -106,13 +132,22 @@ fn a_state_that_is_too_large_is_refused() {
 #[test]
 fn what_came_of_an_intent_goes_into_those_that_say_so() {
     let mut world = World::new();
-    made(&mut world, "a", &json!({ "_io_outputs": { "rows": "array", "level": "Level" }, "_io_types": { "Level": { "enum": ["low"] } } }), false, &[]);
+    made(
+        &mut world,
+        "a",
+        &json!({ "_io_outputs": { "rows": "array", "level": "Level" }, "_io_types": { "Level": { "enum": ["low"] } } }),
+        false,
+        &[],
+    );
     let unfit = world.send("a", IntentSent::Completed);
     let Err(Rejection::Outputs { missing, .. }) = unfit else { panic!("{unfit:?}") };
     assert_eq!(missing, ["level", "rows"]);
     world.set("a", "rows", json!([1])).unwrap();
     world.set("a", "level", json!("high")).unwrap();
-    assert!(matches!(world.send("a", IntentSent::Completed), Err(Rejection::Outputs { .. })), "it is no such level");
+    assert!(
+        matches!(world.send("a", IntentSent::Completed), Err(Rejection::Outputs { .. })),
+        "it is no such level"
+    );
     world.set("a", "level", json!("low")).unwrap();
     world.send("a", IntentSent::Completed).expect("it has what it has to have");
     world.stands("a", Status::Completed);

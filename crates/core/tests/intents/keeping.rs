@@ -1,8 +1,8 @@
 //! Who works on an intent: leases, agents, policies, access, and what people are asked beside it.
 
 use abide_core::{
-    Access, AccessEntry, Actor, Answerer, Command, IntentCommand, IntentSent, Json, LeaseAct, Permission, Rejection,
-    RequestKind, RequestStatus, Resolve, Status,
+    Access, AccessEntry, Actor, Answerer, Command, IntentCommand, IntentSent, Json, LeaseAct, Permission,
+    Rejection, RequestKind, RequestStatus, Resolve, Status,
 };
 use serde_json::json;
 
@@ -15,7 +15,11 @@ fn acquire(scope: &str, seconds: u32, agent: &str) -> IntentCommand {
 
 fn lease_of(world: &World, name: &str, agent: &str) -> String {
     let leases = &world.run(name).intent().expect("it is driven").leases;
-    leases.iter().find(|(_, lease)| lease.agent == agent).map(|(id, _)| id.clone()).expect("they have a lease")
+    leases
+        .iter()
+        .find(|(_, lease)| lease.agent == agent)
+        .map(|(id, _)| id.clone())
+        .expect("they have a lease")
 }
 
 #[test]
@@ -24,7 +28,10 @@ fn a_part_of_an_intent_is_had_by_one_until_they_give_it_back_or_their_time_is_ov
     world.drive("a", acquire("all", 60, "ada")).expect("ada has it");
     assert_eq!(world.holder("a").as_deref(), Some("ada"));
     for agent in ["ada", "bob"] {
-        assert!(matches!(world.drive("a", acquire("all", 60, agent)), Err(Rejection::Leased { .. })), "{agent}");
+        assert!(
+            matches!(world.drive("a", acquire("all", 60, agent)), Err(Rejection::Leased { .. })),
+            "{agent}"
+        );
     }
     world.drive("a", acquire("part", 60, "bob")).expect("another part is free");
     assert_eq!(world.holder("a").as_deref(), Some("ada"), "who came first has the node");
@@ -49,7 +56,10 @@ fn leases_last_while_people_are_waited_for_and_may_be_renewed_then() {
     world.send("a", IntentSent::Suspended).unwrap();
     world.later(24 * 3_600_000);
     assert!(matches!(world.drive("a", acquire("all", 60, "bob")), Err(Rejection::Leased { .. })));
-    let renew = IntentCommand::Lease { act: LeaseAct::Renew { id: id.clone(), seconds: 90 }, actor: Actor::of("ada") };
+    let renew = IntentCommand::Lease {
+        act: LeaseAct::Renew { id: id.clone(), seconds: 90 },
+        actor: Actor::of("ada"),
+    };
     world.drive("a", renew).expect("it is renewed although the intent waits");
     world.respond("a", "s1", json!("yes")).unwrap();
     let lease = world.run("a").intent().unwrap().leases[&id].clone();
@@ -62,7 +72,8 @@ fn leases_last_while_people_are_waited_for_and_may_be_renewed_then() {
 fn nothing_of_an_intent_is_had_while_what_goes_into_it_waits_for_people() {
     let mut world = World::new();
     made(&mut world, "Fetch", &json!({ "_io_outputs": { "rows": "any" } }), false, &[]);
-    let state = json!({ "_io_inputs": { "rows": "fetch.rows" }, "_io_dep_title_to_name": { "Fetch": "fetch" } });
+    let state =
+        json!({ "_io_inputs": { "rows": "fetch.rows" }, "_io_dep_title_to_name": { "Fetch": "fetch" } });
     let inputs = json_map(&json!({ "title": "b", "created_by": ADA, "state": state }));
     world.begin_with("b", Arc::new(intent_graph()), &["Fetch"], |mut start| {
         start.depends_on[0].name = Some("fetch".to_owned());
@@ -96,7 +107,11 @@ fn a_policy_says_who_works_on_an_intent_and_when_it_is_done() {
         other => panic!("{other:?}"),
     };
     assert_eq!(rule(world.set("a", "x", json!(1))), "write_scope");
-    let assign = |agent: &str| IntentCommand::Assign { agent: agent.to_owned(), role: "worker".to_owned(), actor: Actor::of(ADA) };
+    let assign = |agent: &str| IntentCommand::Assign {
+        agent: agent.to_owned(),
+        role: "worker".to_owned(),
+        actor: Actor::of(ADA),
+    };
     assert_eq!(rule(world.drive("a", assign("eve"))), "allowed_agents");
     world.drive("a", assign("ada")).unwrap();
     world.set("a", "x", json!(1)).expect("she is assigned");
@@ -104,11 +119,16 @@ fn a_policy_says_who_works_on_an_intent_and_when_it_is_done() {
     let complete = |world: &mut World| {
         let expected = world.version("a");
         let reason = Some("all is done".to_owned());
-        world.drive("a", IntentCommand::Send { expected, to: IntentSent::Completed, reason, actor: Actor::of(ADA) })
+        world.drive(
+            "a",
+            IntentCommand::Send { expected, to: IntentSent::Completed, reason, actor: Actor::of(ADA) },
+        )
     };
     assert_eq!(rule(complete(&mut world)), "completion_mode");
     let asked = json_map(&json!({ "action": "complete", "reason": "please" }));
-    world.drive("a", IntentCommand::Request { kind: RequestKind::Approval, asked, actor: Actor::of(ADA) }).unwrap();
+    world
+        .drive("a", IntentCommand::Request { kind: RequestKind::Approval, asked, actor: Actor::of(ADA) })
+        .unwrap();
     assert_eq!(world.intent_status("a"), "active", "it goes on while people are asked");
     let id = *world.run("a").intent().unwrap().requests.keys().next().unwrap();
     let accept = Json::of(&json!({ "action": "accept" }));
@@ -122,8 +142,13 @@ fn a_policy_says_who_works_on_an_intent_and_when_it_is_done() {
 fn policies_that_make_no_sense_are_refused() {
     let mut world = active("a");
     for odd in [
-        json!({ "completion_mode": "sometimes" }), json!({ "write_scope": 1 }), json!({ "quorum_threshold": 0 }),
-        json!({ "max_cost": -1 }), json!({ "allowed_agents": "ada" }), json!({ "require_status_reason": "yes" }), json!([]),
+        json!({ "completion_mode": "sometimes" }),
+        json!({ "write_scope": 1 }),
+        json!({ "quorum_threshold": 0 }),
+        json!({ "max_cost": -1 }),
+        json!({ "allowed_agents": "ada" }),
+        json!({ "require_status_reason": "yes" }),
+        json!([]),
     ] {
         let expected = world.version("a");
         let govern = IntentCommand::Govern { expected, policy: Some(Json::of(&odd)), actor: Actor::of(ADA) };
@@ -136,14 +161,23 @@ fn a_quorum_counts_each_who_approves_once() {
     let mut world = active("a");
     for agent in ["ada", "bob", "cid"] {
         let role = "worker".to_owned();
-        world.drive("a", IntentCommand::Assign { agent: agent.to_owned(), role, actor: Actor::of(ADA) }).unwrap();
+        world
+            .drive("a", IntentCommand::Assign { agent: agent.to_owned(), role, actor: Actor::of(ADA) })
+            .unwrap();
     }
     let expected = world.version("a");
     let policy = json!({ "completion_mode": "quorum", "quorum_threshold": 0.7 });
-    world.drive("a", IntentCommand::Govern { expected, policy: Some(Json::of(&policy)), actor: Actor::of(ADA) }).unwrap();
+    world
+        .drive(
+            "a",
+            IntentCommand::Govern { expected, policy: Some(Json::of(&policy)), actor: Actor::of(ADA) },
+        )
+        .unwrap();
     for by in ["zoe", "zoe", "yan"] {
         let asked = json_map(&json!({ "action": "complete" }));
-        world.drive("a", IntentCommand::Request { kind: RequestKind::Approval, asked, actor: Actor::of(ADA) }).unwrap();
+        world
+            .drive("a", IntentCommand::Request { kind: RequestKind::Approval, asked, actor: Actor::of(ADA) })
+            .unwrap();
         let refused = world.send("a", IntentSent::Completed);
         assert!(matches!(refused, Err(Rejection::Governed { .. })), "{by}: {refused:?}");
         let requests = &world.run("a").intent().unwrap().requests;
@@ -187,7 +221,9 @@ fn access_that_is_closed_is_for_those_who_are_named() {
 fn a_look_that_people_are_asked_for_makes_nobody_wait_and_ends_with_the_intent() {
     let mut world = active("a");
     let asked = json_map(&json!({ "reason": "odd numbers", "priority": "high" }));
-    world.drive("a", IntentCommand::Request { kind: RequestKind::Escalation, asked, actor: Actor::of(ADA) }).unwrap();
+    world
+        .drive("a", IntentCommand::Request { kind: RequestKind::Escalation, asked, actor: Actor::of(ADA) })
+        .unwrap();
     assert_eq!((world.intent_status("a"), world.run("a").interrupts().count()), ("active", 1));
     world.send("a", IntentSent::Completed).expect("nobody waits for it");
     let request = world.run("a").intent().unwrap().requests.values().next().unwrap().clone();

@@ -43,7 +43,10 @@ fn an_answer_stands_in_the_state_and_lets_the_intent_go_on() {
     world.respond("a", "s1", json!("yes")).expect("it is answered");
     assert_eq!(world.intent_status("a"), "active");
     let told = world.suspension("a");
-    assert_eq!((&told["response"], &told["resolution"], &told["responded_by"]), (&json!("yes"), &json!("responded"), &json!("zoe")));
+    assert_eq!(
+        (&told["response"], &told["resolution"], &told["responded_by"]),
+        (&json!("yes"), &json!("responded"), &json!("zoe"))
+    );
     assert_eq!(world.version("a"), before + 1);
     assert!(matches!(world.respond("a", "s1", json!("no")), Err(Rejection::NotSuspended(_))));
 }
@@ -72,7 +75,11 @@ fn whoever_never_says_what_is_asked_is_answered_all_the_same() {
     world.later(59_999);
     assert!(world.payloads("a", "interrupt.amended").is_empty());
     world.later(1);
-    assert_eq!(world.payloads("a", "interrupt.amended").len(), 1, "people are told that nobody says what is asked");
+    assert_eq!(
+        world.payloads("a", "interrupt.amended").len(),
+        1,
+        "people are told that nobody says what is asked"
+    );
     assert_eq!(world.run("a").interrupts().count(), 1, "it is the same question");
     world.respond("a", "whatever", json!({ "any": "value" })).expect("any name and any value will do");
     assert_eq!(world.intent_status("a"), "active");
@@ -123,14 +130,20 @@ fn an_end_without_an_answer_fails_the_intent_or_gives_it_the_fallback() {
     world.set("a", "_suspension", record_with("s1", json!({ "timeout_seconds": 600 }))).unwrap();
     world.send("a", IntentSent::Suspended).unwrap();
     world.later(600_000);
-    assert_eq!((world.intent_status("a"), &world.suspension("a")["resolution"]), ("abandoned", &json!("expired")));
+    assert_eq!(
+        (world.intent_status("a"), &world.suspension("a")["resolution"]),
+        ("abandoned", &json!("expired"))
+    );
     let mut world = active("b");
     let more = json!({ "timeout_seconds": 600, "fallback_policy": "complete_with_fallback", "fallback_value": "no" });
     world.set("b", "_suspension", record_with("s1", more)).unwrap();
     world.send("b", IntentSent::Suspended).unwrap();
     world.later(600_000);
     let told = world.suspension("b");
-    assert_eq!((world.intent_status("b"), &told["resolution"], &told["response"]), ("active", &json!("expired"), &json!("no")));
+    assert_eq!(
+        (world.intent_status("b"), &told["resolution"], &told["response"]),
+        ("active", &json!("expired"), &json!("no"))
+    );
 }
 
 #[test]
@@ -167,7 +180,10 @@ fn whoever_asks_may_take_it_back() {
     let cancel = |id: &str| IntentCommand::CancelSuspension { id: id.to_owned(), actor: Actor::of(ADA) };
     assert!(matches!(world.drive("a", cancel("s2")), Err(Rejection::OtherSuspension { .. })));
     world.drive("a", cancel("s1")).expect("it is taken back");
-    assert_eq!((world.intent_status("a"), &world.suspension("a")["resolution"]), ("active", &json!("cancelled")));
+    assert_eq!(
+        (world.intent_status("a"), &world.suspension("a")["resolution"]),
+        ("active", &json!("cancelled"))
+    );
     assert!(matches!(world.drive("a", cancel("s1")), Err(Rejection::NotSuspended(_))));
     world.send("a", IntentSent::Completed).expect("it goes on, and is done");
 }
@@ -183,7 +199,10 @@ fn a_suspension_that_is_made_at_once_is_whole_or_is_not() {
     assert!(world.drive("a", suspend(&long)).is_err(), "three attempts without any time between them");
     assert_eq!(world.history("a"), before, "what is refused leaves nothing");
     world.drive("a", suspend(&record("s1"))).expect("it is suspended");
-    assert_eq!((world.intent_status("a"), &world.suspension("a")["id"]), ("suspended_awaiting_input", &json!("s1")));
+    assert_eq!(
+        (world.intent_status("a"), &world.suspension("a")["id"]),
+        ("suspended_awaiting_input", &json!("s1"))
+    );
     assert!(world.drive("a", suspend(&record("s2"))).is_err(), "one at a time");
 }
 
@@ -227,7 +246,8 @@ fn an_approval_of_a_workflow_is_a_choice_of_its_actions() {
     world.begin_with("gate", Arc::new(graph), &[], |start| start).settle();
     let told = world.suspension("gate");
     assert_eq!((&told["response_type"], &told["question"]), (&json!("choice"), &json!("Send it?")));
-    let values: Vec<&Value> = told["choices"].as_array().unwrap().iter().map(|choice| &choice["value"]).collect();
+    let values: Vec<&Value> =
+        told["choices"].as_array().unwrap().iter().map(|choice| &choice["value"]).collect();
     assert_eq!(values, ["accept", "reject"]);
     let id = told["id"].as_str().unwrap().to_owned();
     world.respond("gate", &id, json!("accept")).expect("it is accepted");

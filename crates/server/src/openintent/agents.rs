@@ -60,7 +60,8 @@ pub(crate) async fn assign(
     let role = body.role.filter(|role| !role.is_empty()).unwrap_or_else(|| "worker".to_owned());
     let (agent, asking) = (body.agent_id, actor.agent.clone());
     decide(&app, key, IntentCommand::Assign { agent: agent.clone(), role, actor }).await.map_err(of_body)?;
-    let own = |run: &Run| run.intent().and_then(|intent| Some(shown(run, &agent, intent.agents.get(&agent)?)));
+    let own =
+        |run: &Run| run.intent().and_then(|intent| Some(shown(run, &agent, intent.agents.get(&agent)?)));
     Ok(Json(seen(&app, key, &asking, own).await?.unwrap_or_default()))
 }
 

@@ -37,7 +37,8 @@ const DOCUMENTS: &[(&str, &str)] = &[
 
 /// What works here.
 pub(crate) async fn show() -> Json<Value> {
-    let rfcs: Vec<&str> = DOCUMENTS.iter().filter(|(_, holds)| *holds != "none").map(|(rfc, _)| *rfc).collect();
+    let rfcs: Vec<&str> =
+        DOCUMENTS.iter().filter(|(_, holds)| *holds != "none").map(|(rfc, _)| *rfc).collect();
     Json(json!({
         "protocol": "OpenIntent Coordination Protocol",
         "version": PROTOCOL,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Command, INTENT_WORKFLOW, IntentCommand, IntentSent, Json as RawJson, JsonMap, Key, Patch, PatchOp, Permission,
-    Policy, Run, RunId, Status,
+    Command, INTENT_WORKFLOW, IntentCommand, IntentSent, Json as RawJson, JsonMap, Key, Patch, PatchOp,
+    Permission, Policy, Run, RunId, Status,
 };
 use abide_engine::{AskedChild, Error as EngineError, NewRun, Reply};
 use abide_store::ListQuery;
@@ -75,7 +75,8 @@ impl NewIntent {
             ("state".to_owned(), RawJson::of(&state)),
         ]);
         if let Some(policy) = self.governance_policy.as_ref().filter(|policy| policy.type_name() != "null") {
-            Policy::read(policy).map_err(|rejection| ApiError::from(rejection).under(StatusCode::UNPROCESSABLE_ENTITY))?;
+            Policy::read(policy)
+                .map_err(|rejection| ApiError::from(rejection).under(StatusCode::UNPROCESSABLE_ENTITY))?;
             inputs.insert("governance_policy".to_owned(), policy.clone());
         }
         Ok(inputs)
@@ -85,7 +86,9 @@ impl NewIntent {
         match self.status.as_deref() {
             None | Some("draft") => Ok(true),
             Some("active") => Ok(false),
-            Some(_) => Err(unfit("status", "an intent is made as 'draft' or 'active'; send it elsewhere afterwards")),
+            Some(_) => {
+                Err(unfit("status", "an intent is made as 'draft' or 'active'; send it elsewhere afterwards"))
+            }
         }
     }
 
@@ -159,7 +162,13 @@ pub(crate) async fn create_child(
     make(&app, principal, &actor.agent, new, Some(parent)).await
 }
 
-async fn make(app: &App, principal: Principal, actor: &str, new: NewIntent, parent: Option<Key>) -> Result<Response> {
+async fn make(
+    app: &App,
+    principal: Principal,
+    actor: &str,
+    new: NewIntent,
+    parent: Option<Key>,
+) -> Result<Response> {
     let (inputs, draft, depends_on) = (new.inputs(actor)?, new.is_draft()?, new.depends_on()?);
     let workflow_id = INTENT_WORKFLOW.to_owned();
     let see = |run: &Run| view::intent(run).encoded();
@@ -205,9 +214,16 @@ pub(crate) struct Listing {
 
 /// The statuses that one of OpenIntent's stands for.
 fn statuses(name: &str) -> Result<Vec<Status>> {
-    let found: Vec<Status> = Status::ALL.into_iter().map(|(status, ..)| status).filter(|status| status.intent_name() == name).collect();
+    let found: Vec<Status> = Status::ALL
+        .into_iter()
+        .map(|(status, ..)| status)
+        .filter(|status| status.intent_name() == name)
+        .collect();
     if found.is_empty() {
-        return Err(unfit("status", "'status' is one of draft, active, blocked, suspended_awaiting_input, completed and abandoned"));
+        return Err(unfit(
+            "status",
+            "'status' is one of draft, active, blocked, suspended_awaiting_input, completed and abandoned",
+        ));
     }
     Ok(found)
 }
@@ -289,7 +305,8 @@ pub(super) async fn seen<T>(app: &App, key: Key, agent: &str, see: impl Fn(&Run)
             return Err(words::no_such_intent());
         }
         if !run.permits(agent, Permission::Read, now) {
-            let denied = abide_core::Rejection::NotPermitted { who: agent.to_owned(), permission: Permission::Read };
+            let denied =
+                abide_core::Rejection::NotPermitted { who: agent.to_owned(), permission: Permission::Read };
             return Err(denied.into());
         }
         Ok(see(run))
@@ -412,7 +429,10 @@ pub(crate) async fn set_status(
 ) -> Result<Response> {
     let key = words::intent_key(&id, &principal)?;
     let to = IntentSent::by_name(&body.status).ok_or_else(|| {
-        unfit("status", "'status' is one of active, blocked, suspended_awaiting_input, completed and abandoned")
+        unfit(
+            "status",
+            "'status' is one of active, blocked, suspended_awaiting_input, completed and abandoned",
+        )
     })?;
     let reason = body.reason.filter(|reason| !reason.is_empty());
     decide(&app, key, IntentCommand::Send { expected, to, reason, actor }).await.map_err(of_body)
@@ -426,7 +446,8 @@ pub(crate) async fn show_policy(
     Path(id): Path<String>,
 ) -> Result<Json<Value>> {
     let key = words::intent_key(&id, &principal)?;
-    let policy = seen(&app, key, &actor.agent, |run| run.policy().map(|policy| policy.written.clone())).await?;
+    let policy =
+        seen(&app, key, &actor.agent, |run| run.policy().map(|policy| policy.written.clone())).await?;
     let policy = policy.unwrap_or_default();
     Ok(Json(json!({ "intent_id": words::id(key.id), "governance_policy": policy })))
 }

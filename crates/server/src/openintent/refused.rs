@@ -29,7 +29,8 @@ pub(crate) fn of(rejection: &Rejection, message: &str) -> Option<ApiError> {
         Rejection::NotAssigned(_) => new("agent_not_assigned"),
         Rejection::NoAccessEntry(_) => new("access_entry_not_found"),
         Rejection::NotPermitted { permission, .. } => {
-            let detail = json!({ "error": "access_denied", "message": message, "required": permission.name() });
+            let detail =
+                json!({ "error": "access_denied", "message": message, "required": permission.name() });
             new("access_denied").with("detail", detail)
         }
         Rejection::Governed { rule, .. } => {

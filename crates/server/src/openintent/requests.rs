@@ -154,7 +154,10 @@ pub(crate) async fn list_approvals(
 
 fn all(run: &Run, kind: RequestKind) -> Vec<Value> {
     let requests = run.intent().into_iter().flat_map(|intent| &intent.requests);
-    requests.filter(|(_, request)| request.kind == kind).map(|(id, request)| shown(run, *id, request)).collect()
+    requests
+        .filter(|(_, request)| request.kind == kind)
+        .map(|(id, request)| shown(run, *id, request))
+        .collect()
 }
 
 async fn answer(
@@ -244,7 +247,9 @@ pub(crate) async fn escalations(
     };
     let mut found = Vec::new();
     for key in keys {
-        found.extend(seen(&app, key, &actor.agent, |run| all(run, RequestKind::Escalation)).await.unwrap_or_default());
+        found.extend(
+            seen(&app, key, &actor.agent, |run| all(run, RequestKind::Escalation)).await.unwrap_or_default(),
+        );
     }
     found.retain(|one| wanted.status.as_ref().is_none_or(|status| one["status"] == status.as_str()));
     Ok(Json(json!({ "escalations": found })))

@@ -42,10 +42,15 @@ fn of_intents() -> Vec<Operation> {
         Operation::get(ONE, "oiShowIntent", "An intent as it stands.", intents::show)
             .scope(Scope::RunsRead)
             .answers::<shape::Object>(200, "As it stands."),
-        Operation::post("/api/v1/intents/{intentId}/state", "oiPatchState", "Changes its state.", intents::patch)
-            .scope(Scope::WorkPerform)
-            .takes::<shape::Object>()
-            .answers::<shape::Object>(200, "As it stands then."),
+        Operation::post(
+            "/api/v1/intents/{intentId}/state",
+            "oiPatchState",
+            "Changes its state.",
+            intents::patch,
+        )
+        .scope(Scope::WorkPerform)
+        .takes::<shape::Object>()
+        .answers::<shape::Object>(200, "As it stands then."),
         Operation::post(
             "/api/v1/intents/{intentId}/status",
             "oiSetStatus",
@@ -62,9 +67,14 @@ fn of_intents() -> Vec<Operation> {
             .scope(Scope::WorkPerform)
             .takes::<shape::Object>()
             .answers::<shape::Object>(200, "As it stands then."),
-        Operation::delete(POLICY, "oiRemovePolicy", "Says that nothing has to be kept to.", intents::remove_policy)
-            .scope(Scope::WorkPerform)
-            .answers::<shape::Object>(200, "As it stands then."),
+        Operation::delete(
+            POLICY,
+            "oiRemovePolicy",
+            "Says that nothing has to be kept to.",
+            intents::remove_policy,
+        )
+        .scope(Scope::WorkPerform)
+        .answers::<shape::Object>(200, "As it stands then."),
     ]
 }
 
@@ -164,13 +174,23 @@ fn of_people() -> Vec<Operation> {
         .scope(Scope::WorkPerform)
         .takes::<shape::Object>()
         .answers::<shape::Object>(200, "As it stands then."),
-        Operation::post(APPROVALS, "oiRequestApproval", "Asks whether something may be done.", requests::request_approval)
-            .scope(Scope::WorkPerform)
-            .takes::<shape::Object>()
-            .answers::<shape::Object>(200, "The request."),
-        Operation::get(APPROVALS, "oiListApprovals", "All that approval was asked for.", requests::list_approvals)
-            .scope(Scope::RunsRead)
-            .answers::<shape::Object>(200, "The requests."),
+        Operation::post(
+            APPROVALS,
+            "oiRequestApproval",
+            "Asks whether something may be done.",
+            requests::request_approval,
+        )
+        .scope(Scope::WorkPerform)
+        .takes::<shape::Object>()
+        .answers::<shape::Object>(200, "The request."),
+        Operation::get(
+            APPROVALS,
+            "oiListApprovals",
+            "All that approval was asked for.",
+            requests::list_approvals,
+        )
+        .scope(Scope::RunsRead)
+        .answers::<shape::Object>(200, "The requests."),
         Operation::get(
             "/api/v1/intents/{intentId}/approvals/{approvalId}",
             "oiShowApproval",
@@ -204,9 +224,14 @@ fn of_people() -> Vec<Operation> {
         .scope(Scope::WorkPerform)
         .takes::<shape::Object>()
         .answers::<shape::Object>(200, "The escalation."),
-        Operation::get("/api/v1/escalations", "oiListEscalations", "What people are to look at.", requests::escalations)
-            .scope(Scope::RunsRead)
-            .answers::<shape::Object>(200, "The escalations."),
+        Operation::get(
+            "/api/v1/escalations",
+            "oiListEscalations",
+            "What people are to look at.",
+            requests::escalations,
+        )
+        .scope(Scope::RunsRead)
+        .answers::<shape::Object>(200, "The escalations."),
         Operation::post(
             "/api/v1/escalations/{escalationId}/resolve",
             "oiResolveEscalation",

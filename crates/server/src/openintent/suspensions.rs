@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_core::{Answerer, InterruptId, IntentCommand, Json as RawJson, JsonMap, Run, Suspended};
+use abide_core::{Answerer, IntentCommand, InterruptId, Json as RawJson, JsonMap, Run, Suspended};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -131,7 +131,9 @@ pub(crate) async fn cancel(
     Body(body): Body<CancelBody>,
 ) -> Result<Response> {
     let key = words::intent_key(&intent, &principal)?;
-    decide(&app, key, IntentCommand::CancelSuspension { id: body.suspension_id, actor }).await.map_err(of_body)
+    decide(&app, key, IntentCommand::CancelSuspension { id: body.suspension_id, actor })
+        .await
+        .map_err(of_body)
 }
 
 /// What an intent waits for.

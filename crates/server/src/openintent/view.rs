@@ -49,7 +49,10 @@ pub(crate) fn intent(run: &Run) -> IntentView {
         id: words::id(run.key().id),
         title: run.intent_title(),
         description: run.intent_text("description").unwrap_or_default(),
-        created_by: run.intent_text("created_by").or_else(|| run.started_by().map(str::to_owned)).unwrap_or_default(),
+        created_by: run
+            .intent_text("created_by")
+            .or_else(|| run.started_by().map(str::to_owned))
+            .unwrap_or_default(),
         parent_id: parent.clone(),
         parent_intent_id: parent,
         depends_on: run.upstreams().keys().map(|on| words::id(*on)).collect(),

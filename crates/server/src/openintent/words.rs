@@ -45,7 +45,10 @@ pub(crate) fn read_moment(field: &str, text: &str) -> Result<Millis> {
     let bare = || text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
     let read = zoned.ok().or_else(|| bare().map(|zoned| zoned.timestamp().as_millisecond()));
     read.ok_or_else(|| {
-        ApiError::invalid(field, format!("'{field}' is a moment such as 2026-01-31T00:00:00, in UTC if it has no zone"))
+        ApiError::invalid(
+            field,
+            format!("'{field}' is a moment such as 2026-01-31T00:00:00, in UTC if it has no zone"),
+        )
     })
 }
 

@@ -5,13 +5,16 @@ use std::borrow::Cow;
 
 use abide_core::{Effect, MemberReported, MemberRow, RunId, Status, Suspension, Tidings, Watch};
 
-use super::{Otherwise, Statement, Value, blob, encoded, int, kept, key, send};
+use super::{Otherwise, Statement, Value, blob, encoded, int, kept, key, send, text};
 use crate::sealing::{Place, Sealing};
 use crate::{Commit, Error, Message};
 
 pub(crate) const DEPEND: &str =
     "INSERT INTO dependencies (tenant, run, upstream) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 pub(crate) const INDEPEND: &str = "DELETE FROM dependencies WHERE tenant = $1 AND run = $2 AND upstream = $3";
+pub(crate) const ASSIGN: &str = "INSERT INTO assignments (tenant, run, agent, seq, at) VALUES ($1, $2, $3, $4, $5) \
+    ON CONFLICT (tenant, run, agent) DO UPDATE SET seq = excluded.seq, at = excluded.at";
+pub(crate) const UNASSIGN: &str = "DELETE FROM assignments WHERE tenant = $1 AND run = $2 AND agent = $3";
 pub(crate) const WATCH: &str =
     "INSERT INTO watchers (tenant, run, watcher) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 pub(crate) const UNWATCH: &str = "DELETE FROM watchers WHERE tenant = $1 AND run = $2 AND watcher = $3";
@@ -45,6 +48,21 @@ pub(super) fn statement<'a>(
     Ok(Some(match effect {
         Effect::DependOn(run) => fine(DEPEND, named(commit, run)),
         Effect::Independ(run) => fine(INDEPEND, named(commit, run)),
+        Effect::Assign(assigned) => {
+            let [tenant, run] = key(commit);
+            let values = vec![
+                tenant,
+                run,
+                text(&assigned.agent),
+                Value::Int(assigned.sequence as i64),
+                Value::Int(assigned.at),
+            ];
+            fine(ASSIGN, values)
+        }
+        Effect::Unassign(agent) => {
+            let [tenant, run] = key(commit);
+            fine(UNASSIGN, vec![tenant, run, text(agent)])
+        }
         Effect::Watch(run) => fine(WATCH, named(commit, run)),
         Effect::Unwatch(run) => fine(UNWATCH, named(commit, run)),
         Effect::Bid { to, watch } => {

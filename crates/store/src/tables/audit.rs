@@ -74,7 +74,8 @@ pub(crate) fn beside(
     let work = work::of_run(connection, key)?;
     let waits = providers::of_run(connection, key)?;
     let names = conversations::of_run(connection, key)?;
-    let containers::Bound { dependencies, watchers, members } = containers::of_run(connection, key)?;
+    let containers::Bound { dependencies, watchers, members, assignments } =
+        containers::of_run(connection, key)?;
     Ok(Beside {
         timers,
         tasks,
@@ -89,6 +90,7 @@ pub(crate) fn beside(
         dependencies,
         watchers,
         members,
+        assignments,
     })
 }
 
@@ -146,6 +148,7 @@ pub(crate) fn totals(connection: Connection<'_>) -> db::Result<Totals> {
         dependencies: owned("dependencies", "run")?,
         watchers: owned("watchers", "run")?,
         members: owned("members", "grp")?,
+        assignments: owned("assignments", "run")?,
         miscounted: miscounted(connection)?,
     })
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use abide_core::{GROUP_WORKFLOW, Key, MemberRow, Role, RunId, Status, Suspension, TenantId};
+use abide_core::{
+    Appointment, GROUP_WORKFLOW, Key, MemberRow, Millis, Role, RunId, Status, Suspension, TenantId,
+};
 
 use super::Database;
 use super::reader::{LISTED, checked, listed, run_id, status};
@@ -166,6 +168,25 @@ impl<E: Database> Containers for E {
         })
     }
 
+    fn assignments(
+        &self,
+        tenant: TenantId,
+        agent: String,
+        after: Option<(Millis, RunId, u64)>,
+        limit: usize,
+    ) -> Answer<'_, Vec<(RunId, Appointment)>> {
+        self.read(move |connection| {
+            // Before everything there is.
+            let nothing = (Millis::MIN, RunId::from_bytes([0; 16]), 0);
+            let (at, run, sequence) = after.unwrap_or(nothing);
+            let values = (tenant.0, &agent, at, *run.as_bytes(), sequence);
+            connection.readable(ASSIGNED, values, limit, |row| {
+                let assigned = Appointment { agent: agent.clone(), sequence: row.get(1)?, at: row.get(2)? };
+                Ok((run_id(row, 0)?, assigned))
+            })
+        })
+    }
+
     fn groups_of(&self, run: Key, limit: usize) -> Answer<'_, Vec<(RunId, Role)>> {
         self.read(move |connection| {
             let values = (run.tenant.0, *run.id.as_bytes());
@@ -173,6 +194,10 @@ impl<E: Database> Containers for E {
         })
     }
 }
+
+/// What an agent is to work on, behind a moment, a run and an event.
+const ASSIGNED: &str = "SELECT run, seq, at FROM assignments WHERE tenant = $1 AND agent = $2 \
+     AND (at, run, seq) > ($3, $4, $5) ORDER BY at, run, seq";
 
 /// All groups follow one definition, by which they are found among the runs.
 fn groups() -> String {
@@ -253,6 +278,7 @@ pub(crate) struct Bound {
     pub(crate) dependencies: Vec<RunId>,
     pub(crate) watchers: Vec<RunId>,
     pub(crate) members: Vec<MemberRow>,
+    pub(crate) assignments: Vec<Appointment>,
 }
 
 pub(crate) fn of_run(connection: Connection<'_>, key: Key) -> db::Result<Bound> {
@@ -269,6 +295,14 @@ pub(crate) fn of_run(connection: Connection<'_>, key: Key) -> db::Result<Bound> 
             .prepare_cached(&format!("{MEMBER} WHERE tenant = $1 AND grp = $2 ORDER BY run"))?
             .query_map(named, member_row)?
             .collect::<db::Result<_>>()?,
+        assignments: connection
+            .prepare_cached(
+                "SELECT agent, seq, at FROM assignments WHERE tenant = $1 AND run = $2 ORDER BY agent",
+            )?
+            .query_map(named, |row| {
+                Ok(Appointment { agent: row.get(0)?, sequence: row.get(1)?, at: row.get(2)? })
+            })?
+            .collect::<db::Result<_>>()?,
     })
 }
 
@@ -279,6 +313,7 @@ pub(crate) fn forget(transaction: Connection<'_>, key: Key) -> db::Result<()> {
         "DELETE FROM dependencies WHERE tenant = $1 AND run = $2",
         "DELETE FROM watchers WHERE tenant = $1 AND run = $2",
         "DELETE FROM members WHERE tenant = $1 AND grp = $2",
+        "DELETE FROM assignments WHERE tenant = $1 AND run = $2",
     ] {
         transaction.prepare_cached(sql)?.execute(named)?;
     }

@@ -259,7 +259,9 @@ fn rebuild_bonds(transaction: Connection<'_>, sealing: &Sealing, asked: &Truncat
     let dependencies = beside.dependencies.iter().map(|run| Effect::DependOn(*run));
     let watchers = beside.watchers.iter().map(|run| Effect::Watch(*run));
     let members = beside.members.iter().map(|row| Effect::Enlist(row.clone()));
-    let commit = Commit { effects: dependencies.chain(watchers).chain(members).collect(), ..waits(asked) };
+    let assigned = beside.assignments.iter().cloned().map(Effect::Assign);
+    let effects = dependencies.chain(watchers).chain(members).chain(assigned).collect();
+    let commit = Commit { effects, ..waits(asked) };
     let mut plan = Vec::new();
     checked(0, carry_out_all(&commit, sealing, &mut plan).map_err(|error| error.to_string()))?;
     plan.iter().try_for_each(|statement| execute(transaction, statement).map(drop))

@@ -1,0 +1,12 @@
+-- Which agents are to work on which intents. It follows from the journals; whoever listens for an agent reads it.
+
+CREATE TABLE assignments (
+    tenant BIGINT NOT NULL,
+    run    BYTEA   NOT NULL,
+    agent  TEXT    NOT NULL,
+    seq    BIGINT NOT NULL,        -- the event that says so
+    at     BIGINT NOT NULL,
+    PRIMARY KEY (tenant, run, agent)
+);
+
+CREATE INDEX assignments_by_agent ON assignments (tenant, agent, at, run, seq);
