@@ -21,8 +21,14 @@ pub(crate) struct Frame {
 impl Frame {
     /// An event of this type with its document. `sequence` is its id.
     pub(crate) fn new(sequence: u64, kind: &str, document: &[u8]) -> Self {
-        let (sse, json) = sse(Some(sequence), kind, document);
+        let (sse, json) = sse(Some(&sequence.to_string()), kind, document);
         Self { sequence, urgent: is_urgent(kind), sse, json }
+    }
+
+    /// An event of this type with its document, and an id that is no number.
+    pub(crate) fn named(id: &str, kind: &str, document: &[u8]) -> Self {
+        let (sse, json) = sse(Some(id), kind, document);
+        Self { sequence: 0, urgent: true, sse, json }
     }
 
     /// The same frame, which nobody waits for if `urgent`.
@@ -79,11 +85,11 @@ pub(crate) fn batch(frames: &[Frame]) -> Bytes {
         array.extend(frame.json());
     }
     array.push(b']');
-    sse(Some(last), "batch", &array).0
+    sse(Some(&last.to_string()), "batch", &array).0
 }
 
 /// A server-sent event, and where its data stands.
-fn sse(id: Option<u64>, kind: &str, document: &[u8]) -> (Bytes, Range<usize>) {
+fn sse(id: Option<&str>, kind: &str, document: &[u8]) -> (Bytes, Range<usize>) {
     let head = match id {
         Some(id) => format!("id: {id}\nevent: {kind}\ndata: "),
         None => format!("event: {kind}\ndata: "),

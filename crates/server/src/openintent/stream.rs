@@ -1,0 +1,204 @@
+//! Streams of server-sent events: what happens to an intent or in a portfolio, and what an agent is to work on.
+//!
+//! Each event has an id, and whoever comes back with the last one gets what came after it. A stream never ends by itself: the
+//! client would come back at once, and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide_core::{Appointment, Key, Millis, Run, RunId, TenantId};
+use abide_engine::Subscription;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::asking::Asking;
+use super::events;
+use super::intents::seen;
+use super::words;
+use crate::app::App;
+use crate::auth::Principal;
+use crate::error::{ApiError, Result};
+use crate::stream::{Frame, Outlet, Pulled, Source};
+
+/// Events or assignments that are read at a time.
+const PAGE: usize = 100;
+
+/// How long an assignment that another server took may go unheard.
+const PEERS: Duration = Duration::from_secs(1);
+
+const LAST_EVENT_ID: &str = "last-event-id";
+
+fn last_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get(LAST_EVENT_ID)?.to_str().ok().map(str::trim).filter(|id| !id.is_empty())
+}
+
+fn streamed(body: Body) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, body).into_response()
+}
+
+/// Follows an intent.
+pub(crate) async fn follow_intent(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    Asking(actor): Asking,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let key = words::intent_key(&id, &principal)?;
+    seen(&app, key, &actor.agent, |_| ()).await?;
+    follow(&app, key, &headers).await
+}
+
+/// Follows a portfolio: what becomes of its members, and of itself.
+pub(crate) async fn follow_portfolio(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let key = words::portfolio_key(&id, &principal)?;
+    if !app.engine().read(key, |run: &Run| run.group().is_some()).await? {
+        return Err(ApiError::new("group_not_found", "there is no such portfolio"));
+    }
+    follow(&app, key, &headers).await
+}
+
+async fn follow(app: &Arc<App>, key: Key, headers: &HeaderMap) -> Result<Response> {
+    // Before the head is read: what is committed after it is told.
+    let news = app.engine().subscribe(key);
+    let head = app.engine().head(key).await?;
+    // Whoever comes for the first time hears what happens from now on.
+    let last = last_id(headers).and_then(|id| id.parse::<u64>().ok());
+    let next = last.map_or(head.next, |last| last + 1).min(head.next);
+    let journal = Journal { app: app.clone(), key, news, next, stopping: app.stopping() };
+    Ok(streamed(Outlet::new(journal, None, Duration::ZERO).body()))
+}
+
+/// A run's journal in OpenIntent's words, from a place on.
+struct Journal {
+    app: Arc<App>,
+    key: Key,
+    news: Subscription,
+    next: u64,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Source for Journal {
+    async fn pull(&mut self) -> Result<Pulled> {
+        let records = self.app.engine().events(self.key, self.next, PAGE).await?;
+        let Some(last) = records.last() else { return Ok(Pulled::Nothing) };
+        self.next = last.sequence + 1;
+        let mut frames = Vec::new();
+        for record in &records {
+            let told = events::of_record(&self.app, self.key, record).await?;
+            let count = told.len();
+            for (at, event) in told.into_iter().enumerate() {
+                // Only the last of those that one event of ours makes has its id: what is cut off before comes again.
+                let sequence = if at + 1 == count { record.sequence } else { record.sequence.saturating_sub(1) };
+                let document = serde_json::to_vec(&event).unwrap_or_default();
+                let kind = event["event_type"].as_str().unwrap_or("message").to_owned();
+                frames.push(Frame::named(&sequence.to_string(), &kind, &document));
+            }
+        }
+        Ok(Pulled::Frames(frames))
+    }
+
+    fn announcements(&mut self) -> Vec<Bytes> {
+        Vec::new()
+    }
+
+    async fn news(&mut self) -> bool {
+        tokio::select! {
+            () = self.news.changed() => true,
+            _ = self.stopping.wait_for(|stopping| *stopping) => false,
+        }
+    }
+}
+
+/// Tells an agent what it is to work on: what it was assigned to and is not done first, then whatever comes.
+pub(crate) async fn follow_agent(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    let after = last_id(&headers).and_then(read_place);
+    let assigned = app.engine().assignments();
+    let source =
+        Assignments { tenant: principal.tenant, agent, after, assigned, stopping: app.stopping(), app: app.clone() };
+    Ok(streamed(Outlet::new(source, None, Duration::ZERO).body()))
+}
+
+/// Where somebody was in what an agent is to work on.
+type Place = (Millis, RunId, u64);
+
+fn place(run: RunId, appointed: &Appointment) -> String {
+    format!("{}_{}_{}", appointed.at, words::id(run), appointed.sequence)
+}
+
+fn read_place(text: &str) -> Option<Place> {
+    let mut parts = text.split('_');
+    let (at, run, sequence) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((at.parse().ok()?, words::run_id(run)?, sequence.parse().ok()?))
+}
+
+struct Assignments {
+    app: Arc<App>,
+    tenant: TenantId,
+    agent: String,
+    after: Option<Place>,
+    assigned: watch::Receiver<u64>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Source for Assignments {
+    async fn pull(&mut self) -> Result<Pulled> {
+        self.assigned.mark_unchanged();
+        let containers = self.app.engine().containers();
+        let found = containers.assignments(self.tenant, self.agent.clone(), self.after, PAGE).await?;
+        let Some((run, last)) = found.last() else { return Ok(Pulled::Nothing) };
+        self.after = Some((last.at, *run, last.sequence));
+        let frame = |(run, appointed): &(RunId, Appointment)| {
+            let told = json!({ "intent_id": words::id(*run), "agent_id": self.agent });
+            Frame::named(&place(*run, appointed), "AGENT_ASSIGNED", told.to_string().as_bytes())
+        };
+        Ok(Pulled::Frames(found.iter().map(frame).collect()))
+    }
+
+    fn announcements(&mut self) -> Vec<Bytes> {
+        Vec::new()
+    }
+
+    async fn news(&mut self) -> bool {
+        let alone = self.app.cluster().is_none();
+        let peers = async {
+            if alone { std::future::pending().await } else { tokio::time::sleep(PEERS).await }
+        };
+        tokio::select! {
+            changed = self.assigned.changed() => changed.is_ok(),
+            () = peers => true,
+            _ = self.stopping.wait_for(|stopping| *stopping) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_survives_a_round_trip() {
+        let run = words::run_id("019b8d36-7c80-7000-8000-000000000001").unwrap();
+        let appointed = Appointment { agent: "a_b".to_owned(), sequence: 7, at: 1_767_603_600_000 };
+        assert_eq!(read_place(&place(run, &appointed)), Some((appointed.at, run, 7)));
+        assert_eq!(read_place("7"), None);
+    }
+}
