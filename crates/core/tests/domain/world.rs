@@ -547,6 +547,7 @@ impl World {
             Effect::Notify(notify) => assert!(being.open.contains(&notify.id), "what is closed is told"),
             Effect::DependOn(run) => assert!(being.dependencies.insert(run), "it waits for it already"),
             Effect::Independ(run) => assert!(being.dependencies.remove(&run), "it did not wait for it"),
+            Effect::Assign(_) | Effect::Unassign(_) => {}
             Effect::Watch(run) => drop(being.watchers.insert(run)),
             Effect::Unwatch(run) => drop(being.watchers.remove(&run)),
             Effect::Enlist(row) => assert!(being.members.insert(row.run, row).is_none(), "it is a member"),
