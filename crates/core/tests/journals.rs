@@ -6,6 +6,8 @@
 #[expect(dead_code, reason = "random tests tell the rest of the vocabulary")]
 #[path = "domain/seeded.rs"]
 mod seeded;
+#[path = "journals/intents.rs"]
+mod intents;
 #[path = "journals/societies.rs"]
 mod societies;
 #[expect(dead_code, reason = "commands.rs tells the rest of the vocabulary")]
@@ -781,7 +783,8 @@ fn every_event_type_stands_in_one_of_these_journals() {
         given_up(),
     ];
     let replayed = replayed();
-    let worlds = [societies::coordinated(), societies::grouped(), societies::waiting()];
+    let worlds =
+        [societies::coordinated(), societies::grouped(), societies::waiting(), intents::driven()];
     let records = stories.iter().flat_map(Story::journal).chain(&replayed);
     let mut shown: BTreeSet<&str> = records.map(type_name).collect();
     shown.extend(
