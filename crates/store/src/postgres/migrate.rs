@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_tables.sql"),
     include_str!("../../migrations/postgres/0002_approvals_and_conversations.sql"),
     include_str!("../../migrations/postgres/0003_containers.sql"),
+    include_str!("../../migrations/postgres/0004_records.sql"),
 ];
 
 /// What the lock is called that whoever migrates holds.

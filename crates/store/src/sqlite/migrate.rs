@@ -27,6 +27,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0012_sessions.sql"),
     include_str!("../../migrations/sqlite/0013_approvals_and_conversations.sql"),
     include_str!("../../migrations/sqlite/0014_containers.sql"),
+    include_str!("../../migrations/sqlite/0015_records.sql"),
 ];
 
 /// Brings a database up to this version, or refuses it.
