@@ -128,8 +128,8 @@ pub use event::{
 };
 pub use event::{
     Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HoldMode, HookKind,
-    IntentChanged, IntentEvent, IntentPatched, LeaseTaken, Patch, PatchOp,
-    InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted,
+    CoordinatorChange, IntentChanged, IntentEvent, IntentPatched, LeaseTaken, Patch, PatchOp, PlanChanged, Resolution,
+    TaskChanged, InterruptRequested, InterruptResolved, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted,
     Parent, ProviderRetry, ProviderUsage, ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed,
     event_types,
 };
@@ -145,7 +145,7 @@ pub use id::{EventId, Key, RunId, TenantId};
 pub use intent::{
     Access, AccessEntry, Actor, Assigned, CompletionMode, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent, Lease,
     LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION, Suspended,
-    SuspendedAs, WriteScope, intent_graph,
+    SuspendedAs, TAKEN_BACK, WriteScope, intent_graph,
 };
 pub use interrupt::{
     Action, Answerer, ApprovalRules, Ask, Checked, Decision, Exchange, InterruptId, InterruptKind, Named,
