@@ -43,6 +43,7 @@ pub use lease::Lease;
 pub use policy::{CompletionMode, Policy, WriteScope};
 pub(crate) use request::is_request;
 pub use request::{Request, RequestKind, RequestStatus};
+pub use suspension::TAKEN_BACK;
 pub use view::{Suspended, SuspendedAs};
 
 use crate::{Graph, Hold, InterruptId, Json, JsonMap, Millis, NodeIx, Run, SELF_NODE};

@@ -29,6 +29,11 @@ impl Engine {
         self.shell.store.containers()
     }
 
+    /// What is kept beside runs and groups and decides nothing.
+    pub fn records(&self) -> &dyn abide_store::Records {
+        self.shell.store.records()
+    }
+
     /// Makes a group and answers as `reply` says.
     pub async fn make_group(
         &self,

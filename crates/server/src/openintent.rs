@@ -10,6 +10,8 @@
 //! | ids and moments as its client reads them | `words.rs` |
 //! | intents: made, seen, changed, sent elsewhere, answered | `intents.rs`, `view.rs`, `suspensions.rs` |
 //! | who works on them: agents, leases, access, approvals | `agents.rs`, `leases.rs`, `access.rs`, `requests.rs` |
+//! | what is kept beside them and decides nothing | `records.rs` |
+//! | what happened, as a list | `events.rs` |
 //! | what it can do here, told truthfully | `discovery.rs` |
 
 mod access;
@@ -17,8 +19,10 @@ mod agents;
 pub(crate) mod asking;
 pub(crate) mod discovery;
 pub(crate) mod envelope;
+pub(crate) mod events;
 pub(crate) mod intents;
 mod leases;
+mod records;
 pub(crate) mod refused;
 mod requests;
 mod routes;

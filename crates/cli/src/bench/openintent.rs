@@ -145,8 +145,7 @@ impl Asking {
         let answer = json!({ "suspension_id": "sign-off", "value": "yes" });
         self.ask("POST", &at("suspend/respond"), None, Some(&answer), &mut steps.respond).await?;
         let mut looked = Latencies::new();
-        let seen =
-            self.ask("GET", &format!("/api/v1/intents/{id}"), None, None, &mut looked).await?;
+        let seen = self.ask("GET", &format!("/api/v1/intents/{id}"), None, None, &mut looked).await?;
         let told = &seen["state"]["_suspension"]["response"];
         anyhow::ensure!(told == "yes", "an answer that was acknowledged is lost: {seen}");
         let done = json!({ "status": "completed" });

@@ -24,7 +24,7 @@ const UNTOLD_QUESTION: &str =
     "The agent waits for people and has not said what it asks. What is it to be told?";
 
 /// Why a question is closed that its agent takes back.
-pub(crate) const TAKEN_BACK: &str = "suspension-cancelled";
+pub const TAKEN_BACK: &str = "suspension-cancelled";
 
 /// What a decision does.
 impl Run {

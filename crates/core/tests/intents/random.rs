@@ -29,7 +29,11 @@ fn check(world: &World, name: &str, was: &Before) {
     assert!(world.run(name).interrupts().count() <= 1, "{name}: one question at a time");
     let told = world.suspension(name);
     let same = told["id"] == was.told["id"] && !was.told["resolution"].is_null();
-    assert!(!same || told == was.told, "{name}: what became of a suspension stays as it is: {} {told}", was.told);
+    assert!(
+        !same || told == was.told,
+        "{name}: what became of a suspension stays as it is: {} {told}",
+        was.told
+    );
     let waits = world.run(name).interrupts().next().is_some();
     assert!(!waits || told["resolution"].is_null(), "{name}: what is open has no answer: {told}");
 }
@@ -40,7 +44,10 @@ fn ask(world: &mut World, name: &str, dice: &mut Dice, at: usize) {
     let actor = Actor::of(["ada", "bob"][dice.roll(2) as usize]);
     let own = world.suspension(name)["id"].as_str().unwrap_or("none").to_owned();
     let send = |to| IntentCommand::Send { expected, to, reason: None, actor: actor.clone() };
-    let fresh = record_with(&format!("s{at}"), json!({ "timeout_seconds": 600, "fallback_policy": "complete_with_fallback", "fallback_value": "no" }));
+    let fresh = record_with(
+        &format!("s{at}"),
+        json!({ "timeout_seconds": 600, "fallback_policy": "complete_with_fallback", "fallback_value": "no" }),
+    );
     let patches = |path: &str, value: Value| IntentCommand::Patch {
         expected,
         patches: vec![patch(PatchOp::Set, path, Some(value))],
@@ -89,6 +96,7 @@ fn story(seed: u64) {
 
 #[test]
 fn whatever_is_asked_of_intents_what_holds_for_them_holds() {
-    let cases = std::env::var("ABIDE_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
+    let cases =
+        std::env::var("ABIDE_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);
     (0..cases).for_each(story);
 }

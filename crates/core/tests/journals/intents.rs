@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Access, Actor, Answerer, Command, IntentCommand, IntentSent, Json, JsonMap, LeaseAct, Patch, PatchOp, RequestKind,
-    Resolve, Start, Status, intent_graph,
+    Access, Actor, Answerer, Command, IntentCommand, IntentSent, Json, JsonMap, LeaseAct, Patch, PatchOp,
+    RequestKind, Resolve, Start, Status, intent_graph,
 };
 use serde_json::{Value, json};
 
@@ -27,7 +27,12 @@ fn set(world: &mut World, path: &str, value: &Value) {
 }
 
 fn send(world: &mut World, to: IntentSent) {
-    drive(world, |expected, actor| IntentCommand::Send { expected, to, reason: Some("why not".to_owned()), actor });
+    drive(world, |expected, actor| IntentCommand::Send {
+        expected,
+        to,
+        reason: Some("why not".to_owned()),
+        actor,
+    });
 }
 
 fn answer(world: &mut World, value: &Value) {
@@ -40,17 +45,24 @@ fn answer(world: &mut World, value: &Value) {
 pub(crate) fn driven() -> World {
     let mut world = World::new();
     let inputs = map(&json!({ "title": "Review", "created_by": "ada", "state": { "files": 3 } }));
-    world.begin_with(NAME, Arc::new(intent_graph()), &[], |start| Start { inputs, draft: true, ..start }).settle();
+    world
+        .begin_with(NAME, Arc::new(intent_graph()), &[], |start| Start { inputs, draft: true, ..start })
+        .settle();
     send(&mut world, IntentSent::Active);
     let acquire = LeaseAct::Acquire { scope: "all".to_owned(), seconds: 60 };
     drive(&mut world, |_, actor| IntentCommand::Lease { act: acquire, actor });
-    let lease = world.run(NAME).intent().and_then(|intent| intent.leases.keys().next().cloned()).expect("a lease");
+    let lease =
+        world.run(NAME).intent().and_then(|intent| intent.leases.keys().next().cloned()).expect("a lease");
     let renew = LeaseAct::Renew { id: lease.clone(), seconds: 600 };
     drive(&mut world, |_, actor| IntentCommand::Lease { act: renew, actor });
     let bob = || "bob".to_owned();
     drive(&mut world, |_, actor| IntentCommand::Assign { agent: bob(), role: "worker".to_owned(), actor });
     drive(&mut world, |_, actor| IntentCommand::Unassign { agent: bob(), actor });
-    drive(&mut world, |_, actor| IntentCommand::Assign { agent: "ada".to_owned(), role: "lead".to_owned(), actor });
+    drive(&mut world, |_, actor| IntentCommand::Assign {
+        agent: "ada".to_owned(),
+        role: "lead".to_owned(),
+        actor,
+    });
     drive(&mut world, |_, actor| IntentCommand::SetAccess { access: Box::new(Access::default()), actor });
     let policy = Some(Json::of(&json!({ "completion_mode": "require_approval" })));
     drive(&mut world, |expected, actor| IntentCommand::Govern { expected, policy, actor });

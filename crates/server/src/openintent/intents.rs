@@ -299,14 +299,24 @@ pub(super) async fn shown_if_any(app: &App, key: Key, agent: &str) -> Result<Opt
 
 /// What is to be seen of an intent, by whoever may.
 pub(super) async fn seen<T>(app: &App, key: Key, agent: &str, see: impl Fn(&Run) -> T) -> Result<T> {
+    allowed(app, key, agent, Permission::Read, see).await
+}
+
+/// What is to be seen of an intent, by whoever may do this with it.
+pub(super) async fn allowed<T>(
+    app: &App,
+    key: Key,
+    agent: &str,
+    permission: Permission,
+    see: impl Fn(&Run) -> T,
+) -> Result<T> {
     let now = app.engine().clock().now();
     let look = |run: &Run| {
         if run.group().is_some() {
             return Err(words::no_such_intent());
         }
-        if !run.permits(agent, Permission::Read, now) {
-            let denied =
-                abide_core::Rejection::NotPermitted { who: agent.to_owned(), permission: Permission::Read };
+        if !run.permits(agent, permission, now) {
+            let denied = abide_core::Rejection::NotPermitted { who: agent.to_owned(), permission };
             return Err(denied.into());
         }
         Ok(see(run))
