@@ -143,7 +143,7 @@ pub use http::{
 };
 pub use id::{EventId, Key, RunId, TenantId};
 pub use intent::{
-    Access, AccessEntry, Actor, Assigned, CompletionMode, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent, Lease,
+    Access, AccessEntry, Actor, Assigned, CompletionMode, Driver, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent, Lease,
     LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION, Suspended,
     SuspendedAs, WriteScope, intent_graph,
 };

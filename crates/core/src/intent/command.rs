@@ -15,6 +15,15 @@ pub struct Actor {
     pub principal: Option<String>,
 }
 
+/// Somebody who changes what an intent has to do with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Who.
+    pub actor: Actor,
+    /// The version that they have seen.
+    pub expected: u64,
+}
+
 /// Where somebody sends an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntentSent {
@@ -276,6 +285,15 @@ impl Run {
             }
             IntentCommand::Request { kind, asked, actor } => self.ask_beside(draft, &actor, kind, &asked),
         }
+    }
+
+    /// Refuses somebody who may not change it, or has seen another version.
+    pub(crate) fn check_driver(&self, draft: &Draft, driver: Option<&Driver>) -> Result<(), Rejection> {
+        let Some(Driver { actor, expected }) = driver else { return Ok(()) };
+        actor.check()?;
+        self.check_permits(&actor.agent, Permission::Write, draft.now)?;
+        self.check_version(*expected)?;
+        self.check_may_write(&actor.agent)
     }
 
     /// Refuses whoever has seen another version.
