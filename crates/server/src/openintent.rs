@@ -10,21 +10,34 @@
 //! | ids and moments as its client reads them | `words.rs` |
 //! | intents: made, seen, changed, sent elsewhere, answered | `intents.rs`, `view.rs`, `suspensions.rs` |
 //! | who works on them: agents, leases, access, approvals | `agents.rs`, `leases.rs`, `access.rs`, `requests.rs` |
+//! | what intents have to do with each other | `graph.rs`, `portfolios.rs` |
+//! | what lies below one: tasks, plans, coordinators | `parts.rs`, `tasks.rs`, `plans.rs`, `coordinators.rs` |
+//! | workflows, and how far they have come | `workflows.rs` |
+//! | what is not built | `absent.rs` |
 //! | what it can do here, told truthfully | `discovery.rs` |
 
+mod absent;
 pub(crate) mod asking;
+mod coordinators;
 pub(crate) mod discovery;
 pub(crate) mod envelope;
+mod graph;
 pub(crate) mod intents;
 mod leases;
+mod parts;
+mod plans;
+mod portfolios;
 pub(crate) mod refused;
 mod requests;
 mod access;
 mod agents;
 mod routes;
 mod suspensions;
+mod tasks;
 pub(crate) mod view;
 pub(crate) mod words;
+mod workflows;
 
+pub(crate) use absent::refusal;
 pub(crate) use envelope::speak;
 pub(crate) use routes::operations;

@@ -4,7 +4,7 @@ use super::record::Record;
 use super::{Access, AccessEntry, Intent, Permission, Policy, RequestKind, SUSPENSION, patch};
 use crate::command::Draft;
 use crate::event::{IntentChanged, IntentPatched, Patch, PatchOp, RunEvent};
-use crate::{Json, JsonMap, NodeIx, Rejection, Run, Status, limits};
+use crate::{Json, JsonMap, Millis, NodeIx, Rejection, Run, Status, limits};
 
 /// Who asks: the agent that it names, and whose key it came with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -294,6 +294,12 @@ impl Run {
         self.check_permits(&actor.agent, Permission::Write, draft.now)?;
         self.check_version(*expected)?;
         self.check_may_write(&actor.agent)
+    }
+
+    /// Refuses agents that may not work on it.
+    pub fn check_works(&self, agent: &str, now: Millis) -> Result<(), Rejection> {
+        self.check_permits(agent, Permission::Write, now)?;
+        self.check_may_write(agent)
     }
 
     /// Refuses whoever has seen another version.

@@ -1,5 +1,7 @@
 //! The operations of OpenIntent's API, as part of the one table.
 
+mod containers;
+
 use crate::openintent::{access, agents, discovery, intents, leases, requests, suspensions};
 use crate::operation::Operation;
 use crate::scope::Scope;
@@ -7,7 +9,7 @@ use crate::shape;
 
 /// Every operation in OpenIntent's words.
 pub(crate) fn operations() -> Vec<Operation> {
-    let families = [about(), of_intents(), of_work(), of_people()];
+    let families = [about(), of_intents(), of_work(), of_people(), containers::operations()];
     families.into_iter().flatten().map(Operation::openintent).collect()
 }
 
