@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use access::{Access, AccessEntry, Permission};
-pub use command::{Actor, IntentCommand, IntentSent, LeaseAct};
+pub use command::{Actor, Driver, IntentCommand, IntentSent, LeaseAct};
 pub use lease::Lease;
 pub use policy::{CompletionMode, Policy, WriteScope};
 pub(crate) use request::is_request;

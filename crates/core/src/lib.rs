@@ -143,9 +143,9 @@ pub use http::{
 };
 pub use id::{EventId, Key, RunId, TenantId};
 pub use intent::{
-    Access, AccessEntry, Actor, Assigned, CompletionMode, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent,
-    Lease, LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION, Suspended,
-    SuspendedAs, TAKEN_BACK, WriteScope, intent_graph,
+    Access, AccessEntry, Actor, Assigned, CompletionMode, Driver, INTENT_WORKFLOW, Intent, IntentCommand,
+    IntentSent, Lease, LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION,
+    Suspended, SuspendedAs, TAKEN_BACK, WriteScope, intent_graph,
 };
 pub use interrupt::{
     Action, Answerer, ApprovalRules, Ask, Checked, Decision, Exchange, InterruptId, InterruptKind, Named,

@@ -110,6 +110,8 @@ pub const LIST_DELIVERIES_MAX: usize = 200;
 
 /// Annotations or artifacts in one page of a list.
 pub const LIST_ENTRIES_MAX: usize = 500;
+/// Portfolios that are looked at for one list: each is a read, and a list of somebody's own leaves most of them out.
+pub const PORTFOLIOS_LOOKED_AT_MAX: usize = 5_000;
 /// Annotations or artifacts in a page that does not say.
 pub const LIST_ENTRIES_DEFAULT: usize = 100;
 
