@@ -15,6 +15,8 @@ pub struct SuspendedAs {
     pub response_type: &'static str,
     /// What there is to choose from.
     pub choices: Vec<JsonMap>,
+    /// Whether whoever asked said so.
+    pub declared: bool,
 }
 
 /// What a run waits for, as the record of a suspension.
@@ -128,6 +130,7 @@ impl InterruptRequested {
                 question: text("title").unwrap_or_default(),
                 response_type: "choice",
                 choices: actions(&data),
+                declared: true,
             };
         }
         let questions =
@@ -144,7 +147,7 @@ impl InterruptRequested {
             None if single && !first.contains_key("schema") => ("text", Vec::new()),
             _ => ("form", Vec::new()),
         };
-        SuspendedAs { question, response_type, choices }
+        SuspendedAs { question, response_type, choices, declared: first.contains_key("choices") }
     }
 }
 
