@@ -34,7 +34,10 @@ impl Run {
         let somebody = agent.clone().unwrap_or(asking);
         let act = match status {
             TaskStatus::Pending if task.status != TaskStatus::Pending => {
-                return illegal(format!("the task is {}, and is pending only until it is ready", task.status.name()));
+                return illegal(format!(
+                    "the task is {}, and is pending only until it is ready",
+                    task.status.name()
+                ));
             }
             TaskStatus::Pending | TaskStatus::Ready if task.status == TaskStatus::Pending => {
                 return self.not_ready(task, status);
@@ -63,7 +66,9 @@ impl Run {
     fn not_ready(&self, task: &Task, wanted: TaskStatus) -> Result<Way, Rejection> {
         let why = self.held_back(task).map_or_else(String::new, |why| format!(": {why}"));
         match wanted {
-            TaskStatus::Ready => illegal(format!("a task becomes ready by itself, and this one is pending{why}")),
+            TaskStatus::Ready => {
+                illegal(format!("a task becomes ready by itself, and this one is pending{why}"))
+            }
             _ => Err(Rejection::invalid("status", "the task is pending already; say what else is to change")),
         }
     }
@@ -74,7 +79,9 @@ fn way_without_status(agent: Option<String>, progress: Option<crate::Json>) -> R
     match (agent, progress) {
         (agent, Some(progress)) => Ok(Way { act: TaskAct::Progress { progress }, agent }),
         (Some(agent), None) => Ok(Way { act: TaskAct::Claim { agent }, agent: None }),
-        (None, None) => Err(Rejection::invalid("status", "say what is to change: 'status', and what comes with it")),
+        (None, None) => {
+            Err(Rejection::invalid("status", "say what is to change: 'status', and what comes with it"))
+        }
     }
 }
 
@@ -99,7 +106,10 @@ pub(crate) fn way_of_plan(plan: &Plan, wish: PlanWish) -> Result<Option<PlanAct>
         PlanState::Paused => PlanAct::Pause { reason },
         PlanState::Cancelled => PlanAct::Cancel { reason },
         PlanState::Completed | PlanState::Failed => {
-            return illegal(format!("a plan becomes {state} by itself, going by its tasks; this one is {}", plan.state.name()));
+            return illegal(format!(
+                "a plan becomes {state} by itself, going by its tasks; this one is {}",
+                plan.state.name()
+            ));
         }
         PlanState::Draft => {
             return illegal(format!("the plan is {}, and nothing becomes a draft again", plan.state.name()));

@@ -26,7 +26,8 @@ const KINDS: [&str; 4] = ["llm", "human", "composite", "system"];
 const ON_EXCEED: [&str; 4] = ["pause", "escalate", "pause_and_escalate", "fail"];
 
 /// What is only kept of a coordinator.
-const KEPT: [(&str, &str); 3] = [("role", "string"), ("coordinator_type", "string"), ("guardrails", "object")];
+const KEPT: [(&str, &str); 3] =
+    [("role", "string"), ("coordinator_type", "string"), ("guardrails", "object")];
 
 fn no_such_coordinator() -> ApiError {
     ApiError::new("coordinator_not_found", "there is no such coordinator")
@@ -72,9 +73,12 @@ fn registration(sent: &mut Sent) -> Result<Registration> {
     if text("coordinator_type").is_some_and(|kind| !KINDS.contains(&kind.as_str())) {
         return Err(unfit("coordinator_type", format!("'coordinator_type' is one of {}", KINDS.join(", "))));
     }
-    let guardrails = kept.get("guardrails").and_then(|rails| rails.parse::<JsonMap>().ok()).unwrap_or_default();
+    let guardrails =
+        kept.get("guardrails").and_then(|rails| rails.parse::<JsonMap>().ok()).unwrap_or_default();
     let exceeded = guardrails.get("on_exceed").filter(|given| given.type_name() != "null");
-    if exceeded.is_some_and(|given| !given.parse::<String>().is_ok_and(|word| ON_EXCEED.contains(&word.as_str()))) {
+    if exceeded
+        .is_some_and(|given| !given.parse::<String>().is_ok_and(|word| ON_EXCEED.contains(&word.as_str())))
+    {
         return Err(unfit("guardrails.on_exceed", format!("'on_exceed' is one of {}", ON_EXCEED.join(", "))));
     }
     let expires_at = sent.text("expires_at")?.map(|text| words::read_moment("expires_at", &text));
@@ -85,7 +89,7 @@ fn registration(sent: &mut Sent) -> Result<Registration> {
         suspension_policy: sent.text("suspension_policy")?,
         heartbeat_interval_ms: interval.map(|seconds| (seconds * 1000.0) as i64),
         expires_at: expires_at.transpose().map_err(of_body)?,
-        metadata: sent.metadata(kept)?,
+        metadata: sent.metadata(&kept)?,
     })
 }
 
@@ -193,7 +197,8 @@ async fn of_lease(
     parts::check_works(app, key, agent).await?;
     let command = Command::Coordinator(Box::new(command(local.to_owned())));
     let local = local.to_owned();
-    parts::decide(app, key, command, move |run| run.coordinator(&local).map(|lease| view(run, &local, lease))).await
+    parts::decide(app, key, command, move |run| run.coordinator(&local).map(|lease| view(run, &local, lease)))
+        .await
 }
 
 /// Has something else done about what is suspended.
@@ -205,7 +210,11 @@ pub(crate) async fn update(
     Body(sent): Body<JsonMap>,
 ) -> Result<Response> {
     let suspension_policy = Sent(sent).need("suspension_policy")?;
-    of_lease(&app, &principal, &actor.agent, &id, |id| CoordinatorCommand::SetPolicy { id, suspension_policy }).await
+    of_lease(&app, &principal, &actor.agent, &id, |id| CoordinatorCommand::SetPolicy {
+        id,
+        suspension_policy,
+    })
+    .await
 }
 
 /// Has a coordinator be done.

@@ -306,7 +306,11 @@ fn drawn(root: RunId, order: &[RunId], nodes: &BTreeMap<RunId, Beside>, truncate
             "parent_intent_id": node.parent.map(words::id),
             "depends_on": waits_for,
         }));
-        edges.extend(node.parent.filter(|parent| nodes.contains_key(parent)).map(|parent| edge(parent, *run, "parent")));
+        edges.extend(
+            node.parent
+                .filter(|parent| nodes.contains_key(parent))
+                .map(|parent| edge(parent, *run, "parent")),
+        );
         let drawn = node.waits_for.iter().filter(|on| nodes.contains_key(on));
         edges.extend(drawn.map(|on| edge(*on, *run, "dependency")));
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::planning::{
-    CheckpointStanding, CheckpointStatus, NewCheckpoint, NewCondition, NewPlan, Plan, PlanAct, PlanCommand, PlanId,
-    PlanTask, PlanWish, SuspendedTask,
+    CheckpointStanding, CheckpointStatus, NewCheckpoint, NewCondition, NewPlan, Plan, PlanAct, PlanCommand,
+    PlanId, PlanTask, PlanWish, SuspendedTask,
 };
 use abide_core::{Answerer, Command, InterruptId, Json as RawJson, JsonMap, Key, Millis, Run, RunId};
 use axum::Json;
@@ -160,11 +160,14 @@ fn new_plan(sent: &mut Sent, run: RunId) -> Result<NewPlan> {
     Ok(NewPlan {
         name: sent.text("name")?,
         tasks: tasks.iter().map(|task| plan_task(task, run)).collect::<Result<_>>()?,
-        checkpoints: checkpoints.into_iter().map(|one| new_checkpoint(&mut Sent(one), run)).collect::<Result<_>>()?,
+        checkpoints: checkpoints
+            .into_iter()
+            .map(|one| new_checkpoint(&mut Sent(one), run))
+            .collect::<Result<_>>()?,
         conditions,
         on_failure: sent.text("on_failure")?,
         on_complete: sent.text("on_complete")?,
-        metadata: sent.metadata(to_keep)?,
+        metadata: sent.metadata(&to_keep)?,
     })
 }
 
@@ -174,13 +177,16 @@ fn plan_task(given: &RawJson, run: RunId) -> Result<PlanTask> {
         return Ok(PlanTask::Posted(parts::local(run, &id)));
     }
     let fields = given.parse::<JsonMap>();
-    let fields = fields.map_err(|_| unfit("tasks", "'tasks' is a list of ids of tasks, or of tasks to be posted"))?;
+    let fields =
+        fields.map_err(|_| unfit("tasks", "'tasks' is a list of ids of tasks, or of tasks to be posted"))?;
     Ok(PlanTask::New(Box::new(new_task(&mut Sent(fields), run)?)))
 }
 
 fn new_checkpoint(sent: &mut Sent, run: RunId) -> Result<NewCheckpoint> {
     let after = sent.text("after_task")?.or(sent.text("after")?);
-    let after = after.ok_or_else(|| unfit("checkpoints.after_task", "'after_task' is missing: the task that it stands behind"))?;
+    let after = after.ok_or_else(|| {
+        unfit("checkpoints.after_task", "'after_task' is missing: the task that it stands behind")
+    })?;
     let id = sent.text("id")?;
     let called = sent.text("name")?.or_else(|| id.clone()).unwrap_or_default();
     let timeout_ms = sent.take::<f64>("timeout_hours")?.map(|hours| (hours * HOUR_MS) as Millis);
@@ -197,7 +203,11 @@ fn new_checkpoint(sent: &mut Sent, run: RunId) -> Result<NewCheckpoint> {
 
 fn new_condition(sent: &mut Sent, run: RunId) -> Result<NewCondition> {
     let task: String = sent.need("task_id")?;
-    Ok(NewCondition { task: parts::local(run, &task), when: sent.need("when")?, otherwise: sent.text("otherwise")? })
+    Ok(NewCondition {
+        task: parts::local(run, &task),
+        when: sent.need("when")?,
+        otherwise: sent.text("otherwise")?,
+    })
 }
 
 /// Posts a plan to an intent, as a draft.
@@ -255,7 +265,9 @@ pub(crate) async fn update(
     let (key, id) = meant(&id, &principal)?;
     let mut sent = Sent(sent);
     if let Some(fixed) = FIXED.into_iter().find(|key| sent.raw(key).is_some()) {
-        let message = format!("'{fixed}' of a plan stays as it was posted; post tasks with its 'plan_id', or another plan");
+        let message = format!(
+            "'{fixed}' of a plan stays as it was posted; post tasks with its 'plan_id', or another plan"
+        );
         return Err(unfit(fixed, message));
     }
     let wish = PlanWish { state: sent.need("state")?, reason: sent.text("reason")? };

@@ -38,10 +38,10 @@ fn governance(sent: &mut Sent) -> Result<Governance> {
         let given = sent.object(key)?.and_then(|given| given.parse::<JsonMap>().ok());
         written.extend(given.unwrap_or_default());
     }
-    read_policy(written)
+    read_policy(&written)
 }
 
-fn read_policy(written: JsonMap) -> Result<Governance> {
+fn read_policy(written: &JsonMap) -> Result<Governance> {
     let mut policy = Sent(written.clone());
     let deadline = policy.text("deadline")?;
     let deadline = deadline.map(|text| words::read_moment("deadline", &text)).transpose().map_err(of_body)?;
@@ -53,7 +53,7 @@ fn read_policy(written: JsonMap) -> Result<Governance> {
         auto_complete_threshold: policy.take("auto_complete_threshold")?,
         budget_limit_cents: policy.take("budget_limit_cents")?,
         shared_constraints: policy.raw("shared_constraints"),
-        written: (!written.is_empty()).then(|| RawJson::of(&written)),
+        written: (!written.is_empty()).then(|| RawJson::of(written)),
     })
 }
 
@@ -158,7 +158,8 @@ pub(crate) async fn list(
     let by = wanted.created_by.filter(|by| !by.is_empty()).map(|by| RawJson::of(&by));
     let (mut found, mut before, mut looked) = (Vec::new(), None, 0);
     while found.len() < limits::LIST_ENTRIES_MAX && looked < limits::PORTFOLIOS_LOOKED_AT_MAX {
-        let page = app.engine().containers().groups(principal.tenant, before, limits::LIST_ENTRIES_MAX).await?;
+        let page =
+            app.engine().containers().groups(principal.tenant, before, limits::LIST_ENTRIES_MAX).await?;
         let Some(last) = page.last() else { break };
         (before, looked) = (Some(last.id), looked + page.len());
         for listed in page {
@@ -241,7 +242,12 @@ pub(crate) async fn set_status(
     match (stands(status), body.status.as_str()) {
         (stands, wanted) if stands == wanted => {}
         ("active", "completed") => {
-            return app.engine().close_group(key, Reply::new(None, encoded)).await.map(answer).map_err(of_group);
+            return app
+                .engine()
+                .close_group(key, Reply::new(None, encoded))
+                .await
+                .map(answer)
+                .map_err(of_group);
         }
         ("active", "abandoned") => {
             app.engine().cancel(key, body.reason, Some(principal.name)).await.map_err(of_group)?;
@@ -265,7 +271,7 @@ pub(crate) async fn govern(
     let key = key_of(&app, &id, &principal).await?;
     // What is under one key is the policy; so is what is not.
     let wrapped = sent.contains_key("governance_policy") || sent.contains_key("governance");
-    let governance = if wrapped { governance(&mut Sent(sent))? } else { read_policy(sent)? };
+    let governance = if wrapped { governance(&mut Sent(sent))? } else { read_policy(&sent)? };
     let reply = Reply::new(None, encoded);
     app.engine().govern(key, governance, Some(principal.name), reply).await.map(answer).map_err(of_group)
 }
@@ -309,7 +315,8 @@ pub(crate) async fn add(
     let reply = Reply::new(None, |_: &Run| Vec::new());
     app.engine().add_member(key, new, Some(principal.name), reply).await?;
     let row = app.engine().containers().member(key, run).await?;
-    row.map(|row| Json(membership(key.id, &row))).ok_or_else(|| ApiError::internal(&"a member was added and is not there"))
+    row.map(|row| Json(membership(key.id, &row)))
+        .ok_or_else(|| ApiError::internal(&"a member was added and is not there"))
 }
 
 /// Has an intent not belong to a portfolio any more.

@@ -108,7 +108,11 @@ fn failure(sent: &mut Sent) -> Result<Option<Failure>> {
             let text = |key: &str| fields.get(key).and_then(|value| value.parse::<String>().ok());
             let code = text("code").or_else(|| text("error_code")).filter(|code| !code.is_empty());
             let message = text("message").or_else(|| text("error_message")).unwrap_or_default();
-            Ok(Some(Failure { code: code.unwrap_or_else(|| FAILED.to_owned()), message, details: Some(given) }))
+            Ok(Some(Failure {
+                code: code.unwrap_or_else(|| FAILED.to_owned()),
+                message,
+                details: Some(given),
+            }))
         }
         _ => Err(unfit("error", "'error' is a text or an object")),
     }
@@ -132,7 +136,7 @@ pub(super) fn new_task(sent: &mut Sent, run: RunId) -> Result<NewTask> {
         agent: sent.text("assigned_agent")?,
         max_attempts: sent.take("max_attempts")?,
         run: child,
-        metadata: sent.metadata(kept)?,
+        metadata: sent.metadata(&kept)?,
     })
 }
 
@@ -232,7 +236,9 @@ fn act(verb: &str, sent: &mut Sent, agent: &str) -> Result<TaskAct> {
         "claim" => TaskAct::Claim { agent: agent.to_owned() },
         "start" => TaskAct::Start,
         "release" => TaskAct::Release { reason },
-        "progress" => TaskAct::Progress { progress: sent.raw("progress").unwrap_or_else(|| RawJson::of(&sent.0)) },
+        "progress" => {
+            TaskAct::Progress { progress: sent.raw("progress").unwrap_or_else(|| RawJson::of(&sent.0)) }
+        }
         "complete" => TaskAct::Complete { output: sent.raw("output") },
         "fail" => {
             let said = failure(sent)?.or_else(|| reason.map(|reason| Failure::new(FAILED, reason)));
@@ -241,7 +247,10 @@ fn act(verb: &str, sent: &mut Sent, agent: &str) -> Result<TaskAct> {
         "retry" => TaskAct::Retry,
         "block" => {
             let reason = sent.text("blocked_reason")?.or(reason);
-            TaskAct::Block { reason: reason.ok_or_else(|| unfit("reason", "'reason' is missing: say what it waits for"))? }
+            TaskAct::Block {
+                reason: reason
+                    .ok_or_else(|| unfit("reason", "'reason' is missing: say what it waits for"))?,
+            }
         }
         "unblock" => TaskAct::Unblock,
         "cancel" => TaskAct::Cancel { reason },

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use abide_core::{Graph, Json as RawJson, JsonMap, PhaseView, Problem, Run, SuspendedPhase, hex, json_from_yaml};
+use abide_core::{
+    Graph, Json as RawJson, JsonMap, PhaseView, Problem, Run, SuspendedPhase, hex, json_from_yaml,
+};
 use abide_engine::{Error as EngineError, NewRun, Reply};
 use abide_store::WorkflowVersion;
 use axum::Json;
@@ -94,8 +96,12 @@ fn from_folder(graph: &Graph) -> Value {
 /// Every workflow that can be triggered, by id.
 pub(crate) async fn list(State(app): State<Arc<App>>, principal: Principal) -> Result<Json<Value>> {
     let versions = app.engine().store().workflows(principal.tenant).await?;
-    let mut found: BTreeMap<String, Value> =
-        app.engine().registered().iter().map(|graph| (graph.workflow_id.to_string(), from_folder(graph))).collect();
+    let mut found: BTreeMap<String, Value> = app
+        .engine()
+        .registered()
+        .iter()
+        .map(|graph| (graph.workflow_id.to_string(), from_folder(graph)))
+        .collect();
     found.extend(versions.iter().map(|version| (version.id.clone(), listed(version))));
     Ok(Json(json!({ "workflows": found.into_values().collect::<Vec<_>>() })))
 }
@@ -112,7 +118,7 @@ pub(crate) async fn show(
         None => {
             let registered = app.engine().registered().into_iter();
             let graph = registered.into_iter().find(|graph| *graph.workflow_id == *id);
-            let graph = graph.ok_or_else(|| EngineError::WorkflowNotFound(id))?;
+            let graph = graph.ok_or(EngineError::WorkflowNotFound(id))?;
             (from_folder(&graph), graph.source.to_vec())
         }
     };

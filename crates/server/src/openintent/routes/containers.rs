@@ -7,7 +7,15 @@ use crate::shape;
 
 /// Every operation of the families here.
 pub(super) fn operations() -> Vec<Operation> {
-    let families = [of_graphs(), of_portfolios(), of_members(), of_tasks(), of_plans(), of_coordinators(), of_workflows()];
+    let families = [
+        of_graphs(),
+        of_portfolios(),
+        of_members(),
+        of_tasks(),
+        of_plans(),
+        of_coordinators(),
+        of_workflows(),
+    ];
     families.into_iter().flatten().collect()
 }
 
@@ -39,22 +47,53 @@ fn of_graphs() -> Vec<Operation> {
     const GRAPH: &str = "/api/v1/intents/{intentId}/graph";
     let found = "The first of them.";
     vec![
-        makes(Operation::post(CHILDREN, "oiCreateChild", "Makes an intent below it.", intents::create_child), "The child."),
+        makes(
+            Operation::post(CHILDREN, "oiCreateChild", "Makes an intent below it.", intents::create_child),
+            "The child.",
+        ),
         reads(Operation::get(CHILDREN, "oiListChildren", "Its children.", graph::children), found),
-        reads(Operation::get(DESCENDANTS, "oiListDescendants", "Everything below it.", graph::descendants), found),
+        reads(
+            Operation::get(DESCENDANTS, "oiListDescendants", "Everything below it.", graph::descendants),
+            found,
+        ),
         reads(Operation::get(ANCESTORS, "oiListAncestors", "Those above it.", graph::ancestors), found),
-        reads(Operation::get(DEPENDENCIES, "oiListDependencies", "Those it waits for.", graph::dependencies), found),
-        Operation::post(DEPENDENCIES, "oiAddDependency", "Has it wait for another one.", graph::add_dependency)
-            .scope(Scope::WorkPerform)
-            .takes::<shape::Object>()
-            .answers::<shape::Object>(200, "As it stands then."),
-        Operation::delete(DEPENDENCY, "oiRemoveDependency", "Has it not wait any more.", graph::remove_dependency)
-            .scope(Scope::WorkPerform)
-            .answers::<shape::Object>(200, "As it stands then."),
-        reads(Operation::get(DEPENDENTS, "oiListDependents", "Those that wait for it.", graph::dependents), found),
-        reads(Operation::get(READY, "oiListReady", "Its children that could be worked on.", graph::ready), found),
-        reads(Operation::get(BLOCKED, "oiListBlocked", "Its children that are kept waiting.", graph::blocked), found),
-        reads(Operation::get(GRAPH, "oiShowGraph", "It and all that lies below it.", graph::show), "Nodes and edges."),
+        reads(
+            Operation::get(DEPENDENCIES, "oiListDependencies", "Those it waits for.", graph::dependencies),
+            found,
+        ),
+        Operation::post(
+            DEPENDENCIES,
+            "oiAddDependency",
+            "Has it wait for another one.",
+            graph::add_dependency,
+        )
+        .scope(Scope::WorkPerform)
+        .takes::<shape::Object>()
+        .answers::<shape::Object>(200, "As it stands then."),
+        Operation::delete(
+            DEPENDENCY,
+            "oiRemoveDependency",
+            "Has it not wait any more.",
+            graph::remove_dependency,
+        )
+        .scope(Scope::WorkPerform)
+        .answers::<shape::Object>(200, "As it stands then."),
+        reads(
+            Operation::get(DEPENDENTS, "oiListDependents", "Those that wait for it.", graph::dependents),
+            found,
+        ),
+        reads(
+            Operation::get(READY, "oiListReady", "Its children that could be worked on.", graph::ready),
+            found,
+        ),
+        reads(
+            Operation::get(BLOCKED, "oiListBlocked", "Its children that are kept waiting.", graph::blocked),
+            found,
+        ),
+        reads(
+            Operation::get(GRAPH, "oiShowGraph", "It and all that lies below it.", graph::show),
+            "Nodes and edges.",
+        ),
     ]
 }
 
@@ -64,14 +103,31 @@ fn of_portfolios() -> Vec<Operation> {
     const STATUS: &str = "/api/v1/portfolios/{portfolioId}/status";
     const POLICY: &str = "/api/v1/portfolios/{portfolioId}/governance";
     vec![
-        makes(Operation::post(ALL, "oiCreatePortfolio", "Makes a portfolio.", portfolios::create), "It is on disk."),
-        lists(Operation::get(ALL, "oiListPortfolios", "Portfolios, newest first.", portfolios::list), "The first of them."),
-        reads(Operation::get(ONE, "oiShowPortfolio", "A portfolio as it stands.", portfolios::show), "As it stands."),
+        makes(
+            Operation::post(ALL, "oiCreatePortfolio", "Makes a portfolio.", portfolios::create),
+            "It is on disk.",
+        ),
+        lists(
+            Operation::get(ALL, "oiListPortfolios", "Portfolios, newest first.", portfolios::list),
+            "The first of them.",
+        ),
+        reads(
+            Operation::get(ONE, "oiShowPortfolio", "A portfolio as it stands.", portfolios::show),
+            "As it stands.",
+        ),
         works(
-            Operation::patch(STATUS, "oiSetPortfolioStatus", "Sends it somewhere else.", portfolios::set_status),
+            Operation::patch(
+                STATUS,
+                "oiSetPortfolioStatus",
+                "Sends it somewhere else.",
+                portfolios::set_status,
+            ),
             "As it stands then.",
         ),
-        works(Operation::put(POLICY, "oiGovernPortfolio", "Says what holds in it.", portfolios::govern), "As it stands then."),
+        works(
+            Operation::put(POLICY, "oiGovernPortfolio", "Says what holds in it.", portfolios::govern),
+            "As it stands then.",
+        ),
         works(
             Operation::patch(POLICY, "oiRegovernPortfolio", "Says what holds in it.", portfolios::govern),
             "As it stands then.",
@@ -84,13 +140,29 @@ fn of_members() -> Vec<Operation> {
     const ONE: &str = "/api/v1/portfolios/{portfolioId}/intents/{intentId}";
     const OF_INTENT: &str = "/api/v1/intents/{intentId}/portfolios";
     vec![
-        works(Operation::post(ALL, "oiAddToPortfolio", "Has an intent belong to it.", portfolios::add), "The membership."),
-        reads(Operation::get(ALL, "oiListPortfolioIntents", "Its intents.", portfolios::intents), "The first of them."),
-        Operation::delete(ONE, "oiRemoveFromPortfolio", "Has an intent not belong to it.", portfolios::remove)
-            .scope(Scope::WorkPerform)
-            .answers::<shape::Object>(200, "It does not."),
+        works(
+            Operation::post(ALL, "oiAddToPortfolio", "Has an intent belong to it.", portfolios::add),
+            "The membership.",
+        ),
+        reads(
+            Operation::get(ALL, "oiListPortfolioIntents", "Its intents.", portfolios::intents),
+            "The first of them.",
+        ),
+        Operation::delete(
+            ONE,
+            "oiRemoveFromPortfolio",
+            "Has an intent not belong to it.",
+            portfolios::remove,
+        )
+        .scope(Scope::WorkPerform)
+        .answers::<shape::Object>(200, "It does not."),
         lists(
-            Operation::get(OF_INTENT, "oiListPortfoliosOfIntent", "The portfolios it belongs to.", portfolios::of_intent),
+            Operation::get(
+                OF_INTENT,
+                "oiListPortfoliosOfIntent",
+                "The portfolios it belongs to.",
+                portfolios::of_intent,
+            ),
             "The first of them.",
         ),
     ]
@@ -103,8 +175,14 @@ fn of_tasks() -> Vec<Operation> {
     vec![
         works(Operation::post("/api/v1/tasks", "oiCreateTask", "Posts a task.", tasks::create), "The task."),
         reads(Operation::get(ONE, "oiShowTask", "A task as it stands.", tasks::show), "The task."),
-        lists(Operation::get(OF_INTENT, "oiListTasks", "Its tasks, oldest first.", tasks::list), "A page of them."),
-        works(Operation::patch(ONE, "oiUpdateTask", "Has a task stand somewhere.", tasks::update), "The task."),
+        lists(
+            Operation::get(OF_INTENT, "oiListTasks", "Its tasks, oldest first.", tasks::list),
+            "A page of them.",
+        ),
+        works(
+            Operation::patch(ONE, "oiUpdateTask", "Has a task stand somewhere.", tasks::update),
+            "The task.",
+        ),
         works(
             Operation::post(
                 ACT,
@@ -126,10 +204,21 @@ fn of_plans() -> Vec<Operation> {
     vec![
         works(Operation::post("/api/v1/plans", "oiCreatePlan", "Posts a plan.", plans::create), "The plan."),
         reads(Operation::get(ONE, "oiShowPlan", "A plan as it stands.", plans::show), "The plan."),
-        lists(Operation::get(OF_INTENT, "oiListPlans", "Its plans, oldest first.", plans::list), "All of them."),
-        works(Operation::patch(ONE, "oiUpdatePlan", "Has a plan stand somewhere.", plans::update), "The plan."),
+        lists(
+            Operation::get(OF_INTENT, "oiListPlans", "Its plans, oldest first.", plans::list),
+            "All of them.",
+        ),
         works(
-            Operation::post(ACT, "oiActOnPlan", "To `activate`, `pause`, `resume` or `cancel` a plan.", plans::perform),
+            Operation::patch(ONE, "oiUpdatePlan", "Has a plan stand somewhere.", plans::update),
+            "The plan.",
+        ),
+        works(
+            Operation::post(
+                ACT,
+                "oiActOnPlan",
+                "To `activate`, `pause`, `resume` or `cancel` a plan.",
+                plans::perform,
+            ),
             "The plan.",
         ),
         Operation::post(
@@ -151,22 +240,46 @@ fn of_coordinators() -> Vec<Operation> {
     const OF_INTENT: &str = "/api/v1/intents/{intentId}/coordinators";
     const OF_PORTFOLIO: &str = "/api/v1/portfolios/{portfolioId}/coordinators";
     vec![
-        works(Operation::post(ALL, "oiCoordinate", "Has an agent coordinate.", coordinators::create), "The lease."),
-        reads(Operation::get(ONE, "oiShowCoordinator", "A coordinator as it stands.", coordinators::show), "The lease."),
         works(
-            Operation::patch(ONE, "oiUpdateCoordinator", "Has something else done about suspensions.", coordinators::update),
+            Operation::post(ALL, "oiCoordinate", "Has an agent coordinate.", coordinators::create),
+            "The lease.",
+        ),
+        reads(
+            Operation::get(ONE, "oiShowCoordinator", "A coordinator as it stands.", coordinators::show),
+            "The lease.",
+        ),
+        works(
+            Operation::patch(
+                ONE,
+                "oiUpdateCoordinator",
+                "Has something else done about suspensions.",
+                coordinators::update,
+            ),
             "The lease.",
         ),
         Operation::delete(ONE, "oiEndCoordinator", "Has a coordinator be done.", coordinators::end)
             .scope(Scope::WorkPerform)
             .answers::<shape::Object>(200, "The lease."),
-        works(Operation::post(ALIVE, "oiHeartbeat", "Says that it is there.", coordinators::heartbeat), "Until when."),
         works(
-            Operation::post(ACT, "oiActOnCoordinator", "To `pause`, `resume` or `complete`.", coordinators::perform),
+            Operation::post(ALIVE, "oiHeartbeat", "Says that it is there.", coordinators::heartbeat),
+            "Until when.",
+        ),
+        works(
+            Operation::post(
+                ACT,
+                "oiActOnCoordinator",
+                "To `pause`, `resume` or `complete`.",
+                coordinators::perform,
+            ),
             "The lease.",
         ),
         lists(
-            Operation::get(OF_INTENT, "oiListCoordinators", "Those who coordinate it.", coordinators::of_intent),
+            Operation::get(
+                OF_INTENT,
+                "oiListCoordinators",
+                "Those who coordinate it.",
+                coordinators::of_intent,
+            ),
             "All of them.",
         ),
         lists(
@@ -199,8 +312,17 @@ fn of_workflows() -> Vec<Operation> {
         Operation::get(ONE, "oiShowWorkflow", "A workflow with its definition.", workflows::show)
             .scope(Scope::RunsRead)
             .answers::<shape::Object>(200, "The workflow."),
-        makes(Operation::post(TRIGGER, "oiTriggerWorkflow", "Starts a run of it.", workflows::trigger), "The run."),
-        reads(Operation::get(PROGRESS, "oiShowProgress", "How far it has come.", workflows::progress), "Its phases."),
-        reads(Operation::get(RUN, "oiShowRunProgress", "How far it has come.", workflows::progress), "Its phases."),
+        makes(
+            Operation::post(TRIGGER, "oiTriggerWorkflow", "Starts a run of it.", workflows::trigger),
+            "The run.",
+        ),
+        reads(
+            Operation::get(PROGRESS, "oiShowProgress", "How far it has come.", workflows::progress),
+            "Its phases.",
+        ),
+        reads(
+            Operation::get(RUN, "oiShowRunProgress", "How far it has come.", workflows::progress),
+            "Its phases.",
+        ),
     ]
 }
