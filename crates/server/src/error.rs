@@ -65,6 +65,15 @@ impl ApiError {
         self
     }
 
+    /// The same about a field that is spelt otherwise where it was sent.
+    pub(crate) fn respelt(mut self, field: &str, as_sent: &str) -> Self {
+        if !field.is_empty() && field != as_sent {
+            self.message = self.message.replace(&format!("'{field}'"), &format!("'{as_sent}'"));
+            self.details.insert("field".to_owned(), json!(as_sent));
+        }
+        self
+    }
+
     /// One of its details.
     pub(crate) fn detail(&self, name: &str) -> Option<&Value> {
         self.details.get(name)

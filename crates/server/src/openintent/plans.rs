@@ -167,7 +167,7 @@ fn new_plan(sent: &mut Sent, run: RunId) -> Result<NewPlan> {
         conditions,
         on_failure: sent.text("on_failure")?,
         on_complete: sent.text("on_complete")?,
-        metadata: sent.metadata(to_keep)?,
+        metadata: sent.metadata(&to_keep)?,
     })
 }
 
