@@ -241,7 +241,7 @@ fn unclaimed(why: &Unclaimed) -> String {
         ),
         Unclaimed::Unresolvable(inputs) => {
             format!(
-                "nothing has produced {}; see that whoever is before this one gives it",
+                "nothing has produced {} so far; claim the node again once that is there",
                 inputs.join(", ")
             )
         }

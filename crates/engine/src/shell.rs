@@ -1,5 +1,7 @@
 //! Decide, submit, and carry out what follows once a commit is durable.
 
+mod follow;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -9,7 +11,7 @@ use abide_core::{
     Command, Effect, Hash, Key, Record, Rejection, Run, Salt, Start, Status, Step, Surroundings, TaskId,
     limits as core_limits,
 };
-use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder, TaskRow, TimerRow};
+use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
@@ -390,82 +392,6 @@ impl Shell {
         }
         // Whoever asked may have gone away; what was decided stands all the same.
         let _ = pending.answer.send(result);
-    }
-
-    /// Everything here is also on disk: if the process dies now, the next start does it.
-    fn carry_out(self: &Arc<Self>, key: Key, commit: &mut Pending) {
-        let mut places = commit.places.take();
-        for effect in std::mem::take(&mut commit.effects) {
-            match effect {
-                Effect::ArmTimer { timer, due } => self.arm(TimerRow { due, key, timer }, commit.held),
-                Effect::DropTimer { timer, due } => self.timers.disarm(&TimerRow { due, key, timer }),
-                Effect::Dispatch { task, fence } => {
-                    match places.as_mut().and_then(|places| places.split(1)) {
-                        Some(place) => {
-                            let row = TaskRow { key, task, fence, retaken: false };
-                            self.execute(row, place);
-                        }
-                        None => {
-                            self.executor.note_backlog();
-                            self.tell_peers(Hint::Tasks);
-                        }
-                    }
-                }
-                Effect::Send { .. }
-                | Effect::Spawn(_)
-                | Effect::Cascade(_)
-                | Effect::Bid { .. }
-                | Effect::Order { .. }
-                | Effect::BidAll(_)
-                | Effect::Tell { .. }
-                | Effect::Announce(_) => {
-                    self.send(key, commit.first, effect, commit.held);
-                }
-                Effect::OpenInterrupt(open) => {
-                    if let Some(event_type) = &open.event_type {
-                        self.look_for_event(key.tenant, event_type);
-                    }
-                    if open.callback_url.is_some() {
-                        self.callbacks.wake();
-                        self.tell_peers(Hint::Callbacks);
-                    }
-                }
-                Effect::Notify(_) => {
-                    self.notices.wake_for_attempt();
-                    self.tell_peers(Hint::Notices(key.tenant));
-                }
-                Effect::CloseInterrupt(closed) => {
-                    if closed.told {
-                        self.notices.wake_for(key.tenant);
-                        self.tell_peers(Hint::Notices(key.tenant));
-                    }
-                }
-                Effect::Abort(task) => self.models.abort(key, task),
-                Effect::AwaitProvider(wait) if wait.postponed => self.breakers.note_postponed(key, &wait),
-                // Workers have heard of theirs.
-                Effect::Offer(_)
-                | Effect::OfferAgain(_)
-                | Effect::Withdraw(_)
-                | Effect::CallOff(_)
-                | Effect::Wake(_)
-                | Effect::AwaitProvider(_)
-                | Effect::LeaveProvider(_)
-                | Effect::Hook(_) => {}
-                Effect::FinishTask(_)
-                | Effect::Hear { .. }
-                | Effect::Disown(_)
-                | Effect::TakeName(_)
-                | Effect::MoveDeadline { .. }
-                | Effect::DependOn(_)
-                | Effect::Independ(_)
-                | Effect::Watch(_)
-                | Effect::Unwatch(_)
-                | Effect::Enlist(_)
-                | Effect::Dismiss { .. }
-                | Effect::NoteMember(_)
-                | Effect::NoteHeadway { .. } => {}
-            }
-        }
     }
 
     /// The run in memory, read from the store if need be.

@@ -201,20 +201,7 @@ impl From<EngineError> for ApiError {
                 Self::new("workflow_not_found", message).with("workflowId", id)
             }
             EngineError::Rejected(rejection) => rejection.into(),
-            EngineError::DependencyNotFound(run) => {
-                let message =
-                    format!("there is no run {run} to wait for; a group can't be waited for either");
-                Self::new("dependency_not_found", message).with("runId", run.to_string())
-            }
-            EngineError::Circle { run, on } => {
-                let message = format!(
-                    "{on} waits for {run} already, directly or by way of others, so neither {run} nor a child of it can wait \
-                     for {on}"
-                );
-                Self::new("dependency_circle", message)
-                    .with("runId", run.to_string())
-                    .with("dependsOn", on.to_string())
-            }
+            EngineError::DependencyNotFound(_) | EngineError::Circle { .. } => Self::of_graph(&error),
             EngineError::Claimed(run) => {
                 let message = format!(
                     "{run} is under way for this workflow and scope; wait for its end, cancel it, or leave X-Dedup out"
@@ -270,6 +257,27 @@ impl From<EngineError> for ApiError {
 }
 
 impl ApiError {
+    /// Why a run can't wait for another one.
+    fn of_graph(error: &EngineError) -> Self {
+        match error {
+            EngineError::DependencyNotFound(run) => {
+                let message =
+                    format!("there is no run {run} to wait for; a group can't be waited for either");
+                Self::new("dependency_not_found", message).with("runId", run.to_string())
+            }
+            EngineError::Circle { run, on } => {
+                let message = format!(
+                    "{on} waits for {run} already, directly or by way of others, so neither {run} nor a child of it can wait \
+                     for {on}"
+                );
+                Self::new("dependency_circle", message)
+                    .with("runId", run.to_string())
+                    .with("dependsOn", on.to_string())
+            }
+            other => Self::internal(other),
+        }
+    }
+
     /// Why a run can't be forked.
     fn of_fork(unforked: &Unforked) -> Self {
         let message = unforked.to_string();
@@ -315,7 +323,12 @@ impl ApiError {
             Rejection::Coordinated { agent, .. } => {
                 Self::new("run_coordinated", message).with("agent", agent.as_str())
             }
+            Rejection::UnknownTask(_) => Self::new("task_not_found", message),
+            Rejection::UnknownPlan(_) => Self::new("plan_not_found", message),
             Rejection::IllegalTransition(_) => Self::new("illegal_transition", message),
+            Rejection::VersionConflict { expected, found } => {
+                Self::new("version_conflict", message).with("expected", *expected).with("found", *found)
+            }
             Rejection::ChildrenUnfinished { unfinished } => {
                 Self::new("children_unfinished", message).with("unfinished", *unfinished)
             }

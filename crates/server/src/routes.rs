@@ -41,6 +41,7 @@ fn everywhere() -> Vec<Operation> {
         control(),
         forks::forks(),
         containers::graphs(),
+        containers::hands(),
         containers::groups(),
         containers::coordinators(),
         resumption::resumption(),

@@ -44,6 +44,18 @@ pub(super) fn graphs() -> Vec<Operation> {
         .answers::<StandingView>(200, "It does not.")
         .refuses(&["run_not_found", "dependency_not_found", "validation_error"])
         .refuses(&ENDED),
+        Operation::post("/v1/runs/{runId}:activate", "activateRun", "Activates a draft.", graph_api::activate)
+            .scope(Scope::RunsCreate)
+            .may_take::<Nothing>()
+            .idempotent()
+            .answers::<StandingView>(200, "It begins, or is blocked.")
+            .refuses(&["run_not_found", "run_not_draft"])
+            .refuses(&ENDED),
+    ]
+}
+
+pub(super) fn hands() -> Vec<Operation> {
+    vec![
         Operation::post(
             "/v1/runs/{runId}/children",
             "addChild",
@@ -62,13 +74,6 @@ pub(super) fn graphs() -> Vec<Operation> {
             "node_not_claimed",
         ])
         .refuses(&ENDED),
-        Operation::post("/v1/runs/{runId}:activate", "activateRun", "Activates a draft.", graph_api::activate)
-            .scope(Scope::RunsCreate)
-            .may_take::<Nothing>()
-            .idempotent()
-            .answers::<StandingView>(200, "It begins, or is blocked.")
-            .refuses(&["run_not_found", "run_not_draft"])
-            .refuses(&ENDED),
         Operation::post(
             "/v1/runs/{runId}/hand",
             "actByHand",

@@ -14,14 +14,14 @@ use crate::store::Answer;
 /// Everything that a run waits for, one step at a time, by what it was told to wait for and by what it started. A limit
 /// ends the walk, and not only what is told of it.
 const BEFORE: &str = "WITH RECURSIVE waits (id) AS (SELECT CAST(?1 AS BLOB) \
-    UNION SELECT d.upstream FROM waits w JOIN dependencies d ON d.tenant = ?2 AND d.run = w.id \
-    UNION SELECT c.child FROM waits w JOIN children c ON c.tenant = ?2 AND c.parent = w.id) \
+    UNION SELECT d.upstream FROM waits w CROSS JOIN dependencies d WHERE d.tenant = ?2 AND d.run = w.id \
+    UNION SELECT c.child FROM waits w CROSS JOIN children c WHERE c.tenant = ?2 AND c.parent = w.id) \
     SELECT id FROM waits LIMIT ?3";
 
 /// Everything that waits for a run.
 const BEHIND: &str = "WITH RECURSIVE waits (id) AS (SELECT CAST(?1 AS BLOB) \
-    UNION SELECT d.run FROM waits w JOIN dependencies d ON d.tenant = ?2 AND d.upstream = w.id \
-    UNION SELECT c.parent FROM waits w JOIN children c ON c.tenant = ?2 AND c.child = w.id) \
+    UNION SELECT d.run FROM waits w CROSS JOIN dependencies d WHERE d.tenant = ?2 AND d.upstream = w.id \
+    UNION SELECT c.parent FROM waits w CROSS JOIN children c WHERE c.tenant = ?2 AND c.child = w.id) \
     SELECT id FROM waits LIMIT ?3";
 
 /// The same for an engine that takes each step in one piece.
@@ -50,9 +50,10 @@ const ASKED_FOR: &str = "SELECT cascade FROM children WHERE tenant = $1 AND pare
 
 const CHILD_COUNTS: &str = "SELECT a.status, count(*) FROM children c \
     LEFT JOIN aggregates a ON a.tenant = c.tenant AND a.id = c.child \
-    WHERE c.tenant = $1 AND c.parent = $2 GROUP BY a.status ORDER BY a.status";
+    WHERE c.tenant = $1 AND c.parent = $2 GROUP BY a.status ORDER BY a.status NULLS FIRST";
 
-const GROUPS_OF: &str = "SELECT grp, role FROM members WHERE tenant = $1 AND run = $2 ORDER BY grp";
+const GROUPS_OF: &str =
+    "SELECT grp, role FROM members INDEXED BY members_by_run WHERE tenant = $1 AND run = $2 ORDER BY grp";
 
 /// What [`member_row`] reads.
 const MEMBER: &str =
@@ -177,7 +178,7 @@ impl<E: Database> Containers for E {
 /// All groups follow one definition, by which they are found among the runs.
 fn groups() -> String {
     format!(
-        "SELECT {LISTED} FROM aggregates \
+        "SELECT {LISTED} FROM aggregates INDEXED BY aggregates_by_workflow \
          WHERE tenant = $1 AND workflow = '{GROUP_WORKFLOW}' AND kind = 2 AND id < $2 ORDER BY id DESC"
     )
 }
@@ -312,7 +313,7 @@ mod tests {
         for (sql, values, index) in [
             (DEPENDENTS, 3, "SEARCH w USING PRIMARY KEY (tenant=? AND run=? AND watcher>?)"),
             (ASKED_FOR, 3, "SEARCH children USING PRIMARY KEY (tenant=? AND parent=? AND child=?)"),
-            (GROUPS_OF, 2, "SEARCH members USING COVERING INDEX members_by_run (tenant=? AND run=?)"),
+            (GROUPS_OF, 2, "SEARCH members USING INDEX members_by_run (tenant=? AND run=?)"),
             (&group, 3, "SEARCH members USING PRIMARY KEY (tenant=? AND grp=? AND run>?)"),
         ] {
             let plan = plan(sql, values);

@@ -13,6 +13,7 @@ use abide_core::{
 use abide_store::{Commit, Message, MessageRef};
 use serde_json::json;
 
+use crate::derived::Unsaid;
 use crate::live::{BEGIN, Live, TENANT, key, start};
 use crate::workflow::by_hand;
 use crate::world::Dice;
@@ -31,6 +32,7 @@ pub(crate) struct Society {
     heard: BTreeMap<(RunId, RunId), u64>,
     watchers: BTreeMap<RunId, BTreeSet<RunId>>,
     members: BTreeMap<RunId, BTreeMap<RunId, MemberRow>>,
+    pub(crate) unsaid: Unsaid,
 }
 
 impl Society {
@@ -45,6 +47,7 @@ impl Society {
             heard: BTreeMap::new(),
             watchers: BTreeMap::new(),
             members: BTreeMap::new(),
+            unsaid: Unsaid::new(),
         }
     }
 
@@ -189,7 +192,8 @@ impl Society {
     /// What a commit brings about for others.
     fn follow(&mut self, commit: &Commit) {
         let key = commit.key;
-        for effect in commit.effects.clone() {
+        let last = commit.effects.iter().rposition(|effect| matches!(effect, Effect::Announce(_)));
+        for (ix, effect) in commit.effects.clone().into_iter().enumerate() {
             match effect {
                 Effect::Watch(run) => drop(self.watchers.entry(key.id).or_default().insert(run)),
                 Effect::Unwatch(run) => drop(self.watchers.entry(key.id).or_default().remove(&run)),
@@ -210,6 +214,9 @@ impl Society {
                 }
                 Effect::Tell { to, tidings } => {
                     self.send(commit, tidings.sequence, to, Message::Tidings(tidings));
+                }
+                Effect::Announce(tidings) if last != Some(ix) => {
+                    self.unsaid.insert((key.id, tidings.sequence));
                 }
                 Effect::Announce(tidings) => {
                     let watchers = self.watchers.entry(key.id).or_default().clone();

@@ -506,7 +506,9 @@ async fn what_happens_in_a_group_is_in_its_journal_and_in_the_debug_stream_and_w
         .collect();
     assert_eq!(own.first().map(String::as_str), Some("portfolio.member_added"));
     assert!(own.contains(&"portfolio.member_resumed".to_owned()), "{own:?}");
-    let (_, debug) = server.get(&format!("/v1/runs/{id}/events/poll?timeout=1&streamMode=debug")).await;
+    let request = server.request(Method::GET, &format!("/v1/runs/{id}/events?streamMode=debug"));
+    let debug: Value =
+        request.header("Accept", "application/json").send().await.unwrap().json().await.unwrap();
     let debug = debug["events"].as_array().unwrap();
     let logged: Vec<&str> =
         debug.iter().filter_map(|event| event["payload"]["data"]["journalType"].as_str()).collect();
