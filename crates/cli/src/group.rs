@@ -24,11 +24,15 @@ pub(crate) async fn dispatch(args: GroupArgs) -> anyhow::Result<()> {
             tell(&client.delete(&path(&group, &format!("/members/{}", encoded(&run)))).await?, json)
         }
         GroupVerb::Set { group, rules, without } => {
-            let mut kept = client.get(&path(&group, "")).await?["governance"].take();
+            // What others say meanwhile is refused, and not taken back unseen.
+            let mut kept = client.get(&path(&group, "")).await?;
+            let version = kept["governanceVersion"].take();
+            let mut kept = kept["governance"].take();
             without
                 .into_iter()
                 .for_each(|rule| drop(kept.as_object_mut().and_then(|kept| kept.remove(named(rule)))));
-            let rules = governance(&client, kept, &rules).await?;
+            let mut rules = governance(&client, kept, &rules).await?;
+            rules["version"] = version;
             tell(&client.put(&path(&group, "/governance"), &rules).await?, json)
         }
         GroupVerb::Close { group } => tell(&client.post(&path(&group, ":close"), &json!({})).await?, json),

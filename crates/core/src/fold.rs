@@ -54,6 +54,7 @@ impl Run {
             Event::Run(event) => self.fold_run(event, &mut folding)?,
             Event::Node { node, event } => self.fold_node(node, event, &mut folding)?,
         }
+        self.settle_suspended();
         self.settle_clock(mirrored, &mut folding);
         self.settle_deadline(&mut folding);
         self.settle_sight(sight, &mut folding);
@@ -94,6 +95,7 @@ impl Run {
             }
             RunEvent::Cancelling(asked) => {
                 state.ending = Some(Ending::cancelled(asked));
+                state.bonds.abandonment.clone_from(&asked.abandonment_reason);
                 if state.hold == Hold::None {
                     (state.pausing, state.paused_at, state.holder) = (None, None, None);
                 }

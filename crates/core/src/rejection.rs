@@ -245,6 +245,10 @@ fn unclaimed(why: &Unclaimed) -> String {
                 inputs.join(", ")
             )
         }
+        Unclaimed::TooLarge => format!(
+            "what goes into the node has more than {} bytes; have those before it give less, or wire less of it",
+            crate::limits::NODE_INPUT_BYTES_MAX
+        ),
         Unclaimed::Blocked(reason) => {
             format!("the run is blocked ({}): a run that it waits for has not completed", reason.name())
         }

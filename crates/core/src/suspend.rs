@@ -489,7 +489,8 @@ impl Run {
             self.call_end_hook(&open, resolved.outcome, folding);
         }
         self.fold_planning_resolved(&open.requested, resolved);
-        if resolved.outcome == Resolution::Cancelled {
+        // Nobody waits for the answer to what the run itself asks, so nobody has to hear that it was lost.
+        if resolved.outcome == Resolution::Cancelled && open.requested.topic.is_none() {
             self.state.lost.insert(id, resolved.reason.clone().unwrap_or_default());
         }
         let requested = open.requested;

@@ -138,7 +138,11 @@ impl Run {
                 ),
                 asked if asked.is_suspended() => (
                     format!("it waits for {run}, which waits for people (dependency_suspended)"),
-                    "it goes on once that one has been answered and has completed",
+                    if upstream.suspended.is_some_and(|suspended| suspended.expires_at.is_some()) {
+                        "it goes on once that one has been answered and has completed; its question is given up"
+                    } else {
+                        "it goes on once that one has been answered and has completed"
+                    },
                 ),
                 _ => (
                     format!("it waits for {run}, which has not completed (dependency_incomplete)"),

@@ -8,8 +8,8 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use abide_core::{
-    Command, Effect, Hash, Key, Record, Rejection, Run, Salt, Start, Status, Step, Surroundings, TaskId,
-    limits as core_limits,
+    BondCommand, Command, Effect, Hash, Key, Millis, Record, Rejection, Run, RunId, Salt, Start, Status,
+    Step, Surroundings, TaskId, limits as core_limits,
 };
 use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -49,6 +49,7 @@ pub(crate) struct Shell {
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
     pub(crate) circles: Circles,
+    pub(crate) members: Circles,
     pub(crate) webhooks: Webhooks,
     pub(crate) external: External,
     pub(crate) callbacks: Callbacks,
@@ -196,12 +197,20 @@ impl Shell {
         see: impl Fn(&Run) -> T,
     ) -> Result<T, Error> {
         let since = Instant::now();
+        let mut heard = false;
         for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
             if tries > 1 {
                 give_way(&*self.store, tries).await;
             }
             let permit = self.permit().await?;
             let cell = self.cell_with_surroundings(key).await?;
+            let passed = if heard { Vec::new() } else { self.passed_deadlines(&cell, command) };
+            if !passed.is_empty() {
+                drop(permit);
+                self.hear_groups(key, passed).await?;
+                heard = true;
+                continue;
+            }
             match self.attempt(&cell, command, lane, &basis, permit, &see) {
                 Attempt::Dead => self.hot.remove(&cell),
                 Attempt::Rejected { rejection, next, ended } => {
@@ -233,6 +242,19 @@ impl Shell {
             }
         }
         Err(Error::Contended)
+    }
+
+    /// The deadlines of groups that the run would go by, if it is not one of those groups that speaks.
+    fn passed_deadlines(&self, cell: &Cell, command: &Command) -> Vec<(RunId, Millis)> {
+        let passed =
+            cell.lock().map(|ahead| ahead.run.passed_deadlines(self.clock.now())).unwrap_or_default();
+        let speaks = |group: &RunId| match command {
+            Command::Bond(bond) => {
+                matches!(&**bond, BondCommand::Watch { watch, .. } if watch.from == *group)
+            }
+            _ => false,
+        };
+        if passed.iter().any(|(group, _)| speaks(group)) { Vec::new() } else { passed }
     }
 
     /// A commit was refused because of a name: it is decided again with the knowledge of which are another run's. If none
@@ -321,7 +343,7 @@ impl Shell {
             first: commit.base.next,
             next,
             held: commit.held,
-            effects: commit.effects.clone(),
+            effects: commit.told().cloned().collect(),
             ended,
             span,
             told,

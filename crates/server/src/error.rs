@@ -19,6 +19,8 @@ pub(crate) struct ApiError {
     details: Map<String, Value>,
     /// The status, if it is not that of the code.
     status: Option<StatusCode>,
+    /// What a receipt says was done came to nothing afterwards.
+    undone: bool,
 }
 
 /// What handlers return.
@@ -28,7 +30,7 @@ impl ApiError {
     /// An error with a code from the table.
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
         debug_assert!(ErrorCode::find(code).is_some(), "{code} is not in the table of error codes");
-        Self { code, message: message.into(), details: Map::new(), status: None }
+        Self { code, message: message.into(), details: Map::new(), status: None, undone: false }
     }
 
     /// Something the caller sent is wrong, in this field.
@@ -63,6 +65,17 @@ impl ApiError {
     pub(crate) fn under(mut self, status: StatusCode) -> Self {
         self.status = Some(status);
         self
+    }
+
+    /// The same error of something that a receipt says was done.
+    fn undoing(mut self) -> Self {
+        self.undone = true;
+        self
+    }
+
+    /// Whether a receipt that says that it was done does not hold.
+    pub(crate) fn undoes(&self) -> bool {
+        self.undone
     }
 
     /// One of its details.
@@ -202,6 +215,7 @@ impl From<EngineError> for ApiError {
             }
             EngineError::Rejected(rejection) => rejection.into(),
             EngineError::DependencyNotFound(_) | EngineError::Circle { .. } => Self::of_graph(&error),
+            EngineError::ChildRefused(failure) => Self::of_failure(*failure).undoing(),
             EngineError::Claimed(run) => {
                 let message = format!(
                     "{run} is under way for this workflow and scope; wait for its end, cancel it, or leave X-Dedup out"
@@ -326,9 +340,9 @@ impl ApiError {
             Rejection::UnknownTask(_) => Self::new("task_not_found", message),
             Rejection::UnknownPlan(_) => Self::new("plan_not_found", message),
             Rejection::IllegalTransition(_) => Self::new("illegal_transition", message),
-            Rejection::VersionConflict { expected, found } => {
-                Self::new("version_conflict", message).with("expected", *expected).with("found", *found)
-            }
+            Rejection::VersionConflict { expected, found } => Self::new("version_conflict", message)
+                .with("expectedVersion", *expected)
+                .with("foundVersion", *found),
             Rejection::ChildrenUnfinished { unfinished } => {
                 Self::new("children_unfinished", message).with("unfinished", *unfinished)
             }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use abide_core::{Key, MemberRow, Role, RunId, Status, TenantId};
 
-use crate::Listed;
 use crate::store::Answer;
+use crate::{Listed, MessageRow};
 
 /// What a run or a group knows of another.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,6 +51,9 @@ pub trait Containers: Send + Sync {
         after: Option<RunId>,
         limit: usize,
     ) -> Answer<'_, Vec<MemberRow>>;
+
+    /// What one has said to another that nobody has delivered, in its order.
+    fn words(&self, sender: Key, receiver: RunId) -> Answer<'_, Vec<MessageRow>>;
 
     /// The groups that a run belongs to, at most `limit`.
     fn groups_of(&self, run: Key, limit: usize) -> Answer<'_, Vec<(RunId, Role)>>;

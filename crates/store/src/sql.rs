@@ -162,12 +162,7 @@ pub(crate) fn carry_out_all<'a>(
     plan: &mut Vec<Statement<'a>>,
 ) -> Result<(), Error> {
     let mut sessions = commit.sessions.iter();
-    let last = commit.effects.iter().rposition(|effect| matches!(effect, Effect::Announce(_)));
-    for (ix, effect) in commit.effects.iter().enumerate() {
-        // How the aggregate stood in the middle of a commit is nothing that anybody ever sees.
-        if matches!(effect, Effect::Announce(_)) && last != Some(ix) {
-            continue;
-        }
+    for effect in commit.told() {
         let apart = work::statement(commit, effect, &mut sessions);
         let apart = apart.or_else(|| providers::statement(commit, effect));
         let apart = match apart {

@@ -50,6 +50,7 @@ impl Run {
             NodeEvent::InterruptResolved(resolved) => self.fold_resolved(resolved, folding)?,
             NodeEvent::Resumed(_) => self.fold_resumed(ix, folding)?,
             NodeEvent::InterruptRenotified(again) => self.fold_renotified(again, folding)?,
+            NodeEvent::InterruptExpired(expired) => self.fold_expired(expired, folding),
             NodeEvent::NoticeRefused(refused) => self.fold_refused(refused)?,
             NodeEvent::ConversationOpened(opened) => self.fold_opened(opened, folding)?,
             NodeEvent::ConversationExchanged(exchanged) => self.fold_exchanged(exchanged)?,

@@ -7,6 +7,16 @@ use crate::tidings::Mirrored;
 use crate::{Hold, NodePhase, Run};
 
 impl Run {
+    /// It waits from the first question on until there is none, however many are asked and answered in between.
+    pub(crate) fn settle_suspended(&mut self) {
+        if self.state.open.is_empty() {
+            self.state.suspended_since = None;
+        } else {
+            let first = self.awaited_answers().map(|open| open.at).min();
+            self.state.suspended_since = first.map(|first| self.state.suspended_since.unwrap_or(first));
+        }
+    }
+
     /// Human time is not machine time: while nothing but an answer is waited for, the run's own time stands still, and
     /// so does that of a parent which waits for nothing else.
     pub(crate) fn settle_clock(&mut self, mirrored: Option<Mirrored>, folding: &mut Folding<'_>) {

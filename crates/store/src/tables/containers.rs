@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use abide_core::{GROUP_WORKFLOW, Key, MemberRow, Role, RunId, Status, Suspension, TenantId};
 
 use super::Database;
-use super::reader::{LISTED, checked, listed, run_id, status};
-use crate::Listed;
+use super::reader::{LISTED, checked, listed, run_id, sent, status};
 use crate::containers::{Containers, Known};
 use crate::db::{self, Connection, Optional, Row, Value};
 use crate::store::Answer;
+use crate::{Listed, MessageRow};
 
 /// Everything that a run waits for, one step at a time, by what it was told to wait for and by what it started. A limit
 /// ends the walk, and not only what is told of it.
@@ -55,6 +55,10 @@ const CHILD_COUNTS: &str = "SELECT a.status, count(*) FROM children c \
 const GROUPS_OF: &str =
     "SELECT grp, role FROM members INDEXED BY members_by_run WHERE tenant = $1 AND run = $2 ORDER BY grp";
 
+/// What one has said to another: few say anything to that many.
+const WORDS: &str = "SELECT tenant, sender, seq, receiver, type, version, message FROM outbox \
+    WHERE tenant = $1 AND sender = $2 AND receiver = $3 ORDER BY seq";
+
 /// What [`member_row`] reads.
 const MEMBER: &str =
     "SELECT run, role, priority, added_at, status, since, expires_at, cost, heard FROM members";
@@ -68,24 +72,7 @@ impl<E: Database> Containers for E {
     }
 
     fn waits_for(&self, key: Key, other: RunId) -> Answer<'_, bool> {
-        self.read(move |connection| {
-            let (before, behind) = match connection {
-                Connection::Sqlite(_) => (BEFORE, BEHIND),
-                Connection::Postgres(_) => (BEFORE_AT_ONCE, BEHIND_AT_ONCE),
-            };
-            let mut most = WALK_MIN;
-            // One end may have a long past, the other a long future: the shorter of both settles it.
-            loop {
-                let found = match walk(connection, before, key, other, most)? {
-                    None => walk(connection, behind, other.of(key.tenant), key.id, most)?,
-                    found => found,
-                };
-                if let Some(found) = found {
-                    return Ok(found);
-                }
-                most = most.saturating_mul(WALK_GROWTH);
-            }
-        })
+        self.read(move |connection| waits(connection, key, other))
     }
 
     fn dependents(&self, key: Key, after: Option<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Status)>> {
@@ -167,6 +154,15 @@ impl<E: Database> Containers for E {
         })
     }
 
+    fn words(&self, sender: Key, receiver: RunId) -> Answer<'_, Vec<MessageRow>> {
+        let sealing = self.sealing().clone();
+        self.read(move |connection| {
+            let values = (sender.tenant.0, sender.id.as_bytes(), receiver.as_bytes());
+            let mut statement = connection.prepare_cached(WORDS)?;
+            statement.query_map(values, |row| sent(row, &sealing))?.collect()
+        })
+    }
+
     fn groups_of(&self, run: Key, limit: usize) -> Answer<'_, Vec<(RunId, Role)>> {
         self.read(move |connection| {
             let values = (run.tenant.0, *run.id.as_bytes());
@@ -189,6 +185,26 @@ fn members(statuses: &[Status]) -> String {
     let standing =
         if codes.is_empty() { String::new() } else { format!(" AND status IN ({})", codes.join(", ")) };
     format!("{MEMBER} WHERE tenant = ?1 AND grp = ?2 AND run > ?3{standing} ORDER BY run")
+}
+
+/// Whether a run waits for another, directly or by way of others.
+pub(super) fn waits(connection: Connection<'_>, key: Key, other: RunId) -> db::Result<bool> {
+    let (before, behind) = match connection {
+        Connection::Sqlite(_) => (BEFORE, BEHIND),
+        Connection::Postgres(_) => (BEFORE_AT_ONCE, BEHIND_AT_ONCE),
+    };
+    let mut most = WALK_MIN;
+    // One end may have a long past, the other a long future: the shorter of both settles it.
+    loop {
+        let found = match walk(connection, before, key, other, most)? {
+            None => walk(connection, behind, other.of(key.tenant), key.id, most)?,
+            found => found,
+        };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        most = most.saturating_mul(WALK_GROWTH);
+    }
 }
 
 /// Whether a walk from a run comes by another one; nothing if it was not over after so many runs.
@@ -313,6 +329,7 @@ mod tests {
         for (sql, values, index) in [
             (DEPENDENTS, 3, "SEARCH w USING PRIMARY KEY (tenant=? AND run=? AND watcher>?)"),
             (ASKED_FOR, 3, "SEARCH children USING PRIMARY KEY (tenant=? AND parent=? AND child=?)"),
+            (WORDS, 3, "SEARCH outbox USING PRIMARY KEY (tenant=? AND sender=?)"),
             (GROUPS_OF, 2, "SEARCH members USING INDEX members_by_run (tenant=? AND run=?)"),
             (&group, 3, "SEARCH members USING PRIMARY KEY (tenant=? AND grp=? AND run>?)"),
         ] {
@@ -344,7 +361,7 @@ mod tests {
             (ANNOUNCE, "SEARCH w USING PRIMARY KEY (tenant=? AND run=?)"),
             (BID_ALL, "SEARCH m USING PRIMARY KEY (tenant=? AND grp=?)"),
         ] {
-            let plan = plan(sql, 6);
+            let plan = plan(sql, 9);
             assert!(plan.contains(index) && !plan.contains("SCAN"), "{plan}");
         }
     }

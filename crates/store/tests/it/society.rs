@@ -29,6 +29,8 @@ pub(crate) struct Society {
     groups: Vec<Live>,
     born: u32,
     mail: Vec<(MessageRef, Message)>,
+    /// What was said in commits that nobody knows to be durable, so that nobody hears it.
+    said: Vec<(MessageRef, Message)>,
     heard: BTreeMap<(RunId, RunId), u64>,
     watchers: BTreeMap<RunId, BTreeSet<RunId>>,
     members: BTreeMap<RunId, BTreeMap<RunId, MemberRow>>,
@@ -44,11 +46,17 @@ impl Society {
             groups: Vec::new(),
             born: 0,
             mail: Vec::new(),
+            said: Vec::new(),
             heard: BTreeMap::new(),
             watchers: BTreeMap::new(),
             members: BTreeMap::new(),
             unsaid: Unsaid::new(),
         }
+    }
+
+    /// All that was decided is durable, and may be heard.
+    pub(crate) fn post(&mut self) {
+        self.mail.append(&mut self.said);
     }
 
     /// The next thing that happens to somebody. What a run would refuse does not happen.
@@ -160,7 +168,7 @@ impl Society {
                 let deadline = self.dice.one_in(2).then_some(BEGIN + 5);
                 let governance =
                     Governance { deadline, allow_partial_completion: true, ..Governance::default() };
-                GroupCommand::Govern(GovernanceSet { governance, by: None })
+                GroupCommand::Govern { set: GovernanceSet { governance, by: None }, version: None }
             }
             _ => GroupCommand::Close,
         };
@@ -231,7 +239,7 @@ impl Society {
 
     fn send(&mut self, commit: &Commit, sequence: u64, receiver: RunId, message: Message) {
         assert_eq!(commit.key.tenant, TENANT);
-        self.mail.push((MessageRef { sender: commit.key, sequence, receiver }, message));
+        self.said.push((MessageRef { sender: commit.key, sequence, receiver }, message));
     }
 }
 
