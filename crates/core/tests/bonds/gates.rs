@@ -164,7 +164,11 @@ fn whoever_drives_a_run_as_a_whole_has_it_wait_only_if_they_have_seen_it_as_it_i
     let actor = abide_core::Actor { agent: ANN.to_owned(), principal: None };
     let depend = |expected| {
         let driver = Some(abide_core::Driver { actor: actor.clone(), expected });
-        abide_core::Command::Bond(Box::new(abide_core::BondCommand::Depend { on: on.clone(), by: None, driver }))
+        abide_core::Command::Bond(Box::new(abide_core::BondCommand::Depend {
+            on: on.clone(),
+            by: None,
+            driver,
+        }))
     };
     let seen = world.run("second").intent_version();
     let refused = world.ask("second", depend(seen + 1)).expect_err("they have seen another");

@@ -52,7 +52,10 @@ fn and_nowhere_that_it_can_not_get_to() {
     }
     for nonsense in [wish("done"), TaskWish::default()] {
         let refused = reach(&mut world, nonsense);
-        assert!(matches!(&refused, Err(Rejection::Invalid { field, .. }) if field == "status"), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(Rejection::Invalid { field, .. }) if field == "status"),
+            "{refused:?}"
+        );
     }
     let id = task(&world).id;
     let stale = PlanCommand::ReachTask { id, version: Some(99), wish: Box::new(wish("running")), by: None };
@@ -70,7 +73,9 @@ fn a_plan_goes_where_somebody_wants_it_and_does_not_end_by_hand() {
         let id = world.run("run").plans().last().expect("a plan is posted").id;
         let wish = PlanWish { state: state.to_owned(), reason: None };
         let command = PlanCommand::ReachPlan { id, version: None, wish, by: None };
-        world.ask("run", plan_command(command)).map(|()| world.run("run").plan(id).expect("it is there").state)
+        world
+            .ask("run", plan_command(command))
+            .map(|()| world.run("run").plan(id).expect("it is there").state)
     };
     assert_eq!(reach("draft"), Ok(PlanState::Draft));
     for state in [PlanState::Active, PlanState::Paused, PlanState::Active] {

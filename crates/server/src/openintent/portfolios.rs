@@ -273,7 +273,11 @@ pub(crate) async fn govern(
     let wrapped = sent.contains_key("governance_policy") || sent.contains_key("governance");
     let governance = if wrapped { governance(&mut Sent(sent))? } else { read_policy(&sent)? };
     let reply = Reply::new(None, encoded);
-    app.engine().govern(key, governance, Some(principal.name), reply).await.map(answer).map_err(of_group)
+    app.engine()
+        .govern(key, (governance, None), Some(principal.name), reply)
+        .await
+        .map(answer)
+        .map_err(of_group)
 }
 
 fn membership(portfolio: RunId, row: &MemberRow) -> Value {
