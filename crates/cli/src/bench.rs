@@ -10,6 +10,7 @@ mod graphs;
 mod groups;
 mod http;
 mod ladder;
+mod openintent;
 mod parked;
 mod provider;
 mod resume;
@@ -50,6 +51,10 @@ pub(crate) async fn dispatch(args: BenchArgs) -> anyhow::Result<()> {
             let size =
                 groups::Size { runs: runs.max(200), members: members.max(2), dependents: dependents.max(2) };
             groups::bench(dir.path(), size).await?
+        }
+        BenchVerb::Openintent { intents, concurrency } => {
+            let size = openintent::Size { intents, concurrency: concurrency.max(1) };
+            openintent::bench(dir.path(), size).await?
         }
         BenchVerb::Roundtrip { concurrency, roundtrips, parked, payload } => {
             let size = roundtrip::Size { concurrency: concurrency.max(1), roundtrips, parked, payload };

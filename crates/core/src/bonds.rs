@@ -27,6 +27,9 @@ pub const DEADLINE_EXCEEDED: &str = "portfolio_deadline_exceeded";
 /// Why its questions expire then.
 pub(crate) const PORTFOLIO_DEADLINE: &str = "portfolio_deadline";
 
+/// How a run is seen that is not to go on for now.
+const BLOCKED: &str = "blocked";
+
 /// Who abandons it.
 const BY_DEADLINE: &str = "system:deadline";
 
@@ -117,6 +120,18 @@ impl Run {
     /// The runs that it waits for, or has waited for.
     pub fn upstreams(&self) -> &BTreeMap<RunId, Upstream> {
         &self.state.bonds.upstreams
+    }
+
+    /// Whether somebody could work on it: it has not ended, waits for nobody, and nobody holds it.
+    pub fn is_ready(&self) -> bool {
+        let begins = matches!(self.status(), Status::Draft | Status::Pending | Status::Running);
+        begins && self.unmet().next().is_none()
+    }
+
+    /// Whether others keep it from going on, be it that it is to begin yet.
+    pub fn is_kept_waiting(&self) -> bool {
+        let status = self.status();
+        !status.is_terminal() && (status.intent_name() == BLOCKED || self.unmet().next().is_some())
     }
 
     /// Whether it begins only when somebody says so.
@@ -322,12 +337,16 @@ impl Run {
                 self.disarm(&TimerId::Stretch, folding);
             }
             RunEvent::Unblocked(_) => bonds.blocked = None,
-            RunEvent::DependencyAdded(added) => self.fold_dependency(&added.dependency, folding),
+            RunEvent::DependencyAdded(added) => {
+                self.fold_dependency(&added.dependency, folding);
+                self.raise_version(folding.at);
+            }
             RunEvent::DependencyRemoved(removed) => {
                 let run = removed.run;
                 bonds.upstreams.remove(&run).ok_or("it did not wait for that run")?;
                 let watch = self.watch(folding.sequence, false);
                 folding.effects.extend([Effect::Independ(run), Effect::Bid { to: run, watch }]);
+                self.raise_version(folding.at);
             }
             RunEvent::DependencyReported(told) => self.fold_told(told)?,
             RunEvent::Watched(watched) => self.fold_watched(watched, folding),

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use escalate::TOPIC;
 pub use lease::{CoordinatorCommand, Registration};
 
-use crate::{InterruptId, Millis, Run, RunId, Suspension};
+use crate::{InterruptId, Json, Millis, Run, RunId, Suspension};
 
 /// What is done when something suspends that is coordinated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -112,6 +112,9 @@ pub struct Coordinator {
     /// Until when at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
+    /// The caller's own data, an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Json>,
     /// How often it has changed. That they are there changes nothing.
     pub version: u64,
 }

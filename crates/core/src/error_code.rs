@@ -149,6 +149,15 @@ table! {
     "agent_not_assigned" 404
         "The agent is not assigned to the intent."
         "`GET /api/v1/intents/{id}/agents` lists who is.";
+    "record_not_found" 404
+        "The intent has nothing of this kind with this id."
+        "List what there is of the kind, and take an id from there.";
+    "records_full" 409
+        "The intent has as many records of this kind as one may have. Nothing was changed."
+        "Keep further ones elsewhere, or beside another intent.";
+    "record_decided" 409
+        "Somebody has decided about the record already, or closed it. Nothing was changed."
+        "Read the record: it says who did, and how.";
     "access_entry_not_found" 404
         "There is no such entry among those who may see the intent."
         "`GET /api/v1/intents/{id}/acl` lists them with their ids.";

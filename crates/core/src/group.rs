@@ -16,7 +16,8 @@ use crate::event::{
     RunEvent,
 };
 use crate::fold::Folding;
-use crate::{Graph, Key, Millis, Rejection, Run, RunId, Salt, Status, Tidings, Watch, limits};
+use crate::planning::check_text;
+use crate::{Graph, Json, Key, Millis, Rejection, Run, RunId, Salt, Status, Tidings, Watch, limits};
 
 /// The definition that groups follow.
 const DEFINITION: &str = concat!(
@@ -166,13 +167,8 @@ impl Governance {
             let message = "'autoCompleteThreshold' is a share of the members: more than 0, and at most 1";
             return Err(Rejection::invalid("governance.autoCompleteThreshold", message));
         }
-        let constraints = self.shared_constraints.as_ref().map_or(0, |given| given.text().len());
-        if constraints > limits::CONFIGURABLE_BYTES_MAX {
-            let message =
-                format!("'sharedConstraints' takes at most {} bytes", limits::CONFIGURABLE_BYTES_MAX);
-            return Err(Rejection::invalid("governance.sharedConstraints", message));
-        }
-        Ok(())
+        check_kept("governance.sharedConstraints", self.shared_constraints.as_ref())?;
+        check_kept("governance", self.written.as_ref())
     }
 }
 
@@ -190,8 +186,23 @@ impl GroupSpec {
             let message = format!("'description' has at most {} characters", limits::REASON_CHARS_MAX);
             return Err(Rejection::invalid("description", message));
         }
+        if let Some(by) = &self.created_by {
+            check_text("created_by", by, limits::PRINCIPAL_CHARS_MAX)?;
+        }
+        check_kept("metadata", self.metadata.as_ref())?;
         self.governance.check(None, now)
     }
+}
+
+/// Refuses what is too large to be kept in every snapshot, or too deep to be shown again.
+fn check_kept(field: &str, given: Option<&Json>) -> Result<(), Rejection> {
+    let Some(given) = given else { return Ok(()) };
+    let (bytes, levels) = (limits::CONFIGURABLE_BYTES_MAX, limits::ASK_DEPTH_MAX);
+    if given.text().len() > bytes || given.depth() > levels {
+        let message = format!("'{field}' takes at most {bytes} bytes and {levels} levels");
+        return Err(Rejection::invalid(field, message));
+    }
+    Ok(())
 }
 
 impl Start {

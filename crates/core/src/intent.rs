@@ -38,11 +38,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use access::{Access, AccessEntry, Permission};
-pub use command::{Actor, IntentCommand, IntentSent, LeaseAct};
+pub use command::{Actor, Driver, IntentCommand, IntentSent, LeaseAct};
 pub use lease::Lease;
 pub use policy::{CompletionMode, Policy, WriteScope};
 pub(crate) use request::is_request;
 pub use request::{Request, RequestKind, RequestStatus};
+pub use suspension::TAKEN_BACK;
 pub use view::{Suspended, SuspendedAs};
 
 use crate::{Graph, Hold, InterruptId, Json, JsonMap, Millis, NodeIx, Run, SELF_NODE};

@@ -127,10 +127,11 @@ pub use event::{
     BlockedReason, DependsOn, Governance, GovernanceSet, GroupSpec, MemberAdded, MemberReported, Role,
 };
 pub use event::{
-    Cancellation, CapBreached, Caps, ChildReported, ChunkKind, Event, EventType, Failure, HoldMode, HookKind,
-    IntentChanged, IntentEvent, IntentPatched, InterruptRequested, InterruptResolved, LeaseTaken, Loss, Mask,
-    MessageChunk, ModelCalled, NodeEvent, NodeStarted, Parent, Patch, PatchOp, ProviderRetry, ProviderUsage,
-    ResumeDecided, RunEvent, Started, TurnBegan, TurnEnd, TurnSealed, event_types,
+    Cancellation, CapBreached, Caps, ChildReported, ChunkKind, CoordinatorChange, Event, EventType, Failure,
+    HoldMode, HookKind, IntentChanged, IntentEvent, IntentPatched, InterruptRequested, InterruptResolved,
+    LeaseTaken, Loss, Mask, MessageChunk, ModelCalled, NodeEvent, NodeStarted, Parent, Patch, PatchOp,
+    PlanChanged, ProviderRetry, ProviderUsage, Resolution, ResumeDecided, RunEvent, Started, TaskChanged,
+    TurnBegan, TurnEnd, TurnSealed, event_types,
 };
 pub use event::{DivergenceKind, ForkMode, Forked, ReplayDiverged};
 pub use expression::{Expression, Fault, Fuel, Scope};
@@ -142,9 +143,9 @@ pub use http::{
 };
 pub use id::{EventId, Key, RunId, TenantId};
 pub use intent::{
-    Access, AccessEntry, Actor, Assigned, CompletionMode, INTENT_WORKFLOW, Intent, IntentCommand, IntentSent,
-    Lease, LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION, Suspended,
-    SuspendedAs, WriteScope, intent_graph,
+    Access, AccessEntry, Actor, Assigned, CompletionMode, Driver, INTENT_WORKFLOW, Intent, IntentCommand,
+    IntentSent, Lease, LeaseAct, Permission, Policy, Request, RequestKind, RequestStatus, STATE, SUSPENSION,
+    Suspended, SuspendedAs, TAKEN_BACK, WriteScope, intent_graph,
 };
 pub use interrupt::{
     Action, Answerer, ApprovalRules, Ask, Checked, Decision, Exchange, InterruptId, InterruptKind, Named,

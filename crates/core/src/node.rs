@@ -96,9 +96,12 @@ impl NodePhase {
             (Running, NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_)) => {
                 Some(Running)
             }
-            (Suspended, NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_)) => {
-                Some(Suspended)
-            }
+            (
+                Suspended,
+                NodeEvent::InterruptRequested(_)
+                | NodeEvent::ClarificationRequested(_)
+                | NodeEvent::InterruptAmended(_),
+            ) => Some(Suspended),
             // A node that asks for more than one thing may have stopped for another.
             (Running | Suspended, NodeEvent::ConversationOpened(_) | NodeEvent::ConversationClosed(_)) => {
                 Some(self)
@@ -155,7 +158,6 @@ fn tells_of_question(event: &NodeEvent) -> bool {
             | NodeEvent::InterruptEscalated(_)
             | NodeEvent::InterruptRenotified(_)
             | NodeEvent::InterruptExpired(_)
-            | NodeEvent::InterruptAmended(_)
             | NodeEvent::NoticeRefused(_)
             | NodeEvent::ApprovalVoted(_)
             | NodeEvent::ApprovalAsked(_)

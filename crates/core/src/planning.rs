@@ -12,6 +12,7 @@
 //! | [`PlanCommand`] | `command.rs`, and `command/plan.rs` beside the other commands | what may be asked |
 //! | `Posting` | `post.rs` | what somebody posts, checked before anything is recorded |
 //! | `settle` | `settle.rs` | what follows by itself |
+//! | [`TaskWish`], [`PlanWish`] | `reach.rs` | what has to be done for a task or a plan to stand somewhere |
 //! | condition | `condition.rs` | whether a task of a plan is to be done |
 //! | checkpoint | `checkpoint.rs` | a plan that asks people whether it may go on |
 //! | mirror | `mirror.rs` | tasks that wait because their run does, or that go with the run they stand for |
@@ -27,6 +28,7 @@ mod mirror;
 mod plan;
 mod post;
 mod progress;
+mod reach;
 mod settle;
 mod task;
 
@@ -35,15 +37,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use child::Children;
-pub use command::{NewCheckpoint, NewCondition, NewPlan, NewTask, PlanAct, PlanCommand, PlanTask, TaskAct};
+pub use command::{
+    NewCheckpoint, NewCondition, NewPlan, NewTask, PlanAct, PlanCommand, PlanTask, PlanWish, TaskAct,
+    TaskWish,
+};
 pub(crate) use id::{ID_DIGITS, minted};
 pub use id::{PlanId, TaskId};
 pub use plan::{
     CheckpointAnswer, CheckpointSpec, CheckpointStanding, CheckpointStatus, ConditionSpec, OnComplete,
     OnFailure, OnTimeout, PauseCause, Plan, PlanSpec, PlanState,
 };
-pub(crate) use post::{check_json, check_text};
+pub(crate) use post::{check_json, check_object, check_text};
 pub use progress::{PlanProgress, SuspendedTask};
+pub(crate) use reach::{Way, way_of_plan};
 pub use task::{Blocked, Priority, Task, TaskSpec, TaskStatus};
 
 /// Everything that was posted to a run.

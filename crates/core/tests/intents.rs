@@ -5,7 +5,8 @@
 mod driving;
 #[path = "intents/keeping.rs"]
 mod keeping;
-#[expect(dead_code, reason = "random_graphs.rs and others throw the rest")]
+#[path = "intents/random.rs"]
+mod random;
 #[path = "domain/seeded.rs"]
 mod seeded;
 #[expect(dead_code, reason = "commands.rs and others tell the rest of the vocabulary")]

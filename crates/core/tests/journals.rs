@@ -3,6 +3,8 @@
 //! A journal is for ever. If a snapshot of this file changes, an older journal may no longer be readable:
 //! raise the version of the event type and bring the old form up to date when it is read.
 
+#[path = "journals/intents.rs"]
+mod intents;
 #[expect(dead_code, reason = "random tests tell the rest of the vocabulary")]
 #[path = "domain/seeded.rs"]
 mod seeded;
@@ -781,7 +783,7 @@ fn every_event_type_stands_in_one_of_these_journals() {
         given_up(),
     ];
     let replayed = replayed();
-    let worlds = [societies::coordinated(), societies::grouped(), societies::waiting()];
+    let worlds = [societies::coordinated(), societies::grouped(), societies::waiting(), intents::driven()];
     let records = stories.iter().flat_map(Story::journal).chain(&replayed);
     let mut shown: BTreeSet<&str> = records.map(type_name).collect();
     shown.extend(

@@ -242,6 +242,15 @@ fn outcomes(family: &Family<'_>) -> BTreeMap<String, String> {
 /// workers in `tasks.rs`, turns in `turns/random.rs`, runs that wait for runs and groups of them in `bonds/random.rs`,
 /// plans in `planning/`.
 const BEYOND: &[&str] = &[
+    "intent.patched",
+    "intent.assigned",
+    "intent.unassigned",
+    "intent.leased",
+    "intent.lease_renewed",
+    "intent.lease_released",
+    "intent.policy_set",
+    "intent.access_set",
+    "interrupt.amended",
     "replay.diverged",
     "run.held",
     "run.released",

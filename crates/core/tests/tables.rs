@@ -36,6 +36,19 @@ struct Sample<E> {
 /// follows.
 const PAYLOADS: &[(&str, &str, &str)] = &[
     ("run.started", "", r#"{"workflowId":"w","definition":"00"}"#),
+    ("intent.patched", "", r#"{"patches":[{"op":"set","path":"n","value":1}]}"#),
+    ("intent.assigned", "", r#"{"agent":"ada","role":"worker"}"#),
+    ("intent.unassigned", "", r#"{"agent":"ada"}"#),
+    ("intent.leased", "", r#"{"lease":{"id":"lease-0","scope":"all","agent":"ada","expiresAt":1}}"#),
+    ("intent.lease_renewed", "", r#"{"id":"lease-0","expiresAt":2}"#),
+    ("intent.lease_released", "", r#"{"id":"lease-0"}"#),
+    ("intent.policy_set", "", "{}"),
+    ("intent.access_set", "", r#"{"access":{"closed":true,"entries":[]}}"#),
+    (
+        "interrupt.amended",
+        "",
+        r#"{"interruptId":"int-000000000001000000000000000000000000","kind":"custom","key":"k","call":1,"data":{}}"#,
+    ),
     ("run.completed", "", r#"{"durationMs":1}"#),
     ("run.failed", "", r#"{"error":{"code":"c","message":"m"}}"#),
     ("run.cancelling", "", "{}"),

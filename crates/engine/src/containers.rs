@@ -1,8 +1,8 @@
 //! Runs that wait for others, and groups of runs: what is asked of them, and the messages between them.
 
 use abide_core::{
-    BondCommand, Command, DependsOn, Governance, GovernanceSet, GroupCommand, GroupSpec, JsonMap, Key,
-    MemberAdded, MemberRow, Order, Rejection, Role, Run, RunId, STATE, Salt, Start, Status, TenantId,
+    BondCommand, Command, DependsOn, Driver, Governance, GovernanceSet, GroupCommand, GroupSpec, JsonMap,
+    Key, MemberAdded, MemberRow, Order, Rejection, Role, Run, RunId, STATE, Salt, Start, Status, TenantId,
     Tidings, TimerId, Watch,
 };
 use abide_store::{Containers, Lane, Listed, MessageRef};
@@ -27,6 +27,11 @@ impl Engine {
     /// What is read of runs that wait for others, and of groups.
     pub fn containers(&self) -> &dyn Containers {
         self.shell.store.containers()
+    }
+
+    /// What is kept beside runs and groups and decides nothing.
+    pub fn records(&self) -> &dyn abide_store::Records {
+        self.shell.store.records()
     }
 
     /// Makes a group and answers as `reply` says.
@@ -128,6 +133,7 @@ impl Engine {
         key: Key,
         on: RunId,
         by: Option<String>,
+        driver: Option<Driver>,
         reply: Reply,
     ) -> Result<Vec<u8>, Error> {
         self.check_open()?;
@@ -139,7 +145,7 @@ impl Engine {
             if on != key.id && self.containers().waits_for(on.of(key.tenant), key.id).await? {
                 return Err(Error::Circle { run: key.id, on });
             }
-            let command = BondCommand::Depend { on: dependency, by: by.clone() };
+            let command = BondCommand::Depend { on: dependency, by: by.clone(), driver: driver.clone() };
             let basis = Basis { reply: Some(reply.clone()), circle: Some(circle), ..Basis::default() };
             let command = Command::Bond(Box::new(command));
             let decided = self.shell.decide(key, &command, Lane::Interactive, basis, |run| reply.body(run));
@@ -157,9 +163,10 @@ impl Engine {
         key: Key,
         on: RunId,
         by: Option<String>,
+        driver: Option<Driver>,
         reply: Reply,
     ) -> Result<Vec<u8>, Error> {
-        let command = BondCommand::Independ { run: on, by };
+        let command = BondCommand::Independ { run: on, by, driver };
         self.ask_for(key, &Command::Bond(Box::new(command)), reply).await
     }
 

@@ -33,7 +33,7 @@ use crate::trace;
 use crate::verbs::Verbs;
 use crate::webhooks::Signer;
 use crate::workers_api::forward;
-use crate::{limits, nowhere, openapi, openintent, openwop, pages, routes};
+use crate::{limits, nowhere, openapi, openintent, openwop, pages, routes, unread};
 
 /// The server's time in milliseconds, with every answer: the clock of whoever asks may differ, and a test clock does.
 const NOW: HeaderName = HeaderName::from_static("abide-now");
@@ -290,6 +290,7 @@ impl App {
             .method_not_allowed_fallback(nowhere::no_such_method)
             .layer(middleware::from_fn(contain_panics))
             .layer(middleware::from_fn(openintent::speak))
+            .layer(middleware::from_fn(unread::tell))
             .layer(middleware::from_fn_with_state(self.clone(), tell_time))
             .layer(middleware::from_fn_with_state(self.clone(), trace::follow))
             .with_state(self.clone());

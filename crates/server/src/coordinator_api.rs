@@ -116,6 +116,7 @@ impl Coordinate {
                     suspension_policy,
                     heartbeat_interval_ms,
                     expires_at: None,
+                    metadata: None,
                 })
             }
             Self::Heartbeat { coordinator_id: id } => CoordinatorCommand::Heartbeat { id },

@@ -315,6 +315,8 @@ impl ApiError {
             Rejection::Coordinated { agent, .. } => {
                 Self::new("run_coordinated", message).with("agent", agent.as_str())
             }
+            Rejection::UnknownTask(_) => Self::new("task_not_found", message),
+            Rejection::UnknownPlan(_) => Self::new("plan_not_found", message),
             Rejection::IllegalTransition(_) => Self::new("illegal_transition", message),
             Rejection::ChildrenUnfinished { unfinished } => {
                 Self::new("children_unfinished", message).with("unfinished", *unfinished)

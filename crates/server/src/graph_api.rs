@@ -291,7 +291,7 @@ pub(crate) async fn add(
         let app = app.clone();
         move |blank| async move {
             let reply = Reply::new(blank, |run: &Run| encoded(&standing(run)));
-            Ok(app.engine().add_dependency(key, on, Some(principal.name), reply).await?)
+            Ok(app.engine().add_dependency(key, on, Some(principal.name), None, reply).await?)
         }
     };
     let endpoint = format!("addDependency {}", key.id);
@@ -307,7 +307,7 @@ pub(crate) async fn remove(
     let key = run.of(&principal)?;
     let on = dependency(&on)?;
     let reply = Reply::new(None, |_: &Run| Vec::new());
-    app.engine().remove_dependency(key, on, Some(principal.name), reply).await?;
+    app.engine().remove_dependency(key, on, Some(principal.name), None, reply).await?;
     Ok(Json(app.engine().read(key, standing).await?))
 }
 

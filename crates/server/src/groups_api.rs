@@ -204,6 +204,7 @@ impl GovernanceBody {
             auto_complete_threshold: self.auto_complete_threshold,
             budget_limit_cents: self.budget_limit_cents,
             shared_constraints: self.shared_constraints,
+            written: None,
         })
     }
 }
@@ -234,8 +235,9 @@ pub(crate) async fn make(
     principal: Principal,
     Repeatable(body, ticket): Repeatable<MakeGroup>,
 ) -> Result<Response> {
+    let governance = body.governance.read()?;
     let spec =
-        GroupSpec { name: body.name, description: body.description, governance: body.governance.read()? };
+        GroupSpec { name: body.name, description: body.description, governance, ..GroupSpec::default() };
     let tenant = principal.tenant;
     let work = {
         let app = app.clone();
@@ -440,7 +442,7 @@ fn listed_group(run: &Run, group: &Group) -> ListedGroup {
 }
 
 /// What somebody made of a group.
-fn stands(status: Status) -> &'static str {
+pub(crate) fn stands(status: Status) -> &'static str {
     match status {
         Status::Completed => "completed",
         Status::Failed | Status::Cancelled => "abandoned",

@@ -11,7 +11,7 @@
 //! | what is never shown of them | `openwop/mask.rs` |
 //! | streams of events, shared by all who listen | `stream.rs` and `stream/` |
 //! | a run's own journal, and its bundle for whoever looks into it | `journal.rs`, `openwop/bundle.rs` |
-//! | connections, encrypted or not, and those that read nothing | `listen.rs`, `tls.rs`, `verbs.rs`, `stall.rs`, `outgoing.rs` |
+//! | connections, encrypted or not, and those that read nothing | `listen.rs`, `tls.rs`, `verbs.rs`, `stall.rs`, `outgoing.rs`, `unread.rs` |
 //! | schemas of what goes in and out | `schemas.rs`, `shape.rs`, `openapi.rs` |
 //! | what is not there, or has not changed | `nowhere.rs`, `conditional.rs` |
 //! | the error envelope | `error.rs`, from the table in `abide-core` |
@@ -95,6 +95,7 @@ mod tls;
 pub mod token;
 mod trace;
 mod turns_api;
+mod unread;
 mod verbs;
 mod webhooks;
 mod workers_api;

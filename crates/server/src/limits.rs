@@ -61,6 +61,20 @@ pub const POLL_SECONDS_MAX: u64 = 60;
 /// Seconds that a poll waits if it does not say.
 pub const POLL_SECONDS_DEFAULT: u64 = 30;
 
+/// Records of one kind beside an intent. All of them are shown at once.
+pub const RECORDS_MAX: usize = 10_000;
+/// Bytes of a record: a few pages of text with what belongs to them.
+pub const RECORD_BYTES_MAX: usize = 64 * 1024;
+/// Times that a record is tried to be kept that others race for: each time one of them is through.
+pub const RECORD_TRIES_MAX: usize = 100;
+/// Messages in a channel that does not say how many it takes.
+pub const CHANNEL_MESSAGES_DEFAULT: usize = 1000;
+
+/// Events in one list.
+pub const INTENT_EVENTS_MAX: usize = 1000;
+/// Events in a list that does not say.
+pub const INTENT_EVENTS_DEFAULT: usize = 100;
+
 /// Runs in one page of a list.
 pub const LIST_RUNS_MAX: usize = 500;
 /// Runs in a page that does not say.
@@ -96,6 +110,8 @@ pub const LIST_DELIVERIES_MAX: usize = 200;
 
 /// Annotations or artifacts in one page of a list.
 pub const LIST_ENTRIES_MAX: usize = 500;
+/// Portfolios that are looked at for one list: each is a read, and a list of somebody's own leaves most of them out.
+pub const PORTFOLIOS_LOOKED_AT_MAX: usize = 5_000;
 /// Annotations or artifacts in a page that does not say.
 pub const LIST_ENTRIES_DEFAULT: usize = 100;
 

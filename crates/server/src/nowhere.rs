@@ -7,6 +7,7 @@ use axum::http::header::AUTHORIZATION;
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::openintent;
 
 /// Families of OpenWOP that a client may try without asking first, and whose absence it knows from being told so. The
 /// protocol's other families are simply not found where they are not offered.
@@ -24,6 +25,9 @@ pub(crate) async fn no_such_path(State(app): State<Arc<App>>, request: Request) 
         let message =
             format!("this server does not offer '{family}'; /.well-known/openwop tells what it offers");
         return ApiError::new("capability_not_provided", message).with("capability", *family);
+    }
+    if let Some(refused) = openintent::refusal(&path) {
+        return refused;
     }
     if names_root(&app, &path) {
         return unversioned(&path);

@@ -18,6 +18,7 @@ mod notices;
 mod postgres;
 mod providers;
 mod queue;
+mod records;
 mod retention;
 mod rows;
 mod sealing;
@@ -46,6 +47,7 @@ pub use notices::{
 };
 pub use postgres::{ImportedTable, Postgres, PostgresOptions};
 pub use providers::{BreakerRow, Providers, WaitCounts, WaitRow};
+pub use records::{NewRecord, Recorded, Records};
 pub use retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 pub use rows::{
     Annotated, Annotations, Beside, ChildRow, Claim, Erased, Erasure, Expected, Listed, Loaded, Message,

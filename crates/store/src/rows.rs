@@ -411,7 +411,7 @@ pub struct Note {
     pub sequence: u64,
     /// When.
     pub at: Millis,
-    /// What kind of note: `annotation`; `erased`, or `erasing` until that is done.
+    /// What kind of note: `annotation`; `erased`, or `erasing` until that is done; or what a record is.
     pub kind: String,
     /// Who.
     pub by: Option<String>,

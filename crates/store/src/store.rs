@@ -14,6 +14,7 @@ use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::providers::Providers;
+use crate::records::Records;
 use crate::retention::Retention;
 use crate::sessions::Sessions;
 use crate::truncation::{Outline, Truncated, Truncation};
@@ -242,6 +243,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Runs that wait for others, and groups.
     fn containers(&self) -> &dyn Containers;
+
+    /// What is kept beside aggregates and decides nothing.
+    fn records(&self) -> &dyn Records;
 
     /// Runs that have ended and need not be kept.
     fn retention(&self) -> &dyn Retention;

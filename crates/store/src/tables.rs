@@ -19,6 +19,7 @@ mod notices;
 mod providers;
 pub(crate) mod reader;
 mod receipts;
+mod records;
 mod retention;
 mod secrets;
 mod sessions;
@@ -40,6 +41,7 @@ use crate::external::{Callbacks, ExternalEvents};
 use crate::inbox::Inbox;
 use crate::notices::{Agents, Notices};
 use crate::providers::Providers;
+use crate::records::Records;
 use crate::retention::Retention;
 use crate::sessions::Sessions;
 use crate::store::{Answer, Counts, ListQuery, Store};
@@ -349,6 +351,10 @@ impl<E: Database> Store for E {
     }
 
     fn containers(&self) -> &dyn Containers {
+        self
+    }
+
+    fn records(&self) -> &dyn Records {
         self
     }
 

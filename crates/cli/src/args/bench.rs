@@ -63,6 +63,15 @@ pub(crate) enum BenchVerb {
         #[arg(long, default_value_t = 10_000)]
         dependents: usize,
     },
+    /// Intents over HTTP, as OpenIntent's client drives them: made, suspended, answered, completed; and many that depend on one
+    Openintent {
+        /// Intents that depend on one
+        #[arg(long, default_value_t = 100_000)]
+        intents: usize,
+        /// Clients at once
+        #[arg(long, default_value_t = 16)]
+        concurrency: usize,
+    },
     /// Roundtrips over HTTP: start, step, interrupt, answer, step, end; then the same among parked runs
     Roundtrip {
         /// Roundtrips at once

@@ -16,9 +16,21 @@ pub(super) fn request(
     path: &str,
     body: Option<&Value>,
 ) -> Vec<u8> {
+    request_with(address, key, method, path, "", body)
+}
+
+/// The bytes of a request with more headers, each of which ends its line.
+pub(super) fn request_with(
+    address: SocketAddr,
+    key: &str,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: Option<&Value>,
+) -> Vec<u8> {
     let body = body.map_or(String::new(), Value::to_string);
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n{headers}\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );

@@ -7,7 +7,7 @@ use crate::effect::{MemberRow, Order};
 use crate::event::{
     DependencyAdded, DependencyRemoved, DependsOn, RunActivated, RunEvent, RunOrdered, RunWatched,
 };
-use crate::{Rejection, Run, RunId, Start, Status, Tidings, Watch, limits};
+use crate::{Driver, Rejection, Run, RunId, Start, Status, Tidings, Watch, limits};
 
 /// What may be asked of a run about others.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub enum BondCommand {
         on: DependsOn,
         /// Who says so.
         by: Option<String>,
+        /// What they have seen of it, if they drive it as a whole.
+        driver: Option<Driver>,
     },
     /// It does not wait for another run any more.
     Independ {
@@ -30,6 +32,8 @@ pub enum BondCommand {
         run: RunId,
         /// Who says so.
         by: Option<String>,
+        /// What they have seen of it, if they drive it as a whole.
+        driver: Option<Driver>,
     },
     /// Somebody wants to hear how it stands, or does not any more.
     Watch {
@@ -59,8 +63,14 @@ pub enum BondCommand {
 pub(super) fn decide(run: &mut Run, draft: &mut Draft, command: BondCommand) -> Result<(), Rejection> {
     match command {
         BondCommand::Activate { by } => activate(run, draft, by),
-        BondCommand::Depend { on, by } => depend(run, draft, on, by),
-        BondCommand::Independ { run: on, by } => independ(run, draft, on, by),
+        BondCommand::Depend { on, by, driver } => {
+            run.check_driver(draft, driver.as_ref())?;
+            depend(run, draft, on, by)
+        }
+        BondCommand::Independ { run: on, by, driver } => {
+            run.check_driver(draft, driver.as_ref())?;
+            independ(run, draft, on, by)
+        }
         BondCommand::Watch { watch, heard } => watched(run, draft, &watch, heard),
         BondCommand::Hear { tidings, known } => hear(run, draft, &tidings, known.as_ref()),
         BondCommand::Order { from, order, sequence } => ordered(run, draft, from, order, sequence),

@@ -4,7 +4,7 @@ use crate::command::{Draft, check_reason};
 use crate::event::{Failure, PlanChange, PlanChanged, RunEvent, TaskChange, TaskChanged};
 use crate::planning::{
     CheckpointStatus, NewPlan, NewTask, Plan, PlanAct, PlanCommand, PlanId, PlanState, Task, TaskAct, TaskId,
-    TaskStatus, check_json, check_text,
+    TaskStatus, Way, check_json, check_text, way_of_plan,
 };
 use crate::{Hold, Rejection, Run, Unclaimed, limits};
 
@@ -32,6 +32,19 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, command: PlanCommand) -> 
             let task = run.posted_task(id).ok_or_else(|| Rejection::UnknownTask(id.to_string()))?;
             check_version(task.version, version)?;
             act_on_task(run, draft, Doing { id, agent, act, by })
+        }
+        PlanCommand::ReachTask { id, version, wish, by } => {
+            check_who(by.as_ref())?;
+            let task = run.posted_task(id).ok_or_else(|| Rejection::UnknownTask(id.to_string()))?;
+            check_version(task.version, version)?;
+            let Way { act, agent } = run.way_to(task, *wish)?;
+            act_on_task(run, draft, Doing { id, agent, act, by })
+        }
+        PlanCommand::ReachPlan { id, version, wish, by } => {
+            check_who(by.as_ref())?;
+            let plan = run.plan(id).ok_or_else(|| Rejection::UnknownPlan(id.to_string()))?;
+            check_version(plan.version, version)?;
+            way_of_plan(plan, wish)?.map_or(Ok(()), |act| act_on_plan(run, draft, id, act, by))
         }
         PlanCommand::Plan { id, version, act, by } => {
             check_who(by.as_ref())?;

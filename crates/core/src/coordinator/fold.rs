@@ -159,6 +159,7 @@ impl Coordinator {
             unresponsive_since: None,
             granted_at: at,
             expires_at: registered.expires_at,
+            metadata: registered.metadata.clone(),
             version: 1,
         }
     }

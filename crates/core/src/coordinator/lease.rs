@@ -6,7 +6,8 @@ use crate::event::{
     CoordinatorChange, CoordinatorChanged, CoordinatorPaused, CoordinatorRegistered, FailedOver, PolicySet,
     Replaced, RunEvent,
 };
-use crate::{Millis, Rejection, Run, hex, limits, sha256};
+use crate::planning::check_object;
+use crate::{Json, Millis, Rejection, Run, hex, limits, sha256};
 
 /// What may be asked about the leases of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +65,8 @@ pub struct Registration {
     pub heartbeat_interval_ms: Option<Millis>,
     /// Until when at the latest.
     pub expires_at: Option<Millis>,
+    /// The caller's own data, an object.
+    pub metadata: Option<Json>,
 }
 
 impl Run {
@@ -131,6 +134,7 @@ impl Run {
                 "'expiresAt' is a time to come; leave it out for none",
             ));
         }
+        check_object("metadata", asked.metadata.as_ref())?;
         self.check_free(None)?;
         let registered = CoordinatorRegistered {
             agent: asked.agent,
@@ -138,6 +142,7 @@ impl Run {
             suspension_policy: policy.unwrap_or_default(),
             heartbeat_interval_ms,
             expires_at: asked.expires_at,
+            metadata: asked.metadata,
         };
         let id = self.lease_id();
         self.tell_lease(draft, id, CoordinatorChange::Registered(registered));

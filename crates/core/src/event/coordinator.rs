@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::types::*;
 use super::{EventType, read};
 use crate::coordinator::SuspensionPolicy;
-use crate::{InterruptId, Millis, RunId};
+use crate::{InterruptId, Json, Millis, RunId};
 
 /// Something happened to a lease, or because of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,6 +107,9 @@ pub struct CoordinatorRegistered {
     /// Until when at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
+    /// The caller's own data, an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Json>,
 }
 
 /// Something else is done about what is suspended.

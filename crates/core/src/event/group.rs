@@ -18,6 +18,12 @@ pub struct GroupSpec {
     /// What holds for its members.
     #[serde(default, skip_serializing_if = "Governance::is_empty")]
     pub governance: Governance,
+    /// Whose it is, as whoever made it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+    /// The caller's own data, an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Json>,
 }
 
 /// What holds for the members of a group.
@@ -39,6 +45,9 @@ pub struct Governance {
     /// What the owner has agreed on with the members; kept and shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_constraints: Option<Json>,
+    /// All of it as it was written, if that was in other words; kept and shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<Json>,
 }
 
 impl Governance {

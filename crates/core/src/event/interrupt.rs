@@ -61,7 +61,7 @@ pub struct InterruptRequested {
 
 impl InterruptRequested {
     /// Whether its run asks it beside what it does, and goes on without an answer.
-    pub(crate) fn is_beside(&self) -> bool {
+    pub fn is_beside(&self) -> bool {
         let topic = self.topic.as_deref();
         topic.is_some_and(|topic| topic == crate::coordinator::TOPIC || crate::intent::is_request(topic))
     }

@@ -22,7 +22,7 @@ macro_rules! declare {
 }
 
 declare! {
-    RUN_STARTED = 1 "run.started" v 7 true;
+    RUN_STARTED = 1 "run.started" v 8 true;
     RUN_COMPLETED = 2 "run.completed" v 1 true;
     RUN_FAILED = 3 "run.failed" v 1 true;
     RUN_CANCELLING = 4 "run.cancelling" v 3 false;
@@ -56,9 +56,9 @@ declare! {
     MEMBER_REPORTED = 36 "portfolio.member_reported" v 1 false;
     MEMBER_SUSPENDED = 37 "portfolio.member_suspended" v 1 false;
     MEMBER_RESUMED = 38 "portfolio.member_resumed" v 1 false;
-    GOVERNANCE_SET = 39 "portfolio.governance_set" v 1 false;
+    GOVERNANCE_SET = 39 "portfolio.governance_set" v 2 false;
     BUDGET_EXCEEDED = 40 "portfolio.budget_exceeded" v 1 false;
-    COORDINATOR_REGISTERED = 80 "coordinator.registered" v 1 false;
+    COORDINATOR_REGISTERED = 80 "coordinator.registered" v 2 false;
     COORDINATOR_HEARTBEAT = 81 "coordinator.heartbeat" v 1 false;
     COORDINATOR_POLICY_SET = 82 "coordinator.policy_set" v 1 false;
     COORDINATOR_PAUSED = 83 "coordinator.paused" v 1 false;

@@ -4,7 +4,7 @@ use super::record::Record;
 use super::{Access, AccessEntry, Intent, Permission, Policy, RequestKind, SUSPENSION, patch};
 use crate::command::Draft;
 use crate::event::{IntentChanged, IntentPatched, Patch, PatchOp, RunEvent};
-use crate::{Json, JsonMap, NodeIx, Rejection, Run, Status, limits};
+use crate::{Json, JsonMap, Millis, NodeIx, Rejection, Run, Status, limits};
 
 /// Who asks: the agent that it names, and whose key it came with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,15 @@ pub struct Actor {
     pub agent: String,
     /// Whose key it came with, if that is somebody else.
     pub principal: Option<String>,
+}
+
+/// Somebody who changes what an intent has to do with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Who.
+    pub actor: Actor,
+    /// The version that they have seen.
+    pub expected: u64,
 }
 
 /// Where somebody sends an intent.
@@ -280,6 +289,21 @@ impl Run {
             }
             IntentCommand::Request { kind, asked, actor } => self.ask_beside(draft, &actor, kind, &asked),
         }
+    }
+
+    /// Refuses somebody who may not change it, or has seen another version.
+    pub(crate) fn check_driver(&self, draft: &Draft, driver: Option<&Driver>) -> Result<(), Rejection> {
+        let Some(Driver { actor, expected }) = driver else { return Ok(()) };
+        actor.check()?;
+        self.check_permits(&actor.agent, Permission::Write, draft.now)?;
+        self.check_version(*expected)?;
+        self.check_may_write(&actor.agent)
+    }
+
+    /// Refuses agents that may not work on it.
+    pub fn check_works(&self, agent: &str, now: Millis) -> Result<(), Rejection> {
+        self.check_permits(agent, Permission::Write, now)?;
+        self.check_may_write(agent)
     }
 
     /// Refuses whoever has seen another version.

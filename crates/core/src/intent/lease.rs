@@ -135,6 +135,10 @@ impl Run {
             // Whoever asks people has it until there is an answer.
             Some(_) if self.node(ix).phase == NodePhase::Suspended => Ok(true),
             Some(holder) => {
+                // Nothing is taken from anybody for somebody who can't have it.
+                if let Some(refused) = self.unclaimed(ix) {
+                    return Err(Rejection::Unclaimed(refused));
+                }
                 let released = NodeReleased { agent: holder, reason: Some("lease-expired".to_owned()) };
                 self.emit_node(draft, ix, NodeEvent::Released(released), None);
                 self.claim_node(draft, ix, agent.to_owned())?;

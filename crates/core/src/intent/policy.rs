@@ -109,6 +109,13 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// How large a share of the agents has to approve, where that is wanted.
+    pub fn quorum(&self) -> f64 {
+        self.quorum_threshold.unwrap_or(QUORUM_DEFAULT)
+    }
+}
+
 fn violation(rule: &'static str, message: String) -> Rejection {
     Rejection::Governed { rule, message }
 }
@@ -167,7 +174,7 @@ impl Run {
             }
             CompletionMode::Quorum => {
                 let agents = self.intent().map_or(0, |intent| intent.agents.len());
-                let share = policy.quorum_threshold.unwrap_or(QUORUM_DEFAULT);
+                let share = policy.quorum();
                 let needed = ((agents as f64 * share) as usize).max(1);
                 if agents > 0 && approved >= needed {
                     return Ok(());

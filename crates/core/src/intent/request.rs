@@ -85,6 +85,25 @@ pub struct Request {
     pub said: Option<String>,
 }
 
+impl InterruptRequested {
+    /// What people are asked for beside an intent, if it is that.
+    pub fn request_kind(&self) -> Option<RequestKind> {
+        match self.topic.as_deref()? {
+            APPROVAL => Some(RequestKind::Approval),
+            ESCALATION => Some(RequestKind::Escalation),
+            _ => None,
+        }
+    }
+
+    /// What was asked beside an intent, as it was written.
+    pub fn request_written(&self) -> Json {
+        let data: JsonMap = self.data.parse().unwrap_or_default();
+        let approval = self.request_kind() == Some(RequestKind::Approval);
+        let asked = data.get(if approval { "artifactData" } else { "context" });
+        asked.cloned().unwrap_or_else(|| Json::of(&JsonMap::new()))
+    }
+}
+
 /// Whether a question of the run itself is of this kind: nobody waits for its answer.
 pub(crate) fn is_request(topic: &str) -> bool {
     matches!(topic, APPROVAL | ESCALATION)
@@ -187,14 +206,8 @@ fn short(text: &str) -> String {
 /// What an event changes.
 impl Run {
     pub(crate) fn fold_request(&mut self, requested: &InterruptRequested, at: Millis) {
-        let kind = match requested.topic.as_deref() {
-            Some(APPROVAL) => RequestKind::Approval,
-            Some(ESCALATION) => RequestKind::Escalation,
-            _ => return,
-        };
-        let data: JsonMap = requested.data.parse().unwrap_or_default();
-        let asked = data.get(if kind == RequestKind::Approval { "artifactData" } else { "context" });
-        let asked = asked.cloned().unwrap_or_else(|| Json::of(&JsonMap::new()));
+        let Some(kind) = requested.request_kind() else { return };
+        let asked = requested.request_written();
         let written: JsonMap = asked.parse().unwrap_or_default();
         let action = written.get("action").and_then(|action| action.parse().ok()).unwrap_or_default();
         let request = Request {

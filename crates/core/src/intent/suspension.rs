@@ -24,7 +24,7 @@ const UNTOLD_QUESTION: &str =
     "The agent waits for people and has not said what it asks. What is it to be told?";
 
 /// Why a question is closed that its agent takes back.
-pub(crate) const TAKEN_BACK: &str = "suspension-cancelled";
+pub const TAKEN_BACK: &str = "suspension-cancelled";
 
 /// What a decision does.
 impl Run {
@@ -167,6 +167,11 @@ impl Run {
         }
         let provisional = self.intent().and_then(Intent::provisional);
         if let Some(id) = provisional.filter(|id| self.state.open.contains_key(id)) {
+            // Any name will do but that of something else, which was answered once.
+            let other = name.parse::<InterruptId>().is_ok_and(|named| named != id);
+            if other || self.state.answers.contains_key(name) {
+                return Err(self.mistaken(id.to_string(), name));
+            }
             return Ok(id);
         }
         let mut open = self.awaited_answers().filter(|open| open.node.is_some());
@@ -175,12 +180,14 @@ impl Run {
             return Ok(found.requested.interrupt_id);
         }
         match self.suspended_for() {
-            Some(open) => Err(Rejection::OtherSuspension {
-                expected: self.suspension_id(open),
-                found: name.chars().take(limits::INTERRUPT_KEY_CHARS_MAX).collect(),
-            }),
+            Some(open) => Err(self.mistaken(self.suspension_id(open), name)),
             None => Err(Rejection::NotSuspended(self.status())),
         }
+    }
+
+    fn mistaken(&self, expected: String, name: &str) -> Rejection {
+        let found = name.chars().take(limits::INTERRUPT_KEY_CHARS_MAX).collect();
+        Rejection::OtherSuspension { expected, found }
     }
 
     /// An answer in the words of what is asked.

@@ -2,6 +2,7 @@
 
 use super::SUSPENSION;
 use super::suspension::{is_unsaid, single_question};
+use crate::event::InterruptRequested;
 use crate::moment::naive;
 use crate::{InterruptKind, Json, JsonMap, Open, Run};
 
@@ -14,6 +15,8 @@ pub struct SuspendedAs {
     pub response_type: &'static str,
     /// What there is to choose from.
     pub choices: Vec<JsonMap>,
+    /// Whether whoever asked said so.
+    pub declared: bool,
 }
 
 /// What a run waits for, as the record of a suspension.
@@ -37,36 +40,12 @@ impl Run {
     pub fn suspension_id(&self, open: &Open) -> String {
         let asked = self.intent().and_then(|intent| intent.asked.as_ref());
         let own = asked.filter(|asked| asked.interrupt == Some(open.requested.interrupt_id));
-        own.and_then(|asked| asked.id.clone()).unwrap_or_else(|| open.requested.interrupt_id.to_string())
+        own.and_then(|asked| asked.id.clone()).unwrap_or_else(|| open.requested.suspension_id())
     }
 
     /// What kind of response a question wants.
     pub fn seen_as(&self, open: &Open) -> SuspendedAs {
-        let data: JsonMap = open.requested.data.parse().unwrap_or_default();
-        let text = |key: &str| data.get(key).and_then(|text| text.parse::<String>().ok());
-        if open.requested.kind == InterruptKind::Approval {
-            return SuspendedAs {
-                question: text("title").unwrap_or_default(),
-                response_type: "choice",
-                choices: actions(&data),
-            };
-        }
-        let questions =
-            data.get("questions").and_then(|list| list.parse::<Vec<JsonMap>>().ok()).unwrap_or_default();
-        let first = questions.first().cloned().unwrap_or_default();
-        let of_first = |key: &str| first.get(key).and_then(|text| text.parse::<String>().ok());
-        let question = of_first("question").or_else(|| text("prompt")).or_else(|| text("customKind"));
-        let question =
-            question.or_else(|| text("eventType")).unwrap_or_else(|| open.requested.kind.name().to_owned());
-        let single = single_question(&open.requested.data).is_some();
-        let (response_type, choices) = match of_first("responseType").as_deref() {
-            Some("choice") => ("choice", choices(&first)),
-            Some("confirm") => ("confirm", choices(&first)),
-            Some("text") => ("text", Vec::new()),
-            None if single && !first.contains_key("schema") => ("text", Vec::new()),
-            _ => ("form", Vec::new()),
-        };
-        SuspendedAs { question, response_type, choices }
+        open.requested.seen_as()
     }
 
     /// What it waits for, as the record of a suspension.
@@ -122,6 +101,53 @@ impl Run {
             state.insert(SUSPENSION.to_owned(), Json::of(&suspended.record));
         }
         state
+    }
+}
+
+impl InterruptRequested {
+    /// What it is called as a suspension, from when it is asked to its end: by the name that whoever asks gave it, or else by
+    /// its own id.
+    pub fn suspension_id(&self) -> String {
+        let beside = self.topic.is_some() || self.checkpoint.is_some();
+        if self.keyless || self.sensitive || beside {
+            self.interrupt_id.to_string()
+        } else {
+            self.key.clone()
+        }
+    }
+
+    /// Whether nobody has said yet what is asked.
+    pub fn is_provisional(&self) -> bool {
+        is_unsaid(self)
+    }
+
+    /// What kind of response it wants.
+    pub fn seen_as(&self) -> SuspendedAs {
+        let data: JsonMap = self.data.parse().unwrap_or_default();
+        let text = |key: &str| data.get(key).and_then(|text| text.parse::<String>().ok());
+        if self.kind == InterruptKind::Approval {
+            return SuspendedAs {
+                question: text("title").unwrap_or_default(),
+                response_type: "choice",
+                choices: actions(&data),
+                declared: true,
+            };
+        }
+        let questions =
+            data.get("questions").and_then(|list| list.parse::<Vec<JsonMap>>().ok()).unwrap_or_default();
+        let first = questions.first().cloned().unwrap_or_default();
+        let of_first = |key: &str| first.get(key).and_then(|text| text.parse::<String>().ok());
+        let question = of_first("question").or_else(|| text("prompt")).or_else(|| text("customKind"));
+        let question = question.or_else(|| text("eventType")).unwrap_or_else(|| self.kind.name().to_owned());
+        let single = single_question(&self.data).is_some();
+        let (response_type, choices) = match of_first("responseType").as_deref() {
+            Some("choice") => ("choice", choices(&first)),
+            Some("confirm") => ("confirm", choices(&first)),
+            Some("text") => ("text", Vec::new()),
+            None if single && !first.contains_key("schema") => ("text", Vec::new()),
+            _ => ("form", Vec::new()),
+        };
+        SuspendedAs { question, response_type, choices, declared: first.contains_key("choices") }
     }
 }
 

@@ -28,6 +28,28 @@ pub enum PlanCommand {
         /// Who asks.
         by: Option<String>,
     },
+    /// Have a task stand somewhere, by whatever has to be done for that.
+    ReachTask {
+        /// Which task.
+        id: TaskId,
+        /// The version that whoever asks has seen, if they care.
+        version: Option<u64>,
+        /// Where.
+        wish: Box<TaskWish>,
+        /// Who asks.
+        by: Option<String>,
+    },
+    /// Have a plan stand somewhere, by whatever has to be done for that.
+    ReachPlan {
+        /// Which plan.
+        id: PlanId,
+        /// The version that whoever asks has seen, if they care.
+        version: Option<u64>,
+        /// Where.
+        wish: PlanWish,
+        /// Who asks.
+        by: Option<String>,
+    },
     /// Post a plan, as a draft.
     CreatePlan {
         /// The plan.
@@ -118,6 +140,34 @@ pub enum PlanAct {
         /// Why.
         reason: Option<String>,
     },
+}
+
+/// Where a task is to stand, and what comes with that.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskWish {
+    /// Where, by its name; if it is missing, somebody is to have it, or tells how far it has come.
+    pub status: Option<String>,
+    /// The agent that is to have it, or has it.
+    pub agent: Option<String>,
+    /// Who asks: the agent that has it then, if nobody is named.
+    pub asking: String,
+    /// How far it has come.
+    pub progress: Option<Json>,
+    /// What came of it.
+    pub output: Option<Json>,
+    /// Why it failed.
+    pub error: Option<Failure>,
+    /// Why, or what it waits for.
+    pub reason: Option<String>,
+}
+
+/// Where a plan is to stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanWish {
+    /// Where, by its name.
+    pub state: String,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// A task that somebody posts.

@@ -92,7 +92,8 @@ pub(crate) fn check_json(field: &str, json: Option<&Json>) -> Result<(), Rejecti
     Ok(())
 }
 
-fn check_object(field: &str, json: Option<&Json>) -> Result<(), Rejection> {
+/// Refuses what is no object, or too large or too deep to be kept.
+pub(crate) fn check_object(field: &str, json: Option<&Json>) -> Result<(), Rejection> {
     if json.is_some_and(|json| json.type_name() != "object") {
         return refuse(field, format!("'{field}' must be an object"));
     }

@@ -44,6 +44,11 @@ impl Run {
         self.state.planning.tasks.get(&id)
     }
 
+    /// The tasks that depend on one.
+    pub fn tasks_after(&self, id: TaskId) -> &[TaskId] {
+        self.state.planning.dependents.get(&id).map_or(&[], Vec::as_slice)
+    }
+
     /// The plans that were posted to it, oldest first.
     pub fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.state.planning.plans.values()

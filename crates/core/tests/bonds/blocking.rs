@@ -168,7 +168,7 @@ fn a_run_waits_for_so_many_others_and_no_more() {
         let mut bytes = [9; 16];
         bytes[..4].copy_from_slice(&number.to_be_bytes());
         let on = DependsOn::on(abide_core::RunId::from_bytes(bytes));
-        world.ask("waits", Command::Bond(Box::new(BondCommand::Depend { on, by: None })))
+        world.ask("waits", Command::Bond(Box::new(BondCommand::Depend { on, by: None, driver: None })))
     };
     for number in 0..most {
         depend(&mut world, number).expect("there is room");

@@ -12,7 +12,11 @@ impl Story {
     #[track_caller]
     fn after_all(self, on: u8) -> Self {
         let on = abide_core::DependsOn::on(run_id(on));
-        self.ask(abide_core::Command::Bond(Box::new(abide_core::BondCommand::Depend { on, by: None })))
+        self.ask(abide_core::Command::Bond(Box::new(abide_core::BondCommand::Depend {
+            on,
+            by: None,
+            driver: None,
+        })))
     }
 
     /// Another run tells how it stands.

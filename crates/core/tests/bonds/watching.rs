@@ -74,7 +74,7 @@ fn a_run_that_is_not_there_never_completes() {
     world.begin("waits");
     let nobody = Tidings::of_nobody(run_id(99));
     let on = abide_core::DependsOn::on(run_id(99));
-    world.accept("waits", Command::Bond(Box::new(BondCommand::Depend { on, by: None })));
+    world.accept("waits", Command::Bond(Box::new(BondCommand::Depend { on, by: None, driver: None })));
     world.accept("waits", Command::Bond(Box::new(BondCommand::Hear { tidings: nobody, known: None })));
     assert_eq!(world.blocked_for("waits"), Some("on_dependency_failed"));
 }

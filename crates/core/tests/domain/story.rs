@@ -647,6 +647,8 @@ fn describe(effect: &Effect) -> String {
         Effect::Bid { to, watch } => format!("bid {to} to tell: {}", watch.watching),
         Effect::Order { to, order, .. } => format!("order {to}: {order:?}"),
         Effect::BidAll(watch) => format!("bid all to tell: {}", watch.watching),
+        Effect::Assign(assigned) => format!("assign {}", assigned.agent),
+        Effect::Unassign(agent) => format!("unassign {agent}"),
         Effect::Watch(run) => format!("watched by {run}"),
         Effect::Unwatch(run) => format!("not watched by {run}"),
         Effect::Tell { to, tidings } => format!("tell {to}: {}", tidings.status.name()),

@@ -218,6 +218,8 @@ impl Kept {
             | Effect::Bid { .. }
             | Effect::Order { .. }
             | Effect::BidAll(_)
+            | Effect::Assign(_)
+            | Effect::Unassign(_)
             | Effect::Watch(_)
             | Effect::Unwatch(_)
             | Effect::Tell { .. }

@@ -235,6 +235,8 @@ impl<'p> Family<'p> {
             | Effect::Bid { .. }
             | Effect::Order { .. }
             | Effect::BidAll(_)
+            | Effect::Assign(_)
+            | Effect::Unassign(_)
             | Effect::Watch(_)
             | Effect::Unwatch(_)
             | Effect::Tell { .. }

@@ -195,7 +195,7 @@ async fn of_many_pairs_that_are_to_wait_for_each_other_each_has_one_edge() {
         let (one, other) = (rig.start_waiting(1_000_000).await, rig.start_waiting(1_000_000).await);
         for (run, on) in [(one, other), (other, one)] {
             let engine = rig.engine.clone();
-            asked.spawn(async move { (pair, engine.add_dependency(run, on.id, None, silent()).await) });
+            asked.spawn(async move { (pair, engine.add_dependency(run, on.id, None, None, silent()).await) });
         }
     }
     let (mut made, mut refused) = (Vec::new(), Vec::new());
@@ -228,15 +228,15 @@ async fn of_two_servers_that_add_opposite_edges_at_once_one_is_refused() {
             runs.push(server.engine.start_run(new).await.unwrap().0.of(TENANT));
         }
         let (one, other) = tokio::join!(
-            servers[0].engine.add_dependency(runs[0], runs[1].id, None, silent()),
-            servers[1].engine.add_dependency(runs[1], runs[0].id, None, silent()),
+            servers[0].engine.add_dependency(runs[0], runs[1].id, None, None, silent()),
+            servers[1].engine.add_dependency(runs[1], runs[0].id, None, None, silent()),
         );
         let refused = [&one, &other].into_iter().filter(|told| matches!(told, Err(Error::Circle { .. })));
         assert_eq!(refused.count(), 1, "pair {pair}: {one:?} {other:?}");
         assert_ne!(one.is_ok(), other.is_ok(), "pair {pair}: {one:?} {other:?}");
         for server in &servers {
             for run in &runs {
-                let itself = server.engine.add_dependency(*run, run.id, None, silent()).await;
+                let itself = server.engine.add_dependency(*run, run.id, None, None, silent()).await;
                 assert!(matches!(itself, Err(Error::Rejected(_))), "{itself:?}");
             }
         }
@@ -278,7 +278,7 @@ async fn a_child_that_has_not_begun_closes_no_circle() {
             while !rig.story(parent).await.contains(&"child.added") {
                 news.changed().await;
             }
-            rig.engine.add_dependency(other, parent.id, None, silent()).await
+            rig.engine.add_dependency(other, parent.id, None, None, silent()).await
         };
         let (child, edge) = tokio::join!(rig.engine.add_child(parent, asked, None, told), edge);
         rig.outbox_is_empty().await;
@@ -300,13 +300,13 @@ async fn a_circle_is_found_however_long_it_is() {
     for _ in 0..700 {
         last = after(&rig, last, "noop").await;
     }
-    let circle = rig.engine.add_dependency(first, last.id, None, silent()).await;
+    let circle = rig.engine.add_dependency(first, last.id, None, None, silent()).await;
     assert!(matches!(circle, Err(Error::Circle { .. })), "{circle:?}");
     let beside = rig.start_waiting(1_000_000).await;
-    rig.engine.add_dependency(beside, last.id, None, silent()).await.unwrap();
-    rig.engine.add_dependency(first, beside.id, None, silent()).await.unwrap_err();
+    rig.engine.add_dependency(beside, last.id, None, None, silent()).await.unwrap();
+    rig.engine.add_dependency(first, beside.id, None, None, silent()).await.unwrap_err();
     let before = rig.start_waiting(1_000_000).await;
-    rig.engine.add_dependency(first, before.id, None, silent()).await.unwrap();
+    rig.engine.add_dependency(first, before.id, None, None, silent()).await.unwrap();
     rig.outbox_is_empty().await;
     rig.verify().await;
     rig.close().await;

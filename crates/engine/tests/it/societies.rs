@@ -203,12 +203,13 @@ impl Society {
                 assert_eq!(done, self.model.cancel(run));
             }
             Move::Depend { run, on } => {
-                let done = taken(engine.add_dependency(runs[run], runs[on].id, None, silent()).await);
+                let done = taken(engine.add_dependency(runs[run], runs[on].id, None, None, silent()).await);
                 assert_eq!(done, self.model.depend(run, on));
             }
             Move::Cross { one, other } => self.cross(at, one, other).await,
             Move::Independ { run, on } => {
-                let done = taken(engine.remove_dependency(runs[run], runs[on].id, None, silent()).await);
+                let done =
+                    taken(engine.remove_dependency(runs[run], runs[on].id, None, None, silent()).await);
                 assert_eq!(done, self.model.independ(run, on));
             }
             Move::Activate(run) => {
@@ -282,8 +283,8 @@ impl Society {
             (self.house.engine_at(at), self.house.engine_at((at + 1) % self.house.servers()));
         let (a, b) = (self.runs[one], self.runs[other]);
         let (there, back) = tokio::join!(
-            first.add_dependency(a, b.id, None, silent()),
-            second.add_dependency(b, a.id, None, silent()),
+            first.add_dependency(a, b.id, None, None, silent()),
+            second.add_dependency(b, a.id, None, None, silent()),
         );
         let (there, back) = (taken(there), taken(back));
         let before = self.model.clone();

@@ -8,7 +8,7 @@ use abide_core::{Hash, Key, Millis, Record, RunId, TenantId};
 use abide_store::{
     Annotated, Annotations, Answer, ApiKey, Beside, ChildRow, Commit, Counts, Done, Erased, Erasure, Error,
     Expected, Lane, ListQuery, Listed, Loaded, MessageRef, MessageRow, NewAnnotation, NewWorkflow, Note,
-    Person, Receipt, SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals, WorkflowVersion,
+    Person, Receipt, Records, SecretRow, Sqlite, Store, TaskRow, TimerRow, Totals, WorkflowVersion,
 };
 
 /// What happens to a commit on its way to the store.
@@ -330,6 +330,10 @@ impl Store for Tapped {
 
     fn containers(&self) -> &dyn abide_store::Containers {
         self.inner.containers()
+    }
+
+    fn records(&self) -> &dyn Records {
+        self.inner.records()
     }
 
     fn retention(&self) -> &dyn abide_store::Retention {

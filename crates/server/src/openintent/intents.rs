@@ -237,19 +237,20 @@ pub(crate) async fn list(
 ) -> Result<Json<Value>> {
     let limit = wanted.limit.unwrap_or(50).clamp(1, limits::LIST_PAGE_MAX);
     let offset = wanted.offset.unwrap_or(0);
+    let end = offset.saturating_add(limit);
     let statuses = wanted.status.as_deref().map(statuses).transpose()?;
     let mut found = match statuses {
-        None => newest(&app, &principal, None, offset + limit).await?,
+        None => newest(&app, &principal, None, end).await?,
         Some(statuses) => {
             let mut all = Vec::new();
             for status in statuses {
-                all.extend(newest(&app, &principal, Some(status), offset + limit).await?);
+                all.extend(newest(&app, &principal, Some(status), end).await?);
             }
             all.sort_by_key(|listed| std::cmp::Reverse(listed.id));
             all
         }
     };
-    found.truncate(offset + limit);
+    found.truncate(end);
     let mut intents = Vec::with_capacity(limit.min(found.len()));
     for listed in found.into_iter().skip(offset) {
         let key = listed.id.of(principal.tenant);
@@ -264,18 +265,20 @@ async fn newest(
     status: Option<Status>,
     wanted: usize,
 ) -> Result<Vec<abide_store::Listed>> {
-    let mut all: Vec<abide_store::Listed> = Vec::new();
+    let (mut all, mut before): (Vec<abide_store::Listed>, Option<RunId>) = (Vec::new(), None);
     while all.len() < wanted {
         let limit = (wanted - all.len()).min(limits::LIST_ENTRIES_MAX);
-        let before = all.last().map(|listed| listed.id);
         let query = ListQuery { tenant: principal.tenant, status, workflow: None, before, limit };
         let page = app.engine().list(query).await?;
-        let last = page.len() < limit;
-        all.extend(page);
-        if last {
+        before = page.last().filter(|_| page.len() == limit).map(|listed| listed.id);
+        // A filter may stand for more than its own status in the words of another protocol.
+        let fits = |listed: &abide_store::Listed| status.is_none_or(|status| listed.summary.status == status);
+        all.extend(page.into_iter().filter(fits));
+        if before.is_none() {
             break;
         }
     }
+    all.truncate(wanted);
     Ok(all)
 }
 
@@ -299,14 +302,24 @@ pub(super) async fn shown_if_any(app: &App, key: Key, agent: &str) -> Result<Opt
 
 /// What is to be seen of an intent, by whoever may.
 pub(super) async fn seen<T>(app: &App, key: Key, agent: &str, see: impl Fn(&Run) -> T) -> Result<T> {
+    allowed(app, key, agent, Permission::Read, see).await
+}
+
+/// What is to be seen of an intent, by whoever may do this with it.
+pub(super) async fn allowed<T>(
+    app: &App,
+    key: Key,
+    agent: &str,
+    permission: Permission,
+    see: impl Fn(&Run) -> T,
+) -> Result<T> {
     let now = app.engine().clock().now();
     let look = |run: &Run| {
         if run.group().is_some() {
             return Err(words::no_such_intent());
         }
-        if !run.permits(agent, Permission::Read, now) {
-            let denied =
-                abide_core::Rejection::NotPermitted { who: agent.to_owned(), permission: Permission::Read };
+        if !run.permits(agent, permission, now) {
+            let denied = abide_core::Rejection::NotPermitted { who: agent.to_owned(), permission };
             return Err(denied.into());
         }
         Ok(see(run))
@@ -446,10 +459,19 @@ pub(crate) async fn show_policy(
     Path(id): Path<String>,
 ) -> Result<Json<Value>> {
     let key = words::intent_key(&id, &principal)?;
-    let policy =
-        seen(&app, key, &actor.agent, |run| run.policy().map(|policy| policy.written.clone())).await?;
-    let policy = policy.unwrap_or_default();
-    Ok(Json(json!({ "intent_id": words::id(key.id), "governance_policy": policy })))
+    let policy = seen(&app, key, &actor.agent, |run| run.policy().cloned()).await?.unwrap_or_default();
+    Ok(Json(json!({
+        "intent_id": words::id(key.id),
+        "governance_policy": policy.written,
+        "effective_policy": {
+            "completion_mode": policy.completion,
+            "write_scope": policy.write_scope,
+            "max_cost": policy.max_cost,
+            "quorum_threshold": policy.quorum(),
+            "allowed_agents": policy.allowed_agents,
+            "require_status_reason": policy.require_reason,
+        },
+    })))
 }
 
 /// Says what has to be kept to.

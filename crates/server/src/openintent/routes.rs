@@ -1,13 +1,24 @@
 //! The operations of OpenIntent's API, as part of the one table.
 
-use crate::openintent::{access, agents, discovery, intents, leases, requests, suspensions};
+mod containers;
+mod records;
+
+use crate::openintent::{access, agents, discovery, intents, leases, requests, stream, suspensions};
 use crate::operation::Operation;
 use crate::scope::Scope;
 use crate::shape;
 
 /// Every operation in OpenIntent's words.
 pub(crate) fn operations() -> Vec<Operation> {
-    let families = [about(), of_intents(), of_work(), of_people()];
+    let families = [
+        about(),
+        of_intents(),
+        of_work(),
+        of_people(),
+        streams(),
+        containers::operations(),
+        records::operations(),
+    ];
     families.into_iter().flatten().map(Operation::openintent).collect()
 }
 
@@ -242,4 +253,35 @@ fn of_people() -> Vec<Operation> {
         .takes::<shape::Object>()
         .answers::<shape::Object>(200, "The escalation."),
     ]
+}
+
+fn streams() -> Vec<Operation> {
+    const SSE: &str = "text/event-stream";
+    let of_intents = [
+        ("/api/v1/intents/{intentId}/subscribe", "oiFollowIntent"),
+        ("/api/v1/subscribe/intents/{intentId}", "oiFollowIntentToo"),
+    ];
+    let of_portfolios = [
+        ("/api/v1/portfolios/{portfolioId}/subscribe", "oiFollowPortfolio"),
+        ("/api/v1/subscribe/portfolios/{portfolioId}", "oiFollowPortfolioToo"),
+    ];
+    let of_agents = [
+        ("/api/v1/agents/{agentId}/subscribe", "oiFollowAgent"),
+        ("/api/v1/subscribe/agents/{agentId}", "oiFollowAgentToo"),
+    ];
+    let intents = of_intents.map(|(path, id)| {
+        Operation::get(path, id, "Follows an intent.", stream::follow_intent).scope(Scope::RunsRead)
+    });
+    let portfolios = of_portfolios.map(|(path, id)| {
+        Operation::get(path, id, "Follows a portfolio.", stream::follow_portfolio).scope(Scope::RunsRead)
+    });
+    let agents = of_agents.map(|(path, id)| {
+        Operation::get(path, id, "Tells an agent what it is to work on.", stream::follow_agent)
+            .scope(Scope::WorkPerform)
+    });
+    let all = intents.into_iter().chain(portfolios).chain(agents);
+    all.map(|operation| {
+        operation.waits().answers_content(200, SSE, "Events, for as long as somebody listens.")
+    })
+    .collect()
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::{Appointment, Key, Millis, Run, RunId, TenantId};
+use abide_core::{Appointment, Event, Hash, Key, Millis, Record, Run, RunId, TenantId};
 use abide_engine::Subscription;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::asking::Asking;
-use super::events;
+use super::events::{Known, shown, told};
 use super::intents::seen;
 use super::words;
 use crate::app::App;
@@ -78,7 +78,13 @@ async fn follow(app: &Arc<App>, key: Key, headers: &HeaderMap) -> Result<Respons
     // Whoever comes for the first time hears what happens from now on.
     let last = last_id(headers).and_then(|id| id.parse::<u64>().ok());
     let next = last.map_or(head.next, |last| last + 1).min(head.next);
-    let journal = Journal { app: app.clone(), key, news, next, stopping: app.stopping() };
+    let known = Known::of(key.id);
+    let mut journal =
+        Journal { app: app.clone(), key, news, next, before: None, known, stopping: app.stopping() };
+    // What is told of the members of a portfolio rests on nothing that was said before.
+    if !head.group {
+        journal.learn().await?;
+    }
     Ok(streamed(Outlet::new(journal, None, Duration::ZERO).body()))
 }
 
@@ -88,7 +94,35 @@ struct Journal {
     key: Key,
     news: Subscription,
     next: u64,
+    /// The chain at the event before that.
+    before: Option<Hash>,
+    known: Known,
     stopping: watch::Receiver<bool>,
+}
+
+impl Journal {
+    /// Hears what was said before.
+    async fn learn(&mut self) -> Result<()> {
+        let mut from = 0;
+        while from < self.next {
+            let records = self.app.engine().events(self.key, from, PAGE).await?;
+            let Some(last) = records.last() else { break };
+            from = last.sequence + 1;
+            let end = self.next;
+            for record in records.iter().filter(|record| record.sequence < end) {
+                self.hear(record);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, record: &Record) -> Option<Event> {
+        self.before = Some(record.chain);
+        // What was erased says nothing any more.
+        let event = record.event().ok()?;
+        self.known.hear(record.sequence, &event);
+        Some(event)
+    }
 }
 
 impl Source for Journal {
@@ -98,14 +132,16 @@ impl Source for Journal {
         self.next = last.sequence + 1;
         let mut frames = Vec::new();
         for record in &records {
-            let told = events::of_record(&self.app, self.key, record).await?;
-            let count = told.len();
-            for (at, event) in told.into_iter().enumerate() {
+            let before = self.before;
+            let Some(event) = self.hear(record) else { continue };
+            let happened = told(&event, record.sequence, record.at, &self.known);
+            let count = happened.len();
+            for (part, one) in happened.iter().enumerate() {
                 // Only the last of those that one event of ours makes has its id: what is cut off before comes again.
-                let sequence = if at + 1 == count { record.sequence } else { record.sequence.saturating_sub(1) };
-                let document = serde_json::to_vec(&event).unwrap_or_default();
-                let kind = event["event_type"].as_str().unwrap_or("message").to_owned();
-                frames.push(Frame::named(&sequence.to_string(), &kind, &document));
+                let whole = part + 1 == count;
+                let sequence = if whole { record.sequence } else { record.sequence.saturating_sub(1) };
+                let document = shown(self.key.id, record, before.as_ref(), part, one).to_string();
+                frames.push(Frame::named(&sequence.to_string(), &one.event_type, document.as_bytes()));
             }
         }
         Ok(Pulled::Frames(frames))
@@ -132,8 +168,14 @@ pub(crate) async fn follow_agent(
 ) -> Result<Response> {
     let after = last_id(&headers).and_then(read_place);
     let assigned = app.engine().assignments();
-    let source =
-        Assignments { tenant: principal.tenant, agent, after, assigned, stopping: app.stopping(), app: app.clone() };
+    let source = Assignments {
+        tenant: principal.tenant,
+        agent,
+        after,
+        assigned,
+        stopping: app.stopping(),
+        app: app.clone(),
+    };
     Ok(streamed(Outlet::new(source, None, Duration::ZERO).body()))
 }
 
@@ -179,9 +221,8 @@ impl Source for Assignments {
 
     async fn news(&mut self) -> bool {
         let alone = self.app.cluster().is_none();
-        let peers = async {
-            if alone { std::future::pending().await } else { tokio::time::sleep(PEERS).await }
-        };
+        let peers =
+            async { if alone { std::future::pending().await } else { tokio::time::sleep(PEERS).await } };
         tokio::select! {
             changed = self.assigned.changed() => changed.is_ok(),
             () = peers => true,

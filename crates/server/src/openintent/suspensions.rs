@@ -47,7 +47,9 @@ struct Meant {
 fn meant(run: &Run, name: &str, value: RawJson) -> std::result::Result<Meant, abide_core::Rejection> {
     let (id, value) = run.answered_by_name(name, value)?;
     let open = run.check_open_interrupt(id)?;
-    Ok(Meant { id, value, name: run.suspension_id(open), choices: run.seen_as(open).choices })
+    let seen = run.seen_as(open);
+    let choices = if seen.declared { seen.choices } else { Vec::new() };
+    Ok(Meant { id, value, name: run.suspension_id(open), choices })
 }
 
 /// Answers what an intent waits for. The answer is on disk before it is acknowledged.

@@ -26,7 +26,12 @@ pub(crate) fn intent_key(text: &str, principal: &Principal) -> Result<Key> {
 /// The portfolio that is meant, among those of whoever asks.
 pub(crate) fn portfolio_key(text: &str, principal: &Principal) -> Result<Key> {
     let found = run_id(text).map(|run| run.of(principal.tenant));
-    found.ok_or_else(|| ApiError::new("group_not_found", "there is no such portfolio"))
+    found.ok_or_else(no_such_portfolio)
+}
+
+/// Nobody learns whether there is one of another tenant.
+pub(crate) fn no_such_portfolio() -> ApiError {
+    ApiError::new("group_not_found", "there is no such portfolio")
 }
 
 /// Nobody learns whether there is one of another tenant.

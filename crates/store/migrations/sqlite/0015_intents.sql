@@ -10,3 +10,7 @@ CREATE TABLE assignments (
 ) WITHOUT ROWID;
 
 CREATE INDEX assignments_by_agent ON assignments (tenant, agent, at, run, seq);
+
+-- Notes of many kinds lie beside an aggregate, and each kind is read by itself.
+
+CREATE INDEX notes_by_kind ON notes (tenant, id, kind, seq);

@@ -8,7 +8,7 @@ use super::{reader, receipts};
 use crate::{Annotated, Annotations, NewAnnotation, Note};
 
 /// What is left of a body once it was erased: JSON's null.
-const NOTHING: &[u8] = b"null";
+pub(super) const NOTHING: &[u8] = b"null";
 
 pub(crate) fn add(transaction: Connection<'_>, new: &NewAnnotation) -> db::Result<Annotated> {
     let (tenant, id) = (new.key.tenant.0, new.key.id.as_bytes());
@@ -66,11 +66,11 @@ fn count(connection: Connection<'_>, key: Key) -> db::Result<u64> {
         .query_row((key.tenant.0, key.id.as_bytes(), Note::ANNOTATION, NOTHING), |row| row.get(0))
 }
 
-/// Takes away what annotations say, and the receipts that repeat it. That somebody made them stays.
+/// Takes away what annotations and records say, and the receipts that repeat it. That somebody made them stays.
 pub(crate) fn erase(transaction: Connection<'_>, key: Key) -> db::Result<()> {
     transaction.execute(
-        "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND kind = $4",
-        (NOTHING, key.tenant.0, key.id.as_bytes(), Note::ANNOTATION),
+        "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND kind NOT IN ($4, $5)",
+        (NOTHING, key.tenant.0, key.id.as_bytes(), Note::ERASED, Note::ERASING),
     )?;
     let endpoint = NewAnnotation::endpoint(key.id);
     transaction

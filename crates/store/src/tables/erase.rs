@@ -58,6 +58,8 @@ pub(crate) fn erase_page(
 }
 
 fn begin(transaction: Connection<'_>, key: Key, erasure: &Erasure, salt: Salt) -> db::Result<()> {
+    // From here on nobody adds a note that says something, or it is seen here and taken away.
+    transaction.exclude("notes", key.tenant)?;
     let named = (key.tenant.0, key.id.as_bytes());
     transaction.execute("UPDATE events SET salt = NULL WHERE tenant = $1 AND id = $2 AND seq = 0", named)?;
     transaction.execute(
@@ -133,7 +135,6 @@ fn erase_messages(transaction: Connection<'_>, key: Key) -> db::Result<()> {
 }
 
 fn note(transaction: Connection<'_>, key: Key, erasure: &Erasure, salt: Salt) -> db::Result<()> {
-    transaction.exclude("notes", key.tenant)?;
     let (tenant, id) = (key.tenant.0, key.id.as_bytes());
     let events: u64 = transaction.query_row(
         "SELECT max(seq) + 1 FROM events WHERE tenant = $1 AND id = $2",

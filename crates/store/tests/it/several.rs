@@ -300,7 +300,7 @@ async fn servers_that_start_at_once_on_an_empty_database_make_its_tables_once() 
     boots.sort_unstable();
     boots.dedup();
     assert_eq!(boots.len(), 5, "each start has a number of its own");
-    assert_eq!(database.sql("SELECT count(*) FROM migrations").trim(), "2");
+    assert_eq!(database.sql("SELECT count(*) FROM migrations").trim(), "4");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -127,11 +127,15 @@ impl Society {
                 // The younger waits for the older, so that nobody waits for ever.
                 let on = Some(other.key().id).filter(|id| *id < run.key().id)?;
                 let status = Some(other.run.status());
-                bond(BondCommand::Depend { on: DependsOn { status, ..DependsOn::on(on) }, by: None })
+                bond(BondCommand::Depend {
+                    on: DependsOn { status, ..DependsOn::on(on) },
+                    by: None,
+                    driver: None,
+                })
             }
             16..=17 => {
                 let (on, _) = run.upstreams().first_key_value()?;
-                bond(BondCommand::Independ { run: *on, by: None })
+                bond(BondCommand::Independ { run: *on, by: None, driver: None })
             }
             18 => bond(BondCommand::Activate { by: None }),
             _ => Command::Cancel(Cancellation::default()),

@@ -18,6 +18,7 @@ mod providers;
 mod queues;
 mod reads;
 mod receipts;
+mod records;
 mod secrets;
 mod sessions;
 mod webhooks;

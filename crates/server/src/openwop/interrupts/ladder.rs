@@ -295,7 +295,7 @@ fn suspension(story: &Story, put: Put) -> Suspension {
 }
 
 /// The policy that holds, as one level would give all of it.
-fn policy(ladder: &Ladder) -> HumanRetryPolicy {
+pub(crate) fn policy(ladder: &Ladder) -> HumanRetryPolicy {
     HumanRetryPolicy {
         max_attempts: Some(ladder.max_attempts),
         interval_seconds: ladder.interval_seconds,
@@ -315,7 +315,7 @@ fn response(story: &Story, closed: &InterruptResolved) -> Value {
 }
 
 /// An answer as RFC-0025 puts it: that to the one question, what was decided, or all of it.
-fn plain_answer(kind: InterruptKind, value: &RawJson) -> Value {
+pub(crate) fn plain_answer(kind: InterruptKind, value: &RawJson) -> Value {
     let value: Value = value.parse().unwrap_or_default();
     let answers = value["answers"].as_object();
     match (kind, answers) {
