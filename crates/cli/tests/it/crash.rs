@@ -12,6 +12,7 @@ mod forks;
 mod journals;
 mod ladder;
 mod load;
+mod openintent;
 mod replay;
 mod webhooks;
 mod workflows;

@@ -30,6 +30,7 @@ mod list;
 mod mask;
 mod notices;
 mod oidc;
+mod openintent;
 mod outgoing;
 mod pause;
 mod people;

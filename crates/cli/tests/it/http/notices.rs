@@ -31,7 +31,7 @@ fn hourly() -> Value {
 }
 
 /// A webhook channel's settings.
-fn hook(name: &str, url: &str) -> String {
+pub(super) fn hook(name: &str, url: &str) -> String {
     format!("[channels.{name}]\ntype = 'webhook'\nurl = '{url}'\nsecret = '{SECRET}'\n")
 }
 

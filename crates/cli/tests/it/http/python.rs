@@ -7,14 +7,14 @@ use super::*;
 use crate::receiver::ALLOW;
 
 /// A program of the tests' own Python environment.
-fn python(program: &str) -> Command {
+pub(super) fn python(program: &str) -> Command {
     let mut command = Command::new(crate::support::python_home().join("bin").join(program));
     command.stdin(Stdio::null()).env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 
 /// Runs a program to its end without holding up the runtime.
-async fn output(mut command: Command) -> Output {
+pub(super) async fn output(mut command: Command) -> Output {
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
 
