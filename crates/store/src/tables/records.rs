@@ -23,9 +23,11 @@ const AFTER: &str = "SELECT seq, at, kind, by, body FROM notes \
 const BEFORE: &str = "SELECT seq, at, kind, by, body FROM notes \
     WHERE tenant = $1 AND id = $2 AND kind = $3 AND seq < $4 AND body <> $5 ORDER BY seq DESC LIMIT $6";
 
-const REPLACE: &str = "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND seq = $4 AND kind = $5 AND body = $6";
+const REPLACE: &str =
+    "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND seq = $4 AND kind = $5 AND body = $6";
 
-const REMOVE: &str = "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND seq = $4 AND kind = $5 AND body <> $1";
+const REMOVE: &str =
+    "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND seq = $4 AND kind = $5 AND body <> $1";
 
 impl<E: Database> Records for E {
     fn add(&self, record: NewRecord) -> Answer<'_, Recorded> {

@@ -88,7 +88,8 @@ impl<'a> Backwards<'a> {
     }
 
     async fn hear_all(&mut self, name: &str) -> Result<()> {
-        let kind = EventType::by_name(name).ok_or_else(|| ApiError::internal(&format!("there is no type {name}")))?;
+        let kind = EventType::by_name(name)
+            .ok_or_else(|| ApiError::internal(&format!("there is no type {name}")))?;
         let mut from = 0;
         loop {
             let limit = usize::try_from(PAGE_EVENTS).unwrap_or(usize::MAX);
@@ -107,7 +108,8 @@ impl<'a> Backwards<'a> {
     async fn learn_records(&mut self, events: &[(u64, Event)]) -> Result<()> {
         for (sequence, event) in events {
             let Event::Node {
-                event: NodeEvent::InterruptRequested(asked) | NodeEvent::InterruptAmended(asked), ..
+                event: NodeEvent::InterruptRequested(asked) | NodeEvent::InterruptAmended(asked),
+                ..
             } = event
             else {
                 continue;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use abide_core::{
-    Access, Event, IntentChanged, InterruptId, InterruptRequested, Json as RawJson, JsonMap, NodeEvent, PatchOp, RunEvent,
-    RunId, SUSPENSION,
+    Access, Event, IntentChanged, InterruptId, InterruptRequested, Json as RawJson, JsonMap, NodeEvent,
+    PatchOp, RunEvent, RunId, SUSPENSION,
 };
 
 /// What is known of earlier events of a run. Whoever reads a journal from its beginning has it hear each event before that
@@ -30,7 +30,8 @@ impl Known {
     pub(crate) fn hear(&mut self, sequence: u64, event: &Event) {
         match event {
             Event::Node {
-                event: NodeEvent::InterruptRequested(asked) | NodeEvent::InterruptAmended(asked), ..
+                event: NodeEvent::InterruptRequested(asked) | NodeEvent::InterruptAmended(asked),
+                ..
             } => {
                 let versions = self.asked.entry(asked.interrupt_id).or_default();
                 let place = versions.partition_point(|(at, _)| *at < sequence);
@@ -40,7 +41,8 @@ impl Known {
             }
             Event::Run(RunEvent::IntentPatched(patched)) => {
                 let whole = |path: &str| path.trim_matches('/') == SUSPENSION;
-                let set = patched.patches.iter().rev().find(|patch| patch.op == PatchOp::Set && whole(&patch.path));
+                let set =
+                    patched.patches.iter().rev().find(|patch| patch.op == PatchOp::Set && whole(&patch.path));
                 let record = set.and_then(|patch| patch.value.as_ref()?.parse::<JsonMap>().ok());
                 let id = record.as_ref().and_then(|record| record.get("id")?.parse::<String>().ok());
                 if let (Some(record), Some(id)) = (record, id) {
@@ -97,7 +99,8 @@ impl Known {
 
     /// The questions of which nothing is known yet that these events are about.
     pub(super) fn unknown<'a>(&self, events: impl Iterator<Item = &'a Event>) -> Vec<InterruptId> {
-        let mut ids: Vec<InterruptId> = events.filter_map(about).filter(|id| !self.asked.contains_key(id)).collect();
+        let mut ids: Vec<InterruptId> =
+            events.filter_map(about).filter(|id| !self.asked.contains_key(id)).collect();
         ids.sort_unstable();
         ids.dedup();
         ids

@@ -1,8 +1,8 @@
 //! What happens to the questions of a run, in OpenIntent's words: it is suspended, people are told again, it goes on.
 
 use abide_core::{
-    FallbackPolicy, InterruptKind, InterruptRequested, InterruptResolved, Json as RawJson, Millis, NodeEvent, RequestKind,
-    Resolution, Status, TAKEN_BACK, rfc3339,
+    FallbackPolicy, InterruptKind, InterruptRequested, InterruptResolved, Json as RawJson, Millis, NodeEvent,
+    RequestKind, Resolution, Status, TAKEN_BACK, rfc3339,
 };
 use serde_json::{Value, json};
 
@@ -93,8 +93,10 @@ fn of_request(asked: &InterruptRequested) -> Value {
 fn suspended(asked: &InterruptRequested, known: &Known) -> Told {
     let seen = asked.seen_as();
     let ladder = asked.ladder.as_ref();
+    let repeated = ladder.filter(|ladder| ladder.max_attempts > 1);
     let hidden = asked.sensitive;
-    let written = |field: &str| known.written(asked, field).filter(|_| !hidden).map(|written| value(&written));
+    let written =
+        |field: &str| known.written(asked, field).filter(|_| !hidden).map(|written| value(&written));
     let choices = if hidden { Vec::new() } else { seen.choices };
     let channel = ladder.and_then(|ladder| ladder.channel_hint.as_deref());
     let seconds = ladder.and_then(|ladder| ladder.timeout_seconds);
@@ -109,7 +111,7 @@ fn suspended(asked: &InterruptRequested, known: &Known) -> Told {
             .or_else(|| ladder.map(|ladder| json!(ladder.final_fallback_policy.name())))
             .unwrap_or_else(|| json!(FallbackPolicy::Fail.name())),
         "confidence_at_suspension": written("confidence_at_suspension"),
-        "retry_policy": written("retry_policy").or_else(|| ladder.map(|ladder| json!(policy(ladder)))),
+        "retry_policy": written("retry_policy").or_else(|| repeated.map(|ladder| json!(policy(ladder)))),
     });
     Told::by(asked.asked_by.first().map(String::as_str), "intent.suspended", payload)
 }

@@ -1,8 +1,8 @@
 //! What happens to a run as a whole, in OpenIntent's words.
 
 use abide_core::{
-    Access, AccessEntry, CoordinatorChange, Event, HoldMode, IntentChanged, IntentEvent, MemberReported, Millis, PlanChanged,
-    RunEvent, RunId, Started, Status, TaskChanged,
+    Access, AccessEntry, CoordinatorChange, Event, HoldMode, IntentChanged, IntentEvent, MemberReported,
+    Millis, PlanChanged, RunEvent, RunId, Started, Status, TaskChanged,
 };
 use serde_json::{Value, json};
 
@@ -86,8 +86,12 @@ fn moved(event: &RunEvent) -> Option<Told> {
         RunEvent::Released(released) => {
             to(Status::Running, released.by.as_ref(), json!({ "reason": released.reason }))
         }
-        RunEvent::Paused(paused) => to(Status::Blocked, paused.by.as_ref(), json!({ "reason": paused.reason })),
-        RunEvent::Resumed(resumed) => to(Status::Running, resumed.by.as_ref(), json!({ "reason": resumed.reason })),
+        RunEvent::Paused(paused) => {
+            to(Status::Blocked, paused.by.as_ref(), json!({ "reason": paused.reason }))
+        }
+        RunEvent::Resumed(resumed) => {
+            to(Status::Running, resumed.by.as_ref(), json!({ "reason": resumed.reason }))
+        }
         RunEvent::ResumeEscalated(escalated) => {
             to(Status::Blocked, None, json!({ "reason": escalated.interruption_class }))
         }
@@ -97,7 +101,8 @@ fn moved(event: &RunEvent) -> Option<Told> {
             to(Status::Failed, None, json!({ "reason": failed.error.message, "error": error }))
         }
         RunEvent::Cancelled(cancelled) => {
-            let why = json!({ "reason": cancelled.reason, "abandonment_reason": cancelled.abandonment_reason });
+            let why =
+                json!({ "reason": cancelled.reason, "abandonment_reason": cancelled.abandonment_reason });
             to(Status::Cancelled, cancelled.cancelled_by.as_ref(), why)
         }
         _ => None,

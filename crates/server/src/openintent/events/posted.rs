@@ -26,7 +26,12 @@ const KINDS: [(&str, &str, &str, &[&str]); 7] = [
     (ARBITRATION, "arbitration_requested", "arbitration_id", &["reason", "context"]),
     (OF_COORDINATOR, "coordinator.decision", "decision_id", &["coordinator_id", "decision_type", "summary"]),
     (ATTACHMENT, "attachment_added", "attachment_id", &["filename", "mime_type", "size"]),
-    (FAILURE, "failure_recorded", "failure_id", &["agent_id", "attempt_number", "error_code", "error_message"]),
+    (
+        FAILURE,
+        "failure_recorded",
+        "failure_id",
+        &["agent_id", "attempt_number", "error_code", "error_message"],
+    ),
     (ACCESS_REQUEST, "access_requested", "request_id", &["principal_id", "requested_permission", "reason"]),
     (CHANNEL, "channel.created", "channel_id", &["name", "member_policy"]),
 ];
@@ -34,6 +39,8 @@ const KINDS: [(&str, &str, &str, &[&str]); 7] = [
 /// An event of a record: when it happened, and how it is shown.
 pub(super) struct Posted {
     pub(super) at: Millis,
+    /// How many events the journal had then.
+    pub(super) journal: u64,
     pub(super) sequence: u64,
     pub(super) told: Told,
     pub(super) shown: Value,
@@ -63,7 +70,7 @@ fn posted(kept: &Kept, at: Millis, told: Told, id: String) -> Posted {
         "trace_id": kept.body["trace_id"],
         "parent_event_id": kept.body["parent_event_id"],
     });
-    Posted { at, sequence: kept.sequence, told, shown }
+    Posted { at, journal: kept.journal(), sequence: kept.sequence, told, shown }
 }
 
 /// What is told of a record: that it was made, and what became of it.
@@ -86,7 +93,9 @@ fn of_record(kept: &Kept, (_, event_type, id, fields): (&str, &'static str, &str
         ("access_requested", Some("denied")) => {
             end("access_request_denied", kept.body["decided_at"].as_i64(), decided_by)
         }
-        ("channel.created", Some("closed")) => end("channel.closed", kept.body["closed_at"].as_i64(), &kept.by),
+        ("channel.created", Some("closed")) => {
+            end("channel.closed", kept.body["closed_at"].as_i64(), &kept.by)
+        }
         _ => None,
     };
     std::iter::once(made).chain(ended).collect()

@@ -123,7 +123,8 @@ pub(crate) async fn approve(
 ) -> Result<Json<Value>> {
     let key = words::intent_key(&intent, &principal)?;
     let sequence = of_intent(key, &id, &principal)?;
-    let asked = get(&app, key, ACCESS_REQUEST, sequence).await?.ok_or_else(|| no_such("such access request"))?;
+    let asked =
+        get(&app, key, ACCESS_REQUEST, sequence).await?.ok_or_else(|| no_such("such access request"))?;
     check_pending(&asked)?;
     let wanted = told.permission.as_deref().or(asked.text("requested_permission"));
     let expires_at = told.expires_at.as_deref().map(|text| words::read_moment("expires_at", text));

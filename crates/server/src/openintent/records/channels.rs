@@ -138,7 +138,8 @@ pub(super) async fn found(
     check(app, key, agent, permission).await?;
     let channel = get(app, key, CHANNEL, sequence).await?.ok_or_else(missing)?;
     if !is_in(&channel, agent) {
-        let message = format!("only its members are in the channel, and '{agent}' is none; have one of them add it");
+        let message =
+            format!("only its members are in the channel, and '{agent}' is none; have one of them add it");
         return Err(ApiError::new("access_denied", message));
     }
     Ok(channel)

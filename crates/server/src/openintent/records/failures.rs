@@ -170,7 +170,8 @@ pub(crate) async fn record(
         return Err(unfit("error_code", "'error_code' or 'error_message' is missing: say what failed"));
     }
     let scheduled = new.retry_scheduled_at.filter(|at| !at.is_empty());
-    let scheduled = scheduled.map(|at| words::read_moment("retry_scheduled_at", &at)).transpose().map_err(of_body)?;
+    let scheduled =
+        scheduled.map(|at| words::read_moment("retry_scheduled_at", &at)).transpose().map_err(of_body)?;
     check(&app, key, &actor.agent, Permission::Write).await?;
     let before = app.engine().records().count(key, FAILURE.to_owned()).await.map_err(ApiError::from)?;
     let body = json!({

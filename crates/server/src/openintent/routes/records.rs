@@ -10,8 +10,16 @@ use crate::shape;
 
 /// Operations on what is kept beside an intent and decides nothing, and on what happened.
 pub(super) fn operations() -> Vec<Operation> {
-    let families =
-        [of_decisions(), of_costs(), of_failures(), of_access(), of_channels(), of_messages(), of_hearing(), of_events()];
+    let families = [
+        of_decisions(),
+        of_costs(),
+        of_failures(),
+        of_access(),
+        of_channels(),
+        of_messages(),
+        of_hearing(),
+        of_events(),
+    ];
     families.into_iter().flatten().collect()
 }
 
@@ -44,9 +52,17 @@ fn of_decisions() -> Vec<Operation> {
             Operation::post(DECISIONS, "oiRecordDecision", "Keeps what was decided.", decisions::record),
             "The decision.",
         ),
-        reads(Operation::get(DECISIONS, "oiListDecisions", "What was decided.", decisions::list), "The decisions."),
+        reads(
+            Operation::get(DECISIONS, "oiListDecisions", "What was decided.", decisions::list),
+            "The decisions.",
+        ),
         writes(
-            Operation::post(ARBITRATE, "oiArbitrate", "Keeps that somebody else is to decide.", decisions::arbitrate),
+            Operation::post(
+                ARBITRATE,
+                "oiArbitrate",
+                "Keeps that somebody else is to decide.",
+                decisions::arbitrate,
+            ),
             "The request.",
         ),
         writes(
@@ -75,8 +91,14 @@ fn of_costs() -> Vec<Operation> {
     const ATTACHMENTS: &str = "/api/v1/intents/{intentId}/attachments";
     const ATTACHMENT: &str = "/api/v1/intents/{intentId}/attachments/{attachmentId}";
     vec![
-        writes(Operation::post(COSTS, "oiRecordCost", "Keeps what something cost.", costs::record), "The cost."),
-        reads(Operation::get(COSTS, "oiListCosts", "What it cost.", costs::list), "The costs, and their sums."),
+        writes(
+            Operation::post(COSTS, "oiRecordCost", "Keeps what something cost.", costs::record),
+            "The cost.",
+        ),
+        reads(
+            Operation::get(COSTS, "oiListCosts", "What it cost.", costs::list),
+            "The costs, and their sums.",
+        ),
         writes(
             Operation::post(ATTACHMENTS, "oiAddAttachment", "Keeps where something lies.", attachments::add),
             "The attachment.",
@@ -99,7 +121,12 @@ fn of_failures() -> Vec<Operation> {
     const FAILURES: &str = "/api/v1/intents/{intentId}/failures";
     vec![
         writes(
-            Operation::put(POLICY, "oiSetRetryPolicy", "Says how its agents try again.", failures::set_policy),
+            Operation::put(
+                POLICY,
+                "oiSetRetryPolicy",
+                "Says how its agents try again.",
+                failures::set_policy,
+            ),
             "The policy.",
         ),
         reads(
@@ -122,7 +149,12 @@ fn of_access() -> Vec<Operation> {
             "The request.",
         ),
         reads(
-            Operation::get(REQUESTS, "oiListAccessRequests", "Who asked to be let in.", access_requests::list),
+            Operation::get(
+                REQUESTS,
+                "oiListAccessRequests",
+                "Who asked to be let in.",
+                access_requests::list,
+            ),
             "The requests.",
         ),
         writes(
@@ -152,8 +184,14 @@ fn of_channels() -> Vec<Operation> {
     vec![
         makes(Operation::post(ALL, "oiOpenChannel", "Opens a channel.", channels::open), "The channel."),
         lists(Operation::get(ALL, "oiListChannels", "Its channels.", channels::list), "The channels."),
-        reads(Operation::get(ONE, "oiShowChannel", "A channel as it stands.", channels::show), "The channel."),
-        writes(Operation::patch(ONE, "oiChangeChannel", "Changes a channel.", channels::update), "The channel."),
+        reads(
+            Operation::get(ONE, "oiShowChannel", "A channel as it stands.", channels::show),
+            "The channel.",
+        ),
+        writes(
+            Operation::patch(ONE, "oiChangeChannel", "Changes a channel.", channels::update),
+            "The channel.",
+        ),
         Operation::delete(ONE, "oiCloseChannel", "Closes a channel.", channels::close)
             .scope(Scope::WorkPerform)
             .answers::<shape::Object>(200, "It is closed."),
@@ -165,11 +203,23 @@ fn of_messages() -> Vec<Operation> {
     const ONE: &str = "/api/v1/channels/{channelId}/messages/{messageId}";
     const REPLY: &str = "/api/v1/channels/{channelId}/messages/{messageId}/reply";
     vec![
-        makes(Operation::post(ALL, "oiSendMessage", "Says something in a channel.", messages::send), "The message."),
-        lists(Operation::get(ALL, "oiListMessages", "What was said in a channel.", messages::list), "The messages."),
+        makes(
+            Operation::post(ALL, "oiSendMessage", "Says something in a channel.", messages::send),
+            "The message.",
+        ),
+        lists(
+            Operation::get(ALL, "oiListMessages", "What was said in a channel.", messages::list),
+            "The messages.",
+        ),
         reads(Operation::get(ONE, "oiShowMessage", "What somebody said.", messages::show), "The message."),
-        writes(Operation::patch(ONE, "oiMarkMessage", "Says that it was read.", messages::mark), "The message."),
-        makes(Operation::post(REPLY, "oiReply", "Answers what somebody said.", messages::reply), "The answer."),
+        writes(
+            Operation::patch(ONE, "oiMarkMessage", "Says that it was read.", messages::mark),
+            "The message.",
+        ),
+        makes(
+            Operation::post(REPLY, "oiReply", "Answers what somebody said.", messages::reply),
+            "The answer.",
+        ),
     ]
 }
 
@@ -178,7 +228,12 @@ fn of_hearing() -> Vec<Operation> {
     const ONE: &str = "/api/v1/subscriptions/{subscriptionId}";
     vec![
         writes(
-            Operation::post(ALL, "oiSubscribe", "Keeps what somebody wants to hear of.", subscriptions::subscribe),
+            Operation::post(
+                ALL,
+                "oiSubscribe",
+                "Keeps what somebody wants to hear of.",
+                subscriptions::subscribe,
+            ),
             "The subscription.",
         ),
         reads(
@@ -196,9 +251,14 @@ fn of_hearing() -> Vec<Operation> {
 
 fn of_events() -> Vec<Operation> {
     const EVENTS: &str = "/api/v1/intents/{intentId}/events";
-    let proof = |path, id| reads(Operation::get(path, id, "Proofs of logs, which are not here.", chain::no_proofs), "Never.");
+    let proof = |path, id| {
+        reads(Operation::get(path, id, "Proofs of logs, which are not here.", chain::no_proofs), "Never.")
+    };
     vec![
-        lists(Operation::get(EVENTS, "oiListEvents", "What happened, newest first.", list::list), "The events."),
+        lists(
+            Operation::get(EVENTS, "oiListEvents", "What happened, newest first.", list::list),
+            "The events.",
+        ),
         writes(Operation::post(EVENTS, "oiPostEvent", "Tells of something.", list::post), "The event."),
         reads(
             Operation::get(

@@ -32,10 +32,13 @@ async fn records_of_a_kind_are_kept_in_order_among_the_notes() {
         let store = engine.open();
         commit(&*store, Live::start(key(1), &waiting()).1).await.unwrap();
         let before = engine.dump();
-        for (n, (kind, word)) in [("cost", "one"), ("failure", "two"), ("cost", "three")].into_iter().enumerate() {
+        for (n, (kind, word)) in
+            [("cost", "one"), ("failure", "two"), ("cost", "three")].into_iter().enumerate()
+        {
             assert_eq!(add(&*store, says(key(1), kind, word)).await, Recorded::Done { sequence: n as u64 });
         }
-        let note = NewAnnotation { key: key(1), at: BEGIN, by: None, body: body("note"), most: 1, receipt: None };
+        let note =
+            NewAnnotation { key: key(1), at: BEGIN, by: None, body: body("note"), most: 1, receipt: None };
         store.annotate(note).await.unwrap();
         assert_eq!(add(&*store, says(key(1), "cost", "five")).await, Recorded::Done { sequence: 4 });
         assert_eq!(add(&*store, says(key(1), "cost", "six")).await, Recorded::Full);
@@ -46,7 +49,8 @@ async fn records_of_a_kind_are_kept_in_order_among_the_notes() {
         let store = engine.open();
         let records = store.records();
         assert_eq!(words(&*store, key(1), "cost").await.len(), 3);
-        let sequences = |page: Vec<abide_store::Note>| page.iter().map(|note| note.sequence).collect::<Vec<_>>();
+        let sequences =
+            |page: Vec<abide_store::Note>| page.iter().map(|note| note.sequence).collect::<Vec<_>>();
         let cost = || "cost".to_owned();
         assert_eq!(sequences(records.after(key(1), cost(), Some(0), 1).await.unwrap()), [2]);
         assert_eq!(sequences(records.before(key(1), cost(), None, 2).await.unwrap()), [4, 2]);
@@ -88,7 +92,9 @@ async fn what_somebody_else_changed_meanwhile_is_not_overwritten() {
         let (records, cost) = (store.records(), || "cost".to_owned());
         assert!(records.replace(key(1), cost(), 0, body("first"), body("better")).await.unwrap());
         assert!(!records.replace(key(1), cost(), 0, body("first"), body("worse")).await.unwrap());
-        assert!(!records.replace(key(1), "failure".to_owned(), 0, body("better"), body("worse")).await.unwrap());
+        assert!(
+            !records.replace(key(1), "failure".to_owned(), 0, body("better"), body("worse")).await.unwrap()
+        );
         assert!(records.remove(key(1), cost(), 2).await.unwrap());
         assert!(!records.remove(key(1), cost(), 2).await.unwrap(), "it is gone already");
         assert!(!records.replace(key(1), cost(), 2, Json::of(&()), body("back")).await.unwrap());
@@ -111,6 +117,8 @@ async fn what_records_say_is_erased_with_the_run() {
         assert_eq!(add(&*store, says(key(1), "cost", "more")).await, Recorded::Erased);
         let told: Vec<_> = store.notes(key(1)).await.unwrap().into_iter().map(|note| note.kind).collect();
         assert_eq!(told, ["cost", "erased"], "that it was said is known");
-        assert!(!store.records().replace(key(1), "cost".to_owned(), 0, body("hush"), body("x")).await.unwrap());
+        assert!(
+            !store.records().replace(key(1), "cost".to_owned(), 0, body("hush"), body("x")).await.unwrap()
+        );
     }
 }
