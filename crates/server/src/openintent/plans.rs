@@ -27,7 +27,7 @@ use crate::scope::Scope;
 const HOUR_MS: f64 = 3_600_000.0;
 
 /// Under which key the ids of conditions are kept.
-const CONDITIONS: &str = "condition_ids";
+const CONDITIONS: &str = "conditions";
 
 /// What of a plan can't be changed any more.
 const FIXED: [&str; 4] = ["tasks", "checkpoints", "conditions", "on_failure"];
