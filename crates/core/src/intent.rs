@@ -128,6 +128,9 @@ pub(crate) struct AskedLast {
     /// It is over, whatever became of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) closed: bool,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) closed_at: Option<Millis>,
 }
 
 impl Intent {
@@ -185,6 +188,11 @@ impl Run {
     /// Whether people hold it, which no dependency will ever end.
     pub(crate) fn is_held_by_people(&self) -> bool {
         matches!(self.state.hold, Hold::Pausing | Hold::Paused | Hold::Stopped)
+    }
+
+    /// When the last question that it was suspended for was closed, if it is this one.
+    pub fn closed_at(&self, id: InterruptId) -> Option<Millis> {
+        self.intent()?.asked.as_ref().filter(|asked| asked.interrupt == Some(id))?.closed_at
     }
 
     /// A value of the state.

@@ -250,6 +250,7 @@ const BEYOND: &[&str] = &[
     "intent.lease_released",
     "intent.policy_set",
     "intent.access_set",
+    "intent.sent",
     "interrupt.amended",
     "replay.diverged",
     "run.held",

@@ -44,6 +44,7 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     ("intent.lease_released", "", r#"{"id":"lease-0"}"#),
     ("intent.policy_set", "", "{}"),
     ("intent.access_set", "", r#"{"access":{"closed":true,"entries":[]}}"#),
+    ("intent.sent", "", r#"{"to":"active"}"#),
     (
         "interrupt.amended",
         "",

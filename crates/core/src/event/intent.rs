@@ -90,6 +90,13 @@ pub enum IntentChanged {
     PolicySet(Option<Box<Policy>>),
     /// Who may see it and work on it.
     AccessSet(Box<Access>),
+    /// Somebody sends it somewhere else; what follows says that it is there.
+    Sent {
+        /// Where, in OpenIntent's words.
+        to: String,
+        /// Why.
+        reason: Option<String>,
+    },
 }
 
 /// What is common to all of them, as it is written.
@@ -110,6 +117,10 @@ struct Written {
     policy: Option<Box<Policy>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     access: Option<Box<Access>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<String>,
 }
@@ -132,6 +143,7 @@ impl IntentEvent {
         INTENT_LEASE_RELEASED,
         INTENT_POLICY_SET,
         INTENT_ACCESS_SET,
+        INTENT_SENT,
     ];
 
     pub(crate) fn event_type(&self) -> EventType {
@@ -143,6 +155,7 @@ impl IntentEvent {
             IntentChanged::LeaseReleased { .. } => INTENT_LEASE_RELEASED,
             IntentChanged::PolicySet(_) => INTENT_POLICY_SET,
             IntentChanged::AccessSet(_) => INTENT_ACCESS_SET,
+            IntentChanged::Sent { .. } => INTENT_SENT,
         }
     }
 
@@ -160,6 +173,7 @@ impl IntentEvent {
             IntentChanged::LeaseReleased { id } => Written { id: Some(id), by, ..Written::default() },
             IntentChanged::PolicySet(policy) => Written { policy, by, ..Written::default() },
             IntentChanged::AccessSet(access) => Written { access: Some(access), by, ..Written::default() },
+            IntentChanged::Sent { to, reason } => Written { to: Some(to), reason, by, ..Written::default() },
         };
         serde_json::to_vec(&written)
     }
@@ -185,6 +199,9 @@ impl IntentEvent {
             }
             INTENT_POLICY_SET => IntentChanged::PolicySet(written.policy),
             INTENT_ACCESS_SET => IntentChanged::AccessSet(written.access.ok_or_else(|| lacks("access"))?),
+            INTENT_SENT => {
+                IntentChanged::Sent { to: written.to.ok_or_else(|| lacks("to"))?, reason: written.reason }
+            }
             other => return Err(format!("{} is no event of an intent", other.name)),
         };
         Ok(Self { change, by: written.by })

@@ -80,6 +80,7 @@ declare! {
     INTENT_LEASE_RELEASED = 46 "intent.lease_released" v 1 false;
     INTENT_POLICY_SET = 47 "intent.policy_set" v 1 false;
     INTENT_ACCESS_SET = 48 "intent.access_set" v 1 false;
+    INTENT_SENT = 49 "intent.sent" v 1 false;
     NODE_STARTED = 100 "node.started" v 5 true;
     TASK_CREATED = 50 "task.created" v 1 false;
     TASK_READY = 51 "task.ready" v 1 false;

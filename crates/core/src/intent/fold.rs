@@ -120,6 +120,8 @@ impl Run {
                 self.raise_version(at);
             }
             IntentChanged::AccessSet(access) => intent.access = Some(access.clone()),
+            // What follows says that it is there.
+            IntentChanged::Sent { .. } => {}
         }
         Ok(())
     }
@@ -164,7 +166,7 @@ impl Run {
         if asked.interrupt != Some(resolved.interrupt_id) {
             return;
         }
-        asked.closed = true;
+        (asked.closed, asked.closed_at) = (true, Some(at));
         let expired = asked.expired;
         intent.lengthen_leases(open.at, at);
         let recorded =

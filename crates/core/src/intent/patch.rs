@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_value_is_set_where_the_path_leads_and_nowhere_else() {
-        let state = json!({ "a": { "b": [1, { "c": 2 }] }, "n": 1e400f64.is_infinite() });
+        let state = json!({ "a": { "b": [1, { "c": 2 }] }, "n": true });
         let set = |path: &str| patched(&state, PatchOp::Set, path, Some(json!("x")));
         assert_eq!(set("new"), Ok(json!({ "a": { "b": [1, { "c": 2 }] }, "n": true, "new": "x" })));
         assert_eq!(set("/a/b/1/c"), Ok(json!({ "a": { "b": [1, { "c": "x" }] }, "n": true })));

@@ -14,7 +14,7 @@
 
 use super::{Actor, IntentSent};
 use crate::command::{Draft, check_reason};
-use crate::event::{Cancellation, Held, HoldMode, Released, RunActivated, RunEvent};
+use crate::event::{Cancellation, Held, HoldMode, IntentChanged, Released, RunActivated, RunEvent};
 use crate::{Json, JsonMap, NodePhase, Rejection, Run, Status, limits};
 
 /// Why it stays where it is.
@@ -52,7 +52,10 @@ impl Run {
         }
         let by = Some(actor.agent.clone());
         match (stands, to) {
-            (Status::Draft, IntentSent::Active) => self.activate(draft, by),
+            (Status::Draft, IntentSent::Active) => {
+                self.note_sent(draft, to, &reason, actor);
+                self.activate(draft, by);
+            }
             (Status::Draft, _) if self.unmet().next().is_some() => match to {
                 IntentSent::Blocked => self.activate(draft, by),
                 _ => return Err(self.sent_amiss(to, OTHERS)),
@@ -63,6 +66,7 @@ impl Run {
             }
             (Status::Draft | Status::Running | Status::Pending, IntentSent::Suspended) => {
                 return self.try_out(draft, |run, draft| {
+                    run.note_sent(draft, to, &reason, actor);
                     run.activate(draft, by.clone());
                     run.suspend(draft, actor)
                 });
@@ -70,6 +74,7 @@ impl Run {
             (Status::Draft | Status::Running | Status::Pending, IntentSent::Completed) => {
                 self.check_approved()?;
                 return self.try_out(draft, |run, draft| {
+                    run.note_sent(draft, to, &reason, actor);
                     run.activate(draft, by.clone());
                     run.complete_intent(draft, actor)
                 });
@@ -86,6 +91,12 @@ impl Run {
             _ => return Err(self.sent_amiss(to, "it is ending")),
         }
         Ok(())
+    }
+
+    /// Records who sends it where, and why: what follows says only that it is there.
+    fn note_sent(&mut self, draft: &mut Draft, to: IntentSent, reason: &Option<String>, actor: &Actor) {
+        let sent = IntentChanged::Sent { to: to.name().to_owned(), reason: reason.clone() };
+        self.emit_intent(draft, sent, actor);
     }
 
     fn sent_amiss(&self, to: IntentSent, why: &str) -> Rejection {

@@ -9,37 +9,36 @@ use crate::error::ApiError;
 
 /// What is wrong with something that is about an intent; `None` if it is about something else.
 pub(crate) fn of(rejection: &Rejection, message: &str) -> Option<ApiError> {
-    let new = |code| ApiError::new(code, message);
     Some(match rejection {
-        Rejection::NotDriven => new("intent_not_driven"),
-        Rejection::NotSuspended(_) => new("intent_not_suspended"),
+        Rejection::NotDriven => ApiError::new("intent_not_driven", message),
+        Rejection::NotSuspended(_) => ApiError::new("intent_not_suspended", message),
         Rejection::OtherSuspension { expected, .. } => {
-            new("suspension_mismatch").with("suspension_id", expected.as_str())
+            ApiError::new("suspension_mismatch", message).with("suspension_id", expected.as_str())
         }
         Rejection::InvalidChoice { choices, .. } => {
             let valid = serde_json::to_value(choices).unwrap_or_default();
             let detail = json!({ "error": "invalid_choice", "message": message, "valid_choices": valid });
-            new("invalid_choice").with("detail", detail)
+            ApiError::new("invalid_choice", message).with("detail", detail)
         }
-        Rejection::Leased { id, agent, expires_at } => new("lease_held").with(
+        Rejection::Leased { id, agent, expires_at } => ApiError::new("lease_held", message).with(
             "existing_lease",
             json!({ "id": id, "agent_id": agent, "expires_at": words::moment(*expires_at) }),
         ),
-        Rejection::NoLease(_) => new("lease_not_found"),
-        Rejection::NotAssigned(_) => new("agent_not_assigned"),
-        Rejection::NoAccessEntry(_) => new("access_entry_not_found"),
+        Rejection::NoLease(_) => ApiError::new("lease_not_found", message),
+        Rejection::NotAssigned(_) => ApiError::new("agent_not_assigned", message),
+        Rejection::NoAccessEntry(_) => ApiError::new("access_entry_not_found", message),
         Rejection::NotPermitted { permission, .. } => {
             let detail =
                 json!({ "error": "access_denied", "message": message, "required": permission.name() });
-            new("access_denied").with("detail", detail)
+            ApiError::new("access_denied", message).with("detail", detail)
         }
         Rejection::Governed { rule, .. } => {
             let detail = json!({ "error": "governance_violation", "rule": rule, "message": message });
-            new("governance_violation").with("rule", *rule).with("detail", detail)
+            ApiError::new("governance_violation", message).with("rule", *rule).with("detail", detail)
         }
-        Rejection::VersionConflict { expected, found } => {
-            new("version_conflict").with("expected", *expected).with("current_version", *found)
-        }
+        Rejection::VersionConflict { expected, found } => ApiError::new("version_conflict", message)
+            .with("expected", *expected)
+            .with("current_version", *found),
         _ => return None,
     })
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::asking::Asking;
-use super::events::{Known, shown, told};
+use super::events::{Known, is_known, shown, told};
 use super::intents::seen;
 use super::words;
 use crate::app::App;
@@ -135,6 +135,7 @@ impl Source for Journal {
             let before = self.before;
             let Some(event) = self.hear(record) else { continue };
             let happened = told(&event, record.sequence, record.at, &self.known);
+            let happened: Vec<_> = happened.into_iter().filter(|one| is_known(&one.event_type)).collect();
             let count = happened.len();
             for (part, one) in happened.iter().enumerate() {
                 // Only the last of those that one event of ours makes has its id: what is cut off before comes again.

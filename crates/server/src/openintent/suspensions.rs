@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use abide_core::{Answerer, IntentCommand, InterruptId, Json as RawJson, JsonMap, Run, Suspended};
+use abide_core::{
+    Answerer, IntentCommand, InterruptId, Json as RawJson, JsonMap, Key, Millis, Run, Suspended,
+};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -79,6 +81,7 @@ pub(crate) async fn respond(
     let given =
         Given { key, id: asked.id, value: asked.value, by: answerer, roles, may_force, way: Way::Key };
     resolve(&app, given, None).await.map_err(unfit_answer)?;
+    let at = recorded_at(&app, key, &actor.agent, asked.id).await?;
     let choice = asked.choices.iter().find(|choice| choice.get("value") == Some(&value));
     let mut answered = json!({
         "intent_id": words::id(key.id),
@@ -86,7 +89,7 @@ pub(crate) async fn respond(
         "resolution": "responded",
         "value": serde_json::to_value(&value).unwrap_or_default(),
         "responded_by": by,
-        "responded_at": words::moment(app.engine().clock().now()),
+        "responded_at": words::moment(at),
     });
     for (from, to) in [("label", "choice_label"), ("description", "choice_description")] {
         if let Some(text) = choice.and_then(|choice| choice.get(from)) {
@@ -94,6 +97,12 @@ pub(crate) async fn respond(
         }
     }
     Ok(Json(answered))
+}
+
+/// When the answer to a question was recorded.
+async fn recorded_at(app: &App, key: Key, agent: &str, id: InterruptId) -> Result<Millis> {
+    let known = seen(app, key, agent, |run| run.closed_at(id)).await?;
+    Ok(known.unwrap_or_else(|| app.engine().clock().now()))
 }
 
 /// An answer that does not fit is a value that does not fit.

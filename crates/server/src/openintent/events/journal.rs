@@ -2,6 +2,7 @@
 
 use abide_core::{Event, EventType, Hash, Key, NodeEvent, Record};
 
+use super::known::DECISION_EVENTS_MAX;
 use super::{Known, Told, told};
 use crate::app::App;
 use crate::error::{ApiError, Result};
@@ -39,8 +40,8 @@ impl<'a> Backwards<'a> {
             return Ok(Vec::new());
         }
         let from = self.end.saturating_sub(PAGE_EVENTS);
-        // One more, for what stands before the first in the chain.
-        let first = from.saturating_sub(1);
+        // Some more, for what stands before the first in the chain, and for who sent it where it is.
+        let first = from.saturating_sub(DECISION_EVENTS_MAX);
         let limit = usize::try_from(self.end - first).unwrap_or(usize::MAX);
         let records = self.app.engine().events(self.key, first, limit).await?;
         self.end = from;

@@ -7,6 +7,9 @@ use abide_core::{
     PatchOp, RunEvent, RunId, SUSPENSION,
 };
 
+/// As many events as a decision makes between somebody's wish and that the intent is there.
+pub(super) const DECISION_EVENTS_MAX: u64 = 12;
+
 /// What is known of earlier events of a run. Whoever reads a journal from its beginning has it hear each event before that
 /// is told of; whoever does not has it learn what is asked for.
 #[derive(Clone, Debug)]
@@ -18,12 +21,28 @@ pub(crate) struct Known {
     records: BTreeMap<String, (u64, JsonMap)>,
     /// Who was let in, from an event on.
     access: BTreeMap<u64, Access>,
+    /// Who sent it where, and why, by the event.
+    sent: BTreeMap<u64, Sent>,
+}
+
+/// That somebody sent an intent somewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) to: String,
+    pub(super) reason: Option<String>,
+    pub(super) by: Option<String>,
 }
 
 impl Known {
     /// Nothing is known yet.
     pub(crate) fn of(run: RunId) -> Self {
-        Self { run, asked: BTreeMap::new(), records: BTreeMap::new(), access: BTreeMap::new() }
+        Self {
+            run,
+            asked: BTreeMap::new(),
+            records: BTreeMap::new(),
+            access: BTreeMap::new(),
+            sent: BTreeMap::new(),
+        }
     }
 
     /// Hears an event. In which order does not matter.
@@ -58,11 +77,16 @@ impl Known {
                     self.keep_record(id, sequence, record);
                 }
             }
-            Event::Run(RunEvent::Intent(event)) => {
-                if let IntentChanged::AccessSet(access) = &event.change {
+            Event::Run(RunEvent::Intent(event)) => match &event.change {
+                IntentChanged::AccessSet(access) => {
                     self.access.insert(sequence, (**access).clone());
                 }
-            }
+                IntentChanged::Sent { to, reason } => {
+                    let sent = Sent { to: to.clone(), reason: reason.clone(), by: event.by.clone() };
+                    self.sent.insert(sequence, sent);
+                }
+                _ => {}
+            },
             _ => {}
         }
     }
@@ -90,6 +114,12 @@ impl Known {
     pub(super) fn written(&self, asked: &InterruptRequested, field: &str) -> Option<RawJson> {
         let (_, record) = self.records.get(&asked.key)?;
         record.get(field).filter(|value| value.type_name() != "null").cloned()
+    }
+
+    /// Who sent it there, if somebody did in the decision that an event is of.
+    pub(super) fn sent_before(&self, sequence: u64, to: &str) -> Option<&Sent> {
+        let near = sequence.saturating_sub(DECISION_EVENTS_MAX)..sequence;
+        self.sent.range(near).next_back().map(|(_, sent)| sent).filter(|sent| sent.to == to)
     }
 
     /// Who had been let in before an event.

@@ -13,7 +13,7 @@ use abide_core::mask::MASKED;
 
 pub(super) fn told(event: &NodeEvent, sequence: u64, at: Millis, known: &Known) -> Vec<Told> {
     match event {
-        NodeEvent::InterruptRequested(asked) => requested(asked, known),
+        NodeEvent::InterruptRequested(asked) => requested(asked, sequence, known),
         NodeEvent::InterruptAmended(asked) => {
             let before = sequence.checked_sub(1).and_then(|before| known.asked(asked.interrupt_id, before));
             let new = before.is_none_or(InterruptRequested::is_provisional) && !asked.is_provisional();
@@ -57,7 +57,7 @@ pub(super) fn told(event: &NodeEvent, sequence: u64, at: Millis, known: &Known) 
     }
 }
 
-fn requested(asked: &InterruptRequested, known: &Known) -> Vec<Told> {
+fn requested(asked: &InterruptRequested, sequence: u64, known: &Known) -> Vec<Told> {
     let by = asked.asked_by.first().map(String::as_str);
     let beside = |event_type| vec![Told::by(by, event_type, of_request(asked))];
     match asked.request_kind() {
@@ -68,7 +68,7 @@ fn requested(asked: &InterruptRequested, known: &Known) -> Vec<Told> {
         None => {}
     }
     let status = json!({ "status": Status::WaitingInput.intent_name() });
-    let moved = Told::by(by, "status_changed", status);
+    let moved = super::of_run::sent(Told::by(by, "status_changed", status), sequence, known);
     if asked.is_provisional() { vec![moved] } else { vec![moved, suspended(asked, known)] }
 }
 

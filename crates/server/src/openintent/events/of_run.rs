@@ -32,7 +32,10 @@ pub(super) fn told(event: &RunEvent, sequence: u64, at: Millis, known: &Known) -
             payload["coordinator_id"] = json!(local(known.run, &json!(changed.coordinator)));
             Told::by(by, name(event), payload)
         }
-        _ => return of_group(event, known.run).or_else(|| moved(event)).into_iter().collect(),
+        _ => {
+            let moved = || moved(event).map(|told| sent(told, sequence, known));
+            return of_group(event, known.run).or_else(moved).into_iter().collect();
+        }
     };
     vec![one]
 }
@@ -64,6 +67,21 @@ fn began(started: &Started, run: RunId) -> Told {
         "status": if started.draft { Status::Draft.intent_name() } else { Status::Running.intent_name() },
     });
     Told::by(maker.as_deref(), "intent_created", payload)
+}
+
+/// Whoever sent it there says so, and why.
+pub(super) fn sent(mut told: Told, sequence: u64, known: &Known) -> Told {
+    let to = told.payload["status"].as_str().unwrap_or_default();
+    let Some(sent) = known.sent_before(sequence, to) else { return told };
+    if told.payload["reason"].is_null()
+        && let Some(reason) = &sent.reason
+    {
+        told.payload["reason"] = json!(reason);
+    }
+    if let Some(by) = sent.by.clone() {
+        told.actor = by;
+    }
+    told
 }
 
 /// Where it stands changed.
@@ -113,6 +131,8 @@ fn of_intent(event: &IntentEvent, sequence: u64, at: Millis, known: &Known) -> V
     let by = event.by.as_deref();
     let one = |event_type, payload| vec![Told::by(by, event_type, payload)];
     match &event.change {
+        // What follows tells that it is there, and why.
+        IntentChanged::Sent { .. } => Vec::new(),
         IntentChanged::Assigned { agent, role } => {
             one("agent_assigned", json!({ "agent_id": agent, "role": role }))
         }
