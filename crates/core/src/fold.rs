@@ -151,8 +151,7 @@ impl Run {
             RunEvent::LoopRestarted(restarted) => self.restart_loop(restarted, folding)?,
             RunEvent::Task(changed) => self.fold_task(changed, folding)?,
             RunEvent::Plan(changed) => self.fold_plan(changed, folding)?,
-            RunEvent::IntentPatched(patched) => self.fold_patched(patched, folding)?,
-            RunEvent::Intent(event) => self.fold_intent(event, folding)?,
+            RunEvent::IntentPatched(_) | RunEvent::Intent(_) => self.fold_of_intent(event, folding)?,
         }
         Ok(())
     }

@@ -84,7 +84,8 @@ impl NodePhase {
             (Waiting, NodeEvent::Claimed(_)) => Some(Running),
             (Running, NodeEvent::Released(_)) => Some(Waiting),
             (Pending | Waiting, NodeEvent::ClaimDeferred(_)) => Some(self),
-            (Waiting, NodeEvent::PhaseBlocked(_) | NodeEvent::PhaseUnblocked(_)) => Some(Waiting),
+            (Waiting, NodeEvent::PhaseBlocked(_) | NodeEvent::PhaseUnblocked(_))
+            | (Suspended, NodeEvent::InterruptAmended(_)) => Some(self),
             (Pending | Running | Waiting | Suspended, NodeEvent::SleepEnded(_)) => Some(self),
             // What it produced gets its name after the completion that holds it, and that changes nothing.
             (Completed, NodeEvent::ArtifactCreated(_)) => Some(Completed),
@@ -94,7 +95,6 @@ impl NodePhase {
                 Running | Suspended,
                 NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_),
             ) => Some(self),
-            (Suspended, NodeEvent::InterruptAmended(_)) => Some(Suspended),
             // A node that asks for more than one thing may have stopped for another.
             (Running | Suspended, NodeEvent::ConversationOpened(_) | NodeEvent::ConversationClosed(_)) => {
                 Some(self)

@@ -4,7 +4,8 @@ use super::suspension::{answer_in, is_unsaid};
 use super::{AskedLast, Assigned, Intent, Lease, STATE, SUSPENSION, patch};
 use crate::effect::{Appointment, Effect};
 use crate::event::{
-    IntentChanged, IntentEvent, IntentPatched, InterruptRequested, InterruptResolved, Resolution, Started,
+    IntentChanged, IntentEvent, IntentPatched, InterruptRequested, InterruptResolved, Resolution, RunEvent,
+    Started,
 };
 use crate::fold::Folding;
 use crate::{Json, JsonMap, Millis, Open, Run};
@@ -44,11 +45,19 @@ impl Run {
         }
     }
 
-    pub(crate) fn fold_patched(
+    pub(crate) fn fold_of_intent(
         &mut self,
-        patched: &IntentPatched,
-        folding: &Folding<'_>,
+        event: &RunEvent,
+        folding: &mut Folding<'_>,
     ) -> Result<(), String> {
+        match event {
+            RunEvent::IntentPatched(patched) => self.fold_patched(patched, folding),
+            RunEvent::Intent(event) => self.fold_intent(event, folding),
+            _ => Ok(()),
+        }
+    }
+
+    fn fold_patched(&mut self, patched: &IntentPatched, folding: &Folding<'_>) -> Result<(), String> {
         let mut state = self.intent_state();
         for change in &patched.patches {
             state = patch::apply(state, change)?;
@@ -82,11 +91,7 @@ impl Run {
         }
     }
 
-    pub(crate) fn fold_intent(
-        &mut self,
-        event: &IntentEvent,
-        folding: &mut Folding<'_>,
-    ) -> Result<(), String> {
+    fn fold_intent(&mut self, event: &IntentEvent, folding: &mut Folding<'_>) -> Result<(), String> {
         let (at, sequence) = (folding.at, folding.sequence);
         let intent = self.intent_mut(at);
         match &event.change {

@@ -15,6 +15,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         of_intents(),
         of_work(),
         of_people(),
+        of_requests(),
         streams(),
         containers::operations(),
         records::operations(),
@@ -153,7 +154,6 @@ fn of_work() -> Vec<Operation> {
 
 fn of_people() -> Vec<Operation> {
     const SUSPEND: &str = "/api/v1/intents/{intentId}/suspend";
-    const APPROVALS: &str = "/api/v1/intents/{intentId}/approvals";
     vec![
         Operation::post(SUSPEND, "oiSuspend", "Has people asked, in one go.", suspensions::suspend)
             .scope(Scope::WorkPerform)
@@ -185,6 +185,12 @@ fn of_people() -> Vec<Operation> {
         .scope(Scope::WorkPerform)
         .takes::<shape::Object>()
         .answers::<shape::Object>(200, "As it stands then."),
+    ]
+}
+
+fn of_requests() -> Vec<Operation> {
+    const APPROVALS: &str = "/api/v1/intents/{intentId}/approvals";
+    vec![
         Operation::post(
             APPROVALS,
             "oiRequestApproval",

@@ -18,7 +18,7 @@ use crate::openintent::intents::{decide, of_body};
 use crate::openintent::words;
 
 /// The kind of these records.
-pub(in crate::openintent) const ACCESS_REQUEST: &str = "access_request";
+pub(in crate::openintent) const ACCESS_REQUEST: &str = "access.request";
 
 /// Somebody who asks to be let in.
 #[derive(Deserialize)]

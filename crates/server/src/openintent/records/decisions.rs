@@ -19,7 +19,7 @@ use crate::openintent::words;
 /// The kinds of these records.
 pub(in crate::openintent) const DECISION: &str = "decision";
 pub(in crate::openintent) const ARBITRATION: &str = "arbitration";
-pub(in crate::openintent) const OF_COORDINATOR: &str = "coordinator_decision";
+pub(in crate::openintent) const OF_COORDINATOR: &str = "coordinator.decision";
 
 /// Coordinators' decisions that are shown to whoever does not say how many.
 const SHOWN_DEFAULT: usize = 50;

@@ -21,7 +21,7 @@ use crate::openintent::words;
 
 /// The kinds of these records.
 pub(in crate::openintent) const FAILURE: &str = "failure";
-const POLICY: &str = "retry_policy";
+const POLICY: &str = "retry.policy";
 
 /// How attempts may follow each other.
 const STRATEGIES: [&str; 4] = ["none", "fixed", "exponential", "linear"];
