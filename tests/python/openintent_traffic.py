@@ -530,7 +530,8 @@ def connections(report: Report) -> None:
     nobody = {"X-API-Key": "abk_nobody_0000"}
     for name, path, headers, status in (
         ("with another key", "/api/v1/intents", nobody, 401),
-        ("where nothing is", "/api/v1/memory", {}, 404),
+        ("where nothing is", "/api/v1/nothing", {}, 404),
+        ("because it is not offered", "/api/v1/memory", {}, 501),
         ("without a version", f"/api/v1/intents/{at}/state", {}, 400),
     ):
         own = httpx.Client(base_url=URL, headers={"X-API-Key": KEY, "X-Agent-ID": "ann"})
