@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::args::{GraphArgs, GraphVerb};
 use crate::client::{Client, encoded};
 use crate::draw::words::legible;
+use crate::exit::{Exit, Failure};
 use crate::output::{self, cell};
 use crate::when;
 
@@ -12,6 +13,7 @@ pub(crate) async fn dispatch(args: GraphArgs) -> anyhow::Result<()> {
     let (client, json) = (Client::new(&args.client)?, args.client.json);
     match args.verb {
         GraphVerb::Show { run } => show(&client, json, &run).await,
+        GraphVerb::Phase { run, phase } => find_phase(&client, json, &run, &phase).await,
         GraphVerb::Add { run, on } => {
             let body = json!({ "runId": on });
             let graph = client.post(&path(&run, "/dependencies"), &body).await?;
@@ -103,6 +105,18 @@ async fn show(client: &Client, json: bool, run: &str) -> anyhow::Result<()> {
     output::page(&page(&graph, client.now()))
 }
 
+async fn find_phase(client: &Client, json: bool, run: &str, name: &str) -> anyhow::Result<()> {
+    let graph = client.get(&path(run, "/graph")).await?;
+    let phases = array(&graph["phases"]);
+    let Some(phase) = phases.iter().find(|phase| phase["phaseName"] == name) else {
+        let known: Vec<String> = phases.iter().map(|phase| cell(&phase["phaseName"])).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let message = format!("{run} has no phase '{name}'; it has {known}");
+        return Err(Failure::new(Exit::NotFound, message).into());
+    };
+    if json { output::json(&phase.to_string()) } else { output::line(&cell(&phase["runId"])) }
+}
+
 /// What a run has to do with others, those before it first.
 fn page(graph: &Value, now: jiff::Timestamp) -> String {
     let mut page = format!("{}\n", standing(graph));
@@ -135,11 +149,13 @@ fn page(graph: &Value, now: jiff::Timestamp) -> String {
         array(&graph["dependsOn"]).iter().map(upstream).collect(),
     );
     list("is waited for by", array(&graph["dependents"]).iter().map(related).collect());
+    let named = |phase: &Value| cell(&phase["phaseName"]);
+    let width = array(&graph["phases"]).iter().map(|phase| named(phase).chars().count()).max().unwrap_or(0);
     let phase = |phase: &Value| {
         let (mark, status) = (mark(&phase["status"]), cell(&phase["status"]));
         let why = phase["blockedReason"].as_str().map_or(String::new(), |why| format!(" ({})", legible(why)));
         let assign = phase["assign"].as_str().map_or(String::new(), |who| format!(", for {}", legible(who)));
-        format!("{mark} {} {} {status}{why}{assign}", cell(&phase["phaseName"]), cell(&phase["runId"]))
+        format!("{mark} {:width$}  {}  {status}{why}{assign}", named(phase), cell(&phase["runId"]))
     };
     list("phases", array(&graph["phases"]).iter().map(phase).collect());
     list("coordinators", array(&graph["coordinators"]).iter().map(lease_told).collect());
@@ -223,6 +239,23 @@ mod tests {
             "groups": [{ "groupId": "run-9", "role": "member" }], "deadline": "2026-01-02T12:00:00.000Z",
         });
         let page = page(&graph, "2026-01-01T12:00:00Z".parse().unwrap());
-        insta::assert_snapshot!(page, @"");
+        insta::assert_snapshot!(page, @"
+        run-3 is blocked by run-2 (dependency_suspended)
+
+        waits for
+          ✓ run-1 completed
+          ? run-2 waiting-input, waits for people until 2026-01-01T14:00:00.000Z (in 2 h 0 min)
+
+        is waited for by
+          ◔ run-4 blocked
+
+        children
+          2 active, 1 completed (33 % completed)
+
+        groups
+          run-9 as member
+
+        If it waits for people at 2026-01-02T12:00:00.000Z (in 1 d 0 h), it is abandoned.
+        ");
     }
 }

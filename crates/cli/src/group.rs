@@ -24,11 +24,15 @@ pub(crate) async fn dispatch(args: GroupArgs) -> anyhow::Result<()> {
             tell(&client.delete(&path(&group, &format!("/members/{}", encoded(&run)))).await?, json)
         }
         GroupVerb::Set { group, rules, without } => {
-            let mut kept = client.get(&path(&group, "")).await?["governance"].take();
+            // What others say meanwhile is refused, and not taken back unseen.
+            let mut kept = client.get(&path(&group, "")).await?;
+            let version = kept["governanceVersion"].take();
+            let mut kept = kept["governance"].take();
             without
                 .into_iter()
                 .for_each(|rule| drop(kept.as_object_mut().and_then(|kept| kept.remove(named(rule)))));
-            let rules = governance(&client, kept, &rules).await?;
+            let mut rules = governance(&client, kept, &rules).await?;
+            rules["version"] = version;
             tell(&client.put(&path(&group, "/governance"), &rules).await?, json)
         }
         GroupVerb::Close { group } => tell(&client.post(&path(&group, ":close"), &json!({})).await?, json),
@@ -142,7 +146,7 @@ fn standing(group: &Value) -> String {
 fn members_told(aggregate: &Value) -> String {
     let counts = aggregate["by_status"].as_object().into_iter().flatten();
     let counts: Vec<String> = counts.map(|(status, count)| format!("{count} {}", legible(status))).collect();
-    let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    let counts = if counts.is_empty() { "no members".to_owned() } else { counts.join(", ") };
     format!("{} ({counts})", cell(&aggregate["status"]))
 }
 
@@ -181,6 +185,21 @@ async fn show(client: &Client, json: bool, id: &str) -> anyhow::Result<()> {
     output::page(&page(&group, members["members"].as_array().map_or(&[][..], Vec::as_slice), client.now()))
 }
 
+/// A share as it was asked for: what a double makes of it is nobody's wish.
+fn percent(share: f64) -> String {
+    let hundredths = (share * 10_000.0).round() / 100.0;
+    format!("{hundredths} %")
+}
+
+/// Millionths of a dollar as cents, rounded up: nothing that is over a limit looks as if it were not.
+fn cents(micros: u64) -> String {
+    let hundredths = micros.div_ceil(100);
+    match hundredths % 100 {
+        0 => (hundredths / 100).to_string(),
+        rest => format!("{}.{rest:02}", hundredths / 100),
+    }
+}
+
 /// A group, what holds for it, and its members: those that wait for people first.
 fn page(group: &Value, members: &[Value], now: Timestamp) -> String {
     let time = |value: &Value| {
@@ -204,14 +223,16 @@ fn page(group: &Value, members: &[Value], now: Timestamp) -> String {
         field("closing", "allowed before every member has completed".to_owned());
     }
     if let Some(share) = governance["autoCompleteThreshold"].as_f64() {
-        field("completes", format!("once {} % of its members have", share * 100.0));
+        field("completes", format!("once {} of its members have", percent(share)));
     }
     if !governance["budgetLimitCents"].is_null() {
-        let spent = group["costMicros"].as_u64().unwrap_or(0) / 10_000;
+        let spent = cents(group["costMicros"].as_u64().unwrap_or(0));
         let over = if group["overBudget"] == true { ", which is too much" } else { "" };
         field("budget", format!("{spent} of {} cents spent{over}", cell(&governance["budgetLimitCents"])));
     }
-    page += "\n";
+    if !members.is_empty() {
+        page += "\n";
+    }
     let mut members: Vec<&Value> = members.iter().collect();
     members.sort_by_key(|member| member["suspendedSince"].is_null());
     for member in members {
@@ -239,6 +260,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn numbers_are_told_as_they_were_meant() {
+        assert_eq!([0.29, 0.8, 1.0, 0.125].map(percent), ["29 %", "80 %", "100 %", "12.5 %"]);
+        assert_eq!([0, 50_000, 50_001, 54_000].map(cents), ["0", "5", "5.01", "5.40"]);
+    }
+
+    #[test]
     fn a_page_names_those_first_who_wait_for_people() {
         let group = json!({
             "groupId": "run-9", "name": "Q3 close", "status": "active",
@@ -252,7 +279,17 @@ mod tests {
                     "suspendedSince": "2026-01-01T11:00:00.000Z", "expiresAt": "2026-01-01T14:00:00.000Z" }),
         ];
         let page = page(&group, &members, "2026-01-01T12:00:00Z".parse().unwrap());
-        insta::assert_snapshot!(page, @"");
+        insta::assert_snapshot!(page, @"
+        group        run-9
+        name         Q3 close
+        status       active
+        members      in_progress (1 active, 1 suspended_awaiting_input)
+        deadline     2026-01-02T12:00:00.000Z (in 1 d 0 h)
+        budget       123 of 500 cents spent
+
+        ? run-2 (primary) waiting-input, since 2026-01-01T11:00:00.000Z (1 h 0 min ago), until 2026-01-01T14:00:00.000Z (in 2 h 0 min)
+        ▶ run-1 running
+        ");
     }
 
     #[test]

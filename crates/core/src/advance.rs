@@ -490,7 +490,10 @@ impl Run {
                 })
             }
             // Nothing counts as done that waits for what is not, however much of it is.
-            None if self.is_done() && self.state.bonds.blocked.is_none() => {
+            None if self.is_done()
+                && self.state.bonds.blocked.is_none()
+                && !self.has_unfinished_children() =>
+            {
                 self.close_checkpoints(draft);
                 self.end_planning(draft, None);
                 self.close_escalations(draft);

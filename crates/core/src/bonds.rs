@@ -4,21 +4,21 @@
 //! ends that, and it can't be taken back: every run that it waits for has completed. So it does not matter in which order
 //! others are heard, nor how often. A *draft* does not start either, until somebody activates it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::command::Draft;
 use crate::effect::{Effect, Order, TimerId};
 use crate::event::{
-    BlockedReason, Cancellation, DependencyReported, DependsOn, Event, InterruptExpired, NodeEvent,
+    BlockedReason, Cancellation, DependencyReported, DependsOn, Event, HookKind, InterruptExpired, NodeEvent,
     RunBlocked, RunEvent, RunUnblocked, RunWatched,
 };
 use crate::fold::Folding;
 use crate::run::Ending;
 use crate::{
-    Hold, JsonMap, Lifecycle, Millis, Notice, Rejection, Run, RunId, Status, Suspension, Tidings, Watch,
-    limits,
+    Hold, JsonMap, Lifecycle, Millis, Notice, Open, Rejection, Run, RunId, Status, Suspension, Tidings,
+    Watch, limits,
 };
 
 /// Why a run is abandoned whose group waits no longer.
@@ -262,9 +262,11 @@ impl Run {
     /// Records how a run stands that this one waits for. What it has produced is kept only where it goes into something.
     pub(crate) fn note_upstream(&mut self, draft: &mut Draft, tidings: &Tidings) {
         let mut told = DependencyReported::of(tidings);
-        if self.upstreams().get(&tidings.from).is_none_or(|upstream| upstream.name.is_none()) {
-            (told.outputs, told.sensitive) = (JsonMap::new(), false);
-        }
+        let name = self.upstreams().get(&tidings.from).and_then(|upstream| upstream.name.as_deref());
+        let wired: BTreeSet<String> =
+            name.into_iter().flat_map(|name| self.wired_to(name)).map(|(_, key)| key).collect();
+        told.outputs.retain(|key, _| wired.contains(key));
+        told.sensitive &= !told.outputs.is_empty();
         let cause = draft.last_sequence();
         draft.emit_run(self, RunEvent::DependencyReported(Box::new(told)), cause);
     }
@@ -287,9 +289,50 @@ impl Run {
             && self.group_deadline().is_some_and(|(deadline, _)| deadline <= now)
     }
 
-    /// Refuses an answer that comes after the deadline of a group.
-    pub(crate) fn check_in_time(&self, now: Millis) -> Result<(), Rejection> {
-        if self.is_overdue(now) { Err(Rejection::DeadlineExceeded) } else { Ok(()) }
+    /// The deadlines that have passed while it waits for people, each with the group that says so.
+    pub fn passed_deadlines(&self, now: Millis) -> Vec<(RunId, Millis)> {
+        if !self.is_overdue(now) {
+            return Vec::new();
+        }
+        let deadlines = self.state.bonds.deadlines.iter().filter(|(_, deadline)| **deadline <= now);
+        deadlines.map(|(group, deadline)| (*group, *deadline)).collect()
+    }
+
+    /// Refuses an answer that comes after the deadline of a group, or after the question's own end if that was before.
+    pub(crate) fn check_in_time(&self, open: &Open, now: Millis) -> Result<(), Rejection> {
+        let end = open.deadline().filter(|end| *end <= now);
+        let deadline = self.group_deadline().map(|(deadline, _)| deadline).filter(|_| self.is_overdue(now));
+        match (end, deadline) {
+            (Some(end), Some(deadline)) if end < deadline => Err(Rejection::AlreadyResolved),
+            (_, Some(_)) => Err(Rejection::DeadlineExceeded),
+            (Some(_), None) => Err(Rejection::AlreadyResolved),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// The deadline of a group has passed: the run is abandoned, unless what it waited for had ended before. The answer is
+    /// whether it is.
+    pub(crate) fn meet_deadline(&mut self, draft: &mut Draft) -> bool {
+        self.end_before_deadline(draft);
+        let overdue = self.is_overdue(draft.now);
+        if overdue {
+            self.abandon(draft);
+        }
+        overdue
+    }
+
+    /// Questions that had ended when the deadline of a group passed ended by themselves, however late anybody hears of
+    /// either. At the same moment, the deadline comes first.
+    pub(crate) fn end_before_deadline(&mut self, draft: &mut Draft) {
+        while self.is_overdue(draft.now)
+            && let Some((deadline, _)) = self.group_deadline()
+        {
+            let end = |open: &Open| open.deadline().into_iter().chain(open.occasion()).min();
+            let ended =
+                self.awaited_answers().filter_map(|open| Some((end(open)?, open.requested.interrupt_id)));
+            let Some((_, first)) = ended.filter(|(end, _)| *end < deadline).min() else { return };
+            self.end_interrupt(draft, first);
+        }
     }
 
     /// The deadline of a group has passed: nobody is waited for, and no fallback takes an answer's place.
@@ -343,12 +386,13 @@ impl Run {
             }
             RunEvent::DependencyRemoved(removed) => {
                 let run = removed.run;
-                bonds.upstreams.remove(&run).ok_or("it did not wait for that run")?;
-                let watch = self.watch(folding.sequence, false);
-                folding.effects.extend([Effect::Independ(run), Effect::Bid { to: run, watch }]);
+                let upstream = bonds.upstreams.remove(&run).ok_or("it did not wait for that run")?;
+                let watch = self.watch(folding, false);
+                folding.effects.extend((!upstream.is_completed()).then_some(Effect::Independ(run)));
+                folding.effects.push(Effect::Bid { to: run, watch });
                 self.raise_version(folding.at);
             }
-            RunEvent::DependencyReported(told) => self.fold_told(told)?,
+            RunEvent::DependencyReported(told) => self.fold_told(told, folding)?,
             RunEvent::Watched(watched) => self.fold_watched(watched, folding),
             RunEvent::Ordered(ordered) => {
                 let before = bonds.orders.get(&ordered.by).and_then(|order| order.since);
@@ -362,18 +406,40 @@ impl Run {
 
     pub(crate) fn fold_dependency(&mut self, dependency: &DependsOn, folding: &mut Folding<'_>) {
         let DependsOn { run, name, status } = dependency.clone();
-        self.state.bonds.upstreams.insert(run, Upstream { name, status, ..Upstream::default() });
-        let watch = self.watch(folding.sequence, true);
-        folding.effects.extend([Effect::DependOn(run), Effect::Bid { to: run, watch }]);
+        let upstream = Upstream { name, status, ..Upstream::default() };
+        let watch = self.watch(folding, true);
+        folding.effects.extend((!upstream.is_completed()).then_some(Effect::DependOn(run)));
+        folding.effects.push(Effect::Bid { to: run, watch });
+        self.state.bonds.upstreams.insert(run, upstream);
     }
 
-    fn watch(&self, sequence: u64, watching: bool) -> Watch {
-        Watch { from: self.key.id, sequence, watching, deadline: None }
+    fn watch(&self, folding: &Folding<'_>, watching: bool) -> Watch {
+        Watch {
+            from: self.key.id,
+            sequence: folding.sequence,
+            watching,
+            at: Some(folding.at),
+            deadline: None,
+        }
     }
 
-    fn fold_told(&mut self, told: &DependencyReported) -> Result<(), String> {
+    /// The deadline of a group has ended a question: whoever asked is called, as at any other end that nobody answered. What
+    /// closes it then is the end of the run, of which nobody is called.
+    pub(crate) fn fold_expired(&mut self, expired: &InterruptExpired, folding: &mut Folding<'_>) {
+        let by_group = expired.reason.as_deref() == Some(PORTFOLIO_DEADLINE);
+        self.fold_expired_intent(expired.interrupt_id);
+        if let Some(open) = self.interrupt(expired.interrupt_id).filter(|_| by_group) {
+            self.call_hook(open, HookKind::SuspensionExpired, open.attempt, folding);
+        }
+    }
+
+    /// Whoever has completed is not waited for any more, whatever becomes of them: they may be purged.
+    fn fold_told(&mut self, told: &DependencyReported, folding: &mut Folding<'_>) -> Result<(), String> {
         let upstream = self.state.bonds.upstreams.get_mut(&told.run);
         let upstream = upstream.ok_or("a run is heard that is not waited for")?;
+        if told.status == Status::Completed && !upstream.is_completed() {
+            folding.effects.push(Effect::Independ(told.run));
+        }
         (upstream.status, upstream.suspended) = (Some(told.status), told.suspended);
         (upstream.outputs, upstream.sensitive) = (told.outputs.clone(), told.sensitive);
         upstream.sequence = Some(told.sequence);

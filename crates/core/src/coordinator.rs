@@ -132,6 +132,11 @@ impl Coordinator {
         missed.into_iter().chain(self.expires_at).min().filter(|_| self.status.holds())
     }
 
+    /// Whether its end has come, whoever has heard of that.
+    pub(crate) fn has_expired(&self, now: Millis) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+
     fn after(&self, from: Millis, intervals: Millis) -> Millis {
         from.saturating_add(self.heartbeat_interval_ms.saturating_mul(intervals))
     }
@@ -156,6 +161,9 @@ pub(crate) struct Coordination {
     /// The members of a group that wait for people, as far as they were heard since somebody coordinates it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) members: BTreeMap<RunId, Suspension>,
+    /// There were more of them than are kept apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) crowded: bool,
 }
 
 /// Phases that are held back.

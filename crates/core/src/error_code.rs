@@ -226,7 +226,7 @@ table! {
         "Look at `details.runStatus`.";
     "run_coordinated" 409
         "Somebody coordinates the run already, and nobody else may. `details.agent` is who."
-        "Take it over from them, or wait until they are done or are given up.";
+        "Have them hand it over, or wait until they are done or are given up.";
     "run_over" 409
         "The run has ended, so nothing can be done about it any more. Nothing was changed."
         "`GET /v1/runs/{runId}` tells how it ended.";

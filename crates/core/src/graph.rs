@@ -6,6 +6,7 @@
 mod build;
 mod gate;
 mod loops;
+mod names;
 mod reads;
 mod refine;
 mod turn;

@@ -37,6 +37,9 @@ const MICROS_PER_CENT: u64 = 10_000;
 pub struct Group {
     /// What it is, and what holds for its members.
     pub spec: GroupSpec,
+    /// How often what holds for its members has changed.
+    #[serde(default)]
+    pub governance_version: u64,
     /// How many members there are of each status, by its name in OpenIntent's words.
     #[serde(default)]
     pub by_status: BTreeMap<String, u64>,
@@ -94,7 +97,12 @@ pub enum GroupCommand {
         by: Option<String>,
     },
     /// Other things hold for its members.
-    Govern(GovernanceSet),
+    Govern {
+        /// What holds from now on.
+        set: GovernanceSet,
+        /// Which version whoever says so has seen, if that is to be the one that is replaced.
+        version: Option<u64>,
+    },
     /// It is done with.
     Close,
 }
@@ -243,7 +251,11 @@ impl Run {
                 let removed = MemberRemoved { run, was: known.status, cost_micros: known.cost_micros, by };
                 draft.emit_run(self, RunEvent::MemberRemoved(removed), None);
             }
-            GroupCommand::Govern(set) => {
+            GroupCommand::Govern { set, version } => {
+                let found = group.governance_version;
+                if let Some(expected) = version.filter(|version| *version != found) {
+                    return Err(Rejection::VersionConflict { expected, found });
+                }
                 set.governance.check(group.spec.governance.deadline, draft.now)?;
                 draft.emit_run(self, RunEvent::GovernanceSet(Box::new(set)), None);
             }
@@ -313,7 +325,8 @@ impl Run {
         let (from, sequence) = (self.key.id, folding.sequence);
         let group = self.state.group.as_deref_mut().ok_or("a run that is no group has members")?;
         let deadline = group.spec.governance.deadline;
-        let watch = |watching, deadline| Watch { from, sequence, watching, deadline };
+        let at = Some(folding.at);
+        let watch = |watching, deadline| Watch { from, sequence, watching, at, deadline };
         match event {
             RunEvent::MemberAdded(added) => {
                 group.enter(added.status);
@@ -326,6 +339,7 @@ impl Run {
                 group.leave(removed.was)?;
                 group.total = group.total.checked_sub(1).ok_or("a member leaves a group that has none")?;
                 group.cost_micros = group.cost_micros.saturating_sub(removed.cost_micros);
+                group.over_budget &= group.is_over_budget().is_some();
                 let (was, cost_micros) = (removed.was, removed.cost_micros);
                 folding.effects.push(Effect::Dismiss { run: removed.run, was, cost_micros });
                 folding.effects.push(Effect::Bid { to: removed.run, watch: watch(false, None) });
@@ -337,11 +351,12 @@ impl Run {
                 group.cost_micros =
                     group.cost_micros.saturating_sub(told.cost_was).saturating_add(told.cost_micros);
                 folding.effects.push(Effect::NoteMember((**told).clone()));
-                self.fold_coordinated(told);
+                self.fold_coordinated(told, folding);
             }
             RunEvent::GovernanceSet(set) => {
                 let next = set.governance.deadline;
                 group.spec.governance = set.governance.clone();
+                group.governance_version += 1;
                 group.over_budget &= group.is_over_budget().is_some();
                 if next != deadline {
                     folding.effects.push(Effect::BidAll(watch(true, next)));
@@ -357,7 +372,7 @@ impl Run {
     pub(crate) fn disband(&mut self, folding: &mut Folding<'_>) {
         if self.state.group.is_some() {
             let (from, sequence) = (self.key.id, folding.sequence);
-            let watch = Watch { from, sequence, watching: false, deadline: None };
+            let watch = Watch { from, sequence, watching: false, at: Some(folding.at), deadline: None };
             folding.effects.push(Effect::BidAll(watch));
         }
     }

@@ -288,6 +288,7 @@ impl Run {
             let message = format!("nobody waits for '{}', so it can't be asked by hand", ask.kind.name());
             return Err(Rejection::invalid("payload.kind", message));
         }
+        asked.respondents.as_deref().map_or(Ok(()), check_respondents)?;
         let ladder = asked.ladder.as_ref().map(LadderCall::parse).transpose().map_err(told("ladder"))?;
         let node = self.graph.at(ix);
         let call = ladder.as_ref().or(node.ladder.as_ref());
@@ -367,6 +368,24 @@ impl Run {
             self.emit_node(draft, ix, NodeEvent::Released(released), None);
         }
     }
+}
+
+/// Refuses a list of those who may answer that no definition could have. An empty one would mean everybody.
+fn check_respondents(respondents: &[String]) -> Result<(), Rejection> {
+    let (most, chars) = (limits::RESPONDENTS_MAX, limits::PRINCIPAL_CHARS_MAX);
+    if !(1..=most).contains(&respondents.len()) {
+        let message = format!(
+            "'respondents' names 1 to {most} people, groups or roles; leave it out for those whom the node names"
+        );
+        return Err(Rejection::invalid("respondents", message));
+    }
+    let fits =
+        |name: &String| (1..=chars).contains(&name.chars().count()) && !name.contains(char::is_control);
+    if respondents.iter().all(fits) {
+        return Ok(());
+    }
+    let message = format!("each of 'respondents' has 1 to {chars} characters, and no control characters");
+    Err(Rejection::invalid("respondents", message))
 }
 
 /// An agent, and whoever it acts for.

@@ -69,11 +69,8 @@ impl NodePhase {
                 NodeEvent::ChannelWritten(_)
                 | NodeEvent::Decided(_)
                 | NodeEvent::AgentDecided(_)
-                | NodeEvent::ConfidenceEscalated(_),
-            ) => Some(Running),
-            (
-                Running,
-                NodeEvent::StepBegun(_)
+                | NodeEvent::ConfidenceEscalated(_)
+                | NodeEvent::StepBegun(_)
                 | NodeEvent::StepRecorded(_)
                 | NodeEvent::SleepStarted(_)
                 | NodeEvent::VersionRecorded(_)
@@ -93,15 +90,11 @@ impl NodePhase {
             (Completed, NodeEvent::ArtifactCreated(_)) => Some(Completed),
             // A running node is never cancelled under its executor: its outcome is recorded first.
             (Pending | Waiting | Suspended, NodeEvent::Cancelled(_)) => Some(Cancelled),
-            (Running, NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_)) => {
-                Some(Running)
-            }
             (
-                Suspended,
-                NodeEvent::InterruptRequested(_)
-                | NodeEvent::ClarificationRequested(_)
-                | NodeEvent::InterruptAmended(_),
-            ) => Some(Suspended),
+                Running | Suspended,
+                NodeEvent::InterruptRequested(_) | NodeEvent::ClarificationRequested(_),
+            ) => Some(self),
+            (Suspended, NodeEvent::InterruptAmended(_)) => Some(Suspended),
             // A node that asks for more than one thing may have stopped for another.
             (Running | Suspended, NodeEvent::ConversationOpened(_) | NodeEvent::ConversationClosed(_)) => {
                 Some(self)

@@ -306,10 +306,14 @@ fn unclaimed(why: &Unclaimed) -> String {
         ),
         Unclaimed::Unresolvable(inputs) => {
             format!(
-                "nothing has produced {}; see that whoever is before this one gives it",
+                "nothing has produced {} so far; claim the node again once that is there",
                 inputs.join(", ")
             )
         }
+        Unclaimed::TooLarge => format!(
+            "what goes into the node has more than {} bytes; have those before it give less, or wire less of it",
+            crate::limits::NODE_INPUT_BYTES_MAX
+        ),
         Unclaimed::Blocked(reason) => {
             format!("the run is blocked ({}): a run that it waits for has not completed", reason.name())
         }

@@ -22,7 +22,7 @@ impl Run {
             && state.answered.is_empty());
         let free = state.hold == Hold::None && !self.is_kept_back();
         let may_go_on = state.ending.is_none() && free && !self.has_yielded();
-        let completes = self.is_done() && state.bonds.blocked.is_none();
+        let completes = self.is_done() && state.bonds.blocked.is_none() && !self.has_unfinished_children();
         let is_over = state.in_flight == 0 && (state.ending.is_some() || completes);
         let nodes = || state.nodes.iter().enumerate();
         !(is_over || in_line && may_go_on)
@@ -33,6 +33,12 @@ impl Run {
     /// Whether no node of it is left to be done.
     pub(crate) fn is_done(&self) -> bool {
         self.state.unsettled == 0 && self.state.restarts.is_empty()
+    }
+
+    /// Whether a child that somebody had it start has not completed. So it does not either, whatever became of the node
+    /// below which that was.
+    pub(crate) fn has_unfinished_children(&self) -> bool {
+        self.state.nodes.iter().any(|node| node.unfinished > 0)
     }
 
     /// Whether somebody decides how it goes on, if it may not go on by itself. Whoever answered has been heard, though it is

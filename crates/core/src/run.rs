@@ -95,6 +95,9 @@ pub(crate) struct State {
     /// Its parent was told that it waits for nothing but people.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) still: bool,
+    /// Since when there has always been a question that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) suspended_since: Option<Millis>,
     /// Its children that wait for nothing but people.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) still_children: BTreeSet<RunId>,
@@ -281,6 +284,7 @@ impl Run {
             usage: ModelUse::default(),
             time_left: None,
             still: false,
+            suspended_since: None,
             still_children: BTreeSet::new(),
             bonds: Bonds::default(),
             coordination: None,

@@ -1,5 +1,7 @@
 //! How nodes stop for an answer and go on with it.
 
+mod clock;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -15,10 +17,8 @@ use crate::gate::Bodied;
 use crate::interrupt::{
     Action, Answered, Ask, Asked, Call, Checked, NewAsk, NodeContext, Open, Stop, scheduled_time,
 };
-use crate::node::Node;
 use crate::ports::Inputs;
 use crate::run::Ending;
-use crate::tidings::Mirrored;
 use crate::{Hold, InterruptId, InterruptKind, Json, JsonMap, NodeIx, NodePhase, Rejection, Run, Waiting};
 
 /// Who closes what nobody answered.
@@ -491,7 +491,8 @@ impl Run {
             self.call_end_hook(&open, resolved.outcome, folding);
         }
         self.fold_planning_resolved(&open.requested, resolved);
-        if resolved.outcome == Resolution::Cancelled {
+        // Nobody waits for the answer to what the run itself asks, so nobody has to hear that it was lost.
+        if resolved.outcome == Resolution::Cancelled && open.requested.topic.is_none() {
             self.state.lost.insert(id, resolved.reason.clone().unwrap_or_default());
         }
         let requested = open.requested;
@@ -550,75 +551,5 @@ impl Run {
         if self.state.nodes[ix as usize].asked > 0 {
             self.state.answers.retain(|_, answered| answered.only != Some(ix));
         }
-    }
-
-    /// Human time is not machine time: while nothing but an answer is waited for, the run's own time stands still, and
-    /// so does that of a parent which waits for nothing else.
-    pub(crate) fn settle_clock(&mut self, mirrored: Option<Mirrored>, folding: &mut Folding<'_>) {
-        if self.state.lifecycle.is_terminal() {
-            return;
-        }
-        let stood = self.state.still;
-        if self.is_clocked() {
-            let held = matches!(self.state.hold, Hold::Paused | Hold::Stopped | Hold::Escalated);
-            let idle = self.is_kept_back() && self.state.in_flight == 0;
-            let stands = held || idle || self.waits_for_people_alone();
-            if stands {
-                self.stop_run_clock(folding);
-            } else {
-                self.start_clock(folding);
-            }
-            self.state.still = stands && self.state.parent.as_ref().is_some_and(|parent| parent.clocked);
-        }
-        let otherwise = mirrored.is_some_and(|before| before != self.mirrored());
-        let told = otherwise || self.state.still != stood;
-        if let Some(parent) = self.state.parent.clone().filter(|_| told) {
-            let notice = self.notice(&parent, folding.sequence);
-            folding.effects.push(Effect::Send { to: parent.run, notice });
-        }
-    }
-
-    /// How its parent sees it before an event, if that wants to know.
-    pub(crate) fn sight_if_mirrored(&self) -> Option<Mirrored> {
-        self.state.parent.as_ref().is_some_and(|parent| parent.mirrors).then(|| self.mirrored())
-    }
-
-    /// Whether somebody counts the run's time: itself, or a run above it.
-    pub(crate) fn is_clocked(&self) -> bool {
-        let above = self.state.parent.as_ref().is_some_and(|parent| parent.clocked);
-        self.state.caps.duration_ms.is_some() || above
-    }
-
-    fn waits_for_people_alone(&self) -> bool {
-        let state = &self.state;
-        let idle = state.in_flight == 0
-            && state.ready.is_empty()
-            && state.answered.is_empty()
-            && state.workers.is_empty();
-        let timed = || {
-            let is_time = |timer: &TimerId| {
-                use TimerId::{Delay, Resume, Retry, Sleep};
-                matches!(timer, Delay { .. } | Retry { .. } | Sleep { .. } | Resume)
-            };
-            state.timers.keys().any(is_time)
-        };
-        let is_still = |node: &Node| node.child.is_some_and(|child| state.still_children.contains(&child));
-        let works = |node: &Node| match node.phase {
-            NodePhase::Running => true,
-            NodePhase::Waiting | NodePhase::Suspended if node.work.is_some() => self.has_working_child(node),
-            // Nor is it machine time while a provider is away.
-            NodePhase::Waiting if node.turn.is_some() => self.has_working_tool(node),
-            NodePhase::Waiting => !is_still(node),
-            _ => false,
-        };
-        // Most runs have no children that wait for people, and need not look for them after each event.
-        let asks = !state.open.is_empty()
-            || state.timers.keys().any(|timer| matches!(timer, TimerId::Provider { .. }))
-            || !state.still_children.is_empty()
-                && state
-                    .nodes
-                    .iter()
-                    .any(|node| node.phase == NodePhase::Waiting && (is_still(node) || node.turn.is_some()));
-        asks && idle && !timed() && !state.nodes.iter().any(works)
     }
 }

@@ -34,7 +34,7 @@ pub struct Tidings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Suspension {
-    /// When its first open question was asked.
+    /// When the first of the questions was asked without whose answers it has not been since.
     pub since: Millis,
     /// When the first of them ends that has an end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,6 +51,9 @@ pub struct Watch {
     pub sequence: u64,
     /// Whether they want to.
     pub watching: bool,
+    /// When they said so. What was said before a deadline counts, however late it is heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Millis>,
     /// Until when the run may wait for people, if whoever watches is a group that says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Millis>,
@@ -115,7 +118,7 @@ impl Run {
             return None;
         }
         let open = || self.awaited_answers();
-        let since = open().map(|open| open.at).min()?;
+        let since = self.state.suspended_since.or_else(|| open().map(|open| open.at).min())?;
         Some(Suspension { since, expires_at: open().filter_map(crate::Open::deadline).min() })
     }
 

@@ -138,7 +138,11 @@ impl Run {
                 ),
                 asked if asked.is_suspended() => (
                     format!("it waits for {run}, which waits for people (dependency_suspended)"),
-                    "it goes on once that one has been answered and has completed",
+                    if upstream.suspended.is_some_and(|suspended| suspended.expires_at.is_some()) {
+                        "it goes on once that one has been answered and has completed; its question is given up"
+                    } else {
+                        "it goes on once that one has been answered and has completed"
+                    },
                 ),
                 _ => (
                     format!("it waits for {run}, which has not completed (dependency_incomplete)"),
@@ -357,9 +361,9 @@ impl Run {
                 TimerId::Deadline => {
                     let group =
                         self.group_deadline().map_or_else(String::new, |(_, group)| format!(" ({group})"));
-                    let what =
-                        format!("a group of the run waits for people no longer than until then{group}");
-                    Reason::of("deadline", what, "the run is abandoned with portfolio_deadline_exceeded")
+                    let what = format!("a group that it belongs to has a deadline{group}");
+                    let next = "if it waits for people then, it is abandoned (portfolio_deadline_exceeded)";
+                    Reason::of("deadline", what, next)
                 }
                 TimerId::Sleep { node, .. } if self.awaits_fitting_code(node) => return None,
                 TimerId::Sleep { node, .. } => {

@@ -3,6 +3,8 @@
 
 #[path = "bonds/blocking.rs"]
 mod blocking;
+#[path = "bonds/coordinators.rs"]
+mod coordinators;
 #[path = "bonds/deadlines.rs"]
 mod deadlines;
 #[path = "bonds/gates.rs"]

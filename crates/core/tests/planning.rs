@@ -23,6 +23,8 @@ mod plans;
 mod progress;
 #[path = "planning/random.rs"]
 mod random;
+#[path = "planning/reaching.rs"]
+mod reaching;
 #[path = "planning/refusing.rs"]
 mod refusing;
 #[path = "domain/seeded.rs"]

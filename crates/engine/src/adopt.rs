@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use abide_core::{Command, DependsOn, JsonMap, Key, NewChild, Run, RunId, Start};
+use abide_core::{
+    Command, DependsOn, Event, Failure, JsonMap, Key, NewChild, Run, RunEvent, RunId, Start, TenantId,
+};
 use abide_store::{Lane, Receipt};
 
 use crate::clock::new_id;
 use crate::shell::{Basis, Shell};
+use crate::verify::PAGE_EVENTS;
 use crate::{Engine, Error, Reply, limits};
 
 /// A child that is to be started.
@@ -58,6 +61,7 @@ impl Engine {
         let mut news = (self.shell.watchers.subscribe(child), self.shell.watchers.subscribe(parent));
         let new =
             NewChild { child: child.id, workflow_id, inputs, sensitive, depends_on: upstreams, draft, by };
+        let since = self.head(parent).await?.next;
         let body = self.adopt(parent, &new, &reply).await?;
         // The child's first commit is one of its own, which follows at once.
         let born = async {
@@ -67,12 +71,32 @@ impl Engine {
             self.shell.store.head(child).await
         };
         match tokio::time::timeout(BIRTH_PATIENCE, born).await {
-            // Somebody had one of those that it was to wait for wait for its parent, before it was there itself.
-            Ok(Ok(None)) if !depends_on.is_empty() => {
-                Err(Error::Circle { run: parent.id, on: depends_on[0] })
-            }
+            // Such as that somebody had one of those that it was to wait for wait for its parent, before it was there itself.
+            Ok(Ok(None)) => match self.refused_child(parent, child.id, since).await? {
+                Some(error) => Err(Error::ChildRefused(Box::new(error))),
+                None => Ok(body),
+            },
             Ok(Err(error)) => Err(error.into()),
             _ => Ok(body),
+        }
+    }
+
+    /// Why a child was not started, as its parent recorded it behind some event.
+    async fn refused_child(&self, parent: Key, child: RunId, since: u64) -> Result<Option<Failure>, Error> {
+        let mut next = since;
+        loop {
+            let page = self.shell.store.journal(parent, next, PAGE_EVENTS).await?;
+            let Some(last) = page.last() else { return Ok(None) };
+            next = last.sequence + 1;
+            let refusals = page.iter().filter_map(|record| match record.event() {
+                Ok(Event::Run(RunEvent::ChildRefused(refused))) if refused.child == child => {
+                    Some(refused.error)
+                }
+                _ => None,
+            });
+            if let Some(error) = refusals.last() {
+                return Ok(Some(error));
+            }
         }
     }
 
@@ -83,6 +107,7 @@ impl Engine {
     }
 
     async fn adopt(&self, parent: Key, new: &NewChild, reply: &Reply) -> Result<Vec<u8>, Error> {
+        let _alone = self.shell.alone_with(parent.tenant, &new.depends_on).await;
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
             let circle = self.shell.sees_no_circle(parent, &new.depends_on).await?;
             let basis = Basis { reply: Some(reply.clone()), circle, ..Basis::default() };
@@ -99,6 +124,15 @@ impl Engine {
 }
 
 impl Shell {
+    /// Waits for a turn among those who have runs wait for others, if this is one.
+    pub(crate) async fn alone_with(
+        &self,
+        tenant: TenantId,
+        on: &[DependsOn],
+    ) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if on.is_empty() { None } else { Some(self.circles.alone(tenant).await) }
+    }
+
     /// Refuses a child that would wait for somebody who waits for its parent, whoever says so where. The commit that rests on
     /// that holds only if nobody was made to wait for another since.
     pub(crate) async fn sees_no_circle(&self, parent: Key, on: &[DependsOn]) -> Result<Option<u64>, Error> {

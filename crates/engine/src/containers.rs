@@ -2,10 +2,11 @@
 
 use abide_core::{
     BondCommand, Command, DependsOn, Driver, Governance, GovernanceSet, GroupCommand, GroupSpec, JsonMap,
-    Key, MemberAdded, MemberRow, Order, Rejection, Role, Run, RunId, STATE, Salt, Start, Status, TenantId,
-    Tidings, TimerId, Watch,
+    Key, MemberAdded, MemberRow, Millis, Order, Rejection, Role, Run, RunId, STATE, Salt, Start, Status,
+    TenantId, Tidings, TimerId, Watch,
 };
 use abide_store::{Containers, Lane, Listed, MessageRef};
+use futures_util::future::BoxFuture;
 
 use crate::clock::new_id;
 use crate::outbox::Delivered;
@@ -74,6 +75,10 @@ impl Engine {
             sequence: member.next.saturating_sub(1),
             by,
         };
+        let most = limits::GROUPS_OF_RUN_MAX;
+        if self.containers().groups_of(new.run.of(group.tenant), most).await?.len() >= most {
+            return Err(invalid("runId", &format!("the run belongs to {most} groups, and to more it can't")));
+        }
         let command = |known| GroupCommand::Add { member: added.clone(), known };
         self.about_member(group, new.run, command, reply).await
     }
@@ -90,15 +95,15 @@ impl Engine {
         self.about_member(group, run, command, reply).await
     }
 
-    /// Has other things hold for the members of a group.
+    /// Has other things hold for the members of a group: in place of what holds in this version, if one is given.
     pub async fn govern(
         &self,
         group: Key,
-        governance: Governance,
+        (governance, version): (Governance, Option<u64>),
         by: Option<String>,
         reply: Reply,
     ) -> Result<Vec<u8>, Error> {
-        let command = GroupCommand::Govern(GovernanceSet { governance, by });
+        let command = GroupCommand::Govern { set: GovernanceSet { governance, by }, version };
         self.ask_for(group, &Command::Group(Box::new(command)), reply).await
     }
 
@@ -115,6 +120,7 @@ impl Engine {
         command: impl Fn(Option<MemberRow>) -> GroupCommand,
         reply: Reply,
     ) -> Result<Vec<u8>, Error> {
+        let _alone = self.shell.members.alone_about(run).await;
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
             let known = self.containers().member(group, run).await?;
             let command = Command::Group(Box::new(command(known)));
@@ -348,8 +354,8 @@ async fn is_open(shell: &Shell, key: Key) -> bool {
     }
 }
 
-/// Lets those who have runs of one tenant wait for others take turns: of several at once, the store would take one and send
-/// the others back to look again. Servers that share a store meet there all the same.
+/// Lets those take turns who have runs of one tenant wait for others, or say something about one member: of several at
+/// once, the store would take one and send the others back to look again. Servers that share a store meet there all the same.
 #[derive(Default)]
 pub(crate) struct Circles([tokio::sync::Mutex<()>; 16]);
 
@@ -359,9 +365,44 @@ impl Circles {
         let at = usize::try_from(tenant.0).unwrap_or_default() % self.0.len();
         self.0[at].lock().await
     }
+
+    /// The same of one run as a member of whatever group.
+    async fn alone_about(&self, run: RunId) -> tokio::sync::MutexGuard<'_, ()> {
+        let at = usize::from(run.as_bytes()[15]) % self.0.len();
+        self.0[at].lock().await
+    }
 }
 
 impl Shell {
+    /// What a group said before its deadline holds, however late it is heard. So before a run goes by deadlines that have
+    /// passed it hears what those groups have to say, if they say otherwise by now.
+    pub(crate) fn hear_groups<'a>(
+        self: &'a std::sync::Arc<Self>,
+        run: Key,
+        passed: Vec<(RunId, Millis)>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            for (group, deadline) in passed {
+                let group = group.of(run.tenant);
+                if !self.still_says(group, run.id, deadline).await? {
+                    let words = self.store.containers().words(group, run.id).await?;
+                    crate::outbox::deliver_now(self, words).await?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether a run is a member of a group with this deadline.
+    async fn still_says(&self, group: Key, run: RunId, deadline: Millis) -> Result<bool, Error> {
+        let says = |group: &Run| {
+            let governance = group.group().map(|group| &group.spec.governance);
+            !group.lifecycle().is_terminal() && governance.and_then(|it| it.deadline) == Some(deadline)
+        };
+        let says = absent_or(self.read(group, says).await, false)?;
+        Ok(says && self.store.containers().member(group, run).await?.is_some())
+    }
+
     /// Somebody answered after the deadline of a group. Whatever that means for the run happens now, however late its timer
     /// is.
     pub(crate) async fn abandon_late(self: &std::sync::Arc<Self>, key: Key) {

@@ -199,6 +199,7 @@ impl Engine {
             executor: Executor::new(),
             outbox: Outbox::default(),
             circles: Circles::default(),
+            members: Circles::default(),
             webhooks: Webhooks::new(options.webhooks),
             external: External::new(options.event_retention_ms),
             callbacks: Callbacks::new(options.minter),

@@ -1,6 +1,6 @@
 //! What can go wrong between a caller and a run.
 
-use abide_core::{Corrupt, Problem, Rejection, RunId};
+use abide_core::{Corrupt, Failure, Problem, Rejection, RunId};
 
 /// Why the engine did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -30,6 +30,9 @@ pub enum Error {
         /// What for.
         on: RunId,
     },
+    /// A child was taken on and could not be started: its parent recorded why.
+    #[error("{}", .0.message)]
+    ChildRefused(Box<Failure>),
     /// The run's payloads were erased, so nothing but its outline is left.
     #[error("the payloads of {0} were erased")]
     Erased(RunId),

@@ -354,3 +354,6 @@ pub const TOLD_PAGE_MAX: usize = 1000;
 
 /// How long a shutdown waits until what is durable was told.
 pub const TOLD_DRAIN_MS: u64 = 1000;
+
+/// Groups that one run belongs to. Each may give it a deadline, which lies in its snapshot.
+pub const GROUPS_OF_RUN_MAX: usize = 100;

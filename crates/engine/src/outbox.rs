@@ -62,18 +62,20 @@ async fn pass(shell: &Arc<Shell>) -> Result<bool, Error> {
     // What could not be delivered holds up what the same sender tells the same receiver later: a child has to be
     // started before it can be cancelled.
     let mut held: HashSet<Line> = HashSet::new();
-    let (mut delivered, mut left) = (0, 0);
+    let (mut delivered, mut left, mut broken) = (0, 0, false);
     loop {
         let page = shell.store.outbox(after, limits::DELIVER_MAX).await?;
         let Some(last) = page.last() else {
             shell.counters.passed(delivered, left);
-            return Ok(held.is_empty());
+            return Ok(held.is_empty() && !broken);
         };
         after = Some(last.at);
         left += page.len();
         let mut lines = by_line(page);
         lines.retain(|line, _| !held.contains(line));
-        for (line, told) in deliver(shell, lines).await? {
+        let done = deliver(shell, lines).await?;
+        broken |= done.broken;
+        for (line, told) in done.told {
             delivered += told.recorded;
             left = left.saturating_sub(told.recorded + told.moot.len());
             if told.stuck {
@@ -91,23 +93,34 @@ fn by_line(messages: Vec<MessageRow>) -> BTreeMap<Line, Vec<MessageRow>> {
     lines
 }
 
+/// Delivers these messages before anything else.
+pub(crate) async fn deliver_now(shell: &Arc<Shell>, messages: Vec<MessageRow>) -> Result<(), Error> {
+    deliver(shell, by_line(messages)).await.map(drop)
+}
+
+/// What became of messages.
+#[derive(Default)]
+struct Delivery {
+    told: Vec<(Line, Told)>,
+    /// Of some of them nothing is known: they are to be delivered again.
+    broken: bool,
+}
+
 /// Delivers messages, each line's in their order, and forgets those that nobody can receive.
-async fn deliver(
-    shell: &Arc<Shell>,
-    lines: BTreeMap<Line, Vec<MessageRow>>,
-) -> Result<Vec<(Line, Told)>, Error> {
+async fn deliver(shell: &Arc<Shell>, lines: BTreeMap<Line, Vec<MessageRow>>) -> Result<Delivery, Error> {
     let mut deliveries = JoinSet::new();
     for (receiver, lines) in by_receiver(lines) {
         let shell = shell.clone();
         deliveries.spawn(async move { together::deliver(&shell, receiver, lines).await });
     }
-    let mut told: Vec<(Line, Told)> = Vec::new();
+    let Delivery { mut told, mut broken } = Delivery::default();
     while let Some(delivered) = deliveries.join_next().await {
         match delivered {
             Ok(delivered) => told.extend(delivered),
             // What one receiver makes of its messages is no reason for others not to get theirs.
             Err(error) => {
-                tracing::error!(%error, "messages could not be delivered, which is a bug; they are kept")
+                tracing::error!(%error, "messages could not be delivered, which is a bug; they are kept");
+                broken = true;
             }
         }
     }
@@ -115,7 +128,7 @@ async fn deliver(
     if !moot.is_empty() {
         shell.store.discard(moot).await?;
     }
-    Ok(told)
+    Ok(Delivery { told, broken })
 }
 
 /// Those who tell the same receiver, as far as they can do so in one commit; the others each for themselves.
@@ -251,7 +264,10 @@ async fn start_child(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Delive
                 format!("node '{node}' asked for workflow '{workflow}', which refused: {rejection}");
             Failure::new("child_refused", message)
         }
-        Err(circle @ Error::Circle { .. }) => Failure::new("child_refused", circle.to_string()),
+        Err(circle @ Error::Circle { .. }) => Failure::new("dependency_circle", circle.to_string()),
+        Err(Error::DependencyNotFound(run)) => {
+            Failure::new("dependency_not_found", format!("there is no run {run} to wait for any more"))
+        }
         Err(error) => {
             tracing::warn!(run = %child, %error, "a child could not be started yet");
             return Delivered::Not;
@@ -274,6 +290,7 @@ async fn try_start(shell: &Arc<Shell>, at: MessageRef, spawn: Spawn) -> Result<(
     let salt = *uuid::Uuid::new_v4().as_bytes();
     // What a definition says closes no circle. What somebody asked for may by now, until the child stands there itself.
     let asked = if spawn.definition.is_none() { &spawn.depends_on[..] } else { &[] };
+    let _alone = shell.alone_with(tenant, asked).await;
     let circle = shell.sees_no_circle(at.sender, asked).await?;
     let start = Start {
         inputs: spawn.inputs,

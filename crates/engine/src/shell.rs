@@ -1,15 +1,17 @@
 //! Decide, submit, and carry out what follows once a commit is durable.
 
+mod follow;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use abide_core::{
-    Command, Effect, Hash, Key, Record, Rejection, Run, Salt, Start, Status, Step, Surroundings, TaskId,
-    limits as core_limits,
+    BondCommand, Command, Effect, Hash, Key, Millis, Record, Rejection, Run, RunId, Salt, Start, Status,
+    Step, Surroundings, TaskId, limits as core_limits,
 };
-use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder, TaskRow, TimerRow};
+use abide_store::{Commit, Hint, Lane, MessageRef, Store, TaskHolder};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::breakers::Breakers;
@@ -49,6 +51,7 @@ pub(crate) struct Shell {
     pub(crate) executor: Executor,
     pub(crate) outbox: Outbox,
     pub(crate) circles: Circles,
+    pub(crate) members: Circles,
     pub(crate) webhooks: Webhooks,
     pub(crate) external: External,
     pub(crate) callbacks: Callbacks,
@@ -196,12 +199,20 @@ impl Shell {
         see: impl Fn(&Run) -> T,
     ) -> Result<T, Error> {
         let since = Instant::now();
+        let mut heard = false;
         for tries in 0..limits::DECIDE_ATTEMPTS_MAX {
             if tries > 1 {
                 give_way(&*self.store, tries).await;
             }
             let permit = self.permit().await?;
             let cell = self.cell_with_surroundings(key).await?;
+            let passed = if heard { Vec::new() } else { self.passed_deadlines(&cell, command) };
+            if !passed.is_empty() {
+                drop(permit);
+                self.hear_groups(key, passed).await?;
+                heard = true;
+                continue;
+            }
             match self.attempt(&cell, command, lane, &basis, permit, &see) {
                 Attempt::Dead => self.hot.remove(&cell),
                 Attempt::Rejected { rejection, next, ended } => {
@@ -233,6 +244,19 @@ impl Shell {
             }
         }
         Err(Error::Contended)
+    }
+
+    /// The deadlines of groups that the run would go by, if it is not one of those groups that speaks.
+    fn passed_deadlines(&self, cell: &Cell, command: &Command) -> Vec<(RunId, Millis)> {
+        let passed =
+            cell.lock().map(|ahead| ahead.run.passed_deadlines(self.clock.now())).unwrap_or_default();
+        let speaks = |group: &RunId| match command {
+            Command::Bond(bond) => {
+                matches!(&**bond, BondCommand::Watch { watch, .. } if watch.from == *group)
+            }
+            _ => false,
+        };
+        if passed.iter().any(|(group, _)| speaks(group)) { Vec::new() } else { passed }
     }
 
     /// A commit was refused because of a name: it is decided again with the knowledge of which are another run's. If none
@@ -321,7 +345,7 @@ impl Shell {
             first: commit.base.next,
             next,
             held: commit.held,
-            effects: commit.effects.clone(),
+            effects: commit.told().cloned().collect(),
             ended,
             span,
             told,
@@ -392,84 +416,6 @@ impl Shell {
         }
         // Whoever asked may have gone away; what was decided stands all the same.
         let _ = pending.answer.send(result);
-    }
-
-    /// Everything here is also on disk: if the process dies now, the next start does it.
-    fn carry_out(self: &Arc<Self>, key: Key, commit: &mut Pending) {
-        let mut places = commit.places.take();
-        for effect in std::mem::take(&mut commit.effects) {
-            match effect {
-                Effect::ArmTimer { timer, due } => self.arm(TimerRow { due, key, timer }, commit.held),
-                Effect::DropTimer { timer, due } => self.timers.disarm(&TimerRow { due, key, timer }),
-                Effect::Dispatch { task, fence } => {
-                    match places.as_mut().and_then(|places| places.split(1)) {
-                        Some(place) => {
-                            let row = TaskRow { key, task, fence, retaken: false };
-                            self.execute(row, place);
-                        }
-                        None => {
-                            self.executor.note_backlog();
-                            self.tell_peers(Hint::Tasks);
-                        }
-                    }
-                }
-                Effect::Send { .. }
-                | Effect::Spawn(_)
-                | Effect::Cascade(_)
-                | Effect::Bid { .. }
-                | Effect::Order { .. }
-                | Effect::BidAll(_)
-                | Effect::Tell { .. }
-                | Effect::Announce(_) => {
-                    self.send(key, commit.first, effect, commit.held);
-                }
-                Effect::OpenInterrupt(open) => {
-                    if let Some(event_type) = &open.event_type {
-                        self.look_for_event(key.tenant, event_type);
-                    }
-                    if open.callback_url.is_some() {
-                        self.callbacks.wake();
-                        self.tell_peers(Hint::Callbacks);
-                    }
-                }
-                Effect::Notify(_) => {
-                    self.notices.wake_for_attempt();
-                    self.tell_peers(Hint::Notices(key.tenant));
-                }
-                Effect::CloseInterrupt(closed) => {
-                    if closed.told {
-                        self.notices.wake_for(key.tenant);
-                        self.tell_peers(Hint::Notices(key.tenant));
-                    }
-                }
-                Effect::Assign(_) => self.assigned.send_modify(|count| *count += 1),
-                Effect::Abort(task) => self.models.abort(key, task),
-                Effect::AwaitProvider(wait) if wait.postponed => self.breakers.note_postponed(key, &wait),
-                // Workers have heard of theirs.
-                Effect::Offer(_)
-                | Effect::OfferAgain(_)
-                | Effect::Withdraw(_)
-                | Effect::CallOff(_)
-                | Effect::Wake(_)
-                | Effect::AwaitProvider(_)
-                | Effect::LeaveProvider(_)
-                | Effect::Hook(_) => {}
-                Effect::FinishTask(_)
-                | Effect::Hear { .. }
-                | Effect::Disown(_)
-                | Effect::TakeName(_)
-                | Effect::MoveDeadline { .. }
-                | Effect::DependOn(_)
-                | Effect::Independ(_)
-                | Effect::Unassign(_)
-                | Effect::Watch(_)
-                | Effect::Unwatch(_)
-                | Effect::Enlist(_)
-                | Effect::Dismiss { .. }
-                | Effect::NoteMember(_)
-                | Effect::NoteHeadway { .. } => {}
-            }
-        }
     }
 
     /// The run in memory, read from the store if need be.

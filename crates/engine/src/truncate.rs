@@ -173,7 +173,7 @@ impl Shell {
         if folded.run.status().is_terminal() {
             return Ok(Vec::new());
         }
-        let mut again = self.told_again(folded).await?;
+        let mut again = Vec::new();
         for child in folded.children.keys() {
             let sender = child.of(key.tenant);
             let notice = self.whole(sender).await?.and_then(|child| child.last_notice);
@@ -194,6 +194,8 @@ impl Shell {
                 message: Message::Cascade(cascade),
             }));
         }
+        // A child says the same to its parent and to whoever waits for it, and only the first of both is kept.
+        again.extend(self.told_again(folded).await?);
         Ok(again)
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct ApiError {
     details: Map<String, Value>,
     /// The status, if it is not that of the code.
     status: Option<StatusCode>,
+    /// What a receipt says was done came to nothing afterwards.
+    undone: bool,
 }
 
 /// What handlers return.
@@ -28,7 +30,7 @@ impl ApiError {
     /// An error with a code from the table.
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
         debug_assert!(ErrorCode::find(code).is_some(), "{code} is not in the table of error codes");
-        Self { code, message: message.into(), details: Map::new(), status: None }
+        Self { code, message: message.into(), details: Map::new(), status: None, undone: false }
     }
 
     /// Something the caller sent is wrong, in this field.
@@ -63,6 +65,26 @@ impl ApiError {
     pub(crate) fn under(mut self, status: StatusCode) -> Self {
         self.status = Some(status);
         self
+    }
+
+    /// The same about a field that is spelt otherwise where it was sent.
+    pub(crate) fn respelt(mut self, field: &str, as_sent: &str) -> Self {
+        if !field.is_empty() && field != as_sent {
+            self.message = self.message.replace(&format!("'{field}'"), &format!("'{as_sent}'"));
+            self.details.insert("field".to_owned(), json!(as_sent));
+        }
+        self
+    }
+
+    /// The same error of something that a receipt says was done.
+    fn undoing(mut self) -> Self {
+        self.undone = true;
+        self
+    }
+
+    /// Whether a receipt that says that it was done does not hold.
+    pub(crate) fn undoes(&self) -> bool {
+        self.undone
     }
 
     /// One of its details.
@@ -201,20 +223,8 @@ impl From<EngineError> for ApiError {
                 Self::new("workflow_not_found", message).with("workflowId", id)
             }
             EngineError::Rejected(rejection) => rejection.into(),
-            EngineError::DependencyNotFound(run) => {
-                let message =
-                    format!("there is no run {run} to wait for; a group can't be waited for either");
-                Self::new("dependency_not_found", message).with("runId", run.to_string())
-            }
-            EngineError::Circle { run, on } => {
-                let message = format!(
-                    "{on} waits for {run} already, directly or by way of others, so neither {run} nor a child of it can wait \
-                     for {on}"
-                );
-                Self::new("dependency_circle", message)
-                    .with("runId", run.to_string())
-                    .with("dependsOn", on.to_string())
-            }
+            EngineError::DependencyNotFound(_) | EngineError::Circle { .. } => Self::of_graph(&error),
+            EngineError::ChildRefused(failure) => Self::of_failure(*failure).undoing(),
             EngineError::Claimed(run) => {
                 let message = format!(
                     "{run} is under way for this workflow and scope; wait for its end, cancel it, or leave X-Dedup out"
@@ -270,6 +280,27 @@ impl From<EngineError> for ApiError {
 }
 
 impl ApiError {
+    /// Why a run can't wait for another one.
+    fn of_graph(error: &EngineError) -> Self {
+        match error {
+            EngineError::DependencyNotFound(run) => {
+                let message =
+                    format!("there is no run {run} to wait for; a group can't be waited for either");
+                Self::new("dependency_not_found", message).with("runId", run.to_string())
+            }
+            EngineError::Circle { run, on } => {
+                let message = format!(
+                    "{on} waits for {run} already, directly or by way of others, so neither {run} nor a child of it can wait \
+                     for {on}"
+                );
+                Self::new("dependency_circle", message)
+                    .with("runId", run.to_string())
+                    .with("dependsOn", on.to_string())
+            }
+            other => Self::internal(other),
+        }
+    }
+
     /// Why a run can't be forked.
     fn of_fork(unforked: &Unforked) -> Self {
         let message = unforked.to_string();
@@ -318,6 +349,9 @@ impl ApiError {
             Rejection::UnknownTask(_) => Self::new("task_not_found", message),
             Rejection::UnknownPlan(_) => Self::new("plan_not_found", message),
             Rejection::IllegalTransition(_) => Self::new("illegal_transition", message),
+            Rejection::VersionConflict { expected, found } => Self::new("version_conflict", message)
+                .with("expectedVersion", *expected)
+                .with("foundVersion", *found),
             Rejection::ChildrenUnfinished { unfinished } => {
                 Self::new("children_unfinished", message).with("unfinished", *unfinished)
             }

@@ -43,6 +43,9 @@ pub(crate) struct GovernanceBody {
     /// Whatever you have agreed on with the members; kept and shown.
     #[schemars(with = "Option<shape::Anything>")]
     shared_constraints: Option<RawJson>,
+    /// The `governanceVersion` that you have seen: if somebody has said otherwise since, nothing is changed. Not for a group
+    /// that is made.
+    version: Option<u64>,
 }
 
 /// What holds for the members of a group.
@@ -126,6 +129,8 @@ pub(crate) struct GroupView {
     /// `active`, `completed` or `abandoned`: what somebody made of it, whatever its members do.
     status: &'static str,
     governance: GovernanceView,
+    /// How often that has changed.
+    governance_version: u64,
     aggregate_status: AggregateView,
     /// Whether a member waits for people.
     has_suspended_members: bool,
@@ -235,6 +240,10 @@ pub(crate) async fn make(
     principal: Principal,
     Repeatable(body, ticket): Repeatable<MakeGroup>,
 ) -> Result<Response> {
+    if body.governance.version.is_some() {
+        let told = "'governance.version' is for a group that is there; leave it out";
+        return Err(ApiError::invalid("governance.version", told));
+    }
     let governance = body.governance.read()?;
     let spec =
         GroupSpec { name: body.name, description: body.description, governance, ..GroupSpec::default() };
@@ -356,7 +365,8 @@ pub(crate) async fn govern(
 ) -> Result<Response> {
     let key = group_key(&group, &principal)?;
     check_group(&app, key).await?;
-    let governance = body.read()?;
+    let version = body.version;
+    let governance = (body.read()?, version);
     let work = {
         let app = app.clone();
         move |blank| async move {
@@ -421,6 +431,7 @@ fn view(run: &Run) -> GroupView {
         description: group.spec.description.clone(),
         status: stands(run.status()),
         governance: GovernanceView::of(&group.spec.governance),
+        governance_version: group.governance_version,
         aggregate_status: aggregate(&group),
         has_suspended_members: group.suspended() > 0,
         suspended_member_count: group.suspended(),

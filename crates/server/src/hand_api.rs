@@ -229,6 +229,7 @@ pub(crate) fn unclaimed(why: &Unclaimed) -> ApiError {
         Unclaimed::Unresolvable(inputs) => ApiError::new("unresolvable_input", message)
             .with("error", "UnresolvableInputError")
             .with("unresolvable", inputs.clone()),
+        Unclaimed::TooLarge => ApiError::invalid("inputs", message),
         Unclaimed::Blocked(reason) => ApiError::new("run_blocked", message).with("reason", reason.name()),
         Unclaimed::Draft => ApiError::new("run_blocked", message).with("reason", "draft"),
         Unclaimed::Held => ApiError::new("run_blocked", message).with("reason", "held"),

@@ -166,6 +166,11 @@ where
         }
         match work(Some(blank.clone())).await {
             Ok(body) => Ok(marked(answer(status, body), false)),
+            // It was done, and came to nothing: what was kept would say otherwise for ever.
+            Err(undone) if undone.undoes() => {
+                app.engine().store().drop_receipt(blank.tenant, blank.endpoint, blank.key).await?;
+                Err(undone)
+            }
             // Another server may have done it meanwhile, which is why this one could not.
             Err(refused) => match kept(&app, &blank).await? {
                 Some(found) => replay(&blank, found),

@@ -43,6 +43,7 @@ fn everywhere() -> Vec<Operation> {
         control(),
         forks::forks(),
         containers::graphs(),
+        containers::hands(),
         containers::groups(),
         containers::coordinators(),
         resumption::resumption(),

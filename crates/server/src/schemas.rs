@@ -221,6 +221,10 @@ details! {
     reason: String;
     /// How many have not completed.
     unfinished: u64;
+    /// The version that whoever asks has seen.
+    expected_version: u64;
+    /// The version that it has.
+    found_version: u64;
     /// What went wrong, in OpenIntent's word for it.
     error: String;
     /// The inputs that come from nowhere.

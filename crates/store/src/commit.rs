@@ -63,6 +63,20 @@ pub struct Commit {
 }
 
 impl Commit {
+    /// Its effects, without what would tell others how the aggregate stood in the middle of it: nobody ever sees that.
+    pub fn told(&self) -> impl Iterator<Item = &Effect> {
+        let last = |kind: fn(&Effect) -> bool| self.effects.iter().rposition(kind);
+        let announced = last(|effect| matches!(effect, Effect::Announce(_)));
+        // There is one parent, and what it is told is how the run stands.
+        let sent = last(|effect| matches!(effect, Effect::Send { .. }));
+        let is_told = move |(ix, effect): &(usize, &Effect)| match effect {
+            Effect::Announce(_) => announced == Some(*ix),
+            Effect::Send { .. } => sent == Some(*ix),
+            _ => true,
+        };
+        self.effects.iter().enumerate().filter(is_told).map(|(_, effect)| effect)
+    }
+
     /// What `step` brought about in `run`, which stands as it is afterwards.
     pub fn of(run: &Run, step: Step) -> Self {
         let untold = match run.forked() {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use abide_core::{Appointment, Key, MemberRow, Millis, Role, RunId, Status, TenantId};
 
-use crate::Listed;
 use crate::store::Answer;
+use crate::{Listed, MessageRow};
 
 /// What a run or a group knows of another.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,6 +60,8 @@ pub trait Containers: Send + Sync {
         after: Option<(Millis, RunId, u64)>,
         limit: usize,
     ) -> Answer<'_, Vec<(RunId, Appointment)>>;
+    /// What one has said to another that nobody has delivered, in its order.
+    fn words(&self, sender: Key, receiver: RunId) -> Answer<'_, Vec<MessageRow>>;
 
     /// The groups that a run belongs to, at most `limit`.
     fn groups_of(&self, run: Key, limit: usize) -> Answer<'_, Vec<(RunId, Role)>>;

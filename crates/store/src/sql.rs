@@ -4,20 +4,17 @@
 //! read alike.
 
 pub(crate) mod containers;
+mod interrupts;
 mod providers;
 mod work;
 
 use std::borrow::Cow;
 
-use abide_core::{
-    Cascade, ClosedInterrupt, Effect, Headway, Notice, OpenInterrupt, Payload, Record, RunId, Spawn, Status,
-    TaskId,
-};
+use abide_core::{Cascade, Effect, Millis, Notice, Payload, Record, RunId, Spawn, Status, TaskId, TimerId};
 use serde::Serialize;
 
 pub use crate::db::Value;
 use crate::db::{self, Connection};
-use crate::notices::FollowUp;
 use crate::sealing::{Place, Sealing};
 use crate::{Commit, Error, Message, Receipt};
 pub(crate) use work::AT_HOME;
@@ -115,36 +112,6 @@ pub(crate) const RELEASE: &str =
 pub(crate) const TAKE_NAME: &str = "INSERT INTO conversations (tenant, name, run) VALUES ($1, $2, $3) \
     ON CONFLICT (tenant, name) DO UPDATE SET run = excluded.run WHERE conversations.run = excluded.run";
 
-pub(crate) const OPEN_INTERRUPT: &str = "INSERT INTO interrupts (tenant, run, id, node, kind, title, event_type, \
-    keys, sought, custom_kind, approvers, requested_at, deadline, headway) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-pub(crate) const COUNT_OPENED: &str = "INSERT INTO interrupt_counts (tenant, kind, open) VALUES ($1, $2, 1) \
-    ON CONFLICT (tenant, kind) DO UPDATE SET open = interrupt_counts.open + 1";
-pub(crate) const CLOSE_INTERRUPT: &str = "DELETE FROM interrupts WHERE tenant = $1 AND run = $2 AND id = $3";
-pub(crate) const MOVE_DEADLINE: &str =
-    "UPDATE interrupts SET deadline = $1 WHERE tenant = $2 AND run = $3 AND id = $4";
-pub(crate) const NOTE_HEADWAY: &str =
-    "UPDATE interrupts SET headway = $1 WHERE tenant = $2 AND run = $3 AND id = $4";
-pub(crate) const COUNT_CLOSED: &str =
-    "UPDATE interrupt_counts SET open = open - 1 WHERE tenant = $1 AND kind = $2";
-pub(crate) const CALL_BACK: &str = "INSERT INTO callbacks (tenant, run, id, url, due, attempts) \
-    VALUES ($1, $2, $3, $4, $5, 0)";
-
-pub(crate) const TELL: &str =
-    "INSERT INTO notices (tenant, run, interrupt, attempt, at) VALUES ($1, $2, $3, $4, $5)";
-pub(crate) const UNTELL: &str = "DELETE FROM notices WHERE tenant = $1 AND run = $2 AND interrupt = $3";
-/// Whoever got a message, or may have got one, is told how it ended: once, however many messages they got over one
-/// channel. One that is being sent right now is withdrawn like the others that wait, and found out about when its try
-/// ends.
-pub(crate) const FOLLOW_UP: &str = "UPDATE notice_deliveries AS d SET follow = $1, due = $2, tries = 0, \
-    state = CASE d.state WHEN 0 THEN 5 ELSE d.state END WHERE d.tenant = $3 AND d.run = $4 AND d.interrupt = $5 \
-    AND d.state IN (0, 1, 2, 3) AND (d.state = 1 OR d.tries > 0 OR (d.state = 0 AND d.due <= $6)) \
-    AND NOT EXISTS (SELECT 1 FROM notice_deliveries l WHERE l.tenant = d.tenant AND l.run = d.run \
-    AND l.interrupt = d.interrupt AND l.attempt > d.attempt AND l.channel = d.channel \
-    AND l.recipient = d.recipient AND l.state = 1)";
-pub(crate) const WITHDRAW: &str = "UPDATE notice_deliveries SET state = 5, due = NULL \
-    WHERE tenant = $1 AND run = $2 AND interrupt = $3 AND state = 0";
-
 /// Puts a run's first new event that a webhook wants on its way, unless an earlier one is there. What follows it is
 /// found in the journal when its turn comes.
 pub(crate) const ENQUEUE: &str = "INSERT INTO deliveries (tenant, webhook, run, seq, due, attempts) \
@@ -195,12 +162,7 @@ pub(crate) fn carry_out_all<'a>(
     plan: &mut Vec<Statement<'a>>,
 ) -> Result<(), Error> {
     let mut sessions = commit.sessions.iter();
-    let last = commit.effects.iter().rposition(|effect| matches!(effect, Effect::Announce(_)));
-    for (ix, effect) in commit.effects.iter().enumerate() {
-        // How the aggregate stood in the middle of a commit is nothing that anybody ever sees.
-        if matches!(effect, Effect::Announce(_)) && last != Some(ix) {
-            continue;
-        }
+    for effect in commit.told() {
         let apart = work::statement(commit, effect, &mut sessions);
         let apart = apart.or_else(|| providers::statement(commit, effect));
         let apart = match apart {
@@ -347,168 +309,58 @@ fn carry_out<'a>(
     sealing: &Sealing,
     plan: &mut Vec<Statement<'a>>,
 ) -> Result<(), Error> {
+    match effect {
+        Effect::Send { to, notice } => plan.push(notify(commit, to, notice, sealing)?),
+        Effect::Spawn(spawn) => plan.extend(adopt(commit, spawn, sealing)?),
+        Effect::Cascade(cascade) => plan.push(cascade_to_children(commit, cascade)),
+        Effect::OpenInterrupt(_)
+        | Effect::CloseInterrupt(_)
+        | Effect::MoveDeadline { .. }
+        | Effect::NoteHeadway { .. }
+        | Effect::Notify(_) => interrupts::see_to(commit, effect, plan),
+        effect => plan.extend(row(commit, effect)),
+    }
+    Ok(())
+}
+
+/// The one statement of an effect. What workers do, turns wait for and runs have to do with each other has statements of
+/// its own.
+fn row<'a>(commit: &'a Commit, effect: &'a Effect) -> Option<Statement<'a>> {
     let [tenant, id] = key(commit);
+    let fine = Otherwise::Fine;
     let (sql, values, otherwise) = match effect {
-        Effect::ArmTimer { timer, due } => {
-            (ARM, vec![Value::Int(*due), tenant, id, Value::Text(timer.to_string().into())], Otherwise::Fine)
-        }
-        Effect::DropTimer { timer, due } => (
-            DISARM,
-            vec![Value::Int(*due), tenant, id, Value::Text(timer.to_string().into())],
-            Otherwise::Fine,
-        ),
+        Effect::ArmTimer { timer, due } => (ARM, timer_row(commit, timer, *due), fine),
+        Effect::DropTimer { timer, due } => (DISARM, timer_row(commit, timer, *due), fine),
         Effect::Dispatch { task, fence } => {
             let (node, execution) = (text(&task.node), int(task.execution));
             let (boot, fence) = (Value::Int(commit.boot as i64), Value::Int(*fence as i64));
-            (DISPATCH, vec![tenant, id, node, execution, boot, fence], Otherwise::Fine)
+            (DISPATCH, vec![tenant, id, node, execution, boot, fence], fine)
         }
         Effect::FinishTask(task) => {
             let fence = Value::Int(commit.fence.map_or(-1, |fence| fence as i64));
             (FINISH, vec![tenant, id, text(&task.node), int(task.execution), fence], Otherwise::Fenced)
         }
-        Effect::Send { to, notice } => {
-            plan.push(notify(commit, to, notice, sealing)?);
-            return Ok(());
-        }
-        Effect::Spawn(spawn) => {
-            plan.extend(adopt(commit, spawn, sealing)?);
-            return Ok(());
-        }
-        Effect::Disown(child) => (DISOWN, vec![tenant, id, blob(child.as_bytes())], Otherwise::Fine),
-        Effect::Cascade(cascade) => {
-            plan.push(cascade_to_children(commit, cascade));
-            return Ok(());
-        }
-        Effect::OpenInterrupt(_)
-        | Effect::CloseInterrupt(_)
-        | Effect::MoveDeadline { .. }
-        | Effect::NoteHeadway { .. }
-        | Effect::Notify(_) => {
-            see_to_interrupt(commit, effect, plan);
-            return Ok(());
-        }
-        // What workers do, turns wait for and runs have to do with each other has statements of its own, and of a wake
-        // nobody has to know but whoever has the task now.
-        // What is claimed is not of a held run.
-        Effect::OfferAgain(_) => return Ok(()),
-        Effect::Offer(_)
-        | Effect::Withdraw(_)
-        | Effect::CallOff(_)
-        | Effect::Hook(_)
-        | Effect::Wake(_)
-        | Effect::Abort(_)
-        | Effect::AwaitProvider(_)
-        | Effect::LeaveProvider(_)
-        | Effect::DependOn(_)
-        | Effect::Independ(_)
-        | Effect::Bid { .. }
-        | Effect::Order { .. }
-        | Effect::BidAll(_)
-        | Effect::Assign(_)
-        | Effect::Unassign(_)
-        | Effect::Watch(_)
-        | Effect::Unwatch(_)
-        | Effect::Tell { .. }
-        | Effect::Announce(_)
-        | Effect::Enlist(_)
-        | Effect::Dismiss { .. }
-        | Effect::NoteMember(_) => {
-            return Ok(());
-        }
+        Effect::Disown(child) => (DISOWN, vec![tenant, id, blob(child.as_bytes())], fine),
         Effect::TakeName(name) => (TAKE_NAME, vec![tenant, blob(name), id], Otherwise::Taken),
         // Whoever decided this may have looked before something later was heard. Of what came before it, nothing is to be
         // recorded behind it; a first commit brings along what another run has heard.
         Effect::Hear { from, sequence } => {
-            let otherwise = if commit.base.next == 0 { Otherwise::Fine } else { Otherwise::Delivered };
+            let otherwise = if commit.base.next == 0 { fine } else { Otherwise::Delivered };
             (HEAR, heard(commit, from, *sequence), otherwise)
         }
+        _ => return None,
     };
-    plan.push(Statement { sql, values, otherwise });
-    Ok(())
+    Some(Statement { sql, values, otherwise })
 }
 
-/// What becomes of an interrupt beside its run: its row in the inbox, and what people are told.
-fn see_to_interrupt<'a>(commit: &'a Commit, effect: &'a Effect, plan: &mut Vec<Statement<'a>>) {
-    let [tenant, run] = key(commit);
-    let (sql, values) = match effect {
-        Effect::OpenInterrupt(open) => return open_interrupt(commit, open, plan),
-        Effect::CloseInterrupt(closed) => return close_interrupt(commit, closed, plan),
-        Effect::MoveDeadline { id, deadline } => {
-            let deadline = deadline.map_or(Value::Null, Value::Int);
-            (MOVE_DEADLINE, vec![deadline, tenant, run, blob(id.as_bytes())])
-        }
-        Effect::NoteHeadway { id, headway } => {
-            (NOTE_HEADWAY, vec![noted(headway.as_ref()), tenant, run, blob(id.as_bytes())])
-        }
-        Effect::Notify(notify) => {
-            let named = blob(notify.id.as_bytes());
-            (TELL, vec![tenant, run, named, int(notify.attempt), Value::Int(notify.at)])
-        }
-        _ => return,
-    };
-    plan.push(Statement { sql, values, otherwise: Otherwise::Fine });
+fn timer_row<'a>(commit: &'a Commit, timer: &TimerId, due: Millis) -> Vec<Value<'a>> {
+    let [tenant, id] = key(commit);
+    vec![Value::Int(due), tenant, id, Value::Text(timer.to_string().into())]
 }
 
 fn heard<'a>(commit: &'a Commit, from: &'a RunId, sequence: u64) -> Vec<Value<'a>> {
     let [tenant, id] = key(commit);
     vec![tenant, id, blob(from.as_bytes()), Value::Int(sequence as i64)]
-}
-
-/// How far an approval has come, as it stands in its row.
-fn noted(headway: Option<&Headway>) -> Value<'static> {
-    let text = |headway| serde_json::to_string(headway).expect("numbers serialise");
-    headway.map_or(Value::Null, |headway| Value::Text(text(headway).into()))
-}
-
-fn open_interrupt<'a>(commit: &'a Commit, open: &'a OpenInterrupt, plan: &mut Vec<Statement<'a>>) {
-    let [tenant, run] = key(commit);
-    let kind = text(open.kind.name());
-    let approvers = serde_json::to_string(&open.approvers).expect("a list of text serialises");
-    let or_null = |value: Option<&'a String>| value.map_or(Value::Null, |value| text(value));
-    let sought = open.sought.as_ref();
-    let values = vec![
-        tenant.clone(),
-        run.clone(),
-        blob(open.id.as_bytes()),
-        text(&open.node),
-        kind.clone(),
-        text(&open.title),
-        or_null(open.event_type.as_ref()),
-        or_null(sought.map(|sought| &sought.keys)),
-        sought.map_or(Value::Null, |sought| blob(&sought.digest)),
-        or_null(open.custom_kind.as_ref()),
-        Value::Text(approvers.into()),
-        Value::Int(open.requested_at),
-        open.deadline.map_or(Value::Null, Value::Int),
-        noted(open.headway.as_ref()),
-    ];
-    let fine = Otherwise::Fine;
-    plan.push(Statement { sql: OPEN_INTERRUPT, values, otherwise: fine });
-    plan.push(Statement { sql: COUNT_OPENED, values: vec![tenant.clone(), kind], otherwise: fine });
-    if let Some(url) = &open.callback_url {
-        let values = vec![tenant, run, blob(open.id.as_bytes()), text(url), Value::Int(open.requested_at)];
-        plan.push(Statement { sql: CALL_BACK, values, otherwise: fine });
-    }
-}
-
-fn close_interrupt<'a>(commit: &'a Commit, closed: &'a ClosedInterrupt, plan: &mut Vec<Statement<'a>>) {
-    let [tenant, run] = key(commit);
-    let counted = vec![tenant.clone(), text(closed.kind.name())];
-    let named = vec![tenant, run, blob(closed.id.as_bytes())];
-    let mut push = |sql, values| plan.push(Statement { sql, values, otherwise: Otherwise::Fine });
-    push(CLOSE_INTERRUPT, named.clone());
-    push(COUNT_CLOSED, counted);
-    if closed.told {
-        let follow_up = FollowUp { outcome: closed.outcome, by: closed.by.clone(), at: closed.at };
-        let follow_up = serde_json::to_string(&follow_up).expect("names and numbers serialise");
-        let mut values = vec![Value::Text(follow_up.into()), Value::Int(closed.at)];
-        values.extend(named.iter().cloned());
-        values.push(Value::Int(closed.at));
-        push(UNTELL, named.clone());
-        push(FOLLOW_UP, values);
-        push(WITHDRAW, named);
-    }
-    plan.push(work::unhook(commit, &closed.id));
 }
 
 fn notify<'a>(
@@ -630,17 +482,17 @@ mod tests {
             CLAIM,
             RELEASE,
             TAKE_NAME,
-            OPEN_INTERRUPT,
-            MOVE_DEADLINE,
-            NOTE_HEADWAY,
-            COUNT_OPENED,
-            CLOSE_INTERRUPT,
-            COUNT_CLOSED,
-            CALL_BACK,
-            TELL,
-            UNTELL,
-            FOLLOW_UP,
-            WITHDRAW,
+            interrupts::OPEN_INTERRUPT,
+            interrupts::MOVE_DEADLINE,
+            interrupts::NOTE_HEADWAY,
+            interrupts::COUNT_OPENED,
+            interrupts::CLOSE_INTERRUPT,
+            interrupts::COUNT_CLOSED,
+            interrupts::CALL_BACK,
+            interrupts::TELL,
+            interrupts::UNTELL,
+            interrupts::FOLLOW_UP,
+            interrupts::WITHDRAW,
             containers::DEPEND,
             containers::INDEPEND,
             containers::WATCH,

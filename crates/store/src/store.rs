@@ -141,6 +141,9 @@ pub trait Store: Send + Sync + 'static {
     /// stays as it is.
     fn put_receipt(&self, receipt: Receipt) -> Answer<'_, bool>;
 
+    /// Durably forgets an answer that does not hold any more.
+    fn drop_receipt(&self, tenant: TenantId, endpoint: String, key: [u8; 32]) -> Answer<'_, ()>;
+
     /// Durably forgets answers given before `before`, at most `limit` at once, oldest first. Gives how many.
     fn purge_receipts(&self, before: Millis, limit: usize) -> Answer<'_, usize>;
 

@@ -314,6 +314,10 @@ impl<E: Database> Store for E {
         self.write(move |connection| receipts::put(connection, &receipt))
     }
 
+    fn drop_receipt(&self, tenant: TenantId, endpoint: String, key: [u8; 32]) -> Answer<'_, ()> {
+        self.write(move |connection| receipts::forget(connection, tenant, &endpoint, &key))
+    }
+
     fn purge_receipts(&self, before: Millis, limit: usize) -> Answer<'_, usize> {
         self.write(move |connection| receipts::purge(connection, before, limit))
     }

@@ -15,9 +15,12 @@ const BEFORE_CODES: [&str; 7] =
 /// What stands before codes and other literals: there, a code is known by its underscore.
 const BEFORE_ANY: [&str; 4] = ["code:", "unwrap_or(", "=> (", ": &str ="];
 
+/// What looks like a code and is none: why something is blocked or given up, and what an input is wired to.
+const NO_CODES: [&str; 3] = ["initial_state", "intent_suspended", "portfolio_deadline"];
+
 #[test]
 fn every_code_that_is_written_stands_in_the_table() {
-    let known = |code: &str| error_codes().iter().any(|entry| entry.code == code);
+    let known = |code: &str| NO_CODES.contains(&code) || error_codes().iter().any(|entry| entry.code == code);
     let offenders: Vec<String> = written_codes()
         .into_iter()
         .filter(|(code, _)| !known(code))

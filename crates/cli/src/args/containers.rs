@@ -19,6 +19,13 @@ pub(crate) enum GraphVerb {
         /// The run's id
         run: String,
     },
+    /// Print the run of a phase: REVIEW=$(abide graph phase RUN review)
+    Phase {
+        /// The run of the workflow
+        run: String,
+        /// What the phase is called
+        phase: String,
+    },
     /// Have a run wait until another has completed, too: abide graph add RUN --on OTHER
     #[command(
         after_help = "A run that waits starts nothing; what is under way goes on. It is let go on by the completion of \

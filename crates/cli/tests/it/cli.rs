@@ -92,6 +92,9 @@ fn redacted(text: &str) -> String {
         } else if let Some(span) = shaped(rest, &format!("00-{}-{}-dd", "x".repeat(32), "x".repeat(16))) {
             out += &format!("00-{:032}-{:016}-00", number(&mut ids, &span[3..35]), 0);
             span.len()
+        } else if let Some(id) = rest.strip_prefix("int-").and_then(|rest| shaped(rest, &"x".repeat(36))) {
+            out += &format!("int-{:036}", number(&mut ids, id));
+            "int-".len() + id.len()
         } else if let Some(id) = shaped(rest, &"x".repeat(32)) {
             out += &format!("{:032}", number(&mut ids, id));
             id.len()

@@ -126,13 +126,17 @@ fn watched(run: &mut Run, draft: &mut Draft, watch: &Watch, heard: Option<u64>) 
     if heard.is_some_and(|heard| heard >= watch.sequence) {
         return Err(Rejection::HeardBefore);
     }
-    let Watch { from, sequence, watching, deadline } = *watch;
-    // What is said after a deadline does not undo it, however late its timer is.
-    let overdue = run.is_overdue(draft.now);
+    let Watch { from, sequence, watching, at, deadline } = *watch;
+    run.end_before_deadline(draft);
+    // What is said after a deadline does not undo it, however late its timer is. What was said before it does, however
+    // late it is heard.
+    let overdue = run.is_overdue(at.unwrap_or(draft.now));
     draft.emit_run(run, RunEvent::Watched(RunWatched { by: from, sequence, watching, deadline }), None);
-    // Nobody is waited for after the deadline, also if that has passed already.
-    if overdue || run.is_overdue(draft.now) {
+    if overdue {
         run.abandon(draft);
+    // Nobody is waited for after the deadline, also if that has passed already.
+    } else if !run.meet_deadline(draft) && draft.step.records.len() > 1 {
+        run.advance(draft);
     }
     Ok(())
 }

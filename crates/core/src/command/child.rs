@@ -21,7 +21,8 @@ pub(super) fn hear(
     // A worker that waits for it goes on, too.
     let waits = run.hear_of(draft, notice);
     let depends = run.hear_child_waited_for(draft, notice);
-    if waits || depends || !run.state.answered.is_empty() {
+    let last = run.is_done() && !run.has_unfinished_children();
+    if waits || depends || last || !run.state.answered.is_empty() {
         run.advance(draft);
     }
     Ok(())
@@ -92,7 +93,9 @@ pub(super) fn refuse(
 ) -> Result<(), Rejection> {
     run.check_open()?;
     let refused = ChildRefused { child, node: node.to_owned(), error: error.clone() };
-    if run.hear_refusal(draft, &refused) || !run.state.answered.is_empty() {
+    let waits = run.hear_refusal(draft, &refused);
+    let last = run.is_done() && !run.has_unfinished_children();
+    if waits || last || !run.state.answered.is_empty() {
         run.advance(draft);
     }
     Ok(())

@@ -32,13 +32,9 @@ pub struct Reply {
 }
 
 pub(super) fn decide(run: &mut Run, draft: &mut Draft, resolve: &Resolve) -> Result<(), Rejection> {
-    run.check_open_interrupt(resolve.id)?;
-    run.check_in_time(draft.now)?;
     let open = run.check_open_interrupt(resolve.id)?;
     // Whoever is late is late, even if the timer has not been heard yet, and whatever they say.
-    if open.deadline().is_some_and(|deadline| deadline <= draft.now) {
-        return Err(Rejection::AlreadyResolved);
-    }
+    run.check_in_time(open, draft.now)?;
     let asked = &open.requested;
     if asked.kind == InterruptKind::Approval
         && let Some(asked_back) = read_asked_back(&asked.data, &resolve.value, &resolve.by)
@@ -105,11 +101,7 @@ fn rejected(refused: Refused) -> Rejection {
 
 /// Tells those who decide what they wanted to know.
 pub(super) fn reply(run: &mut Run, draft: &mut Draft, reply: Reply) -> Result<(), Rejection> {
-    run.check_open_interrupt(reply.id)?;
-    run.check_in_time(draft.now)?;
     let open = run.check_open_interrupt(reply.id)?;
-    if open.deadline().is_some_and(|deadline| deadline <= draft.now) {
-        return Err(Rejection::AlreadyResolved);
-    }
+    run.check_in_time(open, draft.now)?;
     run.reply(draft, reply.id, reply.ask, reply.answer, reply.by)
 }

@@ -15,14 +15,16 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, timer: &TimerId) -> Resul
         timer,
         TimerId::Interrupt(_) | TimerId::Occasion(_) | TimerId::Attempt(_) | TimerId::Grace(_)
     );
-    if asks && run.is_overdue(draft.now) {
-        run.abandon(draft);
+    if asks && run.is_overdue(draft.now) && run.meet_deadline(draft) {
         return Ok(());
     }
     match timer {
+        // What this is about ended before a deadline, which is as late.
+        timer if !run.state.timers.contains_key(timer) => {}
         TimerId::Deadline => {
-            run.abandon(draft);
-            return Ok(());
+            if run.meet_deadline(draft) {
+                return Ok(());
+            }
         }
         TimerId::Delay { node, .. } => {
             let ix = node_of(run, node)?;

@@ -3,14 +3,17 @@
 //! The question is one of the run itself, as those about resuming are. Nothing waits for its answer: it has no fallback,
 //! it does not make the run wait for people, and it is closed when the suspension that it is about has ended.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use crate::climb::LadderTerms;
 use crate::command::Draft;
+use crate::coordinator::Escalated;
 use crate::coordinator::settle::Suspended;
 use crate::event::{CoordinatorChange, EscalationRequired, Event, InterruptRequested, NodeEvent, Resolution};
 use crate::graph::Form;
-use crate::{Ask, InterruptId, InterruptKind, Json, Run, limits, rfc3339};
+use crate::{Ask, InterruptId, InterruptKind, Json, Millis, Run, RunId, limits, rfc3339};
 
 /// What the questions of coordinators are about.
 pub(crate) const TOPIC: &str = "coordinator";
@@ -29,10 +32,12 @@ impl Run {
     pub(super) fn escalate_suspensions(&mut self, draft: &mut Draft, id: &str) {
         for part in self.suspended_parts().into_iter().take(limits::COORDINATED_SUSPENDED_MAX) {
             let known = self.state.coordination.as_ref().and_then(|it| it.escalated.get(&part.run));
-            if known.is_some_and(|known| known.since == part.suspension.since) {
+            let asks = self.state.open.len() < limits::INTERRUPTS_OPEN_MAX;
+            // For what found no room people are asked as soon as there is some.
+            let told = |known: &Escalated| known.since == part.suspension.since;
+            if known.filter(|known| told(known)).is_some_and(|known| known.interrupt.is_some() || !asks) {
                 continue;
             }
-            let asks = self.state.open.len() < limits::INTERRUPTS_OPEN_MAX;
             // The question is the event after this one, and is named after its place.
             let interrupt_id = asks.then(|| InterruptId::of(&self.salt, self.head.next + 1));
             let required = EscalationRequired {
@@ -113,9 +118,12 @@ impl Run {
 
     /// Closes the questions about suspensions that have ended.
     pub(super) fn end_escalations(&mut self, draft: &mut Draft) {
-        let suspended = self.suspended_parts();
-        let lasts =
-            |run, since| suspended.iter().any(|part| part.run == run && part.suspension.since == since);
+        if self.state.coordination.as_ref().is_none_or(|it| it.escalated.is_empty()) {
+            return;
+        }
+        let suspended: BTreeMap<RunId, Millis> =
+            self.suspended_parts().iter().map(|part| (part.run, part.suspension.since)).collect();
+        let lasts = |run: RunId, since: Millis| suspended.get(&run) == Some(&since);
         let escalated = self.state.coordination.iter().flat_map(|it| &it.escalated);
         let ended = escalated.filter(|(run, escalated)| !lasts(**run, escalated.since));
         let ended = ended.filter_map(|(_, escalated)| escalated.interrupt);

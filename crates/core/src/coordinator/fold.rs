@@ -1,6 +1,6 @@
 //! What the events of leases change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::coordinator::{Blocking, Coordination, Coordinator, CoordinatorStatus, Escalated};
 use crate::effect::{Effect, Order, TimerId};
@@ -32,8 +32,10 @@ impl Run {
                 self.ask_members(folding);
             }
             CoordinatorChange::DependentsBlocked(blocked) => {
+                let held: BTreeSet<&String> =
+                    coordination.blocking.values().flat_map(|blocking| &blocking.phases).collect();
                 let free: Vec<String> =
-                    blocked.phases.iter().filter(|phase| !coordination.holds_back(phase)).cloned().collect();
+                    blocked.phases.iter().filter(|phase| !held.contains(phase)).cloned().collect();
                 let blocking = Blocking { coordinator: id.clone(), phases: blocked.phases.clone() };
                 coordination.blocking.insert(blocked.phase_name.clone(), blocking);
                 self.order(&free, Order::Hold, folding);
@@ -77,7 +79,8 @@ impl Run {
     fn ask_members(&self, folding: &mut Folding<'_>) {
         if let Some(group) = self.group() {
             let deadline = group.spec.governance.deadline;
-            let watch = Watch { from: self.key.id, sequence: folding.sequence, watching: true, deadline };
+            let (from, sequence, at) = (self.key.id, folding.sequence, Some(folding.at));
+            let watch = Watch { from, sequence, watching: true, at, deadline };
             folding.effects.push(Effect::BidAll(watch));
         }
     }
@@ -97,16 +100,23 @@ impl Run {
     }
 
     /// What a member of a group tells matters to whoever coordinates it.
-    pub(crate) fn fold_coordinated(&mut self, told: &MemberReported) {
+    pub(crate) fn fold_coordinated(&mut self, told: &MemberReported, folding: &mut Folding<'_>) {
         let Some(coordination) = self.state.coordination.as_deref_mut() else { return };
         match told.suspended {
             Some(suspended) => {
                 let room = coordination.members.len() < limits::COORDINATED_SUSPENDED_MAX;
                 if room || coordination.members.contains_key(&told.run) {
                     coordination.members.insert(told.run, suspended);
+                } else {
+                    coordination.crowded = true;
                 }
             }
             None => drop(coordination.members.remove(&told.run)),
+        }
+        // Those for whom there was no room are asked again, all at once: not for each place, since all are asked.
+        if coordination.crowded && coordination.members.len() <= limits::COORDINATED_SUSPENDED_MAX / 2 {
+            coordination.crowded = false;
+            self.ask_members(folding);
         }
     }
 
@@ -139,11 +149,6 @@ impl Coordination {
         for blocking in self.blocking.values_mut().filter(|blocking| blocking.coordinator == was) {
             name.clone_into(&mut blocking.coordinator);
         }
-    }
-
-    /// Whether a phase is held back for any other one.
-    pub(super) fn holds_back(&self, phase: &String) -> bool {
-        self.blocking.values().any(|blocking| blocking.phases.contains(phase))
     }
 }
 

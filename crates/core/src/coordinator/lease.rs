@@ -79,7 +79,7 @@ impl Run {
         match command {
             CoordinatorCommand::Register(asked) => self.register(draft, asked),
             CoordinatorCommand::Heartbeat { id } => {
-                let lease = self.check_lease(&id)?;
+                let lease = self.check_lease(&id, draft.now)?;
                 match lease.status {
                     CoordinatorStatus::Unresponsive => {
                         self.tell_lease(draft, id, CoordinatorChange::Resumed {})
@@ -91,7 +91,7 @@ impl Run {
             }
             CoordinatorCommand::SetPolicy { id, suspension_policy } => {
                 let suspension_policy = read_policy(&suspension_policy)?;
-                if self.check_lease(&id)?.suspension_policy != suspension_policy {
+                if self.check_lease(&id, draft.now)?.suspension_policy != suspension_policy {
                     let set = PolicySet { suspension_policy };
                     self.tell_lease(draft, id, CoordinatorChange::PolicySet(set));
                 }
@@ -99,17 +99,17 @@ impl Run {
             }
             CoordinatorCommand::Pause { id, reason } => {
                 crate::command::check_reason(reason.as_ref())?;
-                self.check_status(&id, |status| status != CoordinatorStatus::Paused)?;
+                self.check_status(&id, draft.now, |status| status != CoordinatorStatus::Paused)?;
                 self.tell_lease(draft, id, CoordinatorChange::Paused(CoordinatorPaused { reason }));
                 Ok(())
             }
             CoordinatorCommand::Resume { id } => {
-                self.check_status(&id, |status| status != CoordinatorStatus::Active)?;
+                self.check_status(&id, draft.now, |status| status != CoordinatorStatus::Active)?;
                 self.tell_lease(draft, id, CoordinatorChange::Resumed {});
                 Ok(())
             }
             CoordinatorCommand::Complete { id } => {
-                self.check_lease(&id)?;
+                self.check_lease(&id, draft.now)?;
                 self.tell_lease(draft, id, CoordinatorChange::Completed {});
                 Ok(())
             }
@@ -135,6 +135,7 @@ impl Run {
             ));
         }
         check_object("metadata", asked.metadata.as_ref())?;
+        self.give_up_expired(draft);
         self.check_free(None)?;
         let registered = CoordinatorRegistered {
             agent: asked.agent,
@@ -158,7 +159,7 @@ impl Run {
         if lease.status.holds() && lease.agent == agent {
             return Err(Rejection::invalid("agent", format!("'{agent}' has the lease already")));
         }
-        if lease.expires_at.is_some_and(|end| end <= draft.now) {
+        if lease.has_expired(draft.now) {
             return Err(Rejection::invalid("coordinatorId", "the lease has expired; register anew"));
         }
         let was = lease.agent.clone();
@@ -172,7 +173,7 @@ impl Run {
     /// The time of a lease has come: whoever has it was not heard from, or it has ended.
     pub(crate) fn coordinator_due(&mut self, draft: &mut Draft, id: &str) -> Result<(), Rejection> {
         let lease = self.coordinator(id).ok_or(Rejection::NoSuchTimer)?;
-        let expired = lease.expires_at.is_some_and(|end| end <= draft.now);
+        let expired = lease.has_expired(draft.now);
         let change = match lease.status {
             CoordinatorStatus::Active if !expired => CoordinatorChange::Unresponsive {},
             _ => CoordinatorChange::FailedOver(FailedOver {
@@ -198,13 +199,32 @@ impl Run {
         format!("coord-{}", hex(&sha256(&seed)[..LEASE_ID_BYTES]))
     }
 
-    fn check_lease(&self, id: &str) -> Result<&Coordinator, Rejection> {
+    /// A lease is over at its end, however late its timer is heard.
+    fn check_lease(&self, id: &str, now: Millis) -> Result<&Coordinator, Rejection> {
         let lease = self.coordinator(id).ok_or(Rejection::NoCoordinator)?;
+        if lease.status.holds() && lease.has_expired(now) {
+            return Err(Rejection::invalid("coordinatorId", "the lease has expired; register anew"));
+        }
         if lease.status.holds() { Ok(lease) } else { Err(wrong(lease.status)) }
     }
 
-    fn check_status(&self, id: &str, fits: fn(CoordinatorStatus) -> bool) -> Result<(), Rejection> {
-        let status = self.check_lease(id)?.status;
+    /// Records that the lease which somebody has is over, if its end has come and its timer is late.
+    fn give_up_expired(&mut self, draft: &mut Draft) {
+        let held = self.held_lease().filter(|(_, lease)| lease.has_expired(draft.now));
+        let Some((id, supervisor)) = held.map(|(id, lease)| (id.to_owned(), lease.supervisor.clone())) else {
+            return;
+        };
+        let over = FailedOver { reason: "expired".to_owned(), supervisor };
+        self.tell_lease(draft, id, CoordinatorChange::FailedOver(over));
+    }
+
+    fn check_status(
+        &self,
+        id: &str,
+        now: Millis,
+        fits: fn(CoordinatorStatus) -> bool,
+    ) -> Result<(), Rejection> {
+        let status = self.check_lease(id, now)?.status;
         if fits(status) { Ok(()) } else { Err(wrong(status)) }
     }
 

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::loops::{self, BadCycle};
+use super::names::{is_node_id, is_type_id, is_workflow_id, nearest_kind};
 use super::reads::{EDGE_ROOTS, FIXED_ROOTS, NODE_ROOTS, PORT_ROOTS};
 use super::{GATES, Graph, GraphEdge, GraphNode, Kind, NodeIx, Port, Variable, Work};
 use crate::channel::Channel;
 use crate::condition::Condition;
 use crate::definition::{Definition, EdgeDefinition, NodeDefinition, PortDefinition};
 use crate::expression::Expression;
-use crate::fields::{Findings, nearest};
+use crate::fields::Findings;
 use crate::phase;
 use crate::retry::RetryPolicy;
 use crate::rule::Rule;
@@ -567,31 +568,6 @@ pub(super) fn explain(bad: &BadCycle, nodes: &[GraphNode]) -> String {
             name(at)
         ),
     }
-}
-
-/// The kind that an unknown one is probably meant to be. Kinds that nobody here provides are no mistake: they may be
-/// a worker's.
-fn nearest_kind(type_id: &str) -> Option<&'static str> {
-    let known: Vec<&str> = super::KINDS.iter().map(|(name, _)| *name).chain(GATES.iter().copied()).collect();
-    if known.contains(&type_id) {
-        return None;
-    }
-    nearest(type_id, &known, 2)
-}
-
-fn is_workflow_id(id: &str) -> bool {
-    let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-    let fits = id.len() <= limits::WORKFLOW_ID_CHARS_MAX;
-    fits && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
-}
-
-fn is_node_id(id: &str) -> bool {
-    !id.is_empty() && id.chars().count() <= limits::NODE_ID_CHARS_MAX && !id.contains(char::is_control)
-}
-
-fn is_type_id(id: &str) -> bool {
-    let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    id.len() <= 256 && id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(rest)
 }
 
 /// Whether one attempt of such a node may be told how long it may take.

@@ -9,8 +9,7 @@ use crate::condition::same;
 use crate::event::BlockedReason;
 use crate::excerpt::excerpt;
 use crate::fields::{Entries, Fields};
-use crate::graph::Work;
-use crate::{Json, JsonMap, Millis, NodeIx, Rejection, Run, RunId};
+use crate::{Json, JsonMap, Millis, NodeIx, Rejection, Run, RunId, limits};
 
 /// Where `$trigger.key` is found.
 pub(crate) const TRIGGER: &str = "trigger";
@@ -78,6 +77,8 @@ pub enum Unclaimed {
     },
     /// Inputs come from nowhere: each with where it should come from.
     Unresolvable(Vec<String>),
+    /// The inputs have more bytes than a node may be given.
+    TooLarge,
     /// The run waits for others.
     Blocked(BlockedReason),
     /// The run is a draft.
@@ -266,6 +267,14 @@ impl HandWork {
         ];
         let written = written.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         let written = written.collect();
+        for (name, ports) in [("inputs", &inputs), ("outputs", &outputs)] {
+            let (count, most) = (ports.as_ref().map_or(0, JsonMap::len), limits::HAND_PORTS_MAX);
+            if count > most {
+                let message = format!("there are {count} of them, and {most} are allowed");
+                let place = fields.place(name);
+                fields.findings().objection(place, message);
+            }
+        }
         let place = fields.place("inputs");
         for (name, from) in inputs.unwrap_or_default() {
             let text = from.parse::<String>().map_err(|_| "a text is expected".to_owned());
@@ -348,6 +357,12 @@ impl Want {
     }
 }
 
+/// What a run began with, as objects.
+struct Given {
+    trigger: Option<JsonMap>,
+    initial_state: Option<JsonMap>,
+}
+
 impl Run {
     /// What goes into a node, and whether any of it is never shown; or why it can't be said yet. Whether somebody before
     /// it is suspended is looked at first.
@@ -355,11 +370,24 @@ impl Run {
         let Some(work) = self.hand_work(ix) else { return Ok((JsonMap::new(), false)) };
         self.check_suspended(ix, &work)?;
         let (mut inputs, mut sensitive, mut missing) = (JsonMap::new(), false, Vec::new());
+        let object = |variable: &str| self.variables().get(variable)?.parse::<JsonMap>().ok();
+        // Whoever drives an intent writes all of that into its state.
+        let own = || self.is_intent().then(|| self.intent_state());
+        let given = Given {
+            trigger: object(TRIGGER).or_else(own),
+            initial_state: object(INITIAL_STATE).or_else(own),
+        };
+        // Many inputs may come from one large value.
+        let mut bytes = 0;
         for (name, source) in &work.inputs {
-            match self.wired(source) {
+            match self.wired(source, &given) {
                 Some((value, hidden)) => {
                     sensitive |= hidden;
-                    inputs.insert(name.clone(), value);
+                    bytes += name.len() + value.text().len();
+                    if bytes > limits::NODE_INPUT_BYTES_MAX {
+                        return Err(Unclaimed::TooLarge);
+                    }
+                    inputs.insert(name.clone(), value.clone());
                 }
                 None => missing.push(source.told()),
             }
@@ -368,13 +396,18 @@ impl Run {
     }
 
     /// An input that comes from what is waited for under this name, if there is one.
-    pub(crate) fn input_wired_to(&self, name: &str) -> Option<&str> {
-        let works = (0..self.graph.len() as NodeIx).filter_map(|ix| match &self.graph.at(ix).work {
-            Work::ByHand(work) => Some(work),
+    pub(crate) fn input_wired_to(&self, name: &str) -> Option<String> {
+        self.wired_to(name).into_iter().next().map(|(input, _)| input)
+    }
+
+    /// The inputs that come from what is waited for under this name, each with what it is called there.
+    pub(crate) fn wired_to(&self, name: &str) -> Vec<(String, String)> {
+        let works = (0..self.graph.len() as NodeIx).filter_map(|ix| self.hand_work(ix));
+        let wired = works.flat_map(|work| work.inputs).filter_map(|(input, source)| match source {
+            Source::Phase { name: of, key } if of == name => Some((input, key)),
             _ => None,
         });
-        let from = |source: &Source| matches!(source, Source::Phase { name: of, .. } if of == name);
-        works.flat_map(|work| &work.inputs).find(|(_, source)| from(source)).map(|(input, _)| input.as_str())
+        wired.collect()
     }
 
     fn check_suspended(&self, ix: NodeIx, work: &HandWork) -> Result<(), Unclaimed> {
@@ -401,21 +434,18 @@ impl Run {
         parent.unwrap_or_else(|| self.graph.at(ix).id.to_string())
     }
 
-    fn wired(&self, source: &Source) -> Option<(Json, bool)> {
-        let of = |variable: &str, key: &str| {
-            let object = self.variables().get(variable)?.parse::<JsonMap>().ok()?;
-            Some((object.get(key)?.clone(), self.hides_variable(variable)))
-        };
-        // What drives an intent writes all of that into its state.
-        let own = |key: &str| Some((self.intent_state().remove(key)?, false));
+    /// What an input is, and whether it is never shown.
+    fn wired<'a>(&'a self, source: &Source, given: &'a Given) -> Option<(&'a Json, bool)> {
         match source {
-            Source::Trigger(key) => of(TRIGGER, key).or_else(|| own(key)),
-            Source::InitialState(key) => of(INITIAL_STATE, key).or_else(|| own(key)),
+            Source::Trigger(key) => Some((given.trigger.as_ref()?.get(key)?, self.hides_variable(TRIGGER))),
+            Source::InitialState(key) => {
+                Some((given.initial_state.as_ref()?.get(key)?, self.hides_variable(INITIAL_STATE)))
+            }
             Source::Phase { name, key } => {
                 let mut upstreams = self.upstreams().values();
                 let named = upstreams.find(|upstream| upstream.name.as_deref() == Some(name))?;
                 let value = named.outputs.get(key).filter(|_| named.is_completed())?;
-                Some((value.clone(), named.sensitive))
+                Some((value, named.sensitive))
             }
         }
     }

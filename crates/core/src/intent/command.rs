@@ -399,7 +399,7 @@ impl Run {
             asked.interrupt.filter(|id| self.state.open.contains_key(id))
         });
         if let (Some(id), Some(record)) = (open, &record) {
-            self.check_in_time(draft.now)?;
+            self.check_in_time(&self.state.open[&id], draft.now)?;
             self.foresee_amended(id, record, draft)?;
         }
         draft.emit_run(self, RunEvent::IntentPatched(Box::new(patched)), None);

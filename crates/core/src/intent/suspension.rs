@@ -223,7 +223,7 @@ impl Run {
     ) -> Result<(), Rejection> {
         self.check_driven()?;
         let id = self.suspension_named(name)?;
-        self.check_in_time(draft.now)?;
+        self.check_in_time(&self.state.open[&id], draft.now)?;
         self.close(draft, id, Resolution::Cancelled, TAKEN_BACK, &actor.agent);
         self.advance(draft);
         Ok(())

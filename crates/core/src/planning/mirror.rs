@@ -205,6 +205,10 @@ impl Run {
 
     /// The run ends in this way, and its tasks and plans end with it.
     pub(crate) fn end_planning(&mut self, draft: &mut Draft, ending: Option<&Ending>) {
+        if ending.is_none() {
+            // What is done is done: the last task may have been done by the child whose end lets the run complete.
+            self.complete_plans(draft);
+        }
         let lifecycle = match ending {
             None => Lifecycle::Completed,
             Some(Ending::Failed { .. }) => Lifecycle::Failed,

@@ -35,11 +35,18 @@ impl Run {
             }
             self.settle_due(draft, &mut fuel);
             for id in self.unfinished_plans() {
-                self.settle_completion(draft, id);
+                self.settle_completion(draft, id, None);
             }
             if draft.step.records.len() == before {
                 return;
             }
+        }
+    }
+
+    /// The plans of a run that completes of which nothing is left to be done.
+    pub(super) fn complete_plans(&mut self, draft: &mut Draft) {
+        for id in self.unfinished_plans() {
+            self.settle_completion(draft, id, Some(Lifecycle::Completed));
         }
     }
 
@@ -181,7 +188,7 @@ impl Run {
 
     /// A plan is over when nothing of it is left to be done, and nobody has to let it past anything. One that goes on whatever
     /// fails has failed then, if anything did.
-    fn settle_completion(&mut self, draft: &mut Draft, id: PlanId) {
+    fn settle_completion(&mut self, draft: &mut Draft, id: PlanId, with_run: Option<Lifecycle>) {
         let planning = &self.state.planning;
         let plan = &planning.plans[&id];
         let passed = plan.waits_at().is_none() && self.next_checkpoint(id).is_none();
@@ -190,9 +197,10 @@ impl Run {
         }
         let tasks = || plan.tasks.iter().filter_map(|task| planning.tasks.get(task));
         if tasks().all(|task| task.status.is_finished() && !planning.has_failed(task)) {
-            return self.emit_plan(draft, PlanChanged::of(id, PlanChange::Completed));
+            let completed = PlanChanged { with_run, ..PlanChanged::of(id, PlanChange::Completed) };
+            return self.emit_plan(draft, completed);
         }
-        if plan.spec.on_failure == OnFailure::Notify && planning.is_through(plan) {
+        if with_run.is_none() && self.gives_in(plan) && planning.is_through(plan) {
             let failed = tasks().find(|task| planning.has_failed(task));
             let failed = PlanChanged {
                 task_id: failed.map(|task| task.id),
@@ -200,6 +208,22 @@ impl Run {
                 ..PlanChanged::of(id, PlanChange::Failed)
             };
             self.end_plan(draft, id, failed);
+        }
+    }
+
+    /// Whether a plan of which some has failed is over once nothing of it is left to be done: nobody is asked, or whoever was
+    /// has let it go on, and nothing that failed can be repeated any more.
+    fn gives_in(&self, plan: &Plan) -> bool {
+        let planning = &self.state.planning;
+        let spent = |task: &Task| task.status != TaskStatus::Failed || task.is_spent();
+        let settled = |task: &Task| plan.dealt_with.contains(&task.id) && spent(task);
+        match plan.spec.on_failure {
+            OnFailure::Notify => true,
+            OnFailure::Fail => false,
+            OnFailure::PauseAndEscalate | OnFailure::Retry => {
+                let tasks = plan.tasks.iter().filter_map(|task| planning.tasks.get(task));
+                tasks.filter(|task| planning.has_failed(task)).all(settled)
+            }
         }
     }
 

@@ -184,3 +184,66 @@ fn what_is_said_of_a_deadline_after_it_has_passed_does_not_undo_it() {
         check_abandoned(&mut world, "asks");
     }
 }
+
+#[test]
+fn a_question_that_ended_before_the_deadline_ended_by_itself_however_late_either_is_heard() {
+    for kind in ["interrupt/", "attempt/", "deadline"] {
+        for (payload, ladder) in [(question(), Some(lenient(20))), (fleeting_question(), None)] {
+            let mut world = asked(payload, ladder.clone(), 2);
+            // The server was down over both.
+            world.stall(hours(3));
+            let Some(fires) = due(&world, "asks", kind) else { continue };
+            world.accept("asks", fires).settle();
+            assert_eq!(world.run("asks").abandonment_reason(), None, "{kind}");
+            let stands = if ladder.is_some() { Status::Running } else { Status::Failed };
+            world.stands("asks", stands);
+        }
+    }
+    let mut world = asked(question(), Some(lenient(20)), 2);
+    world.stall(hours(3));
+    assert_eq!(world.try_answer("asks"), Err(Rejection::AlreadyResolved), "its own end came first");
+}
+
+#[test]
+fn what_is_said_of_a_deadline_before_it_has_passed_undoes_it_however_late_it_is_heard() {
+    for undo in ["extend", "drop", "remove", "close"] {
+        let mut world = asked(question(), None, 1);
+        world.later(hours(1) - 1);
+        match undo {
+            "extend" => drop(world.govern("group", until(BEGIN + hours(9)))),
+            "drop" => drop(world.govern("group", Governance::default())),
+            "remove" => world.try_remove("group", "asks").expect("it is a member"),
+            _ => {
+                let partly = Governance { allow_partial_completion: true, ..until(BEGIN + hours(1)) };
+                world.govern("group", partly).close("group").expect("it may be closed");
+            }
+        }
+        world.stall(hours(1)).deliver_all();
+        world.stands("asks", Status::WaitingInput);
+        assert_eq!(world.run("asks").abandonment_reason(), None, "{undo}");
+    }
+}
+
+#[test]
+fn while_work_in_hand_is_waited_for_an_answer_is_told_of_the_deadline() {
+    let mut world = World::new();
+    let both = json!({
+        "id": "both", "name": "Both", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
+        "edges": [],
+        "nodes": [
+            { "id": "self", "typeId": "core.byHand", "name": "Self", "position": {}, "config": {}, "inputs": {} },
+            { "id": "get", "typeId": "core.http.request", "name": "Get", "position": {}, "inputs": {},
+              "config": { "url": "https://example.com" } },
+        ],
+    });
+    let graph = abide_core::Graph::admit(both.to_string().as_bytes()).expect("the definition is sound");
+    world.group("group", until(BEGIN + hours(1)));
+    world.begin_with("asks", std::sync::Arc::new(graph), &[], |start| start).add("group", &["asks"]).settle();
+    assert_eq!(world.run("asks").error(), None);
+    world.claim("asks").asks("asks").settle();
+    let id = world.run("asks").interrupts().next().expect("it asks").requested.interrupt_id;
+    world.later(hours(1));
+    assert_eq!(world.run("asks").abandonment_reason(), Some("portfolio_deadline_exceeded"));
+    assert_eq!(world.run("asks").lifecycle(), abide_core::Lifecycle::Cancelling);
+    assert_eq!(world.try_answer_to("asks", id), Err(Rejection::DeadlineExceeded));
+}

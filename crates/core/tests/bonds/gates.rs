@@ -155,3 +155,25 @@ fn a_run_that_is_held_and_blocked_goes_on_only_when_nothing_keeps_it() {
         .release()
         .expect(["run.released", "node.started next", "node.completed next", "run.completed"]);
 }
+
+#[test]
+fn whoever_drives_a_run_as_a_whole_has_it_wait_only_if_they_have_seen_it_as_it_is() {
+    let mut world = World::new();
+    world.begin("first").begin("second");
+    let on = abide_core::DependsOn::on(world.id("first"));
+    let actor = abide_core::Actor { agent: ANN.to_owned(), principal: None };
+    let depend = |expected| {
+        let driver = Some(abide_core::Driver { actor: actor.clone(), expected });
+        abide_core::Command::Bond(Box::new(abide_core::BondCommand::Depend {
+            on: on.clone(),
+            by: None,
+            driver,
+        }))
+    };
+    let seen = world.run("second").intent_version();
+    let refused = world.ask("second", depend(seen + 1)).expect_err("they have seen another");
+    assert_eq!(refused, Rejection::VersionConflict { expected: seen + 1, found: seen });
+    world.accept("second", depend(seen));
+    assert!(world.run("second").intent_version() > seen, "what it waits for is part of what they see");
+    assert!(world.run("second").is_kept_waiting() && world.run("first").is_ready());
+}

@@ -110,3 +110,17 @@ fn a_deadline_lies_ahead_unless_it_stays_as_it_was() {
     assert_eq!(world.try_govern("group", same), Ok(()), "it holds already");
     assert!(refused(world.try_govern("group", until(world.now - 1))));
 }
+
+#[test]
+fn a_group_is_not_over_its_budget_without_the_member_that_was_dear() {
+    let mut world = group_of(&["cheap", "dear"]);
+    world.govern("group", Governance { budget_limit_cents: Some(1), ..Governance::default() }).settle();
+    let known = world.member("group", "dear").cloned();
+    let tidings = Tidings { cost_micros: 20_000, sequence: 90, ..world.run("dear").tidings() };
+    world.accept("group", Command::Bond(Box::new(BondCommand::Hear { tidings, known })));
+    let over = |world: &World| world.run("group").group().expect("it is a group").over_budget;
+    assert!(over(&world));
+    world.try_remove("group", "dear").expect("it is a member");
+    assert!(!over(&world));
+    world.settle();
+}

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use abide_core::{Answerer, Command, Graph, Hand, HandAsk, HandOp, Json, Rejection, Resolve, Start, Status};
+use abide_core::{
+    Answerer, Command, Graph, Hand, HandAsk, HandOp, Json, Rejection, Resolve, Start, Status, Unclaimed,
+    limits,
+};
 use serde_json::{Value, json};
 
 use crate::phases::flow;
@@ -112,4 +115,81 @@ fn what_an_input_comes_from_stays_what_is_waited_for() {
     let refused = world.independ("flow/wired", "flow/first");
     assert!(matches!(refused, Err(Rejection::Invalid { .. })), "{refused:?}");
     world.independ("flow/behind", "flow/first").expect("nothing of it comes from there");
+}
+
+/// A phase that takes so many times what the one before it produces, and one that takes nothing of it but `small`.
+fn greedy(inputs: usize) -> Arc<Graph> {
+    let wired: serde_json::Map<String, Value> =
+        (0..inputs).map(|n| (format!("x{n}"), json!("first.large"))).collect();
+    let definition = json!({
+        "openintent": "1.0", "info": { "name": "flow" },
+        "workflow": {
+            "first": { "title": "First", "assign": "ann" },
+            "greedy": { "title": "Greedy", "assign": "bob", "depends_on": ["first"], "inputs": wired },
+            "modest": { "title": "Modest", "assign": "bob", "depends_on": ["first"], "inputs": { "small": "first.small" } },
+        },
+    });
+    Arc::new(Graph::admit(definition.to_string().as_bytes()).expect("the definition is sound"))
+}
+
+#[test]
+fn what_goes_into_a_node_has_an_end_and_whoever_was_refused_before_waits_on() {
+    let mut world = World::new();
+    world.begin_with("flow", greedy(100), &[], |start| start).settle();
+    world.suspend("flow/first").settle();
+    world.by("flow/greedy", "bob", HandOp::Claim).expect("that they are refused is recorded");
+    let large = "x".repeat(limits::NODE_INPUT_BYTES_MAX / 50);
+    world.answer("flow/first").complete_with("flow/first", &json!({ "large": large, "small": 1 })).settle();
+    assert_eq!((world.holder("flow/greedy"), world.waiting("flow/greedy")), (None, vec!["bob".to_owned()]));
+    let refused = world.by("flow/greedy", ANN, HandOp::Claim);
+    assert_eq!(refused, Err(Rejection::Unclaimed(Unclaimed::TooLarge)));
+    // Whoever takes nothing of it does not keep it either.
+    let kept = |name: &str| world.run(name).upstreams().values().next().map(|on| on.outputs.len());
+    assert_eq!((kept("flow/greedy"), kept("flow/modest")), (Some(1), Some(1)));
+    assert!(world.run("flow/modest").snapshot().len() < large.len());
+    world.claim("flow/modest").complete("flow/modest").settle();
+}
+
+#[test]
+fn a_node_names_no_more_inputs_than_anybody_reads() {
+    let inputs: serde_json::Map<String, Value> =
+        (0..=limits::HAND_PORTS_MAX).map(|n| (format!("x{n}"), json!("$trigger.x"))).collect();
+    for port in ["inputs", "outputs"] {
+        let config = match port {
+            "inputs" => json!({ "inputs": inputs }),
+            _ => {
+                json!({ "outputs": inputs.keys().map(|name| (name.clone(), json!("string"))).collect::<serde_json::Map<_, _>>() })
+            }
+        };
+        let definition = json!({
+            "id": "many", "name": "Many", "version": "1", "triggers": [], "variables": [], "metadata": {},
+            "settings": {}, "edges": [],
+            "nodes": [{ "id": "self", "typeId": "core.byHand", "name": "Self", "position": {}, "config": config, "inputs": {} }],
+        });
+        let problems = Graph::admit(definition.to_string().as_bytes()).expect_err("that is too many");
+        let told = problems[0].to_string();
+        assert!(told.contains(port) && told.contains("1000 are allowed"), "{told}");
+    }
+}
+
+/// A node that is done by hand, and what follows it whether it is done or given up.
+fn forgiving() -> Arc<Graph> {
+    let definition = json!({
+        "id": "forgiving", "name": "Forgiving", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
+        "nodes": [
+            { "id": "self", "typeId": "core.byHand", "name": "Self", "position": {}, "config": {}, "inputs": {} },
+            { "id": "after", "typeId": "core.noop", "name": "After", "position": {}, "config": {}, "inputs": {} },
+        ],
+        "edges": [{ "id": "e", "sourceNodeId": "self", "targetNodeId": "after", "triggerRule": "all_complete" }],
+    });
+    Arc::new(Graph::admit(definition.to_string().as_bytes()).expect("the definition is sound"))
+}
+
+#[test]
+fn a_run_does_not_complete_before_the_children_that_it_was_made_to_start() {
+    let mut world = World::new();
+    world.begin_with("parent", forgiving(), &[], |start| start).claim("parent");
+    world.adopt("parent", "child", &[]).expect("it is done by hand");
+    world.settle().fail("parent").settle().stands("parent", Status::Running);
+    world.claim("child").complete("child").settle().stands("parent", Status::Completed);
 }

@@ -9,7 +9,7 @@ use crate::world::World;
 impl Story {
     #[track_caller]
     fn watched_by(self, by: u8, sequence: u64, watching: bool, heard: Option<u64>) -> Self {
-        let watch = Watch { from: run_id(by), sequence, watching, deadline: None };
+        let watch = Watch { from: run_id(by), sequence, watching, at: None, deadline: None };
         self.ask(Command::Bond(Box::new(BondCommand::Watch { watch, heard })))
     }
 }

@@ -303,7 +303,10 @@ impl World {
         let deadline = governance.deadline;
         self.ask(
             group,
-            Command::Group(Box::new(GroupCommand::Govern(GovernanceSet { governance, by: None }))),
+            Command::Group(Box::new(GroupCommand::Govern {
+                set: GovernanceSet { governance, by: None },
+                version: None,
+            })),
         )?;
         let group = self.id(group);
         match deadline {

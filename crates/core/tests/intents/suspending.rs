@@ -60,7 +60,10 @@ fn a_resolved_record_does_not_hinder_the_next_and_its_id_answers_no_more() {
     world.send("a", IntentSent::Suspended).expect("the old record says nothing of the next question");
     assert_eq!(world.run("a").interrupts().count(), 1);
     let old = world.respond("a", "s1", json!("yes"));
-    assert!(matches!(old, Err(Rejection::OtherSuspension { .. })), "what was answered once answers nothing: {old:?}");
+    assert!(
+        matches!(old, Err(Rejection::OtherSuspension { .. })),
+        "what was answered once answers nothing: {old:?}"
+    );
     world.set("a", "_suspension", record("s2")).expect("the next record comes");
     assert!(matches!(world.respond("a", "s1", json!("yes")), Err(Rejection::OtherSuspension { .. })));
     world.respond("a", "s2", json!("no")).expect("the second is answered");

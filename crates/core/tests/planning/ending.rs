@@ -134,3 +134,28 @@ fn a_gate_and_a_checkpoint_are_answered_by_themselves() {
         story.stands(Status::WaitingApproval).at_checkpoint(&accept()).is_at("send", TaskStatus::Ready);
     story.answer("gate", &accept()).stands(Status::Running);
 }
+
+#[test]
+fn a_plan_of_which_nothing_is_left_is_completed_also_if_the_run_completes_with_it() {
+    let mut world = world::World::new();
+    let flow = abide_core::Graph::admit(
+        json!({
+            "openintent": "1.0", "info": { "name": "flow" }, "workflow": { "only": { "title": "Only", "assign": "ann" } },
+        })
+        .to_string()
+        .as_bytes(),
+    );
+    world.begin_with("flow", Arc::new(flow.expect("it is sound")), &[], |start| start).settle();
+    let child = NewTask { run: Some(world.id("flow/only")), ..named("only") };
+    let posted = PlanCommand::CreatePlan { plan: Box::new(of_new([child])), by: None };
+    world.accept("flow", plan_command(posted));
+    let id = world.run("flow").plans().next().expect("one was posted").id;
+    world.accept(
+        "flow",
+        plan_command(PlanCommand::Plan { id, version: None, act: PlanAct::Activate, by: None }),
+    );
+    world.claim("flow/only").complete("flow/only").settle().stands("flow", Status::Completed);
+    let plan = world.run("flow").plans().next().expect("one was posted");
+    assert_eq!(plan.state, PlanState::Completed);
+    world.fork_all();
+}

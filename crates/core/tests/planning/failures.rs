@@ -169,3 +169,17 @@ fn a_plan_that_stopped_at_a_condition_is_paused_again_when_that_task_fails() {
     let story = story.act_plan(PlanAct::Resume).is_at("pay", TaskStatus::Ready);
     story.fails_task("pay").expect(["task.started", "task.failed", "plan.paused"]);
 }
+
+#[test]
+fn it_has_failed_once_nothing_of_it_can_be_done_any_more_and_whoever_was_asked_let_it_go_on() {
+    for on_failure in ["pause_and_escalate", "retry"] {
+        let once = NewTask { max_attempts: Some(1), ..named("one") };
+        let story = under(on_failure, [once, named("two")]).fails_task("one");
+        assert_eq!(story.the_plan().state, PlanState::Paused);
+        let story = story.act_plan(PlanAct::Resume).does_task("two");
+        assert_eq!(story.the_plan().state, PlanState::Failed, "{on_failure}");
+    }
+    // What may be tried again keeps it open.
+    let story = failing("pause_and_escalate").act_plan(PlanAct::Resume).does_task("two").does_task("three");
+    assert_eq!(story.the_plan().state, PlanState::Active);
+}

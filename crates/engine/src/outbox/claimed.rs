@@ -117,7 +117,12 @@ async fn pass(shell: &Arc<Shell>, cluster: &dyn Cluster, next: &mut Instant) -> 
     if left > own {
         shell.outbox.own.look();
     }
-    for (_, told) in deliver(shell, by_line(messages)).await? {
+    let done = deliver(shell, by_line(messages)).await?;
+    if done.broken {
+        // They are nobody's until the time is over for which they are held, and found then.
+        shell.outbox.own.look();
+    }
+    for (_, told) in done.told {
         recorded += told.recorded;
         left = left.saturating_sub(told.recorded + told.moot.len());
     }

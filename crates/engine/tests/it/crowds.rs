@@ -3,14 +3,14 @@
 
 use std::sync::atomic::Ordering;
 
-use abide_core::{Group, GroupSpec, Key, Role, Run, RunId, Status};
+use abide_core::{Governance, Group, GroupSpec, Key, Role, Run, RunId, Status};
 use abide_engine::{AskedChild, Engine, Error, NewMember, NewRun, Reply};
 use abide_pgtest::Database;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::servers::Server;
-use crate::support::{Rig, TENANT, within};
+use crate::support::{Rig, START, TENANT, within};
 use crate::tapped::Fate;
 
 /// How many there are of whatever there are many of.
@@ -284,6 +284,11 @@ async fn a_child_that_has_not_begun_closes_no_circle() {
         rig.outbox_is_empty().await;
         let refused = rig.story(parent).await.contains(&"child.refused");
         assert_eq!(child.is_ok(), !refused, "whoever asked hears of it: {child:?}");
+        let told = match &child {
+            Err(Error::ChildRefused(error)) => error.code == "dependency_circle",
+            told => told.is_ok() || matches!(told, Err(Error::Circle { .. })),
+        };
+        assert!(told, "and of why: {child:?}");
         assert_eq!(edge.is_ok(), refused, "either the edge is refused or the child is: {edge:?}");
     }
     rig.verify().await;
@@ -344,4 +349,55 @@ async fn members_that_report_to_one_group_through_two_servers_are_each_heard_onc
     .await;
     assert_eq!(group_of(&servers[0].engine, group).await.total, 60);
     servers[0].verify().await;
+}
+
+/// What somebody said before a deadline holds, also if the member hears it after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_that_was_moved_in_time_abandons_nobody_who_has_not_heard_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    teach_to_ask(&rig).await;
+    let spec = GroupSpec {
+        name: "in a hurry".to_owned(),
+        governance: Governance { deadline: Some(START + 60_000), ..Governance::default() },
+        ..GroupSpec::default()
+    };
+    let named = Reply::new(None, |run: &Run| run.key().id.to_string().into_bytes());
+    let id = rig.engine.make_group(TENANT, spec, None, named).await.unwrap();
+    let group = String::from_utf8(id).unwrap().parse::<RunId>().unwrap().of(TENANT);
+    let member = rig.start("asks").await;
+    add(&rig.engine, group, member).await;
+    rig.outbox_is_empty().await;
+    // The member can't write down that the deadline was moved, and before it is told again its old one has passed.
+    rig.store.next(&[Fate::Pass, Fate::Fail]);
+    let before = rig.store.submitted.load(Ordering::SeqCst);
+    let later = Governance { deadline: Some(START + 3_600_000), ..Governance::default() };
+    rig.engine.govern(group, (later, None), None, silent()).await.unwrap();
+    within("the message to fail", async {
+        while rig.store.submitted.load(Ordering::SeqCst) < before + 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    rig.clock.advance(60_000).await.unwrap();
+    rig.outbox_is_empty().await;
+    assert_eq!(rig.status(member).await, Status::WaitingApproval);
+    rig.clock.advance(3_600_000).await.unwrap();
+    assert_eq!(rig.end_of(member).await, Status::Cancelled);
+    rig.outbox_is_empty().await;
+    rig.verify().await;
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_met_a_bug_is_delivered_though_nobody_says_anything_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let upstream = rig.start_waiting(1000).await;
+    rig.store.break_once();
+    let waits = after(&rig, upstream, "noop").await;
+    rig.outbox_is_empty().await;
+    rig.clock.advance(1000).await.unwrap();
+    assert_eq!(rig.end_of(waits).await, Status::Completed);
+    rig.close().await;
 }

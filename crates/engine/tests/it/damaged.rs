@@ -507,3 +507,56 @@ async fn a_run_that_has_forgotten_what_it_waits_for_is_told_again() {
     rig.verify().await;
     rig.close().await;
 }
+
+/// What was taken back behind the cut has been heard of, and nobody would say it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_would_wait_again_for_whom_it_told_otherwise_is_not_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let upstream = rig.start_waiting(1_000_000).await;
+    let silent = || abide_engine::Reply::new(None, |_| Vec::new());
+    let new = NewRun { depends_on: vec![upstream.id], ..NewRun::of(TENANT, "noop") };
+    let key = rig.engine.start_run(new).await.unwrap().0.of(TENANT);
+    rig.outbox_is_empty().await;
+    rig.engine.remove_dependency(key, upstream.id, None, silent()).await.unwrap();
+    rig.outbox_is_empty().await;
+    let removed = rig.story(key).await.iter().position(|name| *name == "dependency.removed").unwrap();
+    rig.close().await;
+    damage(dir.path(), key, &format!("UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = {removed}"));
+    let rig = Rig::open(dir.path()).await;
+    let refused = rig.engine.truncate(key, "ada".to_owned(), "the disk was bad".to_owned()).await;
+    assert!(
+        matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("has acted on")),
+        "{refused:?}"
+    );
+    rig.close().await;
+}
+
+/// The same of a group: its members go by the deadline that it said last.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_whose_members_go_by_what_it_said_behind_the_cut_is_not_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let silent = || abide_engine::Reply::new(None, |_| Vec::new());
+    let named = abide_engine::Reply::new(None, |run: &abide_core::Run| run.key().id.to_string().into_bytes());
+    let spec = abide_core::GroupSpec { name: "all".to_owned(), ..Default::default() };
+    let id = rig.engine.make_group(TENANT, spec, None, named).await.unwrap();
+    let group = String::from_utf8(id).unwrap().parse::<abide_core::RunId>().unwrap().of(TENANT);
+    let member = rig.start_waiting(1_000_000).await;
+    let new = abide_engine::NewMember { run: member.id, role: abide_core::Role::Member, priority: 0 };
+    rig.engine.add_member(group, new, None, silent()).await.unwrap();
+    rig.outbox_is_empty().await;
+    let later = abide_core::Governance { deadline: Some(START + 5_000_000), ..Default::default() };
+    rig.engine.govern(group, (later, None), None, silent()).await.unwrap();
+    rig.outbox_is_empty().await;
+    let set = rig.story(group).await.iter().position(|name| *name == "portfolio.governance_set").unwrap();
+    rig.close().await;
+    damage(dir.path(), group, &format!("UPDATE events SET at = at + 1 WHERE id = ?1 AND seq = {set}"));
+    let rig = Rig::open(dir.path()).await;
+    let refused = rig.engine.truncate(group, "ada".to_owned(), "the disk was bad".to_owned()).await;
+    assert!(
+        matches!(&refused, Err(Error::Untruncatable { reason, .. }) if reason.contains("has acted on")),
+        "{refused:?}"
+    );
+    rig.close().await;
+}

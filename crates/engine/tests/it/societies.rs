@@ -234,7 +234,7 @@ impl Society {
             }
             Move::Govern { group, deadline } => {
                 let governance = Governance { deadline, ..Governance::default() };
-                assert!(taken(engine.govern(groups[group], governance, None, silent()).await));
+                assert!(taken(engine.govern(groups[group], (governance, None), None, silent()).await));
                 self.model.groups[group].deadline = deadline;
             }
             Move::Pass(ms) => {

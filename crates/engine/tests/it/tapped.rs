@@ -31,6 +31,8 @@ pub(crate) struct Tapped {
     doomed: Mutex<Option<Key>>,
     /// Nobody's entry in the directory can be read.
     directory_lost: AtomicBool,
+    /// Whoever asks next what was heard meets a bug.
+    bug: AtomicBool,
     pub(crate) loads: AtomicU64,
     pub(crate) submitted: AtomicU64,
 }
@@ -44,6 +46,7 @@ impl Tapped {
             damaged: Mutex::default(),
             doomed: Mutex::default(),
             directory_lost: AtomicBool::new(false),
+            bug: AtomicBool::new(false),
             loads: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
         })
@@ -67,6 +70,11 @@ impl Tapped {
     /// Erases a run right before its journal is read the next time.
     pub(crate) fn erase_before_reading(&self, key: Key) {
         *self.doomed.lock().unwrap() = Some(key);
+    }
+
+    /// Whoever asks next what a run has heard panics.
+    pub(crate) fn break_once(&self) {
+        self.bug.store(true, Ordering::SeqCst);
     }
 
     /// How many commits wait.
@@ -188,6 +196,7 @@ impl Store for Tapped {
     }
 
     fn heard(&self, receiver: Key, sender: RunId) -> Answer<'_, Option<u64>> {
+        assert!(!self.bug.swap(false, Ordering::SeqCst), "this is the bug that was asked for");
         self.inner.heard(receiver, sender)
     }
 
@@ -238,6 +247,10 @@ impl Store for Tapped {
 
     fn put_receipt(&self, receipt: Receipt) -> Answer<'_, bool> {
         self.inner.put_receipt(receipt)
+    }
+
+    fn drop_receipt(&self, tenant: TenantId, endpoint: String, key: [u8; 32]) -> Answer<'_, ()> {
+        self.inner.drop_receipt(tenant, endpoint, key)
     }
 
     fn purge_receipts(&self, before: Millis, limit: usize) -> Answer<'_, usize> {

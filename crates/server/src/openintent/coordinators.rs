@@ -89,7 +89,7 @@ fn registration(sent: &mut Sent) -> Result<Registration> {
         suspension_policy: sent.text("suspension_policy")?,
         heartbeat_interval_ms: interval.map(|seconds| (seconds * 1000.0) as i64),
         expires_at: expires_at.transpose().map_err(of_body)?,
-        metadata: sent.metadata(kept)?,
+        metadata: sent.metadata(&kept)?,
     })
 }
 

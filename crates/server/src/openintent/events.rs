@@ -244,7 +244,114 @@ pub(crate) fn shown(run: RunId, record: &Record, before: Option<&Hash>, part: us
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use abide_core::EventType;
+
     use super::*;
+
+    const AT: Millis = 1_767_603_600_000;
+
+    /// Which question the events below are about.
+    const ID: &str = "int-000000000007a70a39809dd7cc544de945d7";
+
+    /// An event as it stands in a journal.
+    fn event(name: &str, payload: &Value) -> Event {
+        let kind = EventType::by_name(name).unwrap();
+        let node: Option<Arc<str>> = (kind.code >= 100).then(|| "self".into());
+        Event::decode(kind.code, kind.version, node.as_ref(), payload.to_string().as_bytes()).unwrap()
+    }
+
+    /// Question number seven, as its record says or as nobody has said yet.
+    fn asked(key: &str, keyless: bool) -> Value {
+        let mut data =
+            json!({ "questions": [{ "id": "answer", "question": "Go?", "responseType": "text" }] });
+        if keyless {
+            data["contextType"] = json!("intent.provisional");
+        }
+        json!({ "interruptId": ID, "kind": "clarification", "key": key, "call": 1, "keyless": keyless, "data": data,
+                "askedBy": ["ada"] })
+    }
+
+    /// What is told of events that lie behind each other, from the seventh on.
+    fn told_of(events: &[(&str, Value)]) -> Vec<Told> {
+        let mut known = Known::of(RunId::from_bytes([7; 16]));
+        let mut all = Vec::new();
+        for (place, (name, payload)) in events.iter().enumerate() {
+            let (sequence, event) = (7 + place as u64, event(name, payload));
+            known.hear(sequence, &event);
+            all.extend(told(&event, sequence, AT, &known));
+        }
+        all
+    }
+
+    fn types(told: &[Told]) -> Vec<&str> {
+        told.iter().map(|told| told.event_type.as_ref()).collect()
+    }
+
+    #[test]
+    fn a_suspension_is_told_of_with_what_its_record_says() {
+        let record = json!({ "id": "s", "fallback_policy": "fail", "confidence_at_suspension": 0.4 });
+        let patched =
+            json!({ "patches": [{ "op": "set", "path": "_suspension", "value": record }], "by": "ada" });
+        let all = told_of(&[("intent.patched", patched), ("interrupt.requested", asked("s", false))]);
+        assert_eq!(types(&all), ["state_patched", "status_changed", "intent.suspended"]);
+        let fields: Vec<&str> = all[2].payload.as_object().unwrap().keys().map(String::as_str).collect();
+        let nine = [
+            "channel_hint",
+            "choices",
+            "confidence_at_suspension",
+            "fallback_policy",
+            "question",
+            "response_type",
+            "retry_policy",
+            "suspension_id",
+            "timeout_seconds",
+        ];
+        assert_eq!(fields, nine);
+        assert_eq!(
+            (&all[2].payload["suspension_id"], &all[2].payload["question"]),
+            (&json!("s"), &json!("Go?"))
+        );
+        assert_eq!(
+            (all[2].payload["confidence_at_suspension"].as_f64(), all[2].actor.as_str()),
+            (Some(0.4), "ada")
+        );
+    }
+
+    #[test]
+    fn a_suspension_of_which_nobody_has_said_what_it_is_about_is_told_of_once_somebody_does() {
+        let again = json!({ "interruptId": ID, "attempt": 2, "maxAttempts": 3 });
+        let all = told_of(&[
+            ("interrupt.requested", asked("self:1", true)),
+            ("interrupt.renotified", again.clone()),
+            ("interrupt.amended", asked("s", false)),
+            ("interrupt.amended", asked("s", false)),
+            ("interrupt.renotified", again),
+        ]);
+        let again = "intent.suspension_renotified";
+        assert_eq!(types(&all), ["status_changed", again, "intent.suspended", again]);
+        let called: Vec<&Value> = all[1..].iter().map(|told| &told.payload["suspension_id"]).collect();
+        assert_eq!(called, [&json!(ID), &json!("s"), &json!("s")]);
+    }
+
+    #[test]
+    fn an_answer_is_told_of_and_a_hidden_one_is_not_said() {
+        let closed = |sensitive: bool| {
+            json!({ "interruptId": ID, "kind": "clarification", "outcome": "resolved", "resolvedBy": "bob",
+                    "resumeValue": { "answers": { "answer": "yes" } }, "sensitive": sensitive })
+        };
+        for (sensitive, value) in [(false, "yes"), (true, "[masked]")] {
+            let all = told_of(&[
+                ("interrupt.requested", asked("s", false)),
+                ("interrupt.resolved", closed(sensitive)),
+            ]);
+            assert_eq!(types(&all)[2..], ["intent.resumed", "status_changed"]);
+            let payload = &all[2].payload;
+            assert_eq!((&payload["value"], &payload["responded_by"]), (&json!(value), &json!("bob")));
+            assert_eq!(payload["responded_at"], "2026-01-05T09:00:00.000");
+        }
+    }
 
     #[test]
     fn only_a_questions_own_events_are_told_apart_by_it() {

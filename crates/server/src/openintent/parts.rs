@@ -95,7 +95,7 @@ impl Sent {
     }
 
     /// The metadata, with what is only kept beside it.
-    pub(super) fn metadata(&mut self, kept: JsonMap) -> Result<Option<RawJson>> {
+    pub(super) fn metadata(&mut self, kept: &JsonMap) -> Result<Option<RawJson>> {
         let given = self.object("metadata")?.and_then(|given| given.parse::<JsonMap>().ok());
         let mut whole = given.unwrap_or_default();
         if whole.contains_key(RESERVED) {
@@ -105,7 +105,7 @@ impl Sent {
             ));
         }
         if !kept.is_empty() {
-            whole.insert(RESERVED.to_owned(), RawJson::of(&kept));
+            whole.insert(RESERVED.to_owned(), RawJson::of(kept));
         }
         Ok((!whole.is_empty()).then(|| RawJson::of(&whole)))
     }
@@ -151,6 +151,63 @@ pub(super) async fn decide(
     see: impl Fn(&Run) -> Option<JsonMap> + Send + Sync + 'static,
 ) -> Result<Response> {
     let reply = Reply::new(None, move |run: &Run| RawJson::of(&see(run)).text().as_bytes().to_vec());
-    let body = app.engine().ask_for(key, &command, reply).await.map_err(ApiError::from).map_err(of_body)?;
-    Ok(answer(body))
+    let decided = app.engine().ask_for(key, &command, reply).await;
+    decided.map(answer).map_err(|error| spelt(error.into()))
+}
+
+/// What is wrong, with its field as OpenIntent spells it. Of one that is over nothing is wrong with what was sent.
+fn spelt(error: ApiError) -> ApiError {
+    let field = error.detail("field").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match field.as_str() {
+        "coordinatorId" => error.under(StatusCode::CONFLICT),
+        "run" => of_body(error.respelt("run", "child_intent_id")),
+        _ => of_body(error.respelt(&field, &snake_case(&field))),
+    }
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_told_as_it_was_sent() {
+        let told = spelt(ApiError::invalid("dependsOn", "'dependsOn' takes at most 3 tasks"));
+        assert_eq!(told.detail("field"), Some(&Value::from("depends_on")));
+        assert_eq!(told.into_words().1, "'depends_on' takes at most 3 tasks");
+        assert_eq!(spelt(ApiError::invalid("coordinatorId", "it is over")).status(), StatusCode::CONFLICT);
+    }
+
+    #[test]
+    fn what_lies_below_an_intent_is_named_after_it() {
+        let run = words::run_id("019b8d36-7c80-7000-8000-000000000001").unwrap();
+        let name = name(run, "task-1");
+        assert_eq!(name, "019b8d36-7c80-7000-8000-000000000001_task-1");
+        assert_eq!(local(run, &name), "task-1");
+        assert_eq!(local(run, "task-1"), "task-1");
+        let other = "019b8d36-7c80-7000-8000-000000000002_task-1";
+        assert_eq!(local(run, other), other);
+    }
+
+    #[test]
+    fn what_is_only_kept_stands_beside_the_metadata_and_not_in_it() {
+        let sent = r#"{"metadata":{"a":1},"permissions":"inherit"}"#;
+        let mut sent = Sent(serde_json::from_str(sent).unwrap());
+        let to_keep = sent.keep(&[("permissions", "string")]).unwrap();
+        let whole = sent.metadata(&to_keep).unwrap();
+        let (metadata, found) = kept(whole.as_ref());
+        assert_eq!((metadata.text(), found), (r#"{"a":1}"#, to_keep));
+        let mut theirs = Sent(serde_json::from_str(r#"{"metadata":{"_openintent":1}}"#).unwrap());
+        assert!(theirs.metadata(&JsonMap::new()).is_err());
+    }
 }

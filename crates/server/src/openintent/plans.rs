@@ -27,7 +27,7 @@ use crate::scope::Scope;
 const HOUR_MS: f64 = 3_600_000.0;
 
 /// Under which key the ids of conditions are kept.
-const CONDITIONS: &str = "condition_ids";
+const CONDITIONS: &str = "conditions";
 
 /// What of a plan can't be changed any more.
 const FIXED: [&str; 4] = ["tasks", "checkpoints", "conditions", "on_failure"];
@@ -167,7 +167,7 @@ fn new_plan(sent: &mut Sent, run: RunId) -> Result<NewPlan> {
         conditions,
         on_failure: sent.text("on_failure")?,
         on_complete: sent.text("on_complete")?,
-        metadata: sent.metadata(to_keep)?,
+        metadata: sent.metadata(&to_keep)?,
     })
 }
 

@@ -38,10 +38,10 @@ fn governance(sent: &mut Sent) -> Result<Governance> {
         let given = sent.object(key)?.and_then(|given| given.parse::<JsonMap>().ok());
         written.extend(given.unwrap_or_default());
     }
-    read_policy(written)
+    read_policy(&written)
 }
 
-fn read_policy(written: JsonMap) -> Result<Governance> {
+fn read_policy(written: &JsonMap) -> Result<Governance> {
     let mut policy = Sent(written.clone());
     let deadline = policy.text("deadline")?;
     let deadline = deadline.map(|text| words::read_moment("deadline", &text)).transpose().map_err(of_body)?;
@@ -53,7 +53,7 @@ fn read_policy(written: JsonMap) -> Result<Governance> {
         auto_complete_threshold: policy.take("auto_complete_threshold")?,
         budget_limit_cents: policy.take("budget_limit_cents")?,
         shared_constraints: policy.raw("shared_constraints"),
-        written: (!written.is_empty()).then(|| RawJson::of(&written)),
+        written: (!written.is_empty()).then(|| RawJson::of(written)),
     })
 }
 
@@ -271,9 +271,13 @@ pub(crate) async fn govern(
     let key = key_of(&app, &id, &principal).await?;
     // What is under one key is the policy; so is what is not.
     let wrapped = sent.contains_key("governance_policy") || sent.contains_key("governance");
-    let governance = if wrapped { governance(&mut Sent(sent))? } else { read_policy(sent)? };
+    let governance = if wrapped { governance(&mut Sent(sent))? } else { read_policy(&sent)? };
     let reply = Reply::new(None, encoded);
-    app.engine().govern(key, governance, Some(principal.name), reply).await.map(answer).map_err(of_group)
+    app.engine()
+        .govern(key, (governance, None), Some(principal.name), reply)
+        .await
+        .map(answer)
+        .map_err(of_group)
 }
 
 fn membership(portfolio: RunId, row: &MemberRow) -> Value {

@@ -24,6 +24,9 @@ use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::limits;
 
+/// The field of a record that says how many events its journal had.
+const JOURNAL: &str = "_journal";
+
 /// What is to be kept.
 pub(super) struct New<'a> {
     pub(super) kind: &'a str,
@@ -59,6 +62,11 @@ impl Kept {
     /// What it is known by.
     pub(super) fn id(&self) -> String {
         id(self.key, self.sequence)
+    }
+
+    /// How many events the journal had then.
+    pub(super) fn journal(&self) -> u64 {
+        self.body[JOURNAL].as_u64().unwrap_or(0)
     }
 
     /// The intent that it is beside.
@@ -122,7 +130,14 @@ pub(super) async fn check(app: &App, key: Key, agent: &str, permission: Permissi
 
 /// Keeps a record beside an intent or a portfolio. Nothing if another one came between.
 pub(super) async fn try_keep(app: &App, key: Key, new: &New<'_>) -> Result<Option<Kept>> {
-    let body = RawJson::of(&new.body);
+    // Where the journal stood then says which came first of what happened at the same moment.
+    let head = app.engine().head(key).await.map_err(|error| match error {
+        abide_engine::Error::RunNotFound(_) => words::no_such_intent(),
+        error => error.into(),
+    })?;
+    let mut said = new.body.clone();
+    said[JOURNAL] = head.next.into();
+    let body = RawJson::of(&said);
     if body.text().len() > limits::RECORD_BYTES_MAX {
         let message = format!("a record takes at most {} bytes", limits::RECORD_BYTES_MAX);
         return Err(ApiError::new("validation_error", message).under(StatusCode::UNPROCESSABLE_ENTITY));
@@ -131,7 +146,7 @@ pub(super) async fn try_keep(app: &App, key: Key, new: &New<'_>) -> Result<Optio
     let (kind, most, behind) = (new.kind.to_owned(), new.most, new.behind);
     let record = NewRecord { key, kind, at, by: Some(by.clone()), body, most, behind };
     match app.engine().records().add(record).await? {
-        Recorded::Done { sequence } => Ok(Some(Kept { key, sequence, at, by, body: new.body.clone() })),
+        Recorded::Done { sequence } => Ok(Some(Kept { key, sequence, at, by, body: said })),
         Recorded::Raced => Ok(None),
         Recorded::NotFound => Err(words::no_such_intent()),
         Recorded::Erased => Err(abide_engine::Error::Erased(key.id).into()),

@@ -136,7 +136,7 @@ pub(super) fn new_task(sent: &mut Sent, run: RunId) -> Result<NewTask> {
         agent: sent.text("assigned_agent")?,
         max_attempts: sent.take("max_attempts")?,
         run: child,
-        metadata: sent.metadata(kept)?,
+        metadata: sent.metadata(&kept)?,
     })
 }
 

@@ -118,7 +118,7 @@ pub(crate) async fn show(
         None => {
             let registered = app.engine().registered().into_iter();
             let graph = registered.into_iter().find(|graph| *graph.workflow_id == *id);
-            let graph = graph.ok_or_else(|| EngineError::WorkflowNotFound(id))?;
+            let graph = graph.ok_or(EngineError::WorkflowNotFound(id))?;
             (from_folder(&graph), graph.source.to_vec())
         }
     };

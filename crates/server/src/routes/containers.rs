@@ -28,7 +28,7 @@ pub(super) fn graphs() -> Vec<Operation> {
         .answers::<GraphView>(200, "As it stands.")
         .refuses(&["run_not_found", "run_erased"]),
         Operation::post(ALL, "addDependency", "Has a run wait for another one, too.", graph_api::add)
-            .scope(Scope::RunsCreate)
+            .scope(Scope::RunsCancel)
             .takes::<AddDependency>()
             .idempotent()
             .answers::<StandingView>(201, "It waits, unless that one has completed.")
@@ -40,10 +40,22 @@ pub(super) fn graphs() -> Vec<Operation> {
             "Has a run not wait for another one any more.",
             graph_api::remove,
         )
-        .scope(Scope::RunsCreate)
+        .scope(Scope::RunsCancel)
         .answers::<StandingView>(200, "It does not.")
         .refuses(&["run_not_found", "dependency_not_found", "validation_error"])
         .refuses(&ENDED),
+        Operation::post("/v1/runs/{runId}:activate", "activateRun", "Activates a draft.", graph_api::activate)
+            .scope(Scope::RunsCreate)
+            .may_take::<Nothing>()
+            .idempotent()
+            .answers::<StandingView>(200, "It begins, or is blocked.")
+            .refuses(&["run_not_found", "run_not_draft"])
+            .refuses(&ENDED),
+    ]
+}
+
+pub(super) fn hands() -> Vec<Operation> {
+    vec![
         Operation::post(
             "/v1/runs/{runId}/children",
             "addChild",
@@ -59,16 +71,10 @@ pub(super) fn graphs() -> Vec<Operation> {
             "workflow_not_found",
             "dependency_not_found",
             "dependency_circle",
+            "child_refused",
             "node_not_claimed",
         ])
         .refuses(&ENDED),
-        Operation::post("/v1/runs/{runId}:activate", "activateRun", "Activates a draft.", graph_api::activate)
-            .scope(Scope::RunsCreate)
-            .may_take::<Nothing>()
-            .idempotent()
-            .answers::<StandingView>(200, "It begins, or is blocked.")
-            .refuses(&["run_not_found", "run_not_draft"])
-            .refuses(&ENDED),
         Operation::post(
             "/v1/runs/{runId}/hand",
             "actByHand",
@@ -141,7 +147,7 @@ pub(super) fn groups() -> Vec<Operation> {
             .answers::<MemberPage>(200, "A page of them.")
             .refuses(&["group_not_found"]),
         Operation::post(MEMBERS, "addMember", "Has a run belong to a group.", groups_api::add)
-            .scope(Scope::RunsCreate)
+            .scope(Scope::RunsCancel)
             .takes::<AddMember>()
             .idempotent()
             .answers::<GroupView>(201, "It does.")
@@ -153,7 +159,7 @@ pub(super) fn groups() -> Vec<Operation> {
             "Has a run not belong to a group any more.",
             groups_api::remove,
         )
-        .scope(Scope::RunsCreate)
+        .scope(Scope::RunsCancel)
         .answers::<GroupView>(200, "It does not.")
         .refuses(&over)
         .refuses(&["run_not_found", "member_not_found"]),
@@ -163,18 +169,19 @@ pub(super) fn groups() -> Vec<Operation> {
             "Says what holds for the members of a group.",
             groups_api::govern,
         )
-        .scope(Scope::RunsCreate)
+        .scope(Scope::RunsCancel)
         .takes::<GovernanceBody>()
         .idempotent()
         .answers::<GroupView>(200, "It holds.")
-        .refuses(&over),
+        .refuses(&over)
+        .refuses(&["version_conflict"]),
         Operation::post(
             "/v1/groups/{groupId}:close",
             "closeGroup",
             "Closes a group as completed. To abandon one, cancel the run of its id.",
             groups_api::close,
         )
-        .scope(Scope::RunsCreate)
+        .scope(Scope::RunsCancel)
         .may_take::<Nothing>()
         .idempotent()
         .answers::<GroupView>(200, "It is closed.")

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use abide_core::{Effect, MemberReported, MemberRow, RunId, Status, Suspension, Tidings, Watch};
 
-use super::{Otherwise, Statement, Value, blob, encoded, int, kept, key, send, text};
+use super::{ENDED, Otherwise, Statement, Value, blob, encoded, int, kept, key, send, text};
 use crate::sealing::{Place, Sealing};
 use crate::{Commit, Error, Message};
 
@@ -20,9 +20,11 @@ pub(crate) const WATCH: &str =
 pub(crate) const UNWATCH: &str = "DELETE FROM watchers WHERE tenant = $1 AND run = $2 AND watcher = $3";
 pub(crate) const ANNOUNCE: &str = "INSERT INTO outbox (tenant, sender, seq, receiver, type, version, message) \
     SELECT w.tenant, w.run, $1, w.watcher, $2, $3, $4 FROM watchers w WHERE w.tenant = $5 AND w.run = $6 \
-    ON CONFLICT DO NOTHING";
+    AND NOT EXISTS (SELECT 1 FROM aggregates a WHERE a.tenant = w.tenant AND a.id = w.watcher \
+    AND a.status IN ($7, $8, $9)) ON CONFLICT DO NOTHING";
 pub(crate) const BID_ALL: &str = "INSERT INTO outbox (tenant, sender, seq, receiver, type, version, message) \
-    SELECT m.tenant, m.grp, $1, m.run, $2, $3, $4 FROM members m WHERE m.tenant = $5 AND m.grp = $6";
+    SELECT m.tenant, m.grp, $1, m.run, $2, $3, $4 FROM members m WHERE m.tenant = $5 AND m.grp = $6 \
+    AND m.status NOT IN ($7, $8, $9)";
 pub(crate) const ENLIST: &str = "INSERT INTO members (tenant, grp, run, role, priority, added_at, status, since, \
     expires_at, cost, heard) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING";
 pub(crate) const DISMISS: &str =
@@ -108,14 +110,23 @@ fn announce<'a>(commit: &'a Commit, tidings: &Tidings, sealing: &Sealing) -> Res
     let message = Value::Blob(sealed(commit, tidings, sealing)?);
     let [tenant, id] = key(commit);
     let (kind, version) = (int(Message::TIDINGS), int(Message::VERSION));
-    Ok(fine(ANNOUNCE, vec![Value::Int(tidings.sequence as i64), kind, version, message, tenant, id]))
+    let mut values = vec![Value::Int(tidings.sequence as i64), kind, version, message, tenant, id];
+    values.extend(ended());
+    Ok(fine(ANNOUNCE, values))
 }
 
 fn bid_all<'a>(commit: &'a Commit, watch: &Watch) -> Statement<'a> {
     let [tenant, id] = key(commit);
     let (kind, version) = (int(Message::WATCH), int(Message::VERSION));
     let message = Value::Blob(encoded(watch).into());
-    fine(BID_ALL, vec![Value::Int(watch.sequence as i64), kind, version, message, tenant, id])
+    let mut values = vec![Value::Int(watch.sequence as i64), kind, version, message, tenant, id];
+    values.extend(ended());
+    fine(BID_ALL, values)
+}
+
+/// Whoever stands so needs to hear nothing more. Of one that is not there yet nobody knows how it stands.
+fn ended() -> [Value<'static>; 3] {
+    ENDED.map(code)
 }
 
 fn times(suspended: Option<Suspension>) -> [Value<'static>; 2] {

@@ -7,23 +7,23 @@ use abide_core::{
 };
 
 use super::Database;
-use super::reader::{LISTED, checked, listed, run_id, status};
-use crate::Listed;
+use super::reader::{LISTED, checked, listed, run_id, sent, status};
 use crate::containers::{Containers, Known};
 use crate::db::{self, Connection, Optional, Row, Value};
 use crate::store::Answer;
+use crate::{Listed, MessageRow};
 
 /// Everything that a run waits for, one step at a time, by what it was told to wait for and by what it started. A limit
 /// ends the walk, and not only what is told of it.
 const BEFORE: &str = "WITH RECURSIVE waits (id) AS (SELECT CAST(?1 AS BLOB) \
-    UNION SELECT d.upstream FROM waits w JOIN dependencies d ON d.tenant = ?2 AND d.run = w.id \
-    UNION SELECT c.child FROM waits w JOIN children c ON c.tenant = ?2 AND c.parent = w.id) \
+    UNION SELECT d.upstream FROM waits w CROSS JOIN dependencies d WHERE d.tenant = ?2 AND d.run = w.id \
+    UNION SELECT c.child FROM waits w CROSS JOIN children c WHERE c.tenant = ?2 AND c.parent = w.id) \
     SELECT id FROM waits LIMIT ?3";
 
 /// Everything that waits for a run.
 const BEHIND: &str = "WITH RECURSIVE waits (id) AS (SELECT CAST(?1 AS BLOB) \
-    UNION SELECT d.run FROM waits w JOIN dependencies d ON d.tenant = ?2 AND d.upstream = w.id \
-    UNION SELECT c.parent FROM waits w JOIN children c ON c.tenant = ?2 AND c.child = w.id) \
+    UNION SELECT d.run FROM waits w CROSS JOIN dependencies d WHERE d.tenant = ?2 AND d.upstream = w.id \
+    UNION SELECT c.parent FROM waits w CROSS JOIN children c WHERE c.tenant = ?2 AND c.child = w.id) \
     SELECT id FROM waits LIMIT ?3";
 
 /// The same for an engine that takes each step in one piece.
@@ -52,9 +52,14 @@ const ASKED_FOR: &str = "SELECT cascade FROM children WHERE tenant = $1 AND pare
 
 const CHILD_COUNTS: &str = "SELECT a.status, count(*) FROM children c \
     LEFT JOIN aggregates a ON a.tenant = c.tenant AND a.id = c.child \
-    WHERE c.tenant = $1 AND c.parent = $2 GROUP BY a.status ORDER BY a.status";
+    WHERE c.tenant = $1 AND c.parent = $2 GROUP BY a.status ORDER BY a.status NULLS FIRST";
 
-const GROUPS_OF: &str = "SELECT grp, role FROM members WHERE tenant = $1 AND run = $2 ORDER BY grp";
+const GROUPS_OF: &str =
+    "SELECT grp, role FROM members INDEXED BY members_by_run WHERE tenant = $1 AND run = $2 ORDER BY grp";
+
+/// What one has said to another: few say anything to that many.
+const WORDS: &str = "SELECT tenant, sender, seq, receiver, type, version, message FROM outbox \
+    WHERE tenant = $1 AND sender = $2 AND receiver = $3 ORDER BY seq";
 
 /// What [`member_row`] reads.
 const MEMBER: &str =
@@ -69,24 +74,7 @@ impl<E: Database> Containers for E {
     }
 
     fn waits_for(&self, key: Key, other: RunId) -> Answer<'_, bool> {
-        self.read(move |connection| {
-            let (before, behind) = match connection {
-                Connection::Sqlite(_) => (BEFORE, BEHIND),
-                Connection::Postgres(_) => (BEFORE_AT_ONCE, BEHIND_AT_ONCE),
-            };
-            let mut most = WALK_MIN;
-            // One end may have a long past, the other a long future: the shorter of both settles it.
-            loop {
-                let found = match walk(connection, before, key, other, most)? {
-                    None => walk(connection, behind, other.of(key.tenant), key.id, most)?,
-                    found => found,
-                };
-                if let Some(found) = found {
-                    return Ok(found);
-                }
-                most = most.saturating_mul(WALK_GROWTH);
-            }
-        })
+        self.read(move |connection| waits(connection, key, other))
     }
 
     fn dependents(&self, key: Key, after: Option<RunId>, limit: usize) -> Answer<'_, Vec<(RunId, Status)>> {
@@ -187,6 +175,15 @@ impl<E: Database> Containers for E {
         })
     }
 
+    fn words(&self, sender: Key, receiver: RunId) -> Answer<'_, Vec<MessageRow>> {
+        let sealing = self.sealing().clone();
+        self.read(move |connection| {
+            let values = (sender.tenant.0, sender.id.as_bytes(), receiver.as_bytes());
+            let mut statement = connection.prepare_cached(WORDS)?;
+            statement.query_map(values, |row| sent(row, &sealing))?.collect()
+        })
+    }
+
     fn groups_of(&self, run: Key, limit: usize) -> Answer<'_, Vec<(RunId, Role)>> {
         self.read(move |connection| {
             let values = (run.tenant.0, *run.id.as_bytes());
@@ -202,7 +199,7 @@ const ASSIGNED: &str = "SELECT run, seq, at FROM assignments WHERE tenant = $1 A
 /// All groups follow one definition, by which they are found among the runs.
 fn groups() -> String {
     format!(
-        "SELECT {LISTED} FROM aggregates \
+        "SELECT {LISTED} FROM aggregates INDEXED BY aggregates_by_workflow \
          WHERE tenant = $1 AND workflow = '{GROUP_WORKFLOW}' AND kind = 2 AND id < $2 ORDER BY id DESC"
     )
 }
@@ -213,6 +210,26 @@ fn members(statuses: &[Status]) -> String {
     let standing =
         if codes.is_empty() { String::new() } else { format!(" AND status IN ({})", codes.join(", ")) };
     format!("{MEMBER} WHERE tenant = ?1 AND grp = ?2 AND run > ?3{standing} ORDER BY run")
+}
+
+/// Whether a run waits for another, directly or by way of others.
+pub(super) fn waits(connection: Connection<'_>, key: Key, other: RunId) -> db::Result<bool> {
+    let (before, behind) = match connection {
+        Connection::Sqlite(_) => (BEFORE, BEHIND),
+        Connection::Postgres(_) => (BEFORE_AT_ONCE, BEHIND_AT_ONCE),
+    };
+    let mut most = WALK_MIN;
+    // One end may have a long past, the other a long future: the shorter of both settles it.
+    loop {
+        let found = match walk(connection, before, key, other, most)? {
+            None => walk(connection, behind, other.of(key.tenant), key.id, most)?,
+            found => found,
+        };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        most = most.saturating_mul(WALK_GROWTH);
+    }
 }
 
 /// Whether a walk from a run comes by another one; nothing if it was not over after so many runs.
@@ -347,7 +364,8 @@ mod tests {
         for (sql, values, index) in [
             (DEPENDENTS, 3, "SEARCH w USING PRIMARY KEY (tenant=? AND run=? AND watcher>?)"),
             (ASKED_FOR, 3, "SEARCH children USING PRIMARY KEY (tenant=? AND parent=? AND child=?)"),
-            (GROUPS_OF, 2, "SEARCH members USING COVERING INDEX members_by_run (tenant=? AND run=?)"),
+            (WORDS, 3, "SEARCH outbox USING PRIMARY KEY (tenant=? AND sender=?)"),
+            (GROUPS_OF, 2, "SEARCH members USING INDEX members_by_run (tenant=? AND run=?)"),
             (&group, 3, "SEARCH members USING PRIMARY KEY (tenant=? AND grp=? AND run>?)"),
         ] {
             let plan = plan(sql, values);
@@ -378,7 +396,7 @@ mod tests {
             (ANNOUNCE, "SEARCH w USING PRIMARY KEY (tenant=? AND run=?)"),
             (BID_ALL, "SEARCH m USING PRIMARY KEY (tenant=? AND grp=?)"),
         ] {
-            let plan = plan(sql, 6);
+            let plan = plan(sql, 9);
             assert!(plan.contains(index) && !plan.contains("SCAN"), "{plan}");
         }
     }

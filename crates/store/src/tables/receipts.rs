@@ -35,14 +35,24 @@ pub(crate) fn put(transaction: Connection<'_>, receipt: &Receipt) -> db::Result<
     Ok(sql::execute(transaction, &sql::receipt(receipt))? > 0)
 }
 
+const FORGET: &str = "DELETE FROM receipts WHERE tenant = $1 AND endpoint = $2 AND key = $3";
+
+pub(crate) fn forget(
+    transaction: Connection<'_>,
+    tenant: TenantId,
+    endpoint: &str,
+    key: &[u8; 32],
+) -> db::Result<()> {
+    transaction.prepare_cached(FORGET)?.execute((tenant.0, endpoint, key)).map(drop)
+}
+
 pub(crate) fn purge(transaction: Connection<'_>, before: Millis, limit: usize) -> db::Result<usize> {
     let mut oldest = transaction
         .prepare_cached("SELECT tenant, endpoint, key FROM receipts WHERE at < $1 ORDER BY at LIMIT $2")?;
     let read = |row: &db::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let oldest = oldest.query_map((before, limit as i64), read)?;
     let oldest: Vec<(i64, String, Vec<u8>)> = oldest.collect::<db::Result<_>>()?;
-    let mut forget = transaction
-        .prepare_cached("DELETE FROM receipts WHERE tenant = $1 AND endpoint = $2 AND key = $3")?;
+    let mut forget = transaction.prepare_cached(FORGET)?;
     for row in &oldest {
         forget.execute((row.0, &row.1, &row.2))?;
     }

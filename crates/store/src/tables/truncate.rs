@@ -134,10 +134,35 @@ fn watched_behind(transaction: Connection<'_>, asked: &Truncation) -> db::Result
     if let Some(watcher) = watchers.into_iter().find(|watcher| !asked.beside.watchers.contains(watcher)) {
         return Ok(Some(watcher));
     }
+    if let Some(other) = spoken_to(transaction, asked)? {
+        return Ok(Some(other));
+    }
     transaction
         .prepare_cached("SELECT grp FROM members WHERE tenant = $1 AND run = $2 AND heard >= $3 LIMIT 1")?
         .query_row((tenant, id, asked.kept.next), |row| run_id(row, 0))
         .optional()
+}
+
+/// A run that this one waits for, or a member of it, that goes by what it said behind the cut: whether it wants to hear, or
+/// which deadline holds. One that it waits for again may wait for it by now.
+fn spoken_to(transaction: Connection<'_>, asked: &Truncation) -> db::Result<Option<RunId>> {
+    let key = asked.key;
+    let on_disk = containers::of_run(transaction, key)?;
+    let beside = &asked.beside;
+    let members = on_disk.members.iter().chain(&beside.members).map(|row| row.run);
+    let others = on_disk.dependencies.iter().chain(&beside.dependencies).copied().chain(members);
+    for other in others.collect::<std::collections::BTreeSet<RunId>>() {
+        let heard = heard(transaction, other.of(key.tenant), key.id)?;
+        if heard.is_some_and(|heard| heard >= asked.kept.next) {
+            return Ok(Some(other));
+        }
+    }
+    for again in beside.dependencies.iter().filter(|run| !on_disk.dependencies.contains(run)) {
+        if containers::waits(transaction, again.of(key.tenant), key.id)? {
+            return Ok(Some(*again));
+        }
+    }
+    Ok(None)
 }
 
 fn cut_columns(transaction: Connection<'_>, asked: &Truncation) -> db::Result<()> {

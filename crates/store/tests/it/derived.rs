@@ -36,13 +36,17 @@ struct Derived {
     members: BTreeMap<(Key, RunId), MemberRow>,
 }
 
-/// Tidings that stand in a journal: whose, from whom, and as of which of their events.
-type Told = BTreeSet<(Key, RunId, u64)>;
+/// What was heard and stands in a journal: whose, from whom, and as of which of their events.
+type Told = BTreeSet<(RunId, RunId, u64)>;
 
-fn told(key: Key, record: &Record) -> Option<(Key, RunId, u64)> {
+/// How runs stood in the middle of a commit, which they tell nobody: whose, and as of which of their events.
+pub(crate) type Unsaid = BTreeSet<(RunId, u64)>;
+
+fn told(key: RunId, record: &Record) -> Option<(RunId, RunId, u64)> {
     match record.event().unwrap() {
         Event::Run(RunEvent::DependencyReported(told)) => Some((key, told.run, told.sequence)),
         Event::Run(RunEvent::MemberReported(told)) => Some((key, told.run, told.sequence)),
+        Event::Run(RunEvent::Watched(watched)) => Some((key, watched.by, watched.sequence)),
         _ => None,
     }
 }
@@ -142,17 +146,27 @@ impl Derived {
         self.messages.insert((from, to, format!("{message:?}")), message);
     }
 
+    /// What is said to all who watch goes to nobody who has ended. Who had by then does not stand in the journals.
+    fn without_words_to_the_dead(mut self, runs: &BTreeMap<RunId, Run>) -> Self {
+        self.messages.retain(|(_, receiver, _), message| {
+            let ended = runs.get(receiver).is_some_and(|run| run.lifecycle().is_terminal());
+            !(ended && matches!(message, Message::Tidings(_) | Message::Watch(_)))
+        });
+        self
+    }
+
     /// A message that was heard has been consumed by the same commit, and one that starts a run by its first.
-    fn settle(mut self, runs: &BTreeMap<RunId, Run>, told: &Told) -> Self {
+    fn settle(mut self, runs: &BTreeMap<RunId, Run>, told: &Told, unsaid: &Unsaid) -> Self {
         let heard = &self.heard;
         self.messages.retain(|(sender, receiver, _), message| {
             let is_new =
                 |sequence: u64| heard.get(&(*receiver, sender.id)).is_none_or(|heard| *heard < sequence);
             match message {
                 Message::Notice(notice) => is_new(notice.sequence),
-                Message::Watch(watch) => is_new(watch.sequence),
+                Message::Watch(watch) => !told.contains(&(*receiver, sender.id, watch.sequence)),
                 Message::Tidings(tidings) => {
-                    !told.contains(&(receiver.of(sender.tenant), sender.id, tidings.sequence))
+                    !told.contains(&(*receiver, sender.id, tidings.sequence))
+                        && !unsaid.contains(&(sender.id, tidings.sequence))
                 }
                 Message::Spawn(spawn) => !runs.contains_key(&spawn.child),
                 Message::Cascade(_) | Message::Order(_) => true,
@@ -182,6 +196,15 @@ async fn everybody(store: &dyn Store, graph: &Arc<Graph>) -> Vec<(Listed, Arc<Gr
 /// Folds every journal and demands that nothing is missing, half there, or at odds with the fold.
 /// Gives the runs by id.
 pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BTreeMap<RunId, Run> {
+    fold_everything_said(store, graph, &Unsaid::new()).await
+}
+
+/// The same where runs watch each other.
+async fn fold_everything_said(
+    store: &dyn Store,
+    graph: &Arc<Graph>,
+    unsaid: &Unsaid,
+) -> BTreeMap<RunId, Run> {
     let (mut runs, mut reported) = (BTreeMap::new(), Told::new());
     let mut expected = Derived::default();
     for (listed, graph) in everybody(store, graph).await {
@@ -190,7 +213,7 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
         let salt = loaded.salt.unwrap();
         let mut run = Run::empty(key, salt, graph.clone());
         for record in store.journal(key, 0, usize::MAX).await.unwrap() {
-            reported.extend(told(key, &record));
+            reported.extend(told(key.id, &record));
             let effects = run.apply(&record).unwrap();
             effects.into_iter().for_each(|effect| expected.take(key, effect));
         }
@@ -211,8 +234,8 @@ pub(crate) async fn fold_everything(store: &dyn Store, graph: &Arc<Graph>) -> BT
         expected.claims.extend(claim(&run).map(|claim| (key, claim)));
         runs.insert(listed.id, run);
     }
-    let found = found(store, &runs).await;
-    assert_eq!(found, expected.settle(&runs, &reported));
+    let found = found(store, &runs).await.without_words_to_the_dead(&runs);
+    assert_eq!(found, expected.settle(&runs, &reported, unsaid).without_words_to_the_dead(&runs));
     runs
 }
 
@@ -298,14 +321,15 @@ async fn everything_beside_the_journals_follows_from_them() {
 async fn who_waits_for_whom_and_who_belongs_where_follows_from_the_journals() {
     for engine in engines() {
         let mut society = Society::new(7);
-        for _ in 0..4 {
+        for _ in 0..20 {
             let store = engine.open();
-            let pending: Vec<_> = (0..200).map(|_| submit(&*store, society.next_commit())).collect();
+            let pending: Vec<_> = (0..40).map(|_| submit(&*store, society.next_commit())).collect();
             for answer in pending {
                 answer.answer().await.unwrap();
             }
+            society.post();
         }
-        let runs = fold_everything(&*engine.open(), &society.graph).await;
+        let runs = fold_everything_said(&*engine.open(), &society.graph, &society.unsaid).await;
         let groups = runs.values().filter(|run| run.group().is_some()).count();
         assert!(groups > 2 && runs.len() > 40, "only {} runs and {groups} groups came about", runs.len());
         let kinds: BTreeSet<&str> = runs.values().map(|run| run.status().name()).collect();

@@ -13,6 +13,7 @@ use abide_core::{
 use abide_store::{Commit, Message, MessageRef};
 use serde_json::json;
 
+use crate::derived::Unsaid;
 use crate::live::{BEGIN, Live, TENANT, key, start};
 use crate::workflow::by_hand;
 use crate::world::Dice;
@@ -28,9 +29,12 @@ pub(crate) struct Society {
     groups: Vec<Live>,
     born: u32,
     mail: Vec<(MessageRef, Message)>,
+    /// What was said in commits that nobody knows to be durable, so that nobody hears it.
+    said: Vec<(MessageRef, Message)>,
     heard: BTreeMap<(RunId, RunId), u64>,
     watchers: BTreeMap<RunId, BTreeSet<RunId>>,
     members: BTreeMap<RunId, BTreeMap<RunId, MemberRow>>,
+    pub(crate) unsaid: Unsaid,
 }
 
 impl Society {
@@ -42,10 +46,17 @@ impl Society {
             groups: Vec::new(),
             born: 0,
             mail: Vec::new(),
+            said: Vec::new(),
             heard: BTreeMap::new(),
             watchers: BTreeMap::new(),
             members: BTreeMap::new(),
+            unsaid: Unsaid::new(),
         }
+    }
+
+    /// All that was decided is durable, and may be heard.
+    pub(crate) fn post(&mut self) {
+        self.mail.append(&mut self.said);
     }
 
     /// The next thing that happens to somebody. What a run would refuse does not happen.
@@ -161,7 +172,7 @@ impl Society {
                 let deadline = self.dice.one_in(2).then_some(BEGIN + 5);
                 let governance =
                     Governance { deadline, allow_partial_completion: true, ..Governance::default() };
-                GroupCommand::Govern(GovernanceSet { governance, by: None })
+                GroupCommand::Govern { set: GovernanceSet { governance, by: None }, version: None }
             }
             _ => GroupCommand::Close,
         };
@@ -193,7 +204,8 @@ impl Society {
     /// What a commit brings about for others.
     fn follow(&mut self, commit: &Commit) {
         let key = commit.key;
-        for effect in commit.effects.clone() {
+        let last = commit.effects.iter().rposition(|effect| matches!(effect, Effect::Announce(_)));
+        for (ix, effect) in commit.effects.clone().into_iter().enumerate() {
             match effect {
                 Effect::Watch(run) => drop(self.watchers.entry(key.id).or_default().insert(run)),
                 Effect::Unwatch(run) => drop(self.watchers.entry(key.id).or_default().remove(&run)),
@@ -215,6 +227,9 @@ impl Society {
                 Effect::Tell { to, tidings } => {
                     self.send(commit, tidings.sequence, to, Message::Tidings(tidings));
                 }
+                Effect::Announce(tidings) if last != Some(ix) => {
+                    self.unsaid.insert((key.id, tidings.sequence));
+                }
                 Effect::Announce(tidings) => {
                     let watchers = self.watchers.entry(key.id).or_default().clone();
                     for to in watchers {
@@ -228,7 +243,7 @@ impl Society {
 
     fn send(&mut self, commit: &Commit, sequence: u64, receiver: RunId, message: Message) {
         assert_eq!(commit.key.tenant, TENANT);
-        self.mail.push((MessageRef { sender: commit.key, sequence, receiver }, message));
+        self.said.push((MessageRef { sender: commit.key, sequence, receiver }, message));
     }
 }
 

@@ -45,8 +45,9 @@ async fn every_event_type_has_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let store = Sqlite::open(&SqliteOptions::new(dir.path())).unwrap();
     let db = Connection::open(store.file()).unwrap();
-    let expected: Vec<String> =
-        event_types().iter().map(|kind| format!("{} | {}", kind.code, kind.name)).collect();
+    let mut known: Vec<_> = event_types().iter().map(|kind| (kind.code, kind.name)).collect();
+    known.sort_unstable();
+    let expected: Vec<String> = known.iter().map(|(code, name)| format!("{code} | {name}")).collect();
     assert_eq!(rows(&db, "SELECT code, name FROM event_types ORDER BY code"), expected);
 }
 

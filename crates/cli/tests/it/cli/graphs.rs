@@ -53,7 +53,11 @@ pub(super) fn starts(server: &Server, args: &[&str]) -> String {
 
 /// Pushes the phases and starts them: the workflow, and the runs of the phases in their order.
 pub(super) async fn starts_phases(site: &Site, server: &Server) -> (String, [String; 3]) {
-    std::fs::write(site.path("compliance.yaml"), COMPLIANCE).unwrap();
+    starts_phases_of(site, server, COMPLIANCE).await
+}
+
+async fn starts_phases_of(site: &Site, server: &Server, text: &str) -> (String, [String; 3]) {
+    std::fs::write(site.path("compliance.yaml"), text).unwrap();
     let file = site.path("compliance.yaml");
     let pushed = does(server, &["workflow", "push", file.to_str().unwrap()]);
     assert!(pushed.starts_with("compliance version 1 "), "{pushed}");
@@ -72,12 +76,48 @@ async fn runs_that_wait_are_started_shown_explained_and_freed() {
     let second = starts(&server, &["load", "--after", &first]);
     let third = starts(&server, &["load"]);
     site.settle(&server).await;
-    insta::assert_snapshot!(told(&server.cli(&["graph", "add", &third, "--on", &second])), @"");
+    insta::assert_snapshot!(told(&server.cli(&["graph", "add", &third, "--on", &second])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001 is blocked by run-00000000-0000-0000-0000-000000000002 (dependency_incomplete)
+    ");
     site.settle(&server).await;
-    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &second])), @"");
-    insta::assert_snapshot!(told(&server.cli(&["run", "show", &second])), @"");
-    insta::assert_snapshot!(told(&server.cli(&["graph", "blocked"])), @"");
-    insta::assert_snapshot!(told(&server.cli(&["graph", "add", &first, "--on", &third])), @"");
+    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &second])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001 is blocked by run-00000000-0000-0000-0000-000000000002 (dependency_incomplete)
+
+    waits for
+      ▶ run-00000000-0000-0000-0000-000000000002 running
+
+    is waited for by
+      ◔ run-00000000-0000-0000-0000-000000000003 blocked
+    ");
+    insta::assert_snapshot!(told(&server.cli(&["run", "show", &second])), @"
+    exit 0
+    --- stdout
+    run       run-00000000-0000-0000-0000-000000000001
+    workflow  load 1.0
+    status    blocked by run-00000000-0000-0000-0000-000000000002 (dependency_incomplete)
+    started   2000-01-01T00:00:00.000Z
+    duration  TIME
+
+    · wait   core.delay  pending
+    · after  core.noop   pending
+    ");
+    insta::assert_snapshot!(told(&server.cli(&["graph", "blocked"])), @"
+    exit 0
+    --- stdout
+     RUN                                       WORKFLOW  REASON                 SINCE                     WAITS FOR
+     run-00000000-0000-0000-0000-000000000001  load      dependency_incomplete  2000-01-01T00:00:00.000Z  run-00000000-0000-0000-0000-000000000002
+     run-00000000-0000-0000-0000-000000000002  load      dependency_incomplete  2000-01-01T00:00:00.000Z  run-00000000-0000-0000-0000-000000000003
+    ");
+    insta::assert_snapshot!(told(&server.cli(&["graph", "add", &first, "--on", &third])), @"
+    exit 1
+    --- stderr
+    error: run-00000000-0000-0000-0000-000000000001 waits for run-00000000-0000-0000-0000-000000000002 already, directly or by way of others, so neither run-00000000-0000-0000-0000-000000000002 nor a child of it can wait for run-00000000-0000-0000-0000-000000000001 [dependency_circle]
+      Look at both with `abide graph show`, and take another dependency away first if this one is right.
+    ");
     let blocked = shows(&server, &["graph", "blocked"]);
     assert_eq!(blocked["runs"].as_array().map(Vec::len), Some(2), "{blocked}");
     let listed = does(&server, &["run", "list", "--status", "blocked"]);
@@ -92,7 +132,14 @@ async fn runs_that_wait_are_started_shown_explained_and_freed() {
     site.settle(&server).await;
     server.advance(120_000).await;
     site.settle(&server).await;
-    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &second])), @"");
+    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &second])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001 is completed
+
+    has waited for
+      ✓ run-00000000-0000-0000-0000-000000000002 completed
+    ");
     assert_eq!(stderr(&server.cli(&["graph", "blocked"])), "no run waits for another\n");
 }
 
@@ -101,8 +148,26 @@ async fn a_draft_says_so_until_it_is_activated() {
     let site = load();
     let server = site.start(&["--test-clock"]);
     let draft = starts(&server, &["load", "--draft"]);
-    insta::assert_snapshot!(told(&server.cli(&["run", "show", &draft])), @"");
-    insta::assert_snapshot!(told(&server.cli(&["run", "why", &draft])), @"");
+    insta::assert_snapshot!(told(&server.cli(&["run", "show", &draft])), @"
+    exit 0
+    --- stdout
+    run       run-00000000-0000-0000-0000-000000000001
+    workflow  load 1.0
+    status    draft
+    started   2000-01-01T00:00:00.000Z
+    duration  TIME
+
+    · wait   core.delay  pending
+    · after  core.noop   pending
+    ");
+    insta::assert_snapshot!(told(&server.cli(&["run", "why", &draft])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001: it is a draft; 2 nodes have not started
+
+    - it is a draft
+      next   nothing starts until somebody activates it
+    ");
     assert_eq!(does(&server, &["graph", "show", &draft]), format!("{draft} is a draft\n"));
     assert_eq!(does(&server, &["graph", "activate", &draft]), format!("{draft} is running\n"));
     let again = server.cli(&["graph", "activate", &draft]);
@@ -120,15 +185,71 @@ async fn why_follows_the_chain_to_the_person_at_its_end() {
     site.settle(&server).await;
     let last = starts(&server, &["load", "--after", &third]);
     site.settle(&server).await;
-    insta::assert_snapshot!(told(&server.cli(&["run", "why", &last])), @"");
+    insta::assert_snapshot!(told(&server.cli(&["run", "why", &last])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001: it is blocked and waits for another run; 2 nodes have not started
+
+    - it waits for run-00000000-0000-0000-0000-000000000002, which has not completed (dependency_incomplete)
+      since  2000-01-01T00:00:00.000Z (TIME ago)
+      next   it goes on once that one has completed
+
+    run-00000000-0000-0000-0000-000000000002: it is blocked and waits for another run; 1 node has not started
+
+    - it waits for run-00000000-0000-0000-0000-000000000003, which has not completed (dependency_incomplete)
+      since  2000-01-01T00:00:00.000Z (TIME ago)
+      next   it goes on once that one has completed
+
+    run-00000000-0000-0000-0000-000000000003: it is blocked and waits for another run; 1 node has not started
+
+    - it waits for run-00000000-0000-0000-0000-000000000004, which waits for people (dependency_suspended)
+      since  2000-01-01T00:00:00.000Z (TIME ago)
+      next   it goes on once that one has been answered and has completed
+
+    run-00000000-0000-0000-0000-000000000004: it is running and waits for an answer
+
+    - node 'self' waits for somebody's answer (int-000000000000000000000000000000050007)
+      since  2000-01-01T00:00:00.000Z (TIME ago)
+      next   the run goes on when somebody answers
+    ");
     let why = shows(&server, &["run", "why", &last]);
     let chain: Vec<&str> =
         why["chain"].as_array().unwrap().iter().map(|why| why["runId"].as_str().unwrap()).collect();
     assert_eq!(chain, [&third, &second, &first]);
     let end = &why["chain"][2]["reasons"][0];
     assert_eq!((&end["kind"], &end["nodeId"]), (&json!("input"), &json!("self")));
-    insta::assert_snapshot!(told(&server.cli(&["run", "show", &flow])), @"");
-    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &flow])), @"");
+    insta::assert_snapshot!(told(&server.cli(&["run", "show", &flow])), @"
+    exit 0
+    --- stdout
+    run       run-00000000-0000-0000-0000-000000000001
+    workflow  compliance 1
+    status    waiting-input
+    started   2000-01-01T00:00:00.000Z
+    duration  TIME
+
+    ◔ fetch_data         core.phase  waiting  TIME
+      ↳ run-00000000-0000-0000-0000-000000000002  compliance-fetch_data  waiting-input
+        ◔ self  core.byHand  suspended  TIME
+    ◔ compliance_review  core.phase  waiting  TIME
+      ↳ run-00000000-0000-0000-0000-000000000003  compliance-compliance_review  pending
+        · self  core.byHand  pending
+    ◔ generate_report    core.phase  waiting  TIME
+      ↳ run-00000000-0000-0000-0000-000000000004  compliance-generate_report  pending
+        · self  core.byHand  pending
+    ");
+    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &flow])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001 is running
+
+    phases
+      ◔ fetch_data         run-00000000-0000-0000-0000-000000000002  blocked (intent_suspended), for fetcher
+      · compliance_review  run-00000000-0000-0000-0000-000000000003  pending, for reviewer
+      · generate_report    run-00000000-0000-0000-0000-000000000004  pending, for reporter
+
+    children
+      2 blocked, 1 suspended_awaiting_input (0 % completed)
+    ");
     let inbox = does(&server, &["inbox"]);
     assert!(inbox.contains("Which source?"), "{inbox}");
 }
@@ -141,17 +262,36 @@ async fn a_failed_upstream_is_told_with_what_can_be_done() {
     let second = starts(&server, &["load", "--after", &first]);
     does(&server, &["run", "cancel", &first]);
     site.settle(&server).await;
-    insta::assert_snapshot!(told(&server.cli(&["run", "why", &second])), @"");
-    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &second])), @"");
+    insta::assert_snapshot!(told(&server.cli(&["run", "why", &second])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001: it is blocked and waits for another run; 2 nodes have not started
+
+    - it waits for run-00000000-0000-0000-0000-000000000002, which has ended and will never complete (on_dependency_failed)
+      since  2000-01-01T00:00:00.000Z (TIME ago)
+      next   nothing starts until somebody takes that dependency away, or cancels the run
+
+    run-00000000-0000-0000-0000-000000000002: it was cancelled
+    ");
+    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &second])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001 is blocked by run-00000000-0000-0000-0000-000000000002 (on_dependency_failed)
+
+    waits for
+      ✗ run-00000000-0000-0000-0000-000000000002 cancelled
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_is_told_heard_replaced_and_let_go() {
     let site = load();
     let server = site.start(&["--test-clock"]);
-    let (flow, [first, second, _]) = starts_phases(&site, &server).await;
+    // What comes from a phase before can't be done without, so here nothing does.
+    let loose = COMPLIANCE.replace("    inputs: { rows: fetch_data.rows }\n", "");
+    let (flow, [first, second, _]) = starts_phases_of(&site, &server, &loose).await;
     let asked = ["graph", "coordinate", &flow, "--as", "lead", "--policy", "block_dependents"];
-    insta::assert_snapshot!(redacted(&does(&server, &asked)).replace(lease(&server, &flow).as_str(), "LEASE"), @"");
+    insta::assert_snapshot!(redacted(&does(&server, &asked)).replace(lease(&server, &flow).as_str(), "LEASE"), @"coord-00000000000000000000000000000001: lead (active, block_dependents)");
     let other = server.cli(&["graph", "coordinate", &flow, "--as", "other"]);
     assert_eq!((code(&other), stdout(&other)), (1, ""));
     assert!(stderr(&other).contains("'lead' coordinates the run already"), "{other:?}");
@@ -163,8 +303,23 @@ async fn a_coordinator_is_told_heard_replaced_and_let_go() {
     does(&server, &["hand", "ask", &first, "--as", "fetcher", "--question", "Which source?"]);
     site.settle(&server).await;
     does(&server, &["graph", "remove", &second, "--on", &first]);
-    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &second])), @"");
-    insta::assert_snapshot!(told(&server.cli(&["run", "why", &second])), @"");
+    insta::assert_snapshot!(told(&server.cli(&["graph", "show", &second])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001 is blocked by run-00000000-0000-0000-0000-000000000002 (coordinator_blocked)
+
+    is waited for by
+      ◔ run-00000000-0000-0000-0000-000000000003 blocked
+    ");
+    insta::assert_snapshot!(told(&server.cli(&["run", "why", &second])), @"
+    exit 0
+    --- stdout
+    run-00000000-0000-0000-0000-000000000001: it is blocked; 1 node has not started
+
+    - whoever coordinates run-00000000-0000-0000-0000-000000000002 holds it back (coordinator_blocked)
+      since  2000-01-01T00:00:00.000Z (TIME ago)
+      next   it goes on once what it comes after has been answered and has completed
+    ");
 
     let id = lease(&server, &flow);
     let beat = does(&server, &["graph", "heartbeat", &flow, &id]);

@@ -407,3 +407,32 @@ async fn a_name_that_is_no_text_is_refused_like_any_other() {
     let group = group["groupId"].as_str().unwrap();
     refusal(delete(format!("/v1/groups/{group}/members/%FF")).await, "run_not_found");
 }
+
+/// A child is its parent's before it has begun. If it can't, nobody is told for ever that it did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_came_to_nothing_is_not_told_of_under_its_key() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    push(&server, &hands::by_hand()).await;
+    let mut refused = 0;
+    for round in 0..60 {
+        let parent = server.start_run("by-hand", json!({})).await;
+        let other = server.start_run("by-hand", json!({})).await;
+        let path = format!("/v1/runs/{parent}/children");
+        let asked = json!({ "workflowId": "by-hand", "dependsOn": [other] });
+        let key = format!("child-{round}");
+        let (first, _) = tokio::join!(post(&server, &path, &key, &asked), async {
+            tokio::time::sleep(std::time::Duration::from_micros(500 * (round % 12))).await;
+            add(&server, &other, &parent).await
+        });
+        let again = post(&server, &path, &key, &asked).await;
+        if first.status == StatusCode::CREATED {
+            again.is_replay_of(&first);
+        } else {
+            refused += 1;
+            assert_eq!((first.status, again.status), (StatusCode::CONFLICT, StatusCode::CONFLICT));
+            refusal((again.status, again.json()), "dependency_circle");
+        }
+    }
+    assert!(refused > 0, "none of them met anybody");
+}

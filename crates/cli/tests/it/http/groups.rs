@@ -506,7 +506,9 @@ async fn what_happens_in_a_group_is_in_its_journal_and_in_the_debug_stream_and_w
         .collect();
     assert_eq!(own.first().map(String::as_str), Some("portfolio.member_added"));
     assert!(own.contains(&"portfolio.member_resumed".to_owned()), "{own:?}");
-    let (_, debug) = server.get(&format!("/v1/runs/{id}/events/poll?timeout=1&streamMode=debug")).await;
+    let request = server.request(Method::GET, &format!("/v1/runs/{id}/events?streamMode=debug"));
+    let debug: Value =
+        request.header("Accept", "application/json").send().await.unwrap().json().await.unwrap();
     let debug = debug["events"].as_array().unwrap();
     let logged: Vec<&str> =
         debug.iter().filter_map(|event| event["payload"]["data"]["journalType"].as_str()).collect();
@@ -530,4 +532,49 @@ async fn what_happens_in_a_group_is_in_its_journal_and_in_the_debug_stream_and_w
     {
         assert!(told.contains(&(of.clone(), kind.to_owned())), "{told:?}");
     }
+}
+
+#[tokio::test]
+async fn of_two_who_change_what_they_have_read_the_second_is_told() {
+    let site = site();
+    let server = site.start(&["--test-clock"]);
+    let id = make(&server, json!({ "budgetLimitCents": 5 })).await;
+    assert_eq!(group(&server, &id).await["governanceVersion"], 0);
+    let (status, changed) = govern(&server, &id, json!({ "budgetLimitCents": 6, "version": 0 })).await;
+    assert_eq!((status, &changed["governanceVersion"]), (StatusCode::OK, &json!(1)), "{changed}");
+    let details = refusal(govern(&server, &id, json!({ "version": 0 })).await, "version_conflict");
+    assert_eq!(details, json!({ "expectedVersion": 0, "foundVersion": 1 }));
+    assert_eq!(group(&server, &id).await["governance"]["budgetLimitCents"], 6);
+    assert_eq!(govern(&server, &id, json!({})).await.0, StatusCode::OK, "whoever names none means it");
+    let body = json!({ "name": "Q3", "governance": { "version": 0 } });
+    refusal(server.post("/v1/groups", &body).await, "validation_error");
+}
+
+/// Whoever may start runs may not thereby end those of others, or keep them from going on.
+#[tokio::test]
+async fn what_ends_or_blocks_runs_of_others_takes_more_than_starting_some() {
+    let site = site();
+    let starter = site.key("default").scopes("runs:create,runs:read").make();
+    let server = site.start(&["--test-clock"]);
+    let id = make(&server, json!({})).await;
+    let (one, other) =
+        (server.start_run("parked", json!({})).await, server.start_run("parked", json!({})).await);
+    add(&server, &id, &one).await;
+    server.post(&format!("/v1/runs/{one}/dependencies"), &json!({ "runId": other })).await;
+    let asks = [
+        (Method::POST, format!("/v1/groups/{id}/members"), Some(json!({ "runId": other }))),
+        (Method::DELETE, format!("/v1/groups/{id}/members/{one}"), None),
+        (Method::PUT, format!("/v1/groups/{id}/governance"), Some(json!({}))),
+        (Method::POST, format!("/v1/groups/{id}:close"), Some(json!({}))),
+        (Method::POST, format!("/v1/runs/{other}/dependencies"), Some(json!({ "runId": one }))),
+        (Method::DELETE, format!("/v1/runs/{one}/dependencies/{other}"), None),
+    ];
+    for (method, path, body) in asks {
+        let refused = server.ask_as(&starter, method, &path, body.as_ref()).await;
+        assert_eq!(refusal(refused, "forbidden"), json!({ "scopeRequired": "runs:cancel" }), "{path}");
+    }
+    let made = server.ask_as(&starter, Method::POST, "/v1/groups", Some(&json!({ "name": "mine" }))).await;
+    assert_eq!(made.0, StatusCode::CREATED, "{}", made.1);
+    let after = json!({ "workflowId": "noop", "dependsOn": [other] });
+    assert_eq!(server.ask_as(&starter, Method::POST, "/v1/runs", Some(&after)).await.0, StatusCode::CREATED);
 }

@@ -391,7 +391,15 @@ async fn what_is_wrong_with_a_question_is_told_and_keeps_the_claim() {
     none["payload"] = json!({ "kind": "clarification" });
     let mut unknown = ask(None);
     unknown["payload"]["kind"] = json!("riddle");
-    for op in [short, odd, none, unknown] {
+    let asked_of = |respondents: Value| {
+        let mut asked = ask(None);
+        asked["respondents"] = respondents;
+        asked
+    };
+    let nobody = asked_of(json!([]));
+    let crowd = asked_of((0..=100).map(|n| format!("user-{n}")).collect());
+    let nameless = asked_of(json!([""]));
+    for op in [short, odd, none, unknown, nobody, crowd, nameless] {
         refusal(hand(&server, &run, "ada", op).await, "validation_error");
     }
     assert_eq!(done(&server, &run, "ada", claim()).await["status"], "running");

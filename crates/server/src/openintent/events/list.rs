@@ -51,8 +51,8 @@ impl Filter {
 
 /// An event with its place among the others.
 struct Listed {
-    /// When; at one moment the journal comes before what clients told.
-    place: (Millis, bool, u64, usize),
+    /// When, behind how many events of the journal, and at which place among what lies there.
+    place: (Millis, u64, u64, usize),
     mark: Option<Mark>,
     shown: Value,
 }
@@ -87,7 +87,7 @@ pub(crate) async fn list(
     let posted =
         posted.into_iter().filter(|posted| filter.wants(&posted.told, posted.at) && !twice(&posted.told));
     found.extend(posted.enumerate().map(|(part, posted)| Listed {
-        place: (posted.at, true, posted.sequence, part),
+        place: (posted.at, posted.journal, posted.sequence + 1, part),
         mark: None,
         shown: posted.shown,
     }));
@@ -117,7 +117,7 @@ fn wanted_of(key: Key, happened: &Happened, filter: &Filter) -> Vec<Listed> {
     let record = &happened.record;
     let wanted = happened.told.iter().enumerate().filter(|(_, told)| filter.wants(told, record.at));
     let listed = wanted.map(|(part, told)| Listed {
-        place: (record.at, false, record.sequence, part),
+        place: (record.at, record.sequence + 1, 0, part),
         mark: told.mark(),
         shown: shown(key.id, record, happened.before.as_ref(), part, told),
     });

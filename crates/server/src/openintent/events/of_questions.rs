@@ -93,6 +93,7 @@ fn of_request(asked: &InterruptRequested) -> Value {
 fn suspended(asked: &InterruptRequested, known: &Known) -> Told {
     let seen = asked.seen_as();
     let ladder = asked.ladder.as_ref();
+    let repeated = ladder.filter(|ladder| ladder.max_attempts > 1);
     let hidden = asked.sensitive;
     let written =
         |field: &str| known.written(asked, field).filter(|_| !hidden).map(|written| value(&written));
@@ -110,7 +111,7 @@ fn suspended(asked: &InterruptRequested, known: &Known) -> Told {
             .or_else(|| ladder.map(|ladder| json!(ladder.final_fallback_policy.name())))
             .unwrap_or_else(|| json!(FallbackPolicy::Fail.name())),
         "confidence_at_suspension": written("confidence_at_suspension"),
-        "retry_policy": written("retry_policy").or_else(|| ladder.map(|ladder| json!(policy(ladder)))),
+        "retry_policy": written("retry_policy").or_else(|| repeated.map(|ladder| json!(policy(ladder)))),
     });
     Told::by(asked.asked_by.first().map(String::as_str), "intent.suspended", payload)
 }

@@ -39,6 +39,8 @@ const KINDS: [(&str, &str, &str, &[&str]); 7] = [
 /// An event of a record: when it happened, and how it is shown.
 pub(super) struct Posted {
     pub(super) at: Millis,
+    /// How many events the journal had then.
+    pub(super) journal: u64,
     pub(super) sequence: u64,
     pub(super) told: Told,
     pub(super) shown: Value,
@@ -68,7 +70,7 @@ fn posted(kept: &Kept, at: Millis, told: Told, id: String) -> Posted {
         "trace_id": kept.body["trace_id"],
         "parent_event_id": kept.body["parent_event_id"],
     });
-    Posted { at, sequence: kept.sequence, told, shown }
+    Posted { at, journal: kept.journal(), sequence: kept.sequence, told, shown }
 }
 
 /// What is told of a record: that it was made, and what became of it.

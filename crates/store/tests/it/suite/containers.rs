@@ -54,7 +54,8 @@ fn tidings(from: &Live, status: Status) -> Tidings {
 }
 
 fn watch(from: &Live, deadline: Option<i64>) -> Watch {
-    Watch { from: from.key().id, sequence: from.run.head().next - 1, watching: true, deadline }
+    let head = from.run.head();
+    Watch { from: from.key().id, sequence: head.next - 1, watching: true, at: Some(head.at), deadline }
 }
 
 fn member(n: u32, status: Status) -> MemberRow {
@@ -698,5 +699,62 @@ async fn of_two_servers_that_write_about_a_group_at_once_one_is_stale() {
             assert_eq!(answers, ["ok", "stale"]);
         }
         assert_eq!(members(&*stores[1], key(9)).await.len(), 20);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_ended_is_told_nothing_and_who_is_not_there_yet_is() {
+    for engine in engines() {
+        let store = engine.open();
+        let watchers = [21, 22, 23].map(|n| Effect::Watch(run_id(n)));
+        let mut live = start(&*store, key(1), watchers).await;
+        start(&*store, key(21), []).await;
+        commit(&*store, Live::start(key(22), &instant()).1).await.unwrap();
+        let mut said = next(&mut live, []);
+        said.effects.push(Effect::Announce(tidings(&live, Status::Paused)));
+        commit(&*store, said).await.unwrap();
+        let told_of: Vec<RunId> = told(&*store).await.into_iter().map(|(at, _)| at.receiver).collect();
+        assert_eq!(told_of, [run_id(21), run_id(23)]);
+        store.discard(told(&*store).await.into_iter().map(|(at, _)| at).collect()).await.unwrap();
+
+        let members =
+            [Status::Running, Status::Completed, Status::Failed, Status::Cancelled, Status::Blocked];
+        let rows = (31..).zip(members).map(|(n, status)| Effect::Enlist(member(n, status)));
+        let (mut group, created) = group_of(key(9), rows);
+        commit(&*store, created).await.unwrap();
+        let mut said = next_of_group(&mut group, []);
+        said.effects.push(Effect::BidAll(watch(&group, Some(5))));
+        commit(&*store, said).await.unwrap();
+        let bid: Vec<RunId> = told(&*store).await.into_iter().map(|(at, _)| at.receiver).collect();
+        assert_eq!(bid, [run_id(31), run_id(35)]);
+        assert_eq!(store.containers().words(key(9), run_id(35)).await.unwrap().len(), 1);
+        assert_eq!(store.containers().words(key(9), run_id(32)).await.unwrap(), []);
+    }
+}
+
+/// How a child stood in the middle of a commit is nothing that its parent ever hears.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_is_told_once_for_each_commit() {
+    for engine in engines() {
+        let store = engine.open();
+        let (live, mut created) = Live::start_child(key(11), &waiting(), run_id(1));
+        let notice = |sequence| abide_core::Notice {
+            from: key(11).id,
+            sequence,
+            node: "call".to_owned(),
+            lifecycle: abide_core::Lifecycle::Running,
+            execution: 1,
+            outputs: JsonMap::new(),
+            sensitive: Vec::new(),
+            error: None,
+            still: false,
+            status: Some(Status::Running),
+            suspended: None,
+            claimed: false,
+        };
+        created.effects.extend([0, 1].map(|at| Effect::Send { to: run_id(1), notice: notice(at) }));
+        commit(&*store, created).await.unwrap();
+        let expected = MessageRef { sender: live.key(), sequence: 1, receiver: run_id(1) };
+        assert_eq!(told(&*store).await, [(expected, Message::Notice(notice(1)))]);
     }
 }
