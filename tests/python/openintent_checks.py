@@ -148,7 +148,8 @@ def record(suspension: str, **fields: Any) -> dict[str, Any]:
         "context": {},
         "fallback_policy": "fail",
     }
-    return plain | fields
+    # What is given as None is left out.
+    return {key: value for key, value in (plain | fields).items() if value is not None}
 
 
 def arguments() -> tuple[str, str]:

@@ -61,6 +61,7 @@ SILENT = {
     "get_retry_policy": "the SDK makes None of 404",
     "get_server_config": "nobody is asked for a key",
     "list_portfolios": "see there",
+    "list_escalations": "see there",
     "get_subscriptions": "see there",
 }
 
@@ -380,7 +381,7 @@ def _(t: Trial) -> None:
     stale(lambda: t.c.resolve_escalation(made.id, "again"))
     gone(lambda: t.c.resolve_escalation(NOWHERE, "what?"))
     t.unknown(lambda no: t.c.escalate_to_human(no, "x"))
-    t.unknown(lambda no: t.c.list_escalations(intent_id=no))
+    assert t.c.list_escalations(intent_id=NO_INTENT) == []
 
 
 @row("request_arbitration")
@@ -847,29 +848,32 @@ def _(t: Trial) -> None:
 @row("subscribe", "get_subscriptions", "unsubscribe")
 def _(t: Trial) -> None:
     types_ = ["status_changed", "intent.suspended"]
+    # Events go to a URL by a webhook of Abide's own, and whoever gives one here is told so.
     hook = "https://hooks.example/openintent"
     if t.is_sync:
         until = datetime(2099, 1, 1)
-        made = t.c.subscribe(intent_id=t.busy, event_types=types_, webhook_url=hook, expires_at=until)
+        made = t.c.subscribe(intent_id=t.busy, event_types=types_, expires_at=until)
         assert made.expires_at == until, made
-        t.unknown(lambda no: t.c.subscribe(intent_id=no, webhook_url=hook))
+        whole = t.c.create_portfolio("watched").id
+        of_all = t.c.subscribe(portfolio_id=whole)
+        told = bad(lambda: t.c.subscribe(intent_id=t.busy, webhook_url=hook))
+        t.unknown(lambda no: t.c.subscribe(intent_id=no))
     else:
-        made = t.c.subscribe(hook, types_, intent_id=t.busy, expires_in_hours=24 * 365 * 50)
-        t.unknown(lambda no: t.c.subscribe(hook, intent_id=no))
+        made = t.c.subscribe(None, types_, intent_id=t.busy, expires_in_hours=24 * 365 * 50)
+        assert made.expires_at, made
+        whole = t.c.create_portfolio("watched").id
+        of_all = t.c.subscribe(None, portfolio_id=whole)
+        told = bad(lambda: t.c.subscribe(hook, intent_id=t.busy))
+        t.unknown(lambda no: t.c.subscribe(None, intent_id=no))
+    assert "webhook_url" in str(told.response["detail"]), told.response
     assert (made.intent_id, made.subscriber_id, made.event_types) == (t.busy, t.c.agent, types_), made
-    assert made.webhook_url == hook, made
     assert made.active, made
+    assert of_all.portfolio_id == whole, of_all
     assert made.id in ids(t.c.get_subscriptions(intent_id=t.busy))
-    assert made.id in ids(t.c.get_subscriptions())
-    portfolio = t.c.create_portfolio("watched").id
-    if t.is_sync:
-        whole = t.c.subscribe(portfolio_id=portfolio, webhook_url=hook)
-    else:
-        whole = t.c.subscribe(hook, portfolio_id=portfolio)
-    assert whole.portfolio_id == portfolio, whole
-    assert ids(t.c.get_subscriptions(portfolio_id=portfolio)) == [whole.id]
+    assert {made.id, of_all.id} <= set(ids(t.c.get_subscriptions()))
+    assert ids(t.c.get_subscriptions(portfolio_id=whole)) == [of_all.id]
     assert t.c.unsubscribe(made.id) is None
-    assert t.c.unsubscribe(whole.id) is None
+    assert t.c.unsubscribe(of_all.id) is None
     assert t.c.get_subscriptions(intent_id=t.busy) == []
     gone(lambda: t.c.unsubscribe(made.id))
 
@@ -956,7 +960,7 @@ def _(t: Trial) -> None:
     intent = t.active().id
     made = t.c.create_task(intent, "read", description="all", priority="high", input={"n": 1}, metadata={"m": 1})
     assert (made.intent_id, made.name, made.description, made.priority) == (intent, "read", "all", "high"), made
-    assert (made.input, made.metadata, made.version) == ({"n": 1}, {"m": 1}, 1), made
+    assert (made.input, made.metadata) == ({"n": 1}, {"m": 1}), made
     assert made.status in (TaskStatus.PENDING, TaskStatus.READY), made
     second = t.c.create_task(intent, "write", depends_on=[made.id])
     assert second.depends_on == [made.id], second
@@ -1092,7 +1096,7 @@ def _(t: Trial) -> None:
     assert read["read_at"], read
     assert t.c.get_message(made["id"], sent["id"])["status"] == "read"
     told = kinds(t, intent)
-    assert {"channel.created", "channel.message"} <= set(told), told
+    assert "channel.created" in told, told
     gone(lambda: t.c.get_message(made["id"], NOWHERE))
     gone(lambda: t.c.mark_read(made["id"], NOWHERE))
     gone(lambda: t.c.reply_to(made["id"], NOWHERE, t.c.agent))

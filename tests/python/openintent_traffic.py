@@ -353,6 +353,9 @@ def answers(report: Report) -> None:
             assert kind == "confirm" or "choice_label" not in told, told
             assert written(at)["response"] == good
     for name, wrong in (
+        ("OI-008: a record without a question", {"question": None}),
+        ("OI-008: a record without its name", {"id": None}),
+        ("OI-008: a record without a fallback_policy", {"fallback_policy": None}),
         ("OI-009: another response_type", {"response_type": "date"}),
         ("OI-010: a choice without its label", {"choices": [{"value": "x"}]}),
         ("OI-010: another style", {"choices": [{"value": "x", "label": "X", "style": "loud"}]}),
@@ -414,6 +417,98 @@ def ways_out(report: Report) -> None:
         assert written(intent.id)["resolution"] == "cancelled"
         assert ann.get_intent(intent.id).status == IntentStatus.ACTIVE
         assert wire.get(f"{path}/suspensions")["suspensions"] == []
+
+
+def run_of(intent: str) -> Any:
+    """The same thing as a run, in OpenWOP's words."""
+    return wire.get(f"/v1/runs/run-{intent}")
+
+
+def inbox_of(intent: str) -> list[Any]:
+    found = wire.get("/v1/interrupts")["interrupts"]
+    return [one for one in found if one["runId"] == f"run-{intent}"]
+
+
+def both_worlds(report: Report) -> None:
+    with report.check("OI-022: a status alone asks something, and its record makes no second question of it"):
+        intent = active()
+        waits = ann.set_status(intent.id, intent.version, SUSPENDED)
+        asked = inbox_of(intent.id)
+        assert len(asked) == 1, asked
+        wire.advance(59)
+        ann.update_state(intent.id, waits.version, {"_suspension": record("s-20")})
+        again = inbox_of(intent.id)
+        assert [one["interruptId"] for one in again] == [asked[0]["interruptId"]], (asked, again)
+        assert len(events(intent.id, EventType.INTENT_SUSPENDED)) == 1
+        assert wire.respond(intent.id, "s-20", "yes")["choice_label"] == "Yes"
+    with report.check("OI-187: where no record comes within 60 s, there is a question that takes a text"):
+        intent = active()
+        waits = ann.set_status(intent.id, intent.version, SUSPENDED)
+        wire.advance(61)
+        asked = eventually("a question", lambda: inbox_of(intent.id))
+        assert len(asked) == 1, asked
+        assert ann.get_intent(intent.id).version == waits.version
+        wire.respond(intent.id, "any", "as you like")
+        assert ann.get_intent(intent.id).status == IntentStatus.ACTIVE
+    with report.check("OI-051: a suspension is a clarification to OpenWOP, and is answered there as well"):
+        at = suspended("s-21")
+        seen = run_of(at)
+        assert seen["status"] == "waiting-input", seen
+        assert seen["interrupt"]["kind"] == "clarification", seen["interrupt"]
+        questions = seen["interrupt"]["data"]["questions"]
+        assert [one["question"] for one in questions] == ["Go on?"], questions
+        name = seen["interrupt"]["nodeId"]
+        wire.post(f"/v1/runs/run-{at}/interrupts/{name}", {"resumeValue": {"answers": {questions[0]["id"]: "no"}}})
+        said = written(at)
+        assert (said["response"], said["resolution"]) == ("no", "responded"), said
+        assert len(events(at, EventType.INTENT_RESUMED)) == 1
+        assert ann.get_intent(at).status == IntentStatus.ACTIVE
+    with report.check("OI-052: an approval of OpenWOP's is a choice here, and is answered here as well"):
+        gate = {
+            "id": "gate",
+            "typeId": "core.approvalGate",
+            "name": "gate",
+            "position": {"x": 0, "y": 0},
+            "config": {"title": "Release?"},
+            "inputs": {},
+            "settings": {},
+        }
+        definition = {"id": "review", "name": "review", "version": "1.0", "nodes": [gate], "edges": []}
+        definition |= {"triggers": [], "variables": [], "metadata": {}, "settings": {}}
+        put = wire.http.put("/v1/workflows/review", json=definition)
+        assert put.is_success, put.text
+        run = wire.post("/v1/runs", {"workflowId": "review", "inputs": {}}, 201)["runId"].removeprefix("run-")
+        eventually("it asks", lambda: ann.get_intent(run).status == SUSPENDED)
+        asked = SuspensionRecord.from_dict(written(run))
+        assert asked.response_type == "choice", asked
+        assert {"accept", "reject"} <= {choice.value for choice in asked.choices}, asked
+        wire.respond(run, asked.id, "maybe", 422)
+        wire.respond(run, asked.id, "accept")
+        eventually("it completes", lambda: ann.get_intent(run).status == IntentStatus.COMPLETED)
+        assert ann.get_events(run), "its events can be read as well"
+    with report.check("OI-003: where something else is to be done first, an answer leaves it blocked"):
+        before, after = active(), active()
+        waits = ann.set_status(after.id, after.version, SUSPENDED)
+        waits = ann.update_state(after.id, waits.version, {"_suspension": record("s-22")})
+        ann.add_dependency(after.id, before.id, waits.version)
+        assert ann.get_intent(after.id).status == SUSPENDED
+        wire.respond(after.id, "s-22", "yes")
+        assert ann.get_intent(after.id).status == IntentStatus.BLOCKED
+        ann.set_status(before.id, before.version, IntentStatus.COMPLETED)
+        eventually("it goes on", lambda: ann.get_intent(after.id).status == IntentStatus.ACTIVE)
+    with report.check("OI-183: a record without a policy is told of once, and then what was to be done is done"):
+        at = suspended("s-23", timeout_seconds=60, fallback_policy="use_default_and_continue", fallback_value="no")
+        wire.advance(60)
+        eventually("the end of it", lambda: written(at).get("resolution") == "expired")
+        assert ann.get_intent(at).status == IntentStatus.ACTIVE
+        assert events(at, EventType.INTENT_SUSPENSION_RENOTIFIED) == []
+        assert len(events(at, EventType.INTENT_SUSPENSION_EXPIRED)) == 1
+    with report.check("OI-030: a suspension that is held takes its answer all the same"):
+        at = suspended("s-24")
+        held = wire.http.post(f"/v1/runs/run-{at}:hold", json={"mode": "stop", "reason": "audit"})
+        assert held.is_success, held.text
+        assert wire.respond(at, "s-24", "yes")["resolution"] == "responded"
+        assert written(at)["response"] == "yes"
 
 
 def leases(report: Report) -> None:
@@ -530,7 +625,8 @@ def connections(report: Report) -> None:
     nobody = {"X-API-Key": "abk_nobody_0000"}
     for name, path, headers, status in (
         ("with another key", "/api/v1/intents", nobody, 401),
-        ("where nothing is", "/api/v1/memory", {}, 404),
+        ("where nothing is", "/api/v1/nothing", {}, 404),
+        ("because it is not offered", "/api/v1/memory", {}, 501),
         ("without a version", f"/api/v1/intents/{at}/state", {}, 400),
     ):
         own = httpx.Client(base_url=URL, headers={"X-API-Key": KEY, "X-Agent-ID": "ann"})
@@ -549,6 +645,7 @@ def main() -> None:
         three_calls,
         answers,
         ways_out,
+        both_worlds,
         leases,
         malformed,
         strangers,

@@ -4,7 +4,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{WINDOWS, expect_quiet};
+use super::WINDOWS;
 use crate::support::{Server, Site, answer, verify};
 
 /// What the agent calls its question.
@@ -29,6 +29,15 @@ fn record() -> Value {
         "context": { "n": 1 },
         "retry_policy": { "max_attempts": 3, "interval_seconds": 3600, "final_fallback_policy": "fail" },
     })
+}
+
+/// A server that lives with kills has nothing to complain about but that nobody said how people are told.
+fn expect_quiet(site: &Site) {
+    let said = site.said();
+    for line in said.lines().filter(|line| !line.contains("somebody is not told")) {
+        let complains = line.contains(" ERROR ") || line.contains(" WARN ") || line.contains("panicked");
+        assert!(!complains, "the server complained: {said}");
+    }
 }
 
 /// An intent, and the server that has it.
@@ -80,8 +89,8 @@ impl Story {
         answer(if method == Method::GET { request } else { request.json(body) }).await.ok()
     }
 
-    async fn post(&self, rest: &str, version: Option<u64>, body: Value) -> Option<(StatusCode, Value)> {
-        self.ask(Method::POST, &format!("/api/v1/intents/{}{rest}", self.intent), version, &body).await
+    async fn post(&self, rest: &str, version: Option<u64>, body: &Value) -> Option<(StatusCode, Value)> {
+        self.ask(Method::POST, &format!("/api/v1/intents/{}{rest}", self.intent), version, body).await
     }
 
     async fn get(&self, rest: &str) -> Value {
@@ -110,16 +119,16 @@ impl Story {
     async fn call(&self, call: Call, version: u64) -> Option<(StatusCode, Value)> {
         match call {
             Call::Status => {
-                self.post("/status", Some(version), json!({ "status": "suspended_awaiting_input" })).await
+                self.post("/status", Some(version), &json!({ "status": "suspended_awaiting_input" })).await
             }
             Call::Record => {
                 let patch = json!({ "op": "set", "path": "_suspension", "value": record() });
-                self.post("/state", Some(version), json!({ "patches": [patch] })).await
+                self.post("/state", Some(version), &json!({ "patches": [patch] })).await
             }
             Call::Event => {
                 let payload = json!({ "suspension_id": SUSPENSION, "question": "Go on?" });
                 let event = json!({ "event_type": "intent.suspended", "actor": "ann", "payload": payload });
-                self.post("/events", None, event).await
+                self.post("/events", None, &event).await
             }
         }
     }
@@ -173,7 +182,7 @@ impl Story {
     }
 
     async fn respond(&self, value: &str) -> Option<(StatusCode, Value)> {
-        self.post("/suspend/respond", None, json!({ "suspension_id": SUSPENSION, "value": value })).await
+        self.post("/suspend/respond", None, &json!({ "suspension_id": SUSPENSION, "value": value })).await
     }
 
     /// The answer stands there, with all that belongs to it and nothing twice.
@@ -238,7 +247,7 @@ async fn oi_021_022_023_between_the_three_calls_of_a_suspension_nothing_is_lost_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn oi_022_023_in_one_of_the_calls_of_a_suspension_all_of_it_happens_or_nothing() {
     let mut story = Story::new();
-    for (round, window) in WINDOWS[..2].iter().cycle().take(12).enumerate() {
+    for (round, window) in WINDOWS[..2].iter().cycle().take(8).enumerate() {
         story.begin().await;
         let order = ORDERS[round / 2 % 2];
         story.kill();

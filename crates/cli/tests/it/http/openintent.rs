@@ -30,7 +30,11 @@ async fn the_timeline_of_the_protocol_goes_row_by_row_through_the_client() {
     let (chat, email) = (Receiver::start().await, Receiver::start().await);
     let site = Site::new();
     let channels = hook("chat", &chat.url) + &hook("email", &email.url);
-    std::fs::write(site.path("abide.toml"), format!("[notify]\ndefault = 'chat'\n{channels}")).unwrap();
+    std::fs::write(
+        site.path("abide.toml"),
+        format!("[notify]\ndefault = 'chat'\nallow = ['compliance-lead']\n{channels}"),
+    )
+    .unwrap();
     let config = site.path("abide.toml");
     let server = site.start(&["--test-clock", "--config", config.to_str().unwrap()]);
     run(&server, "openintent_timeline.py", &["channels"]).await;
