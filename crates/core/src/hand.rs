@@ -249,7 +249,7 @@ impl Run {
         {
             let cause = draft.last_sequence();
             self.take_node(draft, ix, agent.clone(), cause);
-            self.call_back(draft, ix, agent);
+            self.call_back(draft, ix, &agent);
         }
     }
 

@@ -102,9 +102,9 @@ pub(crate) fn place_back(findings: &mut Findings) {
 }
 
 /// What has to come out of an intent whose state says so, with its types written out.
-pub(crate) fn typed_outputs(types: JsonMap, outputs: JsonMap, findings: &mut Findings) -> JsonMap {
+pub(crate) fn typed_outputs(types: JsonMap, outputs: &JsonMap, findings: &mut Findings) -> JsonMap {
     let mut types = Types::read(types, findings);
-    types.outputs(&Json::of(&outputs), "_io_outputs", findings).unwrap_or_default()
+    types.outputs(&Json::of(outputs), "_io_outputs", findings).unwrap_or_default()
 }
 
 /// Refuses a key that would change what happens, unless it asks for nothing.

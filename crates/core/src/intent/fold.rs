@@ -221,8 +221,6 @@ fn outcome(open: &Open, resolved: &InterruptResolved, expired: bool, at: Millis)
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn moments_of_records_have_no_zone() {
         assert_eq!(crate::moment::naive(1_767_603_600_000), "2026-01-05T09:00:00.000");

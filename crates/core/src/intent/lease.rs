@@ -200,13 +200,13 @@ impl Run {
     }
 
     /// Whoever was refused before has the node now: they hear of it as of an intent that they are to work on.
-    pub(crate) fn call_back(&mut self, draft: &mut Draft, ix: NodeIx, agent: String) {
+    pub(crate) fn call_back(&mut self, draft: &mut Draft, ix: NodeIx, agent: &str) {
         if self.driven_node() != Some(ix) || self.state.intent.is_none() {
             return;
         }
-        let known = self.intent().and_then(|intent| intent.agents.get(&agent));
+        let known = self.intent().and_then(|intent| intent.agents.get(agent));
         let role = known.map_or_else(|| "worker".to_owned(), |assigned| assigned.role.clone());
-        self.emit_intent(draft, IntentChanged::Assigned { agent: agent.clone(), role }, &Actor::of(&agent));
+        self.emit_intent(draft, IntentChanged::Assigned { agent: agent.to_owned(), role }, &Actor::of(agent));
     }
 
     pub(super) fn emit_intent(&mut self, draft: &mut Draft, change: IntentChanged, actor: &Actor) {

@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    fn record(change: Value) -> Value {
+    fn record(change: &Value) -> Value {
         let mut record = json!({
             "id": "s1", "question": "Sign off?", "response_type": "choice", "fallback_policy": "fail",
             "choices": [{ "value": "yes", "label": "Yes" }, { "value": "no", "label": "No", "style": "danger" }],
@@ -146,7 +146,7 @@ mod tests {
         record
     }
 
-    fn refused(change: Value, field: &str) {
+    fn refused(change: &Value, field: &str) {
         let refused = Record::read(&Json::of(&record(change))).expect_err(field);
         let Rejection::Invalid { field: found, .. } = &refused else { panic!("{refused:?}") };
         assert!(found.contains(field), "{field}: {found}");
@@ -155,57 +155,57 @@ mod tests {
     #[test]
     fn a_record_has_an_id_a_question_and_a_fallback() {
         for key in ["id", "question", "fallback_policy"] {
-            refused(json!({ key: null }), key);
-            refused(json!({ key: "" }), key);
-            refused(json!({ key: 7 }), key);
+            refused(&json!({ key: null }), key);
+            refused(&json!({ key: "" }), key);
+            refused(&json!({ key: 7 }), key);
         }
         let read =
-            Record::read(&Json::of(&record(json!({ "unknown": [1], "suspended_at": "2026" })))).unwrap();
+            Record::read(&Json::of(&record(&json!({ "unknown": [1], "suspended_at": "2026" })))).unwrap();
         assert_eq!((read.id.as_str(), read.ask.key.as_deref()), ("s1", Some("s1")));
     }
 
     #[test]
     fn there_are_four_types_of_response_and_choice_is_what_is_meant_without_one() {
         for kind in ["choice", "confirm", "text", "form"] {
-            Record::read(&Json::of(&record(json!({ "response_type": kind })))).unwrap();
+            Record::read(&Json::of(&record(&json!({ "response_type": kind })))).unwrap();
         }
-        refused(json!({ "response_type": "date" }), "response_type");
-        let read = Record::read(&Json::of(&record(json!({ "response_type": null })))).unwrap();
+        refused(&json!({ "response_type": "date" }), "response_type");
+        let read = Record::read(&Json::of(&record(&json!({ "response_type": null })))).unwrap();
         assert!(read.ask.data.text().contains(r#""responseType":"choice""#), "{:?}", read.ask.data);
     }
 
     #[test]
     fn a_choice_has_choices_and_each_of_them_a_value_and_a_label() {
-        refused(json!({ "choices": [] }), "choices");
-        refused(json!({ "choices": null }), "choices");
-        refused(json!({ "choices": [{ "value": "yes" }] }), "choices");
-        refused(json!({ "choices": [{ "label": "Yes" }] }), "choices");
-        refused(json!({ "choices": [{ "value": "y", "label": "Y", "style": "loud" }] }), "choices");
+        refused(&json!({ "choices": [] }), "choices");
+        refused(&json!({ "choices": null }), "choices");
+        refused(&json!({ "choices": [{ "value": "yes" }] }), "choices");
+        refused(&json!({ "choices": [{ "label": "Yes" }] }), "choices");
+        refused(&json!({ "choices": [{ "value": "y", "label": "Y", "style": "loud" }] }), "choices");
         let full = json!([{ "value": "y", "label": "Y", "description": "Go", "style": "primary", "metadata": { "a": 1 },
                             "more": 1 }]);
-        Record::read(&Json::of(&record(json!({ "choices": full })))).unwrap();
+        Record::read(&Json::of(&record(&json!({ "choices": full })))).unwrap();
     }
 
     #[test]
     fn what_happens_without_an_answer_is_one_of_three_things() {
         for policy in ["fail", "complete_with_fallback", "use_default_and_continue"] {
             let change = json!({ "fallback_policy": policy, "fallback_value": "no" });
-            Record::read(&Json::of(&record(change))).unwrap();
+            Record::read(&Json::of(&record(&change))).unwrap();
         }
-        refused(json!({ "fallback_policy": "deny" }), "fallback_policy");
-        refused(json!({ "retry_policy": { "max_attempts": 0 } }), "retry_policy");
-        refused(json!({ "retry_policy": { "typo": 1 } }), "retry_policy");
-        refused(json!({ "timeout_seconds": -1 }), "timeout_seconds");
+        refused(&json!({ "fallback_policy": "deny" }), "fallback_policy");
+        refused(&json!({ "retry_policy": { "max_attempts": 0 } }), "retry_policy");
+        refused(&json!({ "retry_policy": { "typo": 1 } }), "retry_policy");
+        refused(&json!({ "timeout_seconds": -1 }), "timeout_seconds");
     }
 
     #[test]
     fn how_sure_the_agent_was_is_a_share() {
         for fits in [json!(0), json!(1), json!(0.5), Value::Null] {
-            Record::read(&Json::of(&record(json!({ "confidence_at_suspension": fits })))).unwrap();
+            Record::read(&Json::of(&record(&json!({ "confidence_at_suspension": fits })))).unwrap();
         }
         for odd in [json!(1.2), json!(-0.1), json!("high")] {
-            refused(json!({ "confidence_at_suspension": odd }), "confidence_at_suspension");
+            refused(&json!({ "confidence_at_suspension": odd }), "confidence_at_suspension");
         }
-        refused(json!({ "context": [1] }), "context");
+        refused(&json!({ "context": [1] }), "context");
     }
 }

@@ -31,7 +31,7 @@ impl Run {
         // What makes no sense asks for nothing: nobody checked it when it was written.
         let mut findings = Findings::default();
         let types = object(TYPES).unwrap_or_default();
-        let outputs = crate::openintent::typed_outputs(types, outputs.unwrap_or_default(), &mut findings);
+        let outputs = crate::openintent::typed_outputs(types, &outputs.unwrap_or_default(), &mut findings);
         Some(wiring_of(work.assign.clone(), inputs.unwrap_or_default(), outputs))
     }
 
