@@ -105,6 +105,11 @@ async fn the_page_about_graphs_shows_what_its_commands_print() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_about_openintent_shows_what_its_commands_print() {
+    demand("docs/openintent.md", &["--test-clock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_about_replays_shows_what_its_commands_print() {
     demand("docs/replay.md", &["--test-clock"]).await;
 }

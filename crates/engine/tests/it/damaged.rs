@@ -518,7 +518,7 @@ async fn a_run_that_would_wait_again_for_whom_it_told_otherwise_is_not_cut() {
     let new = NewRun { depends_on: vec![upstream.id], ..NewRun::of(TENANT, "noop") };
     let key = rig.engine.start_run(new).await.unwrap().0.of(TENANT);
     rig.outbox_is_empty().await;
-    rig.engine.remove_dependency(key, upstream.id, None, silent()).await.unwrap();
+    rig.engine.remove_dependency(key, upstream.id, None, None, silent()).await.unwrap();
     rig.outbox_is_empty().await;
     let removed = rig.story(key).await.iter().position(|name| *name == "dependency.removed").unwrap();
     rig.close().await;

@@ -33,10 +33,10 @@ pub(crate) async fn speak(request: Request, next: Next) -> Response {
         return response;
     }
     let Some(Said(said)) = response.extensions().get::<Said>().cloned() else { return response };
-    translated(response, &said)
+    translated(&response, &said)
 }
 
-fn translated(response: Response, said: &Value) -> Response {
+fn translated(response: &Response, said: &Value) -> Response {
     let status = response.status();
     let mut translated = (status, axum::Json(body(status, said))).into_response();
     for name in [header::RETRY_AFTER, header::WWW_AUTHENTICATE] {

@@ -120,7 +120,7 @@ pub(crate) async fn request_approval(
     Body(asked): Body<JsonMap>,
 ) -> Result<Json<Value>> {
     let key = words::intent_key(&intent, &principal)?;
-    if !asked.get("action").is_some_and(|action| action.type_name() == "string") {
+    if asked.get("action").is_none_or(|action| action.type_name() != "string") {
         let message = "'action' is missing: say what is to be approved, such as 'complete'";
         return Err(ApiError::invalid("action", message).under(StatusCode::UNPROCESSABLE_ENTITY));
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use abide_core::{
-    Effect, Event, Graph, GroupSpec, Hash, InterruptId, Key, MemberRow, OpenInterrupt, ProviderWait, Record,
-    Run, RunEvent, RunId, Start, TaskId,
+    Appointment, Effect, Event, Graph, GroupSpec, Hash, InterruptId, Key, MemberRow, OpenInterrupt,
+    ProviderWait, Record, Run, RunEvent, RunId, Start, TaskId,
 };
 use abide_store::{Claim, Expected, ListQuery, Listed, Message, Store, TimerRow};
 
@@ -34,6 +34,8 @@ struct Derived {
     dependencies: BTreeSet<(Key, RunId)>,
     watchers: BTreeSet<(Key, RunId)>,
     members: BTreeMap<(Key, RunId), MemberRow>,
+    /// Who is to work on a run, by what they are called.
+    assignments: BTreeMap<(Key, String), Appointment>,
 }
 
 /// What was heard and stands in a journal: whose, from whom, and as of which of their events.
@@ -133,6 +135,12 @@ impl Derived {
                 watchers.into_iter().for_each(|run| self.send(key, run, Message::Tidings(tidings.clone())));
                 (true, None)
             }
+            // Whoever is to work on it already may be told so again.
+            Effect::Assign(assigned) => {
+                self.assignments.insert((key, assigned.agent.clone()), assigned);
+                (true, None)
+            }
+            Effect::Unassign(agent) => (self.assignments.remove(&(key, agent)).is_some(), None),
             // What becomes of it depends on who is told.
             Effect::Notify(_) | Effect::Wake(_) | Effect::Hook(_) | Effect::Abort(_) => (true, None),
         };
@@ -262,6 +270,8 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
         found.dependencies.extend(beside.dependencies.into_iter().map(|run| (key, run)));
         found.watchers.extend(beside.watchers.into_iter().map(|run| (key, run)));
         found.members.extend(beside.members.into_iter().map(|row| ((key, row.run), row)));
+        let assigned = beside.assignments.into_iter();
+        found.assignments.extend(assigned.map(|assigned| ((key, assigned.agent.clone()), assigned)));
         let tasks = beside.tasks.into_iter();
         found.tasks.extend(tasks.map(|task| (key, task.node, task.execution)));
         let work = beside.work.into_iter();
@@ -285,8 +295,9 @@ async fn found(store: &dyn Store, runs: &BTreeMap<RunId, Run>) -> Derived {
     assert_eq!(found.names.len() as u64, totals.names, "a conversation without a run");
     assert_eq!(found.work.len() as u64, totals.work, "a worker's task without a run");
     assert_eq!(found.waits.len() as u64, totals.waits, "a turn that waits without a run");
-    let bonds = [found.dependencies.len(), found.watchers.len(), found.members.len()];
-    let there = [totals.dependencies, totals.watchers, totals.members];
+    let bonds =
+        [found.dependencies.len(), found.watchers.len(), found.members.len(), found.assignments.len()];
+    let there = [totals.dependencies, totals.watchers, totals.members, totals.assignments];
     assert_eq!(bonds.map(|count| count as u64), there, "bonds without a run");
     assert_eq!(totals.miscounted, 0, "interrupts are counted wrong");
     found

@@ -1,10 +1,12 @@
 //! OpenIntent's own SDK, unmodified, against a real server: what each of its programs under `tests/python` checks.
 
+mod wire;
+
 use super::notices::hook;
 use super::python::{output, python};
 use super::*;
 use crate::receiver::Receiver;
-use crate::support::repository;
+use crate::support::{Ask, repository};
 
 /// Runs a program of the tests against a server; every check in it has to hold.
 async fn run(server: &Server, program: &str, more: &[&str]) {

@@ -53,10 +53,10 @@ pub(super) fn own(kept: &Kept) -> Posted {
         actor: kept.text("actor").unwrap_or(&kept.by).to_owned(),
         payload: kept.body["payload"].clone(),
     };
-    posted(kept, kept.at, told, kept.id())
+    posted(kept, kept.at, told, &kept.id())
 }
 
-fn posted(kept: &Kept, at: Millis, told: Told, id: String) -> Posted {
+fn posted(kept: &Kept, at: Millis, told: Told, id: &str) -> Posted {
     let shown = json!({
         "id": id,
         "intent_id": kept.intent(),
@@ -80,10 +80,10 @@ fn of_record(kept: &Kept, (_, event_type, id, fields): (&str, &'static str, &str
         payload[*field] = kept.body[*field].clone();
     }
     let told = Told::by(Some(&kept.by), event_type, payload.clone());
-    let made = posted(kept, kept.at, told, kept.id());
+    let made = posted(kept, kept.at, told, &kept.id());
     let end = |event_type, at: Option<Millis>, by: &str| {
         let told = Told::by(Some(by), event_type, payload.clone());
-        at.map(|at| posted(kept, at, told, format!("{}-1", kept.id())))
+        at.map(|at| posted(kept, at, told, &format!("{}-1", kept.id())))
     };
     let decided_by = kept.text("decided_by").unwrap_or(&kept.by);
     let ended = match (event_type, kept.text("status")) {

@@ -80,6 +80,7 @@ async fn what_lies_beside_a_journal_is_its_own() {
             events,
             children: 0,
             claims: 0,
+            assignments: 0,
             interrupts: 0,
             work: 0,
             waits: 0,
