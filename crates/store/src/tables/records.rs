@@ -17,10 +17,10 @@ const NEWEST: &str = "SELECT max(seq) FROM notes WHERE tenant = $1 AND id = $2 A
 const ONE: &str = "SELECT seq, at, kind, by, body FROM notes \
     WHERE tenant = $1 AND id = $2 AND seq = $3 AND kind = $4 AND body <> $5";
 
-const AFTER: &str = "SELECT seq, at, kind, by, body FROM notes \
+const AFTER: &str = "SELECT seq, at, kind, by, body FROM notes INDEXED BY notes_by_kind \
     WHERE tenant = $1 AND id = $2 AND kind = $3 AND seq >= $4 AND body <> $5 ORDER BY seq LIMIT $6";
 
-const BEFORE: &str = "SELECT seq, at, kind, by, body FROM notes \
+const BEFORE: &str = "SELECT seq, at, kind, by, body FROM notes INDEXED BY notes_by_kind \
     WHERE tenant = $1 AND id = $2 AND kind = $3 AND seq < $4 AND body <> $5 ORDER BY seq DESC LIMIT $6";
 
 const REPLACE: &str =

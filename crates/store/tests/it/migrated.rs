@@ -68,7 +68,7 @@ async fn a_server_brings_the_first_schema_up_to_date_and_keeps_its_rows() {
     before.get_mut("aggregates").unwrap().iter_mut().for_each(|row| *row += " | 0");
     assert_eq!(after, before);
     let db = Connection::open(dir.db()).unwrap();
-    assert_eq!(rows(&db, "PRAGMA user_version"), ["14"]);
+    assert_eq!(rows(&db, "PRAGMA user_version"), ["15"]);
     drop(db);
     let reader =
         Sqlite::open_for_reading(dir.place(), crate::engine::sealing()).expect("now it can be read, too");
@@ -80,7 +80,7 @@ fn a_reader_leaves_the_first_schema_alone_and_says_who_brings_it_up_to_date() {
     let dir = DataDir::foreign(FIRST);
     let before = dir.content();
     let message = Sqlite::open_for_reading(dir.place(), crate::engine::sealing()).err().unwrap().to_string();
-    for part in ["schema has version 1", "this abide reads 14", "Start this version's server"] {
+    for part in ["schema has version 1", "this abide reads 15", "Start this version's server"] {
         assert!(message.contains(part), "{message}");
     }
     assert!(dir.content() == before);

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Kept, New, all, check, keep, named, unfit};
+use super::{Kept, New, all, check, get, keep, named, unfit};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
@@ -134,10 +134,16 @@ pub(crate) async fn list(
 pub(crate) async fn unsubscribe(
     State(app): State<Arc<App>>,
     principal: Principal,
+    Asking(actor): Asking,
     Path(id): Path<String>,
 ) -> Result<Response> {
     let missing = || ApiError::new("subscription_not_found", "there is no such subscription");
     let (key, sequence) = named(&id, &principal).ok_or_else(missing)?;
+    let kept = get(&app, key, SUBSCRIPTION, sequence).await?.ok_or_else(missing)?;
+    // Whoever subscribed may always leave, also where they may not look any more.
+    if kept.by != actor.agent && kept.text("of") == Some("intent") {
+        check(&app, key, &actor.agent, Permission::Write).await?;
+    }
     if !app.engine().records().remove(key, SUBSCRIPTION.to_owned(), sequence).await? {
         return Err(missing());
     }
