@@ -87,8 +87,8 @@ impl World {
     }
 
     /// Somebody answers by the name of a suspension.
-    fn respond(&mut self, name: &str, suspension: &str, value: Value) -> Result<(), Rejection> {
-        let (id, value) = self.run(name).answered_by_name(suspension, Json::of(&value))?;
+    fn respond(&mut self, name: &str, suspension: &str, value: &Value) -> Result<(), Rejection> {
+        let (id, value) = self.run(name).answered_by_name(suspension, Json::of(value))?;
         let answered = self.ask(name, Command::Resolve(Resolve { id, value, by: Answerer::of("zoe") }));
         self.settle();
         answered
@@ -117,7 +117,7 @@ fn record(id: &str) -> Value {
 }
 
 /// The same with more said.
-fn record_with(id: &str, more: Value) -> Value {
+fn record_with(id: &str, more: &Value) -> Value {
     let mut record = record(id);
     for (key, value) in more.as_object().expect("an object") {
         record[key] = value.clone();

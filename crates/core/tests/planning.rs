@@ -248,6 +248,7 @@ impl Story {
     }
 
     #[track_caller]
+    #[expect(clippy::wrong_self_convention, reason = "a story is told in one sentence")]
     fn is_at(self, name: &str, status: TaskStatus) -> Self {
         assert_eq!(self.of_name(name).status, status, "of task '{name}'");
         self

@@ -61,7 +61,7 @@ fn leases_last_while_people_are_waited_for_and_may_be_renewed_then() {
         actor: Actor::of("ada"),
     };
     world.drive("a", renew).expect("it is renewed although the intent waits");
-    world.respond("a", "s1", json!("yes")).unwrap();
+    world.respond("a", "s1", &json!("yes")).unwrap();
     let lease = world.run("a").intent().unwrap().leases[&id].clone();
     assert_eq!(lease.expires_at - world.now, 90_000, "what was left of it is left of it");
     world.later(90_000);
@@ -85,7 +85,7 @@ fn nothing_of_an_intent_is_had_while_what_goes_into_it_waits_for_people() {
     world.drive("b", acquire("all", 60, "bob")).expect("the request is taken");
     let refused = world.run("b").lease_refused("bob").expect("and refused for now");
     assert!(matches!(refused, abide_core::Unclaimed::UpstreamSuspended { .. }), "{refused:?}");
-    world.respond("Fetch", "s1", json!("yes")).unwrap();
+    world.respond("Fetch", "s1", &json!("yes")).unwrap();
     world.set("Fetch", "rows", json!([1, 2])).unwrap();
     world.send("Fetch", IntentSent::Completed).unwrap();
     assert_eq!(world.holder("b").as_deref(), Some("bob"), "whoever was refused has it without asking again");

@@ -46,7 +46,7 @@ fn ask(world: &mut World, name: &str, dice: &mut Dice, at: usize) {
     let send = |to| IntentCommand::Send { expected, to, reason: None, actor: actor.clone() };
     let fresh = record_with(
         &format!("s{at}"),
-        json!({ "timeout_seconds": 600, "fallback_policy": "complete_with_fallback", "fallback_value": "no" }),
+        &json!({ "timeout_seconds": 600, "fallback_policy": "complete_with_fallback", "fallback_value": "no" }),
     );
     let patches = |path: &str, value: Value| IntentCommand::Patch {
         expected,
@@ -61,7 +61,7 @@ fn ask(world: &mut World, name: &str, dice: &mut Dice, at: usize) {
         5 => world.drive(name, patches("n", json!(at))),
         6 | 7 => world.drive(name, patches("_suspension", fresh)),
         8 => world.drive(name, IntentCommand::Suspend { record: Json::of(&fresh), actor }),
-        9 => world.respond(name, &own, json!("yes")),
+        9 => world.respond(name, &own, &json!("yes")),
         10 => world.drive(name, IntentCommand::CancelSuspension { id: own, actor }),
         11 => {
             let act = LeaseAct::Acquire { scope: "all".to_owned(), seconds: 300 };
@@ -95,6 +95,7 @@ fn story(seed: u64) {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how long a test runs is up to whoever runs it")]
 fn whatever_is_asked_of_intents_what_holds_for_them_holds() {
     let cases =
         std::env::var("ABIDE_PROPERTY_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300);

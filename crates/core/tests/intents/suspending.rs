@@ -14,9 +14,9 @@ fn the_word_and_the_record_make_one_question_in_either_order() {
     let mut first = active("a");
     first.send("a", IntentSent::Suspended).expect("it is suspended");
     assert_eq!(first.run("a").interrupts().count(), 1, "people see it although nothing is said yet");
-    first.set("a", "_suspension", record_with("s1", more.clone())).expect("the record comes");
+    first.set("a", "_suspension", record_with("s1", &more)).expect("the record comes");
     let mut second = active("a");
-    second.set("a", "_suspension", record_with("s1", more)).expect("the record comes first");
+    second.set("a", "_suspension", record_with("s1", &more)).expect("the record comes first");
     assert_eq!(second.intent_status("a"), "active");
     second.send("a", IntentSent::Suspended).expect("it is suspended");
     for world in [&first, &second] {
@@ -32,15 +32,15 @@ fn the_word_and_the_record_make_one_question_in_either_order() {
 #[test]
 fn an_answer_stands_in_the_state_and_lets_the_intent_go_on() {
     let mut world = active("a");
-    world.set("a", "_suspension", record_with("s1", json!({ "timeout_seconds": 600 }))).unwrap();
+    world.set("a", "_suspension", record_with("s1", &json!({ "timeout_seconds": 600 }))).unwrap();
     world.send("a", IntentSent::Suspended).unwrap();
     world.stands("a", Status::WaitingInput);
     assert_eq!(world.suspension("a")["expires_at"], json!(abide_core::naive(world.now + 600_000)));
     let before = world.version("a");
-    assert!(matches!(world.respond("a", "other", json!("yes")), Err(Rejection::OtherSuspension { .. })));
-    assert!(matches!(world.respond("a", "s1", json!("maybe")), Err(Rejection::InvalidChoice { .. })));
+    assert!(matches!(world.respond("a", "other", &json!("yes")), Err(Rejection::OtherSuspension { .. })));
+    assert!(matches!(world.respond("a", "s1", &json!("maybe")), Err(Rejection::InvalidChoice { .. })));
     assert_eq!((world.version("a"), world.intent_status("a")), (before, "suspended_awaiting_input"));
-    world.respond("a", "s1", json!("yes")).expect("it is answered");
+    world.respond("a", "s1", &json!("yes")).expect("it is answered");
     assert_eq!(world.intent_status("a"), "active");
     let told = world.suspension("a");
     assert_eq!(
@@ -48,7 +48,7 @@ fn an_answer_stands_in_the_state_and_lets_the_intent_go_on() {
         (&json!("yes"), &json!("responded"), &json!("zoe"))
     );
     assert_eq!(world.version("a"), before + 1);
-    assert!(matches!(world.respond("a", "s1", json!("no")), Err(Rejection::NotSuspended(_))));
+    assert!(matches!(world.respond("a", "s1", &json!("no")), Err(Rejection::NotSuspended(_))));
 }
 
 #[test]
@@ -56,17 +56,17 @@ fn a_resolved_record_does_not_hinder_the_next_and_its_id_answers_no_more() {
     let mut world = active("a");
     world.set("a", "_suspension", record("s1")).unwrap();
     world.send("a", IntentSent::Suspended).unwrap();
-    world.respond("a", "s1", json!("yes")).unwrap();
+    world.respond("a", "s1", &json!("yes")).unwrap();
     world.send("a", IntentSent::Suspended).expect("the old record says nothing of the next question");
     assert_eq!(world.run("a").interrupts().count(), 1);
-    let old = world.respond("a", "s1", json!("yes"));
+    let old = world.respond("a", "s1", &json!("yes"));
     assert!(
         matches!(old, Err(Rejection::OtherSuspension { .. })),
         "what was answered once answers nothing: {old:?}"
     );
     world.set("a", "_suspension", record("s2")).expect("the next record comes");
-    assert!(matches!(world.respond("a", "s1", json!("yes")), Err(Rejection::OtherSuspension { .. })));
-    world.respond("a", "s2", json!("no")).expect("the second is answered");
+    assert!(matches!(world.respond("a", "s1", &json!("yes")), Err(Rejection::OtherSuspension { .. })));
+    world.respond("a", "s2", &json!("no")).expect("the second is answered");
     assert_eq!(world.suspension("a")["response"], "no");
     let again = world.set("a", "_suspension", record("s1"));
     assert!(matches!(again, Err(Rejection::Invalid { .. })), "an id is used once: {again:?}");
@@ -86,7 +86,7 @@ fn whoever_never_says_what_is_asked_is_answered_all_the_same() {
         "people are told that nobody says what is asked"
     );
     assert_eq!(world.run("a").interrupts().count(), 1, "it is the same question");
-    world.respond("a", "whatever", json!({ "any": "value" })).expect("any name and any value will do");
+    world.respond("a", "whatever", &json!({ "any": "value" })).expect("any name and any value will do");
     assert_eq!(world.intent_status("a"), "active");
 }
 
@@ -96,8 +96,8 @@ fn a_record_that_comes_late_is_asked_all_the_same() {
     world.send("a", IntentSent::Suspended).unwrap();
     world.later(2 * HOUR);
     world.set("a", "_suspension", record("s1")).expect("it is better late");
-    assert!(matches!(world.respond("a", "s1", json!("maybe")), Err(Rejection::InvalidChoice { .. })));
-    world.respond("a", "s1", json!("yes")).unwrap();
+    assert!(matches!(world.respond("a", "s1", &json!("maybe")), Err(Rejection::InvalidChoice { .. })));
+    world.respond("a", "s1", &json!("yes")).unwrap();
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn nobody_but_the_run_writes_what_became_of_a_suspension() {
     for key in ["response", "resolution", "responded_by", "responded_at"] {
         let patched = world.set("a", &format!("_suspension/{key}"), json!("yes"));
         assert!(matches!(patched, Err(Rejection::Invalid { .. })), "{key}: {patched:?}");
-        let whole = world.set("a", "_suspension", record_with("s1", json!({ key: "yes" })));
+        let whole = world.set("a", "_suspension", record_with("s1", &json!({ key: "yes" })));
         assert!(matches!(whole, Err(Rejection::Invalid { .. })), "{key}: {whole:?}");
     }
     let expected = world.version("a");
@@ -132,7 +132,7 @@ fn without_a_time_it_waits_for_ever() {
 #[test]
 fn an_end_without_an_answer_fails_the_intent_or_gives_it_the_fallback() {
     let mut world = active("a");
-    world.set("a", "_suspension", record_with("s1", json!({ "timeout_seconds": 600 }))).unwrap();
+    world.set("a", "_suspension", record_with("s1", &json!({ "timeout_seconds": 600 }))).unwrap();
     world.send("a", IntentSent::Suspended).unwrap();
     world.later(600_000);
     assert_eq!(
@@ -141,7 +141,7 @@ fn an_end_without_an_answer_fails_the_intent_or_gives_it_the_fallback() {
     );
     let mut world = active("b");
     let more = json!({ "timeout_seconds": 600, "fallback_policy": "complete_with_fallback", "fallback_value": "no" });
-    world.set("b", "_suspension", record_with("s1", more)).unwrap();
+    world.set("b", "_suspension", record_with("s1", &more)).unwrap();
     world.send("b", IntentSent::Suspended).unwrap();
     world.later(600_000);
     let told = world.suspension("b");
@@ -155,7 +155,7 @@ fn an_end_without_an_answer_fails_the_intent_or_gives_it_the_fallback() {
 fn a_record_without_a_policy_gives_one_notice_and_then_its_fallback() {
     let mut world = active("a");
     let more = json!({ "timeout_seconds": 600, "fallback_policy": "use_default_and_continue", "fallback_value": "no" });
-    world.set("a", "_suspension", record_with("s1", more)).unwrap();
+    world.set("a", "_suspension", record_with("s1", &more)).unwrap();
     world.send("a", IntentSent::Suspended).unwrap();
     world.later(599_999);
     assert!(world.payloads("a", "interrupt.renotified").is_empty());
@@ -168,7 +168,7 @@ fn a_record_without_a_policy_gives_one_notice_and_then_its_fallback() {
 fn reminders_leave_the_version_alone() {
     let mut world = active("a");
     let policy = json!({ "retry_policy": { "max_attempts": 3, "interval_seconds": 3600 } });
-    world.set("a", "_suspension", record_with("s1", policy)).unwrap();
+    world.set("a", "_suspension", record_with("s1", &policy)).unwrap();
     world.send("a", IntentSent::Suspended).unwrap();
     let version = world.version("a");
     world.later(2 * HOUR);
@@ -198,9 +198,9 @@ fn a_suspension_that_is_made_at_once_is_whole_or_is_not() {
     let mut world = active("a");
     let suspend = |record: &Value| IntentCommand::Suspend { record: Json::of(record), actor: Actor::of(ADA) };
     let before = world.history("a");
-    let odd = record_with("s1", json!({ "response_type": "date" }));
+    let odd = record_with("s1", &json!({ "response_type": "date" }));
     assert!(matches!(world.drive("a", suspend(&odd)), Err(Rejection::Invalid { .. })));
-    let long = record_with("s1", json!({ "retry_policy": { "max_attempts": 3 } }));
+    let long = record_with("s1", &json!({ "retry_policy": { "max_attempts": 3 } }));
     assert!(world.drive("a", suspend(&long)).is_err(), "three attempts without any time between them");
     assert_eq!(world.history("a"), before, "what is refused leaves nothing");
     world.drive("a", suspend(&record("s1"))).expect("it is suspended");
@@ -218,7 +218,7 @@ fn a_question_under_a_hold_still_takes_its_answer() {
     world.send("a", IntentSent::Suspended).unwrap();
     world.accept("a", Command::Hold(Held { mode: HoldMode::Pause, reason: None, by: None }));
     assert_eq!(world.intent_status("a"), "blocked");
-    world.respond("a", "s1", json!("yes")).expect("the answer is taken");
+    world.respond("a", "s1", &json!("yes")).expect("the answer is taken");
     assert_eq!(world.suspension("a")["response"], "yes");
     world.accept("a", Command::Release(Released::default()));
     assert_eq!(world.intent_status("a"), "active");
@@ -232,7 +232,7 @@ fn an_intent_whose_upstream_is_not_done_is_blocked_once_it_is_answered() {
     world.set("b", "_suspension", record("s1")).unwrap();
     world.send("b", IntentSent::Suspended).unwrap();
     world.depend("b", "a").settle();
-    world.respond("b", "s1", json!("yes")).unwrap();
+    world.respond("b", "s1", &json!("yes")).unwrap();
     assert_eq!(world.intent_status("b"), "blocked");
     world.send("a", IntentSent::Completed).unwrap();
     assert_eq!(world.intent_status("b"), "active", "it is unblocked by itself");
@@ -255,7 +255,7 @@ fn an_approval_of_a_workflow_is_a_choice_of_its_actions() {
         told["choices"].as_array().unwrap().iter().map(|choice| &choice["value"]).collect();
     assert_eq!(values, ["accept", "reject"]);
     let id = told["id"].as_str().unwrap().to_owned();
-    world.respond("gate", &id, json!("accept")).expect("it is accepted");
+    world.respond("gate", &id, &json!("accept")).expect("it is accepted");
     world.stands("gate", Status::Completed);
     let refused = world.set("gate", "x", json!(1));
     assert!(matches!(refused, Err(Rejection::Ended(_) | Rejection::NotDriven)), "{refused:?}");

@@ -128,26 +128,26 @@ fn cleaned(given: Value) -> Value {
 mod tests {
     use super::*;
 
-    fn refusal(status: u16, said: Value) -> Value {
-        body(StatusCode::from_u16(status).unwrap(), &said)
+    fn refusal(status: u16, said: &Value) -> Value {
+        body(StatusCode::from_u16(status).unwrap(), said)
     }
 
     #[test]
     fn a_conflict_about_something_else_never_sounds_like_one_about_a_lease() {
         let said = json!({ "error": "version_conflict", "message": "Please read it again",
                            "details": { "current_version": 4, "detail": { "released": "a lease" } } });
-        let body = refusal(409, said);
+        let body = refusal(409, &said);
         assert_eq!(body["current_version"], 4);
         assert!(!body.to_string().to_lowercase().contains("lease"), "{body}");
         let said = json!({ "error": "lease_held", "message": "held", "details": { "existing_lease": { "id": "l" } } });
-        assert_eq!(refusal(409, said)["existing_lease"]["id"], "l");
+        assert_eq!(refusal(409, &said)["existing_lease"]["id"], "l");
     }
 
     #[test]
     fn what_is_wrong_with_a_value_is_told_by_its_place() {
         let said = json!({ "error": "validation_error", "message": "wrong", "details": { "field": "a.b" } });
-        assert_eq!(refusal(422, said.clone())["detail"][0]["loc"], json!(["body", "a", "b"]));
-        assert_eq!(refusal(400, said)["errors"][0], json!({ "field": "a.b", "message": "wrong" }));
+        assert_eq!(refusal(422, &said)["detail"][0]["loc"], json!(["body", "a", "b"]));
+        assert_eq!(refusal(400, &said)["errors"][0], json!({ "field": "a.b", "message": "wrong" }));
     }
 
     #[test]
