@@ -848,7 +848,8 @@ impl World {
         let (run, name) = (&being.run, self.name_of(id));
         let upstreams: BTreeSet<RunId> = run.upstreams().keys().copied().collect();
         assert_eq!(Some(&upstreams), self.waits.get(&id), "{name} waits for others than it was told");
-        assert_eq!(upstreams, being.dependencies);
+        let unheard: BTreeSet<RunId> = run.unmet().map(|(on, _)| on).collect();
+        assert_eq!(unheard, being.dependencies, "{name} has rows of others than it still waits for");
         let unmet: Vec<RunId> =
             upstreams.into_iter().filter(|on| self.lifecycle(*on) != Some(Lifecycle::Completed)).collect();
         if run.is_draft() || run.is_ending() || run.lifecycle() != Lifecycle::Running {
