@@ -28,7 +28,7 @@ pub const DELAY_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 pub const NODE_INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Inputs, and outputs, that a node which is done by hand may name. Whoever has it reads them all.
-pub const HAND_PORTS_MAX: usize = 1_000;
+pub const HAND_PORTS_MAX: usize = 10_000;
 
 /// Runs that one run may wait for. Each is in every snapshot of the run.
 pub const DEPENDENCIES_MAX: usize = 1_000;

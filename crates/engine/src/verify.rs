@@ -264,7 +264,8 @@ impl Verifier<'_> {
         }
         self.orders(key, folded, &sent);
         self.orphans(key, folded, &sent).await?;
-        self.messages(key, folded, &sent).await
+        self.messages(key, folded, &sent).await?;
+        self.questions(key, folded, &sent).await
     }
 
     fn count(&mut self, found: &Beside) {
@@ -354,6 +355,26 @@ impl Verifier<'_> {
         let heard = self.store.heard(receiver, key.id).await?.is_some_and(|heard| heard >= last);
         if alive && !heard {
             self.find(Some(key), None, format!("the message to {} was lost", receiver.id));
+        }
+        Ok(())
+    }
+
+    /// Whoever waits for a run has told it so, or is about to: nobody would ever answer otherwise.
+    async fn questions(&mut self, key: Key, folded: &Folded, sent: &[(RunId, Message)]) -> Result<(), Error> {
+        if folded.run.status().is_terminal() {
+            return Ok(());
+        }
+        let unanswered = folded.run.upstreams().iter().filter(|(_, upstream)| upstream.sequence.is_none());
+        for run in unanswered.map(|(run, _)| *run).filter(|run| folded.dependencies.contains(run)) {
+            let asks = |(to, said): &(RunId, Message)| *to == run && matches!(said, Message::Watch(_));
+            if sent.iter().any(asks) || self.store.heard(run.of(key.tenant), key.id).await?.is_some() {
+                continue;
+            }
+            // One that has ended answers without having heard anything.
+            let listed = self.store.head(run.of(key.tenant)).await?;
+            if listed.is_some_and(|listed| !listed.summary.status.is_terminal()) {
+                self.find(Some(key), None, format!("the message to {run} was lost, for which it waits"));
+            }
         }
         Ok(())
     }

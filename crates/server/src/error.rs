@@ -150,6 +150,14 @@ impl ApiError {
         if entry.status == 0 { told.under(StatusCode::UNPROCESSABLE_ENTITY) } else { told }
     }
 
+    /// Why a child that was asked for was not started. What a run would fail with is the request's fault here.
+    fn of_child(failure: Failure) -> Self {
+        match ErrorCode::find(&failure.code) {
+            Some(entry) if entry.status > 0 => Self::new(entry.code, failure.message),
+            _ => Self::invalid("workflowId", failure.message),
+        }
+    }
+
     /// The store can't be reached. Why stands in the log: it tells of machines that the caller does not know.
     pub(crate) fn store_away(reason: &str) -> Self {
         tracing::warn!(reason, "a request was refused, because the store can't be reached");
@@ -224,7 +232,7 @@ impl From<EngineError> for ApiError {
             }
             EngineError::Rejected(rejection) => rejection.into(),
             EngineError::DependencyNotFound(_) | EngineError::Circle { .. } => Self::of_graph(&error),
-            EngineError::ChildRefused(failure) => Self::of_failure(*failure).undoing(),
+            EngineError::ChildRefused(failure) => Self::of_child(*failure).undoing(),
             EngineError::Claimed(run) => {
                 let message = format!(
                     "{run} is under way for this workflow and scope; wait for its end, cancel it, or leave X-Dedup out"

@@ -65,14 +65,16 @@ pub struct Commit {
 impl Commit {
     /// Its effects, without what would tell others how the aggregate stood in the middle of it: nobody ever sees that.
     pub fn told(&self) -> impl Iterator<Item = &Effect> {
-        let last = |kind: fn(&Effect) -> bool| self.effects.iter().rposition(kind);
-        let announced = last(|effect| matches!(effect, Effect::Announce(_)));
-        // There is one parent, and what it is told is how the run stands.
-        let sent = last(|effect| matches!(effect, Effect::Send { .. }));
-        let is_told = move |(ix, effect): &(usize, &Effect)| match effect {
-            Effect::Announce(_) => announced == Some(*ix),
-            Effect::Send { .. } => sent == Some(*ix),
-            _ => true,
+        let is_told = |(ix, effect): &(usize, &Effect)| {
+            let later = |same: &dyn Fn(&Effect) -> bool| self.effects[ix + 1..].iter().any(same);
+            match effect {
+                Effect::Announce(_) => !later(&|other| matches!(other, Effect::Announce(_))),
+                // What a parent is told is how the run stands.
+                Effect::Send { to, .. } => {
+                    !later(&|other| matches!(other, Effect::Send { to: same, .. } if same == to))
+                }
+                _ => true,
+            }
         };
         self.effects.iter().enumerate().filter(is_told).map(|(_, effect)| effect)
     }

@@ -401,3 +401,27 @@ async fn a_message_that_met_a_bug_is_delivered_though_nobody_says_anything_more(
     assert_eq!(rig.end_of(waits).await, Status::Completed);
     rig.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_how_another_run_stands_that_was_lost_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::open(dir.path()).await;
+    let upstream = rig.start_waiting(1_000_000).await;
+    rig.store.next(&[Fate::Pass, Fate::Fail]);
+    let before = rig.store.submitted.load(Ordering::SeqCst);
+    let waits = after(&rig, upstream, "noop").await;
+    within("the message to fail", async {
+        while rig.store.submitted.load(Ordering::SeqCst) < before + 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // Before it is tried again, it is gone.
+    let db = rusqlite::Connection::open(dir.path().join("abide.db")).unwrap();
+    assert_eq!(db.execute("DELETE FROM outbox", []).unwrap(), 1);
+    let report = abide_engine::verify::verify(&*rig.store, |_| ()).await.unwrap();
+    let [found] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!(found.run, Some(waits));
+    assert!(found.what.contains("was lost"), "{}", found.what);
+    rig.close().await;
+}

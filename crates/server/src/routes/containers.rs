@@ -71,7 +71,7 @@ pub(super) fn hands() -> Vec<Operation> {
             "workflow_not_found",
             "dependency_not_found",
             "dependency_circle",
-            "child_refused",
+            "validation_error",
             "node_not_claimed",
         ])
         .refuses(&ENDED),

@@ -208,7 +208,7 @@ async fn why_follows_the_chain_to_the_person_at_its_end() {
 
     run-00000000-0000-0000-0000-000000000004: it is running and waits for an answer
 
-    - node 'self' waits for somebody's answer (int-000000000000000000000000000000050007)
+    - node 'self' waits for somebody's answer (int-000000000000000000000000000000000005)
       since  2000-01-01T00:00:00.000Z (TIME ago)
       next   the run goes on when somebody answers
     ");

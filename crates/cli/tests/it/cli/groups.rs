@@ -115,7 +115,7 @@ async fn a_deadline_counts_from_the_servers_clock_and_abandons_who_waits() {
     --- stdout
     run-00000000-0000-0000-0000-000000000001: it is running and waits for an answer
 
-    - node 'self' waits for somebody's answer (int-000000000000000000000000000000029dce)
+    - node 'self' waits for somebody's answer (int-000000000000000000000000000000000002)
       since  2000-01-01T00:00:00.000Z (TIME ago)
       next   the run goes on when somebody answers
 
