@@ -15,6 +15,7 @@ use crate::support::{Site, chain, node, verify, workflow};
 
 mod asks;
 mod decides;
+mod intents;
 mod ladders;
 mod societies;
 mod turns;
@@ -66,11 +67,14 @@ async fn finish(file: &Path) {
         asks::answer_all(&server, run).await;
     }
     for (run, _) in before.iter().filter(|(_, was)| was.starts_with("waiting-")) {
-        let left = ladders::is_left_alone(&server, run).await || societies::is_left_alone(&server, run).await;
+        let left = ladders::is_left_alone(&server, run).await
+            || societies::is_left_alone(&server, run).await
+            || intents::is_intent(&server, run).await;
         if !left {
             asks::answer_all(&server, run).await;
         }
     }
+    intents::finish(&server, &before).await;
     turns::retry(&server, &before).await;
     server.advance(400 * 24 * 3_600_000).await;
     server.settle().await;
@@ -101,6 +105,7 @@ async fn finish(file: &Path) {
         decides::demand(&server).await;
     }
     societies::demand(&server).await;
+    intents::demand(&server).await;
     stop.store(true, Ordering::Release);
     if let Some(work) = work {
         workers::demand(&work.await.unwrap(), &kinds);
@@ -201,6 +206,7 @@ async fn freeze(version: &str) {
     asks::freeze(&server).await;
     decides::freeze(&server).await;
     societies::freeze(&server).await;
+    intents::freeze(&server).await;
     workers::freeze(&server).await;
     turns::freeze(&server, &provider).await;
     server.start_run("waits", json!({ "delayMs": 1000 })).await;

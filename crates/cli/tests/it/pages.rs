@@ -512,7 +512,7 @@ impl Told {
         });
         let named = self.pages.replace_all(&named, "copied 196 of 196 pages");
         let named = self.size.replace_all(&named, "802816 bytes");
-        let named = self.version.replace_all(&named, "written by abide 0.11.0");
+        let named = self.version.replace_all(&named, "written by abide 0.12.0");
         let named = self.worker.replace_all(&named, "host=laptop, pid=4711");
         let named = self.interrupt.replace_all(&named, format!("int-${{1}}{}", "7f".repeat(12)));
         let mut keys = std::mem::take(&mut self.keys);
