@@ -46,8 +46,9 @@ pub(crate) async fn show() -> Json<Value> {
         "rfcUrls": [],
         "capabilities": [
             "intents", "events", "agents", "state-patches", "optimistic-concurrency", "leasing", "governance",
-            "governance-enforcement", "access-control", "suspension", "human-retry",
-            "attachments", "cost-tracking", "retry-policies", "messaging",
+            "governance-enforcement", "access-control", "suspension", "human-retry", "intent-graphs", "portfolios",
+            "tasks", "plans", "coordinators", "workflows", "streaming", "subscriptions", "attachments", "cost-tracking",
+            "retry-policies", "messaging",
         ],
         "compatibility": "/.well-known/openintent-compat.json",
         "openApiUrl": null,

@@ -85,7 +85,12 @@ pub(super) async fn answer_all(server: &Server, run: &str) {
         let Some(asked) = open.first() else { return };
         let value = match asked["kind"].as_str().unwrap() {
             "approval" => json!({ "action": "accept" }),
-            "clarification" => json!({ "answers": { "colour": "red" } }),
+            "clarification" => {
+                let questions = asked["data"]["questions"].as_array().unwrap().iter();
+                let answers: serde_json::Map<String, Value> =
+                    questions.map(|asked| (asked["id"].as_str().unwrap().to_owned(), json!("red"))).collect();
+                json!({ "answers": answers })
+            }
             "external-event" => json!({ "eventPayload": asked["data"]["correlation"] }),
             _ => json!({ "said": asked["key"] }),
         };
