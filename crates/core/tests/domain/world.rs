@@ -260,7 +260,7 @@ impl World {
     pub(crate) fn group(&mut self, name: &str, governance: Governance) -> &mut Self {
         let key = self.new_key(name);
         self.deadlines.extend(governance.deadline.map(|deadline| (key.id, deadline)));
-        let spec = GroupSpec { name: name.to_owned(), description: None, governance };
+        let spec = GroupSpec { name: name.to_owned(), governance, ..GroupSpec::default() };
         self.start(Start::group(key, SALT, spec)).expect("the group is accepted");
         self
     }
@@ -329,7 +329,7 @@ impl World {
     pub(crate) fn try_depend(&mut self, name: &str, on: &str) -> Result<(), Rejection> {
         let on = self.upstream(on);
         let (run, upstream) = (self.id(name), on.run);
-        self.ask(name, Command::Bond(Box::new(BondCommand::Depend { on, by: None })))?;
+        self.ask(name, Command::Bond(Box::new(BondCommand::Depend { on, by: None, driver: None })))?;
         self.waits.entry(run).or_default().insert(upstream);
         Ok(())
     }
@@ -342,7 +342,7 @@ impl World {
 
     pub(crate) fn independ(&mut self, name: &str, on: &str) -> Result<(), Rejection> {
         let (run, on) = (self.id(name), self.id(on));
-        self.ask(name, Command::Bond(Box::new(BondCommand::Independ { run: on, by: None })))?;
+        self.ask(name, Command::Bond(Box::new(BondCommand::Independ { run: on, by: None, driver: None })))?;
         self.waits.entry(run).or_default().remove(&on);
         Ok(())
     }
@@ -550,6 +550,7 @@ impl World {
             Effect::Notify(notify) => assert!(being.open.contains(&notify.id), "what is closed is told"),
             Effect::DependOn(run) => assert!(being.dependencies.insert(run), "it waits for it already"),
             Effect::Independ(run) => assert!(being.dependencies.remove(&run), "it did not wait for it"),
+            Effect::Assign(_) | Effect::Unassign(_) => {}
             Effect::Watch(run) => drop(being.watchers.insert(run)),
             Effect::Unwatch(run) => drop(being.watchers.remove(&run)),
             Effect::Enlist(row) => assert!(being.members.insert(row.run, row).is_none(), "it is a member"),
