@@ -568,8 +568,8 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_refused_by_name() {
-        let error = Event::decode(1, 8, None, b"{}").unwrap_err();
-        assert!(error.contains("run.started has version 8"), "{error}");
+        let error = Event::decode(1, 9, None, b"{}").unwrap_err();
+        assert!(error.contains("run.started has version 9"), "{error}");
         let error = Event::decode(999, 1, None, b"{}").unwrap_err();
         assert!(error.contains("999"), "{error}");
     }

@@ -58,9 +58,10 @@ fn body(status: StatusCode, said: &Value) -> Value {
     message = named(&code, message);
     let detail = detail(status, &message, &mut details);
     let mut body = json!({ "detail": detail, "error": code, "message": message });
-    for key in ["current_version", "existing_lease", "retryAfterMs", "correlationId"] {
+    let tops = ["existing_lease", "retryAfterMs", "correlationId"].map(|key| (key, key));
+    for (key, top) in tops.into_iter().chain([("foundVersion", "current_version")]) {
         if let Some(value) = details.remove(key) {
-            body[key] = value;
+            body[top] = value;
         }
     }
     if status == StatusCode::BAD_REQUEST {
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn a_conflict_about_something_else_never_sounds_like_one_about_a_lease() {
         let said = json!({ "error": "version_conflict", "message": "Please read it again",
-                           "details": { "current_version": 4, "detail": { "released": "a lease" } } });
+                           "details": { "foundVersion": 4, "detail": { "released": "a lease" } } });
         let body = refusal(409, &said);
         assert_eq!(body["current_version"], 4);
         assert!(!body.to_string().to_lowercase().contains("lease"), "{body}");

@@ -36,9 +36,6 @@ pub(crate) fn of(rejection: &Rejection, message: &str) -> Option<ApiError> {
             let detail = json!({ "error": "governance_violation", "rule": rule, "message": message });
             ApiError::new("governance_violation", message).with("rule", *rule).with("detail", detail)
         }
-        Rejection::VersionConflict { expected, found } => ApiError::new("version_conflict", message)
-            .with("expected", *expected)
-            .with("current_version", *found),
         _ => return None,
     })
 }

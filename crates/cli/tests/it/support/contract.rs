@@ -78,6 +78,10 @@ impl Contract {
                 Err("it has a body".into())
             };
         }
+        // The document is about Abide's own API. What OpenIntent wants stands in its own.
+        if is_openintent(answer.path) {
+            return Ok(());
+        }
         let Some(path) = self.paths.iter().find(|template| fits(template, answer.path)) else {
             return self.envelope(answer, &["not_found", "capability_not_provided", "validation_error"]);
         };
@@ -165,6 +169,10 @@ impl Contract {
         });
         compiled.clone()
     }
+}
+
+fn is_openintent(path: &str) -> bool {
+    path.starts_with("/api/v1/") || path.starts_with("/.well-known/openintent")
 }
 
 /// Whether a path is one of those that a template stands for.
