@@ -24,7 +24,7 @@ pub(crate) async fn dispatch(args: HandArgs) -> anyhow::Result<()> {
         }
         HandVerb::Fail { which, message } => (which, json!({ "kind": "fail", "message": message })),
     };
-    let node = client.post(&path(&which), &body(&which, op)).await?;
+    let node = client.post(&path(&which), &body(&which, &op)).await?;
     if json {
         return output::json(&node.to_string());
     }
@@ -35,7 +35,7 @@ fn path(which: &WhichArgs) -> String {
     format!("/v1/runs/{}/hand", encoded(&which.run))
 }
 
-fn body(which: &WhichArgs, op: Value) -> Value {
+fn body(which: &WhichArgs, op: &Value) -> Value {
     let mut body = json!({ "agent": which.agent, "op": op });
     if let Some(node) = &which.node {
         body["nodeId"] = node.as_str().into();

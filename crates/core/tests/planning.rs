@@ -231,7 +231,7 @@ impl Story {
     /// An agent claims a task and begins.
     #[track_caller]
     fn works_on(self, name: &str, agent: &str) -> Self {
-        self.claim(name, agent).act(name, TaskAct::Start).is_at(name, TaskStatus::Running)
+        self.claim(name, agent).act(name, TaskAct::Start).stands_at(name, TaskStatus::Running)
     }
 
     #[track_caller]
@@ -246,7 +246,7 @@ impl Story {
     }
 
     #[track_caller]
-    fn is_at(self, name: &str, status: TaskStatus) -> Self {
+    fn stands_at(self, name: &str, status: TaskStatus) -> Self {
         assert_eq!(self.of_name(name).status, status, "of task '{name}'");
         self
     }

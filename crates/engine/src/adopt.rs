@@ -87,13 +87,13 @@ impl Engine {
             let page = self.shell.store.journal(parent, next, PAGE_EVENTS).await?;
             let Some(last) = page.last() else { return Ok(None) };
             next = last.sequence + 1;
-            let refusals = page.iter().filter_map(|record| match record.event() {
+            let mut refusals = page.iter().filter_map(|record| match record.event() {
                 Ok(Event::Run(RunEvent::ChildRefused(refused))) if refused.child == child => {
                     Some(refused.error)
                 }
                 _ => None,
             });
-            if let Some(error) = refusals.last() {
+            if let Some(error) = refusals.next_back() {
                 return Ok(Some(error));
             }
         }

@@ -385,7 +385,7 @@ impl Shell {
         match decided {
             Ok(_) | Err(Error::Rejected(_)) => {}
             Err(error) => {
-                tracing::warn!(run = %key.id, %error, "a run past its deadline was not abandoned yet")
+                tracing::warn!(run = %key.id, %error, "a run past its deadline was not abandoned yet");
             }
         }
     }

@@ -33,7 +33,7 @@ impl Reply {
     pub(crate) fn receipt(&self, run: &Run, at: Millis) -> Option<Receipt> {
         let receipt = self.receipt.clone()?;
         let body = self.body(run);
-        (!body.is_empty()).then(|| Receipt { body, at, ..receipt })
+        if body.is_empty() { None } else { Some(Receipt { body, at, ..receipt }) }
     }
 }
 

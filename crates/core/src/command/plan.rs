@@ -37,7 +37,7 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, command: PlanCommand) -> 
             check_who(by.as_ref())?;
             let plan = run.plan(id).ok_or_else(|| Rejection::UnknownPlan(id.to_string()))?;
             check_version(plan.version, version)?;
-            act_on_plan(run, draft, id, act, by)
+            act_on_plan(run, draft, id, act, by.as_ref())
         }
     }
 }
@@ -103,7 +103,7 @@ fn act_on_task(run: &mut Run, draft: &mut Draft, doing: Doing) -> Result<(), Rej
     let before = before(run, task, agent, &act)?;
     check_act(run, id, &act)?;
     let changed = changed(run, id, act)?;
-    let from = before.iter().try_fold(task.status, |status, changed| status.after(changed));
+    let from = before.iter().try_fold(task.status, TaskStatus::after);
     if from.and_then(|from| from.after(&changed)).is_none() {
         return illegal(unfit(task, changed.change));
     }
@@ -305,11 +305,11 @@ fn act_on_plan(
     draft: &mut Draft,
     id: PlanId,
     act: PlanAct,
-    by: Option<String>,
+    by: Option<&String>,
 ) -> Result<(), Rejection> {
     let plan = &run.state.planning.plans[&id];
     check_plan_act(run, plan, &act)?;
-    let changed = |change, reason| PlanChanged { reason, by: by.clone(), ..PlanChanged::of(id, change) };
+    let changed = |change, reason| PlanChanged { reason, by: by.cloned(), ..PlanChanged::of(id, change) };
     match act {
         PlanAct::Activate => run.emit_plan(draft, changed(PlanChange::Activated, None)),
         PlanAct::Pause { reason } => run.emit_plan(draft, changed(PlanChange::Paused, reason)),

@@ -79,7 +79,7 @@ impl Run {
                 let lease = self.check_lease(&id, draft.now)?;
                 match lease.status {
                     CoordinatorStatus::Unresponsive => {
-                        self.tell_lease(draft, id, CoordinatorChange::Resumed {})
+                        self.tell_lease(draft, id, CoordinatorChange::Resumed {});
                     }
                     _ if is_noise(lease, draft.now) => {}
                     _ => self.tell_lease(draft, id, CoordinatorChange::Heartbeat {}),

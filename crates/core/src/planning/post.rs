@@ -60,10 +60,7 @@ fn refuse<T>(field: &str, message: impl Into<String>) -> Result<T, Rejection> {
 }
 
 /// A word of a list, or what stands for it if nothing was said.
-fn word<T: Default>(given: Option<&str>, field: &str, known: &[(&str, T)]) -> Result<T, Rejection>
-where
-    T: Copy,
-{
+fn word<T: Copy + Default>(given: Option<&str>, field: &str, known: &[(&str, T)]) -> Result<T, Rejection> {
     let Some(given) = given else { return Ok(T::default()) };
     if let Some((_, found)) = known.iter().find(|(name, _)| *name == given) {
         return Ok(*found);
@@ -368,11 +365,11 @@ fn order(new: &[&NewTask]) -> Result<Vec<usize>, Rejection> {
     let needs = |at: usize| new[at].depends_on.iter().filter_map(|name| by_name.get(name.as_str()).copied());
     let mut waits: Vec<usize> = (0..new.len()).map(|at| needs(at).count()).collect();
     let mut followers = vec![Vec::new(); new.len()];
-    for at in 0..new.len() {
+    for (at, task) in new.iter().enumerate() {
         if needs(at).any(|other| other == at) {
             return refuse(
                 "dependsOn",
-                format!("task '{}' depends on itself; leave that out", excerpt(&new[at].name)),
+                format!("task '{}' depends on itself; leave that out", excerpt(&task.name)),
             );
         }
         needs(at).for_each(|other| followers[other].push(at));

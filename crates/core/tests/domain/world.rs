@@ -640,7 +640,7 @@ impl World {
             }
         };
         if self.beings.contains_key(&receiver) {
-            moot(self.decide(receiver, command));
+            moot(&self.decide(receiver, command));
         }
         true
     }
@@ -653,7 +653,7 @@ impl World {
             Some(being) if being.run.lifecycle().is_terminal() => being.run.tidings(),
             Some(being) => {
                 let heard = being.heard.get(&sender).copied();
-                moot(self.decide(receiver, Command::Bond(Box::new(BondCommand::Watch { watch, heard }))));
+                moot(&self.decide(receiver, Command::Bond(Box::new(BondCommand::Watch { watch, heard }))));
                 return true;
             }
         };
@@ -664,7 +664,7 @@ impl World {
         let Some(being) = self.beings.get(&receiver) else { return true };
         let known = being.members.get(&tidings.from).cloned();
         let heard = BondCommand::Hear { tidings, known };
-        moot(self.decide(receiver, Command::Bond(Box::new(heard))));
+        moot(&self.decide(receiver, Command::Bond(Box::new(heard))));
         true
     }
 
@@ -810,7 +810,7 @@ impl World {
 }
 
 /// Whatever was heard before, and whatever comes too late, needs no hearing.
-fn moot(told: Result<(), Rejection>) {
+fn moot(told: &Result<(), Rejection>) {
     let moot = matches!(told, Err(Rejection::Ended(_) | Rejection::Cancelling | Rejection::HeardBefore));
     assert!(told.is_ok() || moot, "a message can't be delivered: {told:?}");
 }

@@ -59,7 +59,7 @@ fn words_that_nobody_knows_are_refused_by_name() {
     with(&|plan| plan.on_complete = Some("complete_intent".to_owned())).refused_for("'complete_intent'");
     with(&|plan| {
         plan.conditions =
-            vec![NewCondition { otherwise: Some("fail".to_owned()), ..condition("draft", "true") }]
+            vec![NewCondition { otherwise: Some("fail".to_owned()), ..condition("draft", "true") }];
     })
     .refused_for("'skip'");
     with(&|plan| plan.conditions = vec![condition("draft", "1 +")]);

@@ -62,11 +62,8 @@ pub(super) async fn deliver(shell: &Arc<Shell>, receiver: Key, lines: Lines) -> 
 
 /// Delivers one message of each of several senders: in one commit, as far as that goes.
 async fn deliver_some(shell: &Arc<Shell>, receiver: Key, rows: Vec<MessageRow>) -> Vec<Delivered> {
-    let heard = match shell.hear_all(receiver, &rows).await {
-        Ok(heard) => heard,
-        // Whatever it is, it is of one of them, and shows when they are apart.
-        Err(_) => Vec::new(),
-    };
+    // Whatever went wrong, it is about one of them, and shows when they are apart.
+    let heard = shell.hear_all(receiver, &rows).await.unwrap_or_default();
     let each = rows.into_iter().enumerate().map(|(ix, row)| {
         let heard = heard.get(ix).copied().unwrap_or(false);
         async move { if heard { Delivered::Recorded } else { deliver_one(shell, row).await } }

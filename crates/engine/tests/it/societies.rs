@@ -186,7 +186,7 @@ impl Society {
             Move::Begin { after, draft } => self.start(after, draft).await,
             Move::Adopt(parent) => self.adopt(at, parent).await,
             Move::Act { run, agent, act } => {
-                let done = taken(engine.ask_for(runs[run], &hand(agent, act), silent()).await);
+                let done = taken(&engine.ask_for(runs[run], &hand(agent, act), silent()).await);
                 let model = &mut self.model;
                 let expected = match act {
                     Act::Claim => model.claim(run, agent),
@@ -199,22 +199,22 @@ impl Society {
             }
             Move::Answer { run, people } => self.answer(run, people).await,
             Move::Cancel(run) => {
-                let done = taken(engine.cancel(runs[run], None, None).await);
+                let done = taken(&engine.cancel(runs[run], None, None).await);
                 assert_eq!(done, self.model.cancel(run));
             }
             Move::Depend { run, on } => {
-                let done = taken(engine.add_dependency(runs[run], runs[on].id, None, silent()).await);
+                let done = taken(&engine.add_dependency(runs[run], runs[on].id, None, silent()).await);
                 assert_eq!(done, self.model.depend(run, on));
             }
             Move::Cross { one, other } => self.cross(at, one, other).await,
             Move::Independ { run, on } => {
-                let done = taken(engine.remove_dependency(runs[run], runs[on].id, None, silent()).await);
+                let done = taken(&engine.remove_dependency(runs[run], runs[on].id, None, silent()).await);
                 assert_eq!(done, self.model.independ(run, on));
             }
             Move::Activate(run) => {
                 let activate = abide_core::BondCommand::Activate { by: None };
                 let done =
-                    taken(engine.ask_for(runs[run], &Command::Bond(Box::new(activate)), silent()).await);
+                    taken(&engine.ask_for(runs[run], &Command::Bond(Box::new(activate)), silent()).await);
                 assert_eq!(done, self.model.activate(run));
             }
             Move::Task { run, agent } => {
@@ -224,16 +224,16 @@ impl Society {
             }
             Move::Add { group, run } => {
                 let new = NewMember { run: runs[run].id, role: Role::Member, priority: 0 };
-                let done = taken(engine.add_member(groups[group], new, None, silent()).await);
+                let done = taken(&engine.add_member(groups[group], new, None, silent()).await);
                 assert_eq!(done, self.model.add(group, run));
             }
             Move::Remove { group, run } => {
-                let done = taken(engine.remove_member(groups[group], runs[run].id, None, silent()).await);
+                let done = taken(&engine.remove_member(groups[group], runs[run].id, None, silent()).await);
                 assert_eq!(done, self.model.remove(group, run));
             }
             Move::Govern { group, deadline } => {
                 let governance = Governance { deadline, ..Governance::default() };
-                assert!(taken(engine.govern(groups[group], (governance, None), None, silent()).await));
+                assert!(taken(&engine.govern(groups[group], (governance, None), None, silent()).await));
                 self.model.groups[group].deadline = deadline;
             }
             Move::Pass(ms) => {
@@ -256,7 +256,7 @@ impl Society {
         let told = |run: &Run| run.key().id.to_string().into_bytes();
         let child = engine.add_child(self.runs[parent], asked, None, told).await;
         let born = child.as_ref().ok().cloned().map(id);
-        assert_eq!(taken(child), self.model.adopt(parent));
+        assert_eq!(taken(&child), self.model.adopt(parent));
         self.runs.extend(born);
     }
 
@@ -272,7 +272,7 @@ impl Society {
             let value = Json::of(&json!({ "answers": { "answer": "so" } }));
             engine.resolve(key, asked, value, Answerer::of(&format!("person {person}")), silent())
         });
-        let won = join_all(answers).await.into_iter().filter(|told| taken_ref(told)).count();
+        let won = join_all(answers).await.into_iter().filter(taken).count();
         assert_eq!((won, self.model.answer(run)), (1, true), "one wins");
     }
 
@@ -285,7 +285,7 @@ impl Society {
             first.add_dependency(a, b.id, None, silent()),
             second.add_dependency(b, a.id, None, silent()),
         );
-        let (there, back) = (taken(there), taken(back));
+        let (there, back) = (taken(&there), taken(&back));
         let before = self.model.clone();
         let orders = [(one, other, there, back), (other, one, back, there)];
         let fits = orders.iter().find(|(first, second, taken_first, taken_second)| {
@@ -380,7 +380,10 @@ fn sight(run: &Run) -> Sight {
         abandonment: run
             .abandonment_reason()
             .and_then(|reason| known(reason, &["portfolio_deadline_exceeded"])),
-        blocked: run.blocked_reason().filter(|_| live && !run.is_draft()).map(|reason| reason.name()),
+        blocked: run
+            .blocked_reason()
+            .filter(|_| live && !run.is_draft())
+            .map(abide_core::BlockedReason::name),
         suspended_until: run.suspension().map(|suspension| suspension.expires_at),
         holder: holder.filter(|_| live).and_then(|agent| agent.strip_prefix("agent ")?.parse().ok()),
         deadline: run.group_deadline().filter(|_| live).map(|(deadline, _)| deadline),
@@ -460,11 +463,7 @@ fn id(named: Vec<u8>) -> Key {
 }
 
 /// Whether it was taken. It is refused for a reason or not at all.
-fn taken<T>(answer: Result<T, Error>) -> bool {
-    taken_ref(&answer)
-}
-
-fn taken_ref<T>(answer: &Result<T, Error>) -> bool {
+fn taken<T>(answer: &Result<T, Error>) -> bool {
     match answer {
         Ok(_) => true,
         Err(Error::Rejected(Rejection::HeardBefore)) => panic!("what somebody asks is no message"),

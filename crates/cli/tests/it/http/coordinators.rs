@@ -166,7 +166,7 @@ async fn block_dependents_holds_back_what_comes_after_until_it_has_completed() {
     reply(&server, &runs["first"]).await;
     site.settle(&server).await;
     assert_eq!(graph(&server, &runs["third"]).await["status"], "blocked", "an answer alone is not enough");
-    done(&server, &runs["first"], "ada", complete(json!({ "sum": 1 }))).await;
+    done(&server, &runs["first"], "ada", complete(&json!({ "sum": 1 }))).await;
     site.settle(&server).await;
     assert_eq!(ordered("third").await.len(), 2);
     assert_eq!(graph(&server, &runs["third"]).await["status"], "running");

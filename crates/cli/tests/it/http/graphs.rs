@@ -94,9 +94,9 @@ async fn lists_find_what_is_blocked_and_drafts_among_what_is_pending() {
     let draft = server.post("/v1/runs", &draft).await.1["runId"].as_str().unwrap().to_owned();
     site.settle(&server).await;
     assert_eq!(listed(&server, "status=pending").await, [draft.clone(), blocked.clone()]);
-    assert_eq!(listed(&server, "status=blocked").await, [blocked.clone()]);
-    assert_eq!(listed(&server, "status=draft").await, [draft.clone()]);
-    assert_eq!(listed(&server, "status=running").await, [first.clone()]);
+    assert_eq!(listed(&server, "status=blocked").await, std::slice::from_ref(&blocked));
+    assert_eq!(listed(&server, "status=draft").await, std::slice::from_ref(&draft));
+    assert_eq!(listed(&server, "status=running").await, std::slice::from_ref(&first));
     let (_, page) = server.get("/v1/runs").await;
     let names: Vec<&str> =
         page["runs"].as_array().unwrap().iter().map(|run| run["status"].as_str().unwrap()).collect();

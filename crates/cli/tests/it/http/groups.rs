@@ -496,7 +496,7 @@ async fn what_happens_in_a_group_is_in_its_journal_and_in_the_debug_stream_and_w
     add(&server, &id, &run).await;
     site.settle(&server).await;
     reply(&server, &run).await;
-    done(&server, &run, "ada", complete(json!({}))).await;
+    done(&server, &run, "ada", complete(&json!({}))).await;
     site.settle(&server).await;
     let own: Vec<String> = journal(&server, &id)
         .await

@@ -61,7 +61,7 @@ pub(super) fn claim() -> Value {
     json!({ "kind": "claim" })
 }
 
-pub(super) fn complete(outputs: Value) -> Value {
+pub(super) fn complete(outputs: &Value) -> Value {
     json!({ "kind": "complete", "outputs": outputs })
 }
 
@@ -103,25 +103,25 @@ async fn a_node_is_claimed_given_back_asked_about_and_done() {
     assert_eq!(done(&server, &run, "ada", claim()).await, expected, "whoever has it has it");
     let details = refusal(hand(&server, &run, "bob", claim()).await, "node_claimed");
     assert_eq!(details, json!({ "agent": "ada" }));
-    for op in [json!({ "kind": "release" }), complete(json!({})), ask(None)] {
+    for op in [json!({ "kind": "release" }), complete(&json!({})), ask(None)] {
         refusal(hand(&server, &run, "bob", op).await, "node_claimed");
     }
     let free = done(&server, &run, "ada", json!({ "kind": "release" })).await;
     assert_eq!((&free["status"], free.get("agent")), (&json!("waiting"), None));
-    refusal(hand(&server, &run, "ada", complete(json!({}))).await, "node_not_claimed");
+    refusal(hand(&server, &run, "ada", complete(&json!({}))).await, "node_not_claimed");
     done(&server, &run, "bob", claim()).await;
 
     let asked = done(&server, &run, "bob", ask(None)).await;
     assert_eq!((&asked["status"], &asked["runStatus"]), (&json!("suspended"), &json!("waiting-input")));
     let inbox = server.get("/v1/interrupts").await.1["interrupts"].clone();
     assert_eq!((&inbox[0]["runId"], &inbox[0]["interruptId"]), (&json!(run), &asked["interruptId"]));
-    for op in [complete(json!({})), json!({ "kind": "release" }), ask(None)] {
+    for op in [complete(&json!({})), json!({ "kind": "release" }), ask(None)] {
         refusal(hand(&server, &run, "bob", op).await, "node_asking");
     }
     let (status, answered) = reply(&server, &run).await;
     assert_eq!((status, &answered["status"]), (StatusCode::OK, &json!("running")));
     refusal(reply(&server, &run).await, "interrupt_already_resolved");
-    let through = done(&server, &run, "bob", complete(json!({ "any": ["thing"] }))).await;
+    let through = done(&server, &run, "bob", complete(&json!({ "any": ["thing"] }))).await;
     assert_eq!((&through["status"], &through["runStatus"]), (&json!("completed"), &json!("completed")));
     let seen = shown(&server, &run).await;
     assert_eq!(seen["nodeStates"]["self"]["outputs"], json!({ "any": ["thing"] }));
@@ -205,7 +205,7 @@ async fn a_claim_is_refused_while_its_input_waits_for_people_and_granted_when_th
     site.settle(&server).await;
     // The answer alone is not enough.
     refusal(hand(&server, second, "bob", claim()).await, "unresolvable_input");
-    done(&server, first, "ada", complete(json!({ "sum": 3 }))).await;
+    done(&server, first, "ada", complete(&json!({ "sum": 3 }))).await;
     site.settle(&server).await;
     // Whoever was refused first has it, without asking again, and the next one waits for them.
     let claimed = said(&server, second, "node.claimed").await;
@@ -277,7 +277,7 @@ async fn inputs_from_elsewhere_are_not_refused_for_a_question() {
     let details = refusal(hand(&server, &runs["third"], "eve", claim()).await, "run_blocked");
     assert_eq!(details, json!({ "reason": "dependency_suspended" }));
     reply(&server, &runs["first"]).await;
-    done(&server, &runs["first"], "ada", complete(json!({ "sum": 1 }))).await;
+    done(&server, &runs["first"], "ada", complete(&json!({ "sum": 1 }))).await;
     site.settle(&server).await;
     assert_eq!(done(&server, &runs["third"], "eve", claim()).await["inputs"], json!({ "who": "us" }));
 }
@@ -299,13 +299,13 @@ async fn what_does_not_fit_is_told_and_keeps_the_claim() {
             json!([{ "output": "sum", "expected": "number", "found": "string" }]),
         ),
     ] {
-        let details = refusal(hand(&server, run, "ada", complete(outputs)).await, "outputs_unfit");
+        let details = refusal(hand(&server, run, "ada", complete(&outputs)).await, "outputs_unfit");
         assert_eq!(details, json!({ "error": error, "missing": missing, "type_errors": wrong }));
     }
-    refusal(hand(&server, run, "ada", complete(json!([3]))).await, "validation_error");
+    refusal(hand(&server, run, "ada", complete(&json!([3]))).await, "validation_error");
     assert_eq!(done(&server, run, "ada", claim()).await["status"], "running", "still theirs");
     assert_eq!(
-        done(&server, run, "ada", complete(json!({ "sum": 3, "more": 1 }))).await["status"],
+        done(&server, run, "ada", complete(&json!({ "sum": 3, "more": 1 }))).await["status"],
         "completed"
     );
 }
@@ -350,7 +350,7 @@ async fn what_is_wrong_with_a_request_is_told_and_changes_nothing() {
     }
     refusal(hand(&server, &run, &"a".repeat(257), claim()).await, "validation_error");
     let large = "x".repeat(abide_server::limits::BODY_BYTES_MAX);
-    refusal(hand(&server, &run, "ada", complete(json!({ "x": large }))).await, "payload_too_large");
+    refusal(hand(&server, &run, "ada", complete(&json!({ "x": large }))).await, "payload_too_large");
     assert_eq!(site.rows(), before);
     for unknown in ["run-1", NOBODY] {
         refusal(hand(&server, unknown, "ada", claim()).await, "run_not_found");
@@ -423,9 +423,9 @@ async fn a_granted_claim_is_kept_under_its_key_and_a_refused_one_is_not() {
     let refused = post(&server, &path("second"), "later", &body("bob", claim())).await;
     refusal((refused.status, refused.json()), "upstream_intent_suspended");
     reply(&server, &runs["first"]).await;
-    let through = post(&server, &path("first"), "done", &body("ada", complete(json!({ "sum": 1 })))).await;
+    let through = post(&server, &path("first"), "done", &body("ada", complete(&json!({ "sum": 1 })))).await;
     assert_eq!(through.status, StatusCode::OK);
-    post(&server, &path("first"), "done", &body("ada", complete(json!({ "sum": 1 }))))
+    post(&server, &path("first"), "done", &body("ada", complete(&json!({ "sum": 1 }))))
         .await
         .is_replay_of(&through);
     site.settle(&server).await;

@@ -201,7 +201,7 @@ impl Model {
             let ended = question.lasts().is_some_and(|lasts| since + lasts <= now);
             match question {
                 _ if self.deadline(at).is_some_and(|deadline| deadline <= now) => {
-                    self.end(at, End::Abandoned)
+                    self.end(at, End::Abandoned);
                 }
                 Question::Fleeting if ended => self.end(at, End::Failed),
                 Question::Lenient if ended => self.runs[at].asked = None,
