@@ -233,7 +233,7 @@ impl Story {
     /// An agent claims a task and begins.
     #[track_caller]
     fn works_on(self, name: &str, agent: &str) -> Self {
-        self.claim(name, agent).act(name, TaskAct::Start).is_at(name, TaskStatus::Running)
+        self.claim(name, agent).act(name, TaskAct::Start).stands_at(name, TaskStatus::Running)
     }
 
     #[track_caller]
@@ -248,8 +248,7 @@ impl Story {
     }
 
     #[track_caller]
-    #[expect(clippy::wrong_self_convention, reason = "a story is told in one sentence")]
-    fn is_at(self, name: &str, status: TaskStatus) -> Self {
+    fn stands_at(self, name: &str, status: TaskStatus) -> Self {
         assert_eq!(self.of_name(name).status, status, "of task '{name}'");
         self
     }

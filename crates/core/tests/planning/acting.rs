@@ -85,7 +85,7 @@ fn an_agent_that_is_named_takes_what_it_begins() {
 fn to_bring_a_task_where_it_stands_changes_nothing() {
     let stays = |story: Story, act: TaskAct| {
         let status = story.of_name("write").status;
-        story.act("write", act).expect([]).is_at("write", status)
+        story.act("write", act).expect([]).stands_at("write", status)
     };
     let (cancel, skip) = (TaskAct::Cancel { reason: None }, TaskAct::Skip { reason: None });
     let claim = || TaskAct::Claim { agent: AGENT.to_owned() };
@@ -150,9 +150,9 @@ fn what_is_begun_while_its_agent_waits_for_an_answer_waits_with_it() {
     let story = begun().post(named("write")).post(named("file")).asks(AGENT, 1);
     let id = story.question();
     let story = story.claim("write", AGENT).act("write", TaskAct::Start);
-    let story = story.expect(["task.started", "task.blocked"]).is_at("write", TaskStatus::Blocked);
+    let story = story.expect(["task.started", "task.blocked"]).stands_at("write", TaskStatus::Blocked);
     let story = story.works_on("file", OTHER);
-    story.answer_well(id).is_at("write", TaskStatus::Running);
+    story.answer_well(id).stands_at("write", TaskStatus::Running);
 }
 
 #[test]
@@ -176,11 +176,13 @@ fn whoever_joins_what_another_asked_waits_for_the_same_answer() {
             hooks: Vec::new(),
         }))
     };
+    let story = story
+        .works(ask(AGENT))
+        .stands_at("write", TaskStatus::Blocked)
+        .stands_at("file", TaskStatus::Running);
     let story =
-        story.works(ask(AGENT)).is_at("write", TaskStatus::Blocked).is_at("file", TaskStatus::Running);
-    let story =
-        story.works_at("other", ask(OTHER)).expect(["task.blocked"]).is_at("file", TaskStatus::Blocked);
+        story.works_at("other", ask(OTHER)).expect(["task.blocked"]).stands_at("file", TaskStatus::Blocked);
     let story = story.works_at("other", ask(OTHER)).expect([]);
     let id = story.question();
-    story.answer_well(id).is_at("write", TaskStatus::Running).is_at("file", TaskStatus::Running);
+    story.answer_well(id).stands_at("write", TaskStatus::Running).stands_at("file", TaskStatus::Running);
 }

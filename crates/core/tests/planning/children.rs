@@ -26,7 +26,7 @@ fn large() -> Json {
 fn it_ends_as_that_run_ends_even_if_it_waited() {
     let waiting = || {
         let story = parenting().post(standing_for("review", 9)).ask(child(Status::WaitingApproval));
-        story.is_at("review", TaskStatus::Blocked)
+        story.stands_at("review", TaskStatus::Blocked)
     };
     waiting().ask(child(Status::Failed)).expect(["child.reported", "task.unblocked", "task.failed"]);
     waiting().ask(child(Status::Cancelled)).expect(["child.reported", "task.cancelled"]);
@@ -43,17 +43,17 @@ fn what_the_child_told_before_the_task_was_posted_is_not_lost() {
         "task.started",
     ]);
     let story = parenting().ask(child(Status::WaitingInput)).post(standing_for("review", 9));
-    let story = story.is_at("review", TaskStatus::Blocked);
+    let story = story.stands_at("review", TaskStatus::Blocked);
     assert_eq!(story.of_name("review").blocked_reason(), Some(INTENT_SUSPENDED));
     let story = parenting().ask(child(Status::Completed)).post(standing_for("review", 9));
-    let story = story.is_at("review", TaskStatus::Completed);
+    let story = story.stands_at("review", TaskStatus::Completed);
     assert_eq!(story.of_name("review").output.as_ref().map(Json::text), Some(r#"{"total":7}"#));
     parenting()
         .ask(child(Status::Failed))
         .post(standing_for("review", 9))
-        .is_at("review", TaskStatus::Failed);
+        .stands_at("review", TaskStatus::Failed);
     let story = parenting().ask(child(Status::Cancelled)).post(standing_for("review", 9));
-    story.is_at("review", TaskStatus::Cancelled);
+    story.stands_at("review", TaskStatus::Cancelled);
 }
 
 /// A task that stands for the child, in a plan that lets nothing begin yet.
@@ -65,16 +65,19 @@ fn in_draft() -> Story {
 fn what_the_child_tells_while_the_plan_lets_nothing_begin_counts_when_it_does() {
     let story = in_draft().ask(child(Status::Running)).expect(["child.reported"]);
     let story = story.activate().expect(["plan.activated", "task.ready", "task.claimed", "task.started"]);
-    story.claim("review", OTHER).refused_for("stands for").is_at("review", TaskStatus::Running);
+    story.claim("review", OTHER).refused_for("stands for").stands_at("review", TaskStatus::Running);
     in_draft()
         .ask(child(Status::Completed))
-        .is_at("review", TaskStatus::Pending)
+        .stands_at("review", TaskStatus::Pending)
         .activate()
-        .is_at("review", TaskStatus::Completed)
-        .is_at("send", TaskStatus::Ready);
+        .stands_at("review", TaskStatus::Completed)
+        .stands_at("send", TaskStatus::Ready);
     let story = in_draft().activate().act_plan(PlanAct::Pause { reason: None });
-    let story = story.ask(child(Status::Completed)).is_at("review", TaskStatus::Ready);
-    story.act_plan(PlanAct::Resume).is_at("review", TaskStatus::Completed).is_at("send", TaskStatus::Ready);
+    let story = story.ask(child(Status::Completed)).stands_at("review", TaskStatus::Ready);
+    story
+        .act_plan(PlanAct::Resume)
+        .stands_at("review", TaskStatus::Completed)
+        .stands_at("send", TaskStatus::Ready);
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn a_task_stands_for_a_run_that_this_one_knows_and_alone() {
     let twice = of_new([standing_for("one", 9), standing_for("two", 9)]);
     assert_eq!(invalid(&parenting().plan_out(twice)), "run");
     let story = parenting().post(standing_for("review", 9)).act("review", TaskAct::Cancel { reason: None });
-    story.post(standing_for("again", 9)).is_at("again", TaskStatus::Ready);
+    story.post(standing_for("again", 9)).stands_at("again", TaskStatus::Ready);
 }
 
 #[test]
@@ -118,7 +121,7 @@ fn a_child_that_is_held_while_it_waits_for_people_still_waits_for_them() {
     notice.suspended = Some(Suspension { since: BEGIN, expires_at: None });
     let held = Command::Hear { notice, heard: None };
     let story = parenting().post(standing_for("review", 9)).ask(child(Status::WaitingInput));
-    story.ask(held).is_at("review", TaskStatus::Blocked);
+    story.ask(held).stands_at("review", TaskStatus::Blocked);
 }
 
 #[test]
@@ -147,11 +150,11 @@ fn since_when_and_until_when_it_waits_is_what_the_child_said_last() {
 fn a_child_that_has_not_begun_does_not_begin_its_task() {
     for status in [Status::Draft, Status::Blocked, Status::Paused, Status::Pending] {
         let story = parenting().post(standing_for("review", 9)).ask(child(status)).expect(["child.reported"]);
-        story.is_at("review", TaskStatus::Ready);
+        story.stands_at("review", TaskStatus::Ready);
     }
     let nobody = Notice { claimed: false, ..told_by(9, Status::Running, None) };
     let story = parenting().post(standing_for("review", 9));
-    story.ask(Command::Hear { notice: nobody, heard: None }).is_at("review", TaskStatus::Ready);
+    story.ask(Command::Hear { notice: nobody, heard: None }).stands_at("review", TaskStatus::Ready);
 }
 
 #[test]
@@ -162,7 +165,7 @@ fn what_is_too_large_or_never_shown_stays_with_the_child_and_is_no_failure() {
     for output in [large(), deep] {
         let outputs = JsonMap::from([("all".to_owned(), output)]);
         let story = parenting().post(standing_for("review", 9)).ask(gives(outputs));
-        let task = story.is_at("review", TaskStatus::Completed).of_name("review").clone();
+        let task = story.stands_at("review", TaskStatus::Completed).of_name("review").clone();
         assert_eq!(task.output, None);
         assert!(task.reason.unwrap().contains(&run_id(9).to_string()));
     }
@@ -191,9 +194,9 @@ fn why_a_child_failed_is_told_in_short() {
 fn a_child_that_never_was_fails_its_task_whenever_that_is_posted() {
     let refused = || Command::RefuseChild { child: run_id(9), node: "hand".to_owned(), error: failure() };
     let story =
-        parenting().post(standing_for("review", 9)).ask(refused()).is_at("review", TaskStatus::Failed);
+        parenting().post(standing_for("review", 9)).ask(refused()).stands_at("review", TaskStatus::Failed);
     assert_eq!(story.of_name("review").error, Some(failure()));
-    parenting().ask(refused()).post(standing_for("review", 9)).is_at("review", TaskStatus::Failed);
+    parenting().ask(refused()).post(standing_for("review", 9)).stands_at("review", TaskStatus::Failed);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn a_name_that_several_tasks_have_is_none_unless_one_is_the_plans_own() {
     let act = |act| PlanCommand::Task { id: own, version: None, agent: None, act, by: None };
     let story = story.ask(plan_command(act(TaskAct::Claim { agent: AGENT.to_owned() })));
     let story = story.ask(plan_command(act(TaskAct::Complete { output: None })));
-    story.is_at("pay", TaskStatus::Ready);
+    story.stands_at("pay", TaskStatus::Ready);
 }
 
 /// So many tasks behind one, each under a condition that takes its time.

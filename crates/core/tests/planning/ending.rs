@@ -123,7 +123,7 @@ fn what_is_open_when_a_gate_lets_the_run_complete_is_cancelled() {
         of_kind("gate", "core.approvalGate").config("title", serde_json::json!("Pay?"))
     ]));
     let story = story.start().post(named("one")).works_on("one", AGENT);
-    story.answer("gate", &accept()).is_at("one", TaskStatus::Cancelled).stands(Status::Completed);
+    story.answer("gate", &accept()).stands_at("one", TaskStatus::Cancelled).stands(Status::Completed);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_gate_and_a_checkpoint_are_answered_by_themselves() {
     let story =
         Story::of(&gated()).under(around()).start().plan_out(stopping()).activate().does_task("draft");
     let story =
-        story.stands(Status::WaitingApproval).at_checkpoint(&accept()).is_at("send", TaskStatus::Ready);
+        story.stands(Status::WaitingApproval).at_checkpoint(&accept()).stands_at("send", TaskStatus::Ready);
     story.answer("gate", &accept()).stands(Status::Running);
 }
 

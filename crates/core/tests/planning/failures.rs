@@ -32,7 +32,7 @@ fn a_task_that_fails_pauses_its_plan_once() {
         .act_plan(PlanAct::Resume)
         .expect(["plan.resumed"])
         .does_task("two")
-        .is_at("three", TaskStatus::Ready);
+        .stands_at("three", TaskStatus::Ready);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_it_waits_for_then_is_told() {
 fn one_that_stands_for_a_run_that_failed_is_not_tried_again() {
     let plan = NewPlan { on_failure: Some("retry".to_owned()), ..of_new([standing_for("one", 9)]) };
     let story = parenting().plan_out(plan).activate().ask(tells(Status::Failed, None));
-    let story = story.is_at("one", TaskStatus::Failed);
+    let story = story.stands_at("one", TaskStatus::Failed);
     assert_eq!(story.the_plan().pause, Some(PauseCause::Failure));
 }
 
@@ -166,7 +166,7 @@ fn a_plan_that_stopped_at_a_condition_is_paused_again_when_that_task_fails() {
     let plan = NewPlan { conditions: vec![condition("pay", when)], ..of_new([named("pay")]) };
     let story = begun().post(named("check")).plan_out(plan).activate();
     let story = story.expect(["plan.activated", "plan.paused"]).does_task("check");
-    let story = story.act_plan(PlanAct::Resume).is_at("pay", TaskStatus::Ready);
+    let story = story.act_plan(PlanAct::Resume).stands_at("pay", TaskStatus::Ready);
     story.fails_task("pay").expect(["task.started", "task.failed", "plan.paused"]);
 }
 

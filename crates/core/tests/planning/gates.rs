@@ -30,7 +30,7 @@ fn oi_079_a_checkpoint_that_needs_approval_asks_people_and_waits_for_them() {
         ])
         .expect_effects(["open approval abide:resume"])
         .stands(Status::WaitingApproval)
-        .is_at("send", TaskStatus::Pending);
+        .stands_at("send", TaskStatus::Pending);
     let open = story.run().interrupts().next().unwrap();
     assert_eq!(open.requested.kind, InterruptKind::Approval);
     assert_eq!(open.requested.respondents, ["alice"]);
@@ -62,11 +62,11 @@ fn a_rejection_keeps_it_where_it_is_and_who_resumes_it_has_them_asked_again() {
     ]);
     assert_eq!(story.the_plan().state, PlanState::Paused);
     assert_eq!(story.said("plan.checkpoint_rejected")["by"], json!("alice"));
-    let story = story.is_at("send", TaskStatus::Pending).stands(Status::Running);
+    let story = story.stands_at("send", TaskStatus::Pending).stands(Status::Running);
     let story = story
         .act_plan(PlanAct::Resume)
         .expect(["plan.checkpoint_reached", "interrupt.requested abide:resume"]);
-    story.at_checkpoint(&accept()).is_at("send", TaskStatus::Ready);
+    story.at_checkpoint(&accept()).stands_at("send", TaskStatus::Ready);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn silence_has_people_told_again_and_approves_of_nothing() {
     let story = story.after(hours(1)).fire_timer(&timer).expect(["interrupt.renotified abide:resume"]);
     let story = story.after(hours(1)).fire_timer(&timer).expect(["interrupt.renotified abide:resume"]);
     assert!(story.run().timers().is_empty(), "it stays open for ever");
-    story.after(hours(1_000)).at_checkpoint(&accept()).is_at("send", TaskStatus::Ready);
+    story.after(hours(1_000)).at_checkpoint(&accept()).stands_at("send", TaskStatus::Ready);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn nobody_goes_round_it_by_skipping_the_task_before_or_by_resuming_the_plan() {
 #[test]
 fn a_question_about_a_checkpoint_blocks_no_task() {
     let story = begun().post(named("other")).works_on("other", AGENT).plan_out(stopping()).activate();
-    story.does_task("draft").stands(Status::WaitingApproval).is_at("other", TaskStatus::Running);
+    story.does_task("draft").stands(Status::WaitingApproval).stands_at("other", TaskStatus::Running);
 }
 
 #[test]
@@ -209,5 +209,8 @@ fn two_checkpoints_are_asked_about_one_after_the_other() {
         "plan.paused",
         "interrupt.requested abide:resume",
     ]);
-    story.is_at("send", TaskStatus::Pending).at_checkpoint(&accept()).is_at("send", TaskStatus::Ready);
+    story
+        .stands_at("send", TaskStatus::Pending)
+        .at_checkpoint(&accept())
+        .stands_at("send", TaskStatus::Ready);
 }

@@ -32,7 +32,7 @@ fn oi_057_a_plan_stays_active_while_its_run_waits_for_people() {
 fn oi_069_a_question_blocks_the_task_of_whoever_asks_in_the_same_decision() {
     asked()
         .expect(["interrupt.requested self", "clarification.requested self", "task.blocked"])
-        .is_at("write", TaskStatus::Blocked);
+        .stands_at("write", TaskStatus::Blocked);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn oi_072_the_answer_lets_it_go_on() {
     story
         .answer_well(id)
         .expect(["clarification.resolved self", "interrupt.resolved self", "task.unblocked"])
-        .is_at("write", TaskStatus::Running);
+        .stands_at("write", TaskStatus::Running);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn oi_073_nothing_is_left_of_the_block() {
 
 #[test]
 fn oi_074_what_others_work_on_goes_on() {
-    asked().is_at("write", TaskStatus::Blocked).is_at("file", TaskStatus::Running);
+    asked().stands_at("write", TaskStatus::Blocked).stands_at("file", TaskStatus::Running);
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn oi_075_all_that_is_worked_on_waits_if_nobody_knows_who_asks() {
             "task.blocked",
             "node.suspended gate",
         ])
-        .is_at("write", TaskStatus::Blocked)
-        .is_at("file", TaskStatus::Blocked)
-        .is_at("later", TaskStatus::Ready);
+        .stands_at("write", TaskStatus::Blocked)
+        .stands_at("file", TaskStatus::Blocked)
+        .stands_at("later", TaskStatus::Ready);
     story.answer("gate", &accept()).expect([
         "approval.received gate",
         "interrupt.resolved gate",
@@ -129,8 +129,8 @@ fn a_gate_that_speaks_for_an_agent_blocks_what_that_works_on() {
         .works_on("file", OTHER)
         .after(hours(1))
         .fire("wait")
-        .is_at("write", TaskStatus::Running)
-        .is_at("file", TaskStatus::Blocked);
+        .stands_at("write", TaskStatus::Running)
+        .stands_at("file", TaskStatus::Blocked);
 }
 
 #[test]
@@ -142,9 +142,10 @@ fn oi_076_exactly_what_was_blocked_is_unblocked() {
         .works_on("print", AGENT)
         .act("print", TaskAct::Block { reason: "no ink".to_owned() })
         .asks(AGENT, 1)
-        .is_at("write", TaskStatus::Blocked);
+        .stands_at("write", TaskStatus::Blocked);
     let id = story.question();
-    let story = story.answer_well(id).is_at("write", TaskStatus::Running).is_at("print", TaskStatus::Blocked);
+    let story =
+        story.answer_well(id).stands_at("write", TaskStatus::Running).stands_at("print", TaskStatus::Blocked);
     assert_eq!(story.of_name("print").blocked_reason(), Some("no ink"));
 }
 
@@ -158,8 +159,8 @@ fn a_task_waits_for_all_that_its_agent_asked() {
         "task.blocked",
     ]);
     let second = story.question();
-    let story = story.answer_well(first).is_at("write", TaskStatus::Blocked);
-    story.answer_well(second).is_at("write", TaskStatus::Running);
+    let story = story.answer_well(first).stands_at("write", TaskStatus::Blocked);
+    story.answer_well(second).stands_at("write", TaskStatus::Running);
 }
 
 #[test]
@@ -184,7 +185,7 @@ fn oi_078_what_waited_ends_with_its_run() {
     let waits = workflow([workflow::delay("wait", 1_000), asks]).flow("wait > ask");
     let waiting = || {
         let story = Story::of(&waits).under(around()).start().post(named("write")).post(named("later"));
-        story.works_on("write", AGENT).after(1_000).fire("wait").is_at("write", TaskStatus::Blocked)
+        story.works_on("write", AGENT).after(1_000).fire("wait").stands_at("write", TaskStatus::Blocked)
     };
     let story = waiting();
     let timer = format!("attempt/{}", story.question());
@@ -200,8 +201,8 @@ fn oi_078_what_waited_ends_with_its_run() {
             "task.failed",
             "run.failed",
         ])
-        .is_at("write", TaskStatus::Failed)
-        .is_at("later", TaskStatus::Failed);
+        .stands_at("write", TaskStatus::Failed)
+        .stands_at("later", TaskStatus::Failed);
     let code = |failure: &Failure| failure.code.clone();
     assert_eq!(story.of_name("write").error.as_ref().map(code), story.run().error().map(code));
     assert_eq!(story.of_name("write").blocked, None);
@@ -212,7 +213,7 @@ fn oi_078_what_waited_ends_with_its_run() {
         "task.cancelled",
         "run.cancelled",
     ]);
-    let story = story.is_at("write", TaskStatus::Cancelled);
+    let story = story.stands_at("write", TaskStatus::Cancelled);
     assert_eq!(story.of_name("write").blocked, None);
 }
 
@@ -224,9 +225,9 @@ fn a_fallback_lets_it_go_on_as_an_answer_does() {
     );
     let waits = workflow([workflow::delay("wait", 1_000), asks, of_kind("self", KIND)]).flow("wait > ask");
     let story = Story::of(&waits).under(around()).start().post(named("write")).works_on("write", AGENT);
-    let story = story.after(1_000).fire("wait").is_at("write", TaskStatus::Blocked);
+    let story = story.after(1_000).fire("wait").stands_at("write", TaskStatus::Blocked);
     let timer = format!("attempt/{}", story.question());
-    story.after(60_000).fire_timer(&timer).is_at("write", TaskStatus::Running);
+    story.after(60_000).fire_timer(&timer).stands_at("write", TaskStatus::Running);
 }
 
 fn child(status: Status) -> Command {

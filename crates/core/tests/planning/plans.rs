@@ -9,7 +9,7 @@ fn a_plan_is_written_activated_and_done() {
     begun()
         .plan_out(of_new([behind("send", &["draft"]), named("draft")]))
         .expect(["task.created", "task.created", "plan.created"])
-        .is_at("draft", TaskStatus::Pending)
+        .stands_at("draft", TaskStatus::Pending)
         .activate()
         .expect(["plan.activated", "task.ready"])
         .does_task("draft")
@@ -20,13 +20,13 @@ fn a_plan_is_written_activated_and_done() {
 
 #[test]
 fn tasks_that_were_there_before_are_taken_in_and_wait_for_the_plan() {
-    let story = begun().post(named("draft")).is_at("draft", TaskStatus::Ready);
+    let story = begun().post(named("draft")).stands_at("draft", TaskStatus::Ready);
     let id = story.id_of("draft").to_string();
     let plan = NewPlan { tasks: vec![PlanTask::Posted(id)], ..NewPlan::default() };
-    let story = story.plan_out(plan).expect(["plan.created"]).is_at("draft", TaskStatus::Pending);
+    let story = story.plan_out(plan).expect(["plan.created"]).stands_at("draft", TaskStatus::Pending);
     let told = story.run().held_back(story.of_name("draft")).unwrap();
     assert!(told.contains("draft"), "{told}");
-    story.claim("draft", AGENT).refused_for("").activate().is_at("draft", TaskStatus::Ready);
+    story.claim("draft", AGENT).refused_for("").activate().stands_at("draft", TaskStatus::Ready);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn nothing_of_a_paused_plan_begins_and_what_has_begun_goes_on() {
         .refused_for("paused")
         .act("one", TaskAct::Complete { output: None })
         .expect(["task.completed"])
-        .is_at("three", TaskStatus::Pending);
+        .stands_at("three", TaskStatus::Pending);
     story
         .act_plan(PlanAct::Resume)
         .expect(["plan.resumed", "task.ready"])
@@ -71,7 +71,7 @@ fn a_task_whose_condition_does_not_hold_is_skipped_and_those_behind_it_begin() {
     assert_eq!(story.of_name("pay").status, TaskStatus::Skipped);
     conditional("tasks.check.output.of == 'check' && run.id != ''")
         .does_task("check")
-        .is_at("pay", TaskStatus::Ready);
+        .stands_at("pay", TaskStatus::Ready);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_condition_reads_tasks_by_their_ids_too() {
     let plan = of_new([named("pay")]);
     let when = format!("tasks['{id}'].status == 'completed'");
     let plan = NewPlan { conditions: vec![condition("pay", &when)], ..plan };
-    story.does_task("check").plan_out(plan).activate().is_at("pay", TaskStatus::Ready);
+    story.does_task("check").plan_out(plan).activate().stands_at("pay", TaskStatus::Ready);
 }
 
 #[test]
@@ -92,7 +92,10 @@ fn a_condition_that_can_not_be_evaluated_is_not_one_that_does_not_hold() {
         "plan.paused",
     ]);
     assert!(story.the_plan().reason.as_ref().unwrap().contains("condition"));
-    story.is_at("pay", TaskStatus::Pending).act_plan(PlanAct::Resume).expect(["plan.resumed", "plan.paused"]);
+    story
+        .stands_at("pay", TaskStatus::Pending)
+        .act_plan(PlanAct::Resume)
+        .expect(["plan.resumed", "plan.paused"]);
 }
 
 #[test]

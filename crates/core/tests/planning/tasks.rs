@@ -39,7 +39,7 @@ fn one_that_was_only_claimed_is_begun_as_it_is_done() {
 fn what_an_agent_gives_back_another_may_have() {
     let story =
         begun().post(named("write")).claim("write", AGENT).act("write", TaskAct::Release { reason: None });
-    let story = story.expect(["task.released"]).is_at("write", TaskStatus::Ready).claim("write", OTHER);
+    let story = story.expect(["task.released"]).stands_at("write", TaskStatus::Ready).claim("write", OTHER);
     assert_eq!(story.of_name("write").assigned_agent.as_deref(), Some(OTHER));
 }
 
@@ -52,7 +52,7 @@ fn a_task_is_ready_when_all_that_it_depends_on_is_done() {
         .expect(["task.created"])
         .does_task("one")
         .expect(["task.started", "task.completed"])
-        .is_at("both", TaskStatus::Pending)
+        .stands_at("both", TaskStatus::Pending)
         .act("two", TaskAct::Skip { reason: Some("not needed".to_owned()) })
         .expect(["task.skipped", "task.ready"]);
 }
@@ -71,7 +71,7 @@ fn what_will_never_be_done_leaves_those_behind_it_pending_and_says_why() {
         let story = begun().post(named("one"));
         let one = story.id_of("one").to_string();
         let story = story.post(behind("two", &[&one])).works_on("one", AGENT).act("one", ending);
-        let story = story.is_at("two", TaskStatus::Pending);
+        let story = story.stands_at("two", TaskStatus::Pending);
         let told = story.run().held_back(story.of_name("two")).expect("something holds it back");
         assert!(told.contains("'one'") && (told.contains("cancelled") || told.contains("failed")), "{told}");
     }
@@ -84,13 +84,13 @@ fn a_failed_task_is_tried_again_as_often_as_it_may() {
         .fails_task("write")
         .act("write", TaskAct::Retry)
         .expect(["task.retrying"])
-        .is_at("write", TaskStatus::Ready);
+        .stands_at("write", TaskStatus::Ready);
     assert_eq!((story.of_name("write").attempt, &story.of_name("write").assigned_agent), (2, &None));
     story
         .fails_task("write")
         .act("write", TaskAct::Retry)
         .refused_for("as often as it may be")
-        .is_at("write", TaskStatus::Failed);
+        .stands_at("write", TaskStatus::Failed);
 }
 
 #[test]
