@@ -155,7 +155,8 @@ async fn clients_see_the_policy_as_it_was_given_or_null() {
         let expected =
             json!({ "protocol_version": "0.1", "suspension": { "default_retry_policy": policy() } });
         assert_eq!((status, shown), (StatusCode::OK, expected), "nothing is added that was not given");
-        refusal(answer(server.anonymous(Method::GET, path)).await.unwrap(), "unauthenticated");
+        let (status, refused) = answer(server.anonymous(Method::GET, path)).await.unwrap();
+        assert_eq!((status, &refused["error"]), (StatusCode::UNAUTHORIZED, &json!("unauthenticated")));
     }
     let site = Site::new();
     let server = site.start(&[]);
