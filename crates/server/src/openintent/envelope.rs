@@ -56,7 +56,11 @@ fn body(status: StatusCode, said: &Value) -> Value {
         details = clean(details);
     }
     message = named(&code, message);
-    let detail = detail(status, &message, &mut details);
+    let mut detail = detail(status, &message, &mut details);
+    let is_about_body = matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
+    if is_about_body && detail.is_string() {
+        detail = json!({ "error": code, "message": message });
+    }
     let mut body = json!({ "detail": detail, "error": code, "message": message });
     let tops = ["existing_lease", "retryAfterMs", "correlationId"].map(|key| (key, key));
     for (key, top) in tops.into_iter().chain([("foundVersion", "current_version")]) {

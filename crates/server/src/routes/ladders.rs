@@ -29,7 +29,7 @@ pub(super) fn configuration() -> Vec<Operation> {
     };
     vec![
         shown("/v1/server/config", "showServerConfig"),
-        shown("/api/v1/server/config", "showServerConfigToOpenIntent").public().openintent(),
+        shown("/api/v1/server/config", "showServerConfigToOpenIntent").openintent(),
     ]
 }
 
