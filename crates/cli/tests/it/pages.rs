@@ -451,6 +451,7 @@ struct Told {
     size: Regex,
     version: Regex,
     interrupt: Regex,
+    coordinator: Regex,
     key: Regex,
     time: Regex,
     minute: Regex,
@@ -462,6 +463,7 @@ impl Told {
         let run = Regex::new("run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
         // Where in the journal it was asked for stays; the rest is drawn anew for each run.
         let interrupt = Regex::new("int-([0-9a-f]{12})[0-9a-f]{24}").unwrap();
+        let coordinator = Regex::new("coord-[0-9a-f]{32}").unwrap();
         let time = Regex::new(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ").unwrap();
         let cut = Regex::new("(20[0-9]{2}-|run-[0-9a-f]{2})[-0-9a-fT:.]*…").unwrap();
         // A key's id stands alone or behind `abk_`; what ends a run's id stands behind a dash.
@@ -485,6 +487,7 @@ impl Told {
             size,
             version,
             interrupt,
+            coordinator,
             key,
             time,
             minute,
@@ -515,6 +518,7 @@ impl Told {
         let named = self.version.replace_all(&named, "written by abide 0.12.0");
         let named = self.worker.replace_all(&named, "host=laptop, pid=4711");
         let named = self.interrupt.replace_all(&named, format!("int-${{1}}{}", "7f".repeat(12)));
+        let named = self.coordinator.replace_all(&named, format!("coord-{}", "7f".repeat(16)));
         let mut keys = std::mem::take(&mut self.keys);
         let named = self.key.replace_all(&named, |found: &Captures<'_>| {
             let at = keys.iter().position(|key| *key == found[2]).unwrap_or_else(|| {

@@ -57,7 +57,8 @@ fn body(status: StatusCode, said: &Value) -> Value {
     }
     message = named(&code, message);
     let mut detail = detail(status, &message, &mut details);
-    let is_about_body = matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
+    // What is no JSON object at all has no place that could be named.
+    let is_about_body = code == "validation_error" && message.starts_with("the body");
     if is_about_body && detail.is_string() {
         detail = json!({ "error": code, "message": message });
     }
