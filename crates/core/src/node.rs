@@ -80,9 +80,8 @@ impl NodePhase {
             ) => Some(Running),
             // An operator knows of a step that was cut off that it was done.
             (Waiting, NodeEvent::StepRecorded(_)) => Some(Waiting),
-            (Running, NodeEvent::Parked(_)) => Some(Waiting),
+            (Running, NodeEvent::Parked(_) | NodeEvent::Released(_)) => Some(Waiting),
             (Waiting, NodeEvent::Claimed(_)) => Some(Running),
-            (Running, NodeEvent::Released(_)) => Some(Waiting),
             (Pending | Waiting, NodeEvent::ClaimDeferred(_)) => Some(self),
             (Waiting, NodeEvent::PhaseBlocked(_) | NodeEvent::PhaseUnblocked(_))
             | (Suspended, NodeEvent::InterruptAmended(_)) => Some(self),

@@ -16,6 +16,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         of_work(),
         of_people(),
         of_requests(),
+        of_escalations(),
         streams(),
         containers::operations(),
         records::operations(),
@@ -232,6 +233,11 @@ fn of_requests() -> Vec<Operation> {
         )
         .scope(Scope::ApprovalsRespond)
         .answers::<shape::Object>(200, "The request."),
+    ]
+}
+
+fn of_escalations() -> Vec<Operation> {
+    vec![
         Operation::post(
             "/api/v1/intents/{intentId}/escalations",
             "oiEscalate",
