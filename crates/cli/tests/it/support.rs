@@ -513,7 +513,7 @@ impl Server {
                 }
                 // Somebody outside has to do something first.
                 "hand" | "draft" | "coordinator" | "plan" | "task" | "replay" => true,
-                "deadline" => reason["until"].as_str() > clock["now"].as_str(),
+                "deadline" | "grace" => reason["until"].as_str() > clock["now"].as_str(),
                 // Without a worker for it nothing happens.
                 "worker" => {
                     let node = &shown["nodeStates"][reason["nodeId"].as_str().unwrap()];

@@ -173,20 +173,31 @@ impl Run {
         }
         (asked.closed, asked.closed_at) = (true, Some(at));
         let expired = asked.expired;
+        // By this name it is known from now on, so that what is written here is no record that waits to be asked.
+        let unsaid = is_unsaid(&open.requested).then(|| resolved.interrupt_id.to_string());
+        asked.id = unsaid.or_else(|| asked.id.take());
         intent.lengthen_leases(open.at, at);
-        let recorded =
-            intent.asked.as_ref().and_then(|asked| asked.id.clone()).filter(|_| !open.requested.keyless);
-        let Some(id) = recorded.filter(|_| self.driven_node().is_some()) else { return };
+        let Some(mut record) = self.record_closed(open) else { return };
         let mut state = self.intent_state();
-        let Some(mut record) = state.get(SUSPENSION).and_then(|record| record.parse::<JsonMap>().ok()) else {
-            return;
-        };
-        if record.get("id").and_then(|own| own.parse::<String>().ok()).as_ref() != Some(&id) {
-            return;
-        }
         record.extend(outcome(open, resolved, expired, at));
         state.insert(SUSPENSION.to_owned(), Json::of(&record));
         self.put_state(&state);
+    }
+
+    /// The record that what became of a question is written beside: the one that it was asked by, or what was asked while
+    /// nobody had said what it is about.
+    fn record_closed(&self, open: &Open) -> Option<JsonMap> {
+        self.driven_node()?;
+        let id = self.intent()?.asked.as_ref()?.id.clone()?;
+        if is_unsaid(&open.requested) {
+            return Some(self.made_record(open, &id));
+        }
+        if open.requested.keyless {
+            return None;
+        }
+        let record: JsonMap = self.state_value(SUSPENSION)?.parse().ok()?;
+        let own = record.get("id")?.parse::<String>().ok()?;
+        (own == id).then_some(record)
     }
 }
 

@@ -67,7 +67,7 @@ impl Run {
     }
 
     /// The record of a question that was not asked by one.
-    fn made_record(&self, open: &Open, id: &str) -> JsonMap {
+    pub(super) fn made_record(&self, open: &Open, id: &str) -> JsonMap {
         let seen = self.seen_as(open);
         let hidden = open.requested.sensitive;
         let data: JsonMap = open.requested.data.parse().unwrap_or_default();

@@ -88,6 +88,19 @@ fn whoever_never_says_what_is_asked_is_answered_all_the_same() {
     assert_eq!(world.run("a").interrupts().count(), 1, "it is the same question");
     world.respond("a", "whatever", &json!({ "any": "value" })).expect("any name and any value will do");
     assert_eq!(world.intent_status("a"), "active");
+    let told = world.suspension("a");
+    assert_eq!(
+        (&told["response"], &told["resolution"]),
+        (&json!({ "any": "value" }), &json!("responded")),
+        "the answer is where the agent looks for it: {told}"
+    );
+    // What was written there is no record that waits to be asked.
+    world.set("a", "n", json!(1)).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    assert_eq!(world.suspension("a")["provisional"], true);
+    world.set("a", "_suspension", record("s1")).unwrap();
+    world.respond("a", "s1", &json!("yes")).unwrap();
+    assert_eq!(world.suspension("a")["response"], "yes");
 }
 
 #[test]

@@ -58,8 +58,8 @@ async fn hostile_text_stays_text_in_a_page_that_follows() {
     sign_in(&mut browser, &server, &format!("/runs/{run}"));
     server.post(&format!("/v1/runs/{run}/cancel"), &json!({ "reason": evil })).await;
     browser.await_text("the run was cancelled");
+    browser.await_text("<title>evil: cancelled - Abide</title>");
     let html = browser.html();
-    assert!(html.contains("<title>evil: cancelled - Abide</title>"), "{html}");
     assert!(html.contains("&lt;script&gt;document.title='taken'&lt;/script&gt;"), "{html}");
     assert!(!browser.has("main img") && !browser.has("main script"), "{html}");
     assert_eq!(browser.complaints(), [""; 0], "nothing of it was even tried");
