@@ -94,7 +94,7 @@ pub use soundness::Soundness;
 pub use stats::{CallEnd, Stats};
 pub use truncate::Cut;
 pub use watch::Subscription;
-pub use webhooks::{Enclosed, Envelope, Envelopes};
+pub use webhooks::{Earlier, Enclosed, Envelope, Envelopes};
 pub use workers::{
     ChildEnd, Did, Hands, History, Holder, Holding, Home, HookMessage, Letter, Message, NewSession, Op,
     OpFailure, Place, Post, SessionView, TaskMessage,

@@ -155,6 +155,9 @@ pub const WEBHOOK_IN_FLIGHT_MAX: usize = 8;
 /// longer; with fewer, a larger part of the time goes into finding out what is next.
 pub const WEBHOOK_TURN_MAX: usize = 16;
 
+/// Events that are read at a time to know what was before another one.
+pub const WEBHOOK_PAGE: usize = 256;
+
 /// Deliveries under way in all: each holds an event in memory.
 pub const WEBHOOKS_IN_FLIGHT_MAX: usize = 256;
 

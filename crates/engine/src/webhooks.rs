@@ -10,7 +10,7 @@ mod lines;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Event, Gate, Millis, Payload, Record, RunEvent, RunId};
+use abide_core::{Event, Gate, Hash, Millis, Payload, Record, RunEvent, RunId};
 use abide_store::{Attempted, Due, Outcome, Role, Waiting, WebhookKey, WebhookRow};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -24,8 +24,11 @@ use crate::{Error, Window, limits};
 
 /// Puts an event into the words that a webhook's receiver expects, and signs it.
 pub trait Envelopes: Send + Sync + 'static {
-    /// The request that carries an event, or why there can't be one.
-    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Envelope, String>;
+    /// The requests that carry an event, or why there can't be any. There are none if there is nothing to say of it.
+    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Vec<Envelope>, String>;
+
+    /// Whether an event has to be known to put later ones of its run into words.
+    fn remembers(&self, record: &Record) -> bool;
 }
 
 /// What goes into an envelope.
@@ -38,8 +41,21 @@ pub struct Enclosed<'a> {
     pub run: RunId,
     /// The event.
     pub record: &'a Record,
+    /// What was before it, if the webhook is about this run alone.
+    pub earlier: &'a Earlier,
     /// When it is sent.
     pub at: Millis,
+}
+
+/// What was before an event of a run.
+#[derive(Default)]
+pub struct Earlier {
+    /// Those events that have to be known, in their order.
+    pub records: Vec<Record>,
+    /// The chain at the event right before it.
+    pub chain: Option<Hash>,
+    /// How many events these are made of.
+    read: u64,
 }
 
 /// A request to a webhook, without its address.
@@ -224,7 +240,12 @@ fn send_due(
         line.leave(delivery.run);
         let ended = Ended { webhook: webhook.key.clone(), run: delivery.run, how: End::Broken, place };
         let trip = Trip { ended: Some(ended), end: end.clone() };
-        let courier = Courier { shell: shell.clone(), webhook: webhook.clone(), tenant: tenant.clone() };
+        let courier = Courier {
+            shell: shell.clone(),
+            webhook: webhook.clone(),
+            tenant: tenant.clone(),
+            earlier: tokio::sync::Mutex::default(),
+        };
         shell.runtime.spawn(courier.carry(delivery, now, trip));
     }
     true
@@ -256,6 +277,8 @@ struct Courier {
     shell: Arc<Shell>,
     webhook: Arc<WebhookRow>,
     tenant: Arc<str>,
+    /// What was before the last event that it put into words.
+    earlier: tokio::sync::Mutex<Earlier>,
 }
 
 impl Courier {
@@ -283,17 +306,17 @@ impl Courier {
             let error = "this server failed at it; its log tells where, which is a bug to report".to_owned();
             Some(Outcome::Unsendable { error })
         })?;
-        let arrived = outcome == Outcome::Arrived;
+        let goes_on = matches!(outcome, Outcome::Arrived | Outcome::Passed);
         let at = self.shell.clock.now();
         let attempt = Attempted { webhook: self.webhook.key.clone(), delivery, at, outcome };
         let following = self.settle(attempt).await?;
-        following.filter(|_| arrived && !self.shell.is_draining())
+        following.filter(|_| goes_on && !self.shell.is_draining())
     }
 
     /// Tries once. `None` if the store failed, so that there is nothing to say.
     async fn attempt(&self, delivery: &Waiting) -> Option<Outcome> {
         match self.prepare(delivery).await {
-            Ok(Ok(envelope)) => Some(self.send(envelope).await),
+            Ok(Ok(envelopes)) => Some(self.send_all(envelopes).await),
             Ok(Err(outcome)) => Some(outcome),
             Err(error) => {
                 tracing::error!(run = %delivery.run, webhook = %self.webhook.key.id, %error, "a delivery can't be read; trying again");
@@ -303,8 +326,8 @@ impl Courier {
         }
     }
 
-    /// Reads the event and puts it into its envelope, or says why it is not sent.
-    async fn prepare(&self, delivery: &Waiting) -> Result<Result<Envelope, Outcome>, Error> {
+    /// Reads the event and puts it into its envelopes, or says why it is not sent.
+    async fn prepare(&self, delivery: &Waiting) -> Result<Result<Vec<Envelope>, Outcome>, Error> {
         let Some(record) = self.read(delivery.run, delivery.sequence).await? else {
             return Ok(Err(unreadable("the event")));
         };
@@ -313,15 +336,48 @@ impl Courier {
             Some(false) => return Ok(Err(Outcome::Unwanted)),
             Some(true) => {}
         }
+        let Some(envelopes) = &self.shell.webhooks.envelopes else { return Err(Error::Draining) };
+        let mut earlier = self.earlier.lock().await;
+        if self.webhook.about.is_some() {
+            self.look_back(&mut earlier, delivery, envelopes.as_ref()).await?;
+        }
         let enclosed = Enclosed {
             webhook: &self.webhook,
             tenant: &self.tenant,
             run: delivery.run,
             record: &record,
+            earlier: &earlier,
             at: self.shell.clock.now(),
         };
-        let Some(envelopes) = &self.shell.webhooks.envelopes else { return Err(Error::Draining) };
         Ok(envelopes.seal(&enclosed).map_err(|error| Outcome::Failed { status: None, error }))
+    }
+
+    /// Reads what was before an event, as far as it is not known yet.
+    async fn look_back(
+        &self,
+        earlier: &mut Earlier,
+        delivery: &Waiting,
+        envelopes: &dyn Envelopes,
+    ) -> Result<(), Error> {
+        let key = delivery.run.of(self.webhook.key.tenant);
+        if earlier.read > delivery.sequence {
+            // One that is sent once more lies before what was sent last.
+            *earlier = Earlier::default();
+        }
+        while earlier.read < delivery.sequence {
+            let most = usize::try_from(delivery.sequence - earlier.read).unwrap_or(usize::MAX);
+            let page = self.shell.store.journal(key, earlier.read, most.min(limits::WEBHOOK_PAGE)).await;
+            let page = match page {
+                Ok(page) => page,
+                // What can't be read any more is not told of either.
+                Err(abide_store::Error::Damaged { .. } | abide_store::Error::Sealed(_)) => break,
+                Err(error) => return Err(error.into()),
+            };
+            let Some(last) = page.last() else { break };
+            (earlier.read, earlier.chain) = (last.sequence + 1, Some(last.chain));
+            earlier.records.extend(page.into_iter().filter(|record| envelopes.remembers(record)));
+        }
+        Ok(())
     }
 
     /// An event of a run. `None` if it can't be read, now or later.
@@ -336,6 +392,11 @@ impl Courier {
     /// Whether the run carries every tag that the webhook asks for. `None` if its first event, which has them, can't be
     /// read.
     async fn wants(&self, delivery: &Waiting, record: &Record) -> Result<Option<bool>, Error> {
+        if let Some(until) = self.webhook.about.as_ref().and_then(|about| about.until)
+            && until <= record.at
+        {
+            return Ok(Some(false));
+        }
         if self.webhook.tags.is_empty() {
             return Ok(Some(true));
         }
@@ -345,6 +406,18 @@ impl Courier {
         };
         let tags = first.as_ref().and_then(tags_of);
         Ok(tags.map(|tags| self.webhook.tags.iter().all(|tag| tags.contains(tag))))
+    }
+
+    /// Sends what is to be said of one event, one request after the other. If one does not arrive, all are sent again.
+    async fn send_all(&self, envelopes: Vec<Envelope>) -> Outcome {
+        let mut outcome = Outcome::Passed;
+        for envelope in envelopes {
+            outcome = self.send(envelope).await;
+            if outcome != Outcome::Arrived {
+                break;
+            }
+        }
+        outcome
     }
 
     async fn send(&self, envelope: Envelope) -> Outcome {

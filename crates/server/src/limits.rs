@@ -91,6 +91,9 @@ pub const CLOCK_STEP_MS_MAX: i64 = 10 * 366 * 24 * 3_600_000;
 /// Webhooks of one tenant. Each is told of events on its own, so they multiply the work that events make.
 pub const WEBHOOKS_MAX: usize = 100;
 
+/// Webhooks of a tenant that are each about one intent or portfolio.
+pub const SUBSCRIPTIONS_MAX: usize = 1000;
+
 /// Event types that one webhook names; OpenWOP knows fewer.
 pub const WEBHOOK_TYPES_MAX: usize = 200;
 

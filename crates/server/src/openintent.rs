@@ -36,6 +36,7 @@ mod records;
 pub(crate) mod refused;
 mod requests;
 mod routes;
+pub(crate) mod sent;
 mod stream;
 mod suspensions;
 mod tasks;

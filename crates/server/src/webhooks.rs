@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use abide_core::{EventId, RunId, hex, sha256, signature_headers};
+use abide_core::{EventId, Record, RunId, hex, sha256, signature_headers};
 use abide_engine::{Enclosed, Envelope, Envelopes};
 use abide_store::WebhookKey;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::keyring::{Keyring, random_hex};
-use crate::openwop;
+use crate::{openintent, openwop};
 
 pub(crate) const PURPOSE: &str = "webhooks";
 const RECEIPTS: &str = "webhook-receipts";
@@ -74,10 +74,17 @@ impl Signer {
 }
 
 impl Envelopes for Signer {
-    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Envelope, String> {
+    fn remembers(&self, record: &Record) -> bool {
+        openintent::sent::remembers(record)
+    }
+
+    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Vec<Envelope>, String> {
         let webhook = enclosed.webhook;
         let secret = self.keyring.open_sealed(PURPOSE, &context(&webhook.key), &webhook.sealed);
         let secret = secret.ok_or("its secret can't be opened with this keyring; register it again")?;
+        if webhook.about.is_some() {
+            return Ok(openintent::sent::envelopes(enclosed, &secret));
+        }
         let (kind, event) = openwop::events::doc::openwop(enclosed.run, enclosed.record)?;
         let body = body(enclosed, event)?;
         let delivery = delivery_id(&webhook.key, enclosed.run, enclosed.record.sequence);
@@ -89,7 +96,7 @@ impl Envelopes for Signer {
             ("x-openwop-event-type", kind.to_owned()),
         ];
         headers.extend(signature_headers(&secret, enclosed.at, &body));
-        Ok(Envelope { headers, body })
+        Ok(vec![Envelope { headers, body }])
     }
 }
 

@@ -47,7 +47,7 @@ pub use notices::{
 };
 pub use postgres::{ImportedTable, Postgres, PostgresOptions};
 pub use providers::{BreakerRow, Providers, WaitCounts, WaitRow};
-pub use records::{NewRecord, Recorded, Records};
+pub use records::{NewRecord, Recorded, Records, SUBSCRIPTION};
 pub use retention::{EndedQuery, EndedRun, FamilySize, Purge, PurgeRow, PurgedPage, Retention};
 pub use rows::{
     Annotated, Annotations, Beside, ChildRow, Claim, Erased, Erasure, Expected, Listed, Loaded, Message,
@@ -61,7 +61,7 @@ pub use sqlite::{BackupFacts, Held, Sqlite, SqliteOptions, Stage, StageHook, Syn
 pub use store::{Answer, Counts, ListQuery, Store};
 pub use truncation::{Outline, Truncated, Truncation};
 pub use webhooks::{
-    Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX, Outcome,
-    Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,
+    About, Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, LAST_ERROR_BYTES_MAX,
+    Outcome, Shown, Waiting, WebhookKey, WebhookNews, WebhookRow, Webhooks,
 };
 pub use work::{HookClaim, HookId, HookRow, KindRow, SessionId, Work, WorkClaim, WorkRow};

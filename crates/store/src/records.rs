@@ -3,10 +3,13 @@
 //! Records share their places with the other notes of an aggregate, so that no two of it are at the same one. Erasing an
 //! aggregate erases what its records say, and removing it removes them.
 
-use abide_core::{Json, Key, Millis};
+use abide_core::{Json, Key, Millis, RunId, TenantId};
 
 use crate::Note;
 use crate::store::Answer;
+
+/// The kind of records that say who wants to hear of an aggregate. They are found by who made them, too.
+pub const SUBSCRIPTION: &str = "subscription";
 
 /// Records beside aggregates.
 pub trait Records: Send + Sync {
@@ -28,6 +31,9 @@ pub trait Records: Send + Sync {
 
     /// Reads records of one kind, oldest first, those behind a place, at most `limit`.
     fn after(&self, key: Key, kind: String, after: Option<u64>, limit: usize) -> Answer<'_, Vec<Note>>;
+
+    /// Reads the subscriptions that somebody made in a tenant, each with its aggregate, at most `limit`.
+    fn subscriptions(&self, tenant: TenantId, by: String, limit: usize) -> Answer<'_, Vec<(RunId, Note)>>;
 
     /// Reads records of one kind, newest first, those before a place, at most `limit`.
     fn before(&self, key: Key, kind: String, before: Option<u64>, limit: usize) -> Answer<'_, Vec<Note>>;

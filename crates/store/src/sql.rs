@@ -118,6 +118,9 @@ pub(crate) const ENQUEUE: &str = "INSERT INTO deliveries (tenant, webhook, run, 
     SELECT e.tenant, t.webhook, e.id, min(e.seq), min(e.at), 0 \
     FROM events e JOIN webhook_types t ON t.tenant = e.tenant AND t.type = e.type \
     WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, t.webhook, e.id \
+    UNION ALL SELECT e.tenant, r.webhook, e.id, min(e.seq), min(e.at), 0 \
+    FROM events e JOIN webhook_runs r ON r.tenant = e.tenant AND r.run = e.id \
+    WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, r.webhook, e.id \
     ON CONFLICT (tenant, webhook, run) DO NOTHING RETURNING webhook";
 
 /// The statements of a commit. The first decides whether it is stale, so a stale commit writes nothing.

@@ -33,7 +33,8 @@ pub struct WebhookKey {
 /// Where webhooks and what is on its way to them live.
 pub trait Webhooks: Send + Sync {
     /// Durably adds a webhook, and with it the receipt of the request that asked for it. Events that are committed after
-    /// this is answered are delivered. A tenant has at most `most` webhooks.
+    /// this is answered are delivered. A tenant has at most `most` webhooks that are about one aggregate, or that are not;
+    /// those whose time is over make room.
     fn put(&self, webhook: WebhookRow, most: usize, receipt: Option<Receipt>) -> Answer<'_, Added>;
 
     /// Reads a webhook.
@@ -41,6 +42,9 @@ pub trait Webhooks: Send + Sync {
 
     /// A tenant's webhooks by id.
     fn list(&self, tenant: TenantId) -> Answer<'_, Vec<Shown>>;
+
+    /// A tenant's webhooks that are about one aggregate, by id: about this one, or about any.
+    fn subscriptions(&self, tenant: TenantId, run: Option<RunId>) -> Answer<'_, Vec<WebhookRow>>;
 
     /// Durably forgets a webhook and everything on its way to it. `false` if there is none.
     fn delete(&self, key: WebhookKey) -> Answer<'_, bool>;
@@ -105,6 +109,21 @@ pub struct WebhookRow {
     pub created_by: Option<String>,
     /// How its receiver does.
     pub health: Health,
+    /// The one aggregate that it is about, if it is.
+    pub about: Option<About>,
+}
+
+/// The one aggregate that a webhook is about: it hears of everything that happens to that, whatever its types are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Which.
+    pub run: RunId,
+    /// Whether that is a group.
+    pub group: bool,
+    /// Who wants to hear.
+    pub subscriber: String,
+    /// Of what happens from then on it hears nothing.
+    pub until: Option<Millis>,
 }
 
 /// Logs show that there is a secret, not what it is, be it sealed or not. A URL may hold one, too.
@@ -115,6 +134,7 @@ impl std::fmt::Debug for WebhookRow {
             .field("types", &self.types)
             .field("tags", &self.tags)
             .field("health", &self.health)
+            .field("about", &self.about)
             .finish_non_exhaustive()
     }
 }
@@ -195,6 +215,8 @@ pub enum Outcome {
     },
     /// The webhook does not want to hear of this run.
     Unwanted,
+    /// There is nothing to say to it of this event.
+    Passed,
 }
 
 /// Which deliveries to read.

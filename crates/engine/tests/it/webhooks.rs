@@ -22,9 +22,13 @@ use crate::tapped::Tapped;
 pub(crate) struct Plain;
 
 impl Envelopes for Plain {
-    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Envelope, String> {
+    fn remembers(&self, _record: &abide_core::Record) -> bool {
+        false
+    }
+
+    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Vec<Envelope>, String> {
         let body = format!("{} {}", enclosed.run, enclosed.record.sequence).into_bytes();
-        Ok(Envelope { headers: vec![("x-tenant", enclosed.tenant.to_owned())], body })
+        Ok(vec![Envelope { headers: vec![("x-tenant", enclosed.tenant.to_owned())], body }])
     }
 }
 
@@ -60,6 +64,7 @@ impl Office {
             created_at: START,
             created_by: None,
             health: Health::default(),
+            about: None,
         };
         assert_eq!(self.store.webhooks().put(row, 100, None).await.unwrap(), Added::Done);
         key
@@ -333,7 +338,11 @@ async fn the_one_that_tries_for_all_carries_one_event() {
 struct Clumsy;
 
 impl Envelopes for Clumsy {
-    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Envelope, String> {
+    fn remembers(&self, _record: &abide_core::Record) -> bool {
+        false
+    }
+
+    fn seal(&self, enclosed: &Enclosed<'_>) -> Result<Vec<Envelope>, String> {
         assert_ne!(enclosed.record.sequence, 0, "a bug");
         Plain.seal(enclosed)
     }
@@ -535,6 +544,7 @@ async fn a_host_that_turned_private_is_not_sent_to() {
         created_at: START,
         created_by: None,
         health: Health::default(),
+        about: None,
     };
     let key = row.key.clone();
     store.webhooks().put(row, 10, None).await.unwrap();

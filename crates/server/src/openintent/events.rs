@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use abide_core::{Event, EventId, Hash, Millis, Record, RunId, hex};
 use serde_json::{Value, json};
 
-pub(crate) use known::Known;
+pub(crate) use known::{Known, matters};
 
 use super::words;
 

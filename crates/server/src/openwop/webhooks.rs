@@ -80,6 +80,10 @@ pub(crate) struct Webhook {
     event_types: Vec<String>,
     /// Only runs that carry all of these.
     tags: Vec<String>,
+    /// The one run or group that it is about, if it is: somebody subscribed to that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    run_id: Option<RunId>,
     /// When it was registered.
     created_at: String,
     /// Who registered it.
@@ -217,11 +221,8 @@ async fn register(
     let tags = body.tags.unwrap_or_default();
     check_tags(&tags)?;
     let secret = body.secret.map_or_else(|| Ok(Signer::new_secret()), |given| read_secret(&given))?;
-    app.engine().check_webhook_url(&body.url).await.map_err(|reason| {
-        ApiError::new("webhook_url_rejected", format!("events can't be sent to this URL: {reason}"))
-            .with("field", "url")
-    })?;
-    let key = key(&principal, &format!("wh-{}", uuid::Uuid::now_v7().simple()));
+    check_url(app, "url", &body.url).await?;
+    let key = new_key(principal.tenant);
     let (now, fingerprint) = (app.engine().clock().now(), Signer::fingerprint(&secret));
     let answer = AddedWebhook {
         webhook_id: key.id.clone(),
@@ -245,14 +246,34 @@ async fn register(
         created_at: now,
         created_by: Some(principal.name),
         health: abide_core::Health::default(),
+        about: None,
     };
     let receipt = blank.map(|blank| Receipt { body: answer.clone(), at: now, ..blank });
-    match app.engine().store().webhooks().put(row, limits::WEBHOOKS_MAX, receipt).await? {
-        Added::Done => Ok(answer),
+    put(app, row, limits::WEBHOOKS_MAX, receipt).await?;
+    Ok(answer)
+}
+
+/// What a new webhook is known by.
+pub(crate) fn new_key(tenant: TenantId) -> WebhookKey {
+    WebhookKey { tenant, id: format!("wh-{}", uuid::Uuid::now_v7().simple()).into() }
+}
+
+/// Refuses a URL that events can't be sent to.
+pub(crate) async fn check_url(app: &App, field: &'static str, url: &str) -> Result<()> {
+    app.engine().check_webhook_url(url).await.map_err(|reason| {
+        ApiError::new("webhook_url_rejected", format!("events can't be sent to this URL: {reason}"))
+            .with("field", field)
+    })
+}
+
+/// Durably adds a webhook, unless there are so many of its kind.
+pub(crate) async fn put(app: &App, row: WebhookRow, most: usize, receipt: Option<Receipt>) -> Result<()> {
+    match app.engine().store().webhooks().put(row, most, receipt).await? {
+        Added::Done => Ok(()),
         Added::Receipted => Err(abide_store::Error::Receipted.into()),
         Added::Full => {
-            let message = format!("there are {} webhooks already; remove one first", limits::WEBHOOKS_MAX);
-            Err(ApiError::new("too_many", message).with("maxWebhooks", limits::WEBHOOKS_MAX))
+            let message = format!("there are {most} webhooks of this kind already; remove one first");
+            Err(ApiError::new("too_many", message).with("maxWebhooks", most))
         }
     }
 }
@@ -388,6 +409,7 @@ fn described(shown: Shown, principal: &Principal, now: i64) -> Webhook {
         secret_fingerprint: webhook.fingerprint,
         event_types: webhook.types,
         tags: webhook.tags,
+        run_id: webhook.about.map(|about| about.run),
         created_at: time::rfc3339(webhook.created_at),
         created_by: webhook.created_by,
         tenant_id: principal.tenant_name.to_string(),

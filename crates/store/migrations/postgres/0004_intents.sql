@@ -14,3 +14,22 @@ CREATE INDEX assignments_by_agent ON assignments (tenant, agent, at, run, seq);
 -- Notes of many kinds lie beside an aggregate, and each kind is read by itself.
 
 CREATE INDEX notes_by_kind ON notes (tenant, id, kind, seq);
+
+-- Who wants to hear of an aggregate is found by who said so.
+
+CREATE INDEX notes_of_subscribers ON notes (tenant, by, id, seq) WHERE kind = 'subscription';
+
+-- A webhook may be about one aggregate: then it hears of all that happens to it, up to a moment if there is one. What of
+-- that is sent is for whoever puts it into words.
+
+ALTER TABLE webhooks ADD COLUMN about BYTEA;
+ALTER TABLE webhooks ADD COLUMN about_group BIGINT;    -- 1 = that is a group
+ALTER TABLE webhooks ADD COLUMN subscriber TEXT;    -- who wants to hear
+ALTER TABLE webhooks ADD COLUMN until BIGINT;
+
+CREATE TABLE webhook_runs (
+    tenant  BIGINT NOT NULL,
+    run     BYTEA NOT NULL,
+    webhook TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, run, webhook)
+);

@@ -378,6 +378,9 @@ const ENQUEUE_LOCKED: &str = "INSERT INTO deliveries AS d (tenant, webhook, run,
     SELECT e.tenant, t.webhook, e.id, min(e.seq), min(e.at), 0 \
     FROM events e JOIN webhook_types t ON t.tenant = e.tenant AND t.type = e.type \
     WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, t.webhook, e.id \
+    UNION ALL SELECT e.tenant, r.webhook, e.id, min(e.seq), min(e.at), 0 \
+    FROM events e JOIN webhook_runs r ON r.tenant = e.tenant AND r.run = e.id \
+    WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, r.webhook, e.id \
     ON CONFLICT (tenant, webhook, run) DO UPDATE SET due = d.due RETURNING webhook, xmax = 0";
 
 fn first_of(commit: &Commit) -> [Value<'_>; 3] {

@@ -6,6 +6,7 @@ use std::sync::{Arc, RwLock};
 use crate::db::{self, Connection, Optional};
 use abide_core::{Health, Millis, Record, RunId, TenantId, retry_after};
 
+use super::reader::run_id;
 use super::webhooks::{codes, place, row_of, tenant_name};
 use crate::Commit;
 use crate::sql::ENQUEUE;
@@ -24,7 +25,8 @@ pub(crate) struct Wanted {
 
 /// The event types that a tenant's webhooks want.
 enum Types {
-    These(HashSet<u16>),
+    /// These, and whatever happens to these aggregates.
+    These(HashSet<u16>, HashSet<RunId>),
     /// They could not be read. The table decides, at the cost of a statement for each commit.
     Unknown,
 }
@@ -45,17 +47,22 @@ impl Wanted {
             connection.prepare_cached("SELECT DISTINCT type FROM webhook_types WHERE tenant = $1")?;
         let types: HashSet<u16> =
             statement.query_map([tenant.0], |row| row.get(0))?.collect::<db::Result<_>>()?;
+        let mut statement =
+            connection.prepare_cached("SELECT DISTINCT run FROM webhook_runs WHERE tenant = $1")?;
+        let runs: HashSet<RunId> =
+            statement.query_map([tenant.0], |row| run_id(row, 0))?.collect::<db::Result<_>>()?;
         let mut known = self.types.write().expect("no thread panics holding this");
-        match types.is_empty() {
+        match types.is_empty() && runs.is_empty() {
             true => known.remove(&tenant),
-            false => known.insert(tenant, Types::These(types)),
+            false => known.insert(tenant, Types::These(types, runs)),
         };
         Ok(())
     }
 
     /// Reads anew what the webhooks of all tenants want.
     pub(crate) fn read_all(&self, connection: Connection<'_>) -> db::Result<()> {
-        let mut statement = connection.prepare_cached("SELECT DISTINCT tenant FROM webhook_types")?;
+        let mut statement = connection
+            .prepare_cached("SELECT tenant FROM webhook_types UNION SELECT tenant FROM webhook_runs")?;
         let tenants =
             statement.query_map((), |row| row.get(0).map(TenantId))?.collect::<db::Result<Vec<_>>>()?;
         self.types.write().expect("no thread panics holding this").clear();
@@ -68,7 +75,10 @@ impl Wanted {
         let known = self.types.read().expect("no thread panics holding this");
         match known.get(&commit.key.tenant) {
             None => false,
-            Some(Types::These(types)) => told(commit).any(|record| types.contains(&record.type_code)),
+            Some(Types::These(types, runs)) => {
+                let is_wanted = |record: &Record| types.contains(&record.type_code);
+                told(commit).next().is_some() && runs.contains(&commit.key.id) || told(commit).any(is_wanted)
+            }
             Some(Types::Unknown) => told(commit).next().is_some(),
         }
     }
@@ -161,6 +171,7 @@ fn settle(
             forget(transaction, attempt)?;
             Ok(None)
         }
+        Outcome::Passed => leave(transaction, attempt, webhook),
         Outcome::Unsendable { error } => {
             bury(transaction, attempt, None, error)?;
             leave_dead(transaction, attempt, webhook)
@@ -281,7 +292,8 @@ fn leave(
         forget(transaction, attempt)?;
         return Ok(None);
     }
-    let Some(sequence) = next_wanted(transaction, key, delivery, &codes(&webhook.types))? else {
+    let types = webhook.about.is_none().then(|| codes(&webhook.types));
+    let Some(sequence) = next_wanted(transaction, key, delivery, types.as_deref())? else {
         forget(transaction, attempt)?;
         return Ok(None);
     };
@@ -298,7 +310,7 @@ fn next_wanted(
     transaction: Connection<'_>,
     key: &WebhookKey,
     delivery: &Waiting,
-    types: &[u16],
+    types: Option<&[u16]>,
 ) -> db::Result<Option<u64>> {
     let mut statement = transaction.prepare_cached(
         "SELECT seq, type FROM events WHERE tenant = $1 AND id = $2 AND seq > $3 ORDER BY seq",
@@ -306,7 +318,7 @@ fn next_wanted(
     let named = (key.tenant.0, delivery.run.as_bytes(), delivery.sequence);
     for row in statement.query_map(named, |row| Ok((row.get(0)?, row.get::<u16>(1)?)))? {
         let (sequence, kind) = row?;
-        if types.contains(&kind) {
+        if types.is_none_or(|types| types.contains(&kind)) {
             return Ok(Some(sequence));
         }
     }
@@ -352,9 +364,11 @@ pub(crate) fn put_health(transaction: Connection<'_>, key: &WebhookKey, health: 
 
 /// Has the writer make no more deliveries to a webhook.
 pub(crate) fn stop_listening(transaction: Connection<'_>, key: &WebhookKey) -> db::Result<()> {
-    transaction
-        .execute("DELETE FROM webhook_types WHERE tenant = $1 AND webhook = $2", (key.tenant.0, &*key.id))
-        .map(drop)
+    for table in ["webhook_types", "webhook_runs"] {
+        let sql = format!("DELETE FROM {table} WHERE tenant = $1 AND webhook = $2");
+        transaction.execute(&sql, (key.tenant.0, &*key.id))?;
+    }
+    Ok(())
 }
 
 pub(crate) fn resend(

@@ -1,6 +1,6 @@
 //! Records beside aggregates. They lie among the notes.
 
-use abide_core::{Json, Key};
+use abide_core::{Json, Key, RunId, TenantId};
 
 use super::annotations::NOTHING;
 use super::erase::{read_note, salt};
@@ -22,6 +22,9 @@ const AFTER: &str = "SELECT seq, at, kind, by, body FROM notes INDEXED BY notes_
 
 const BEFORE: &str = "SELECT seq, at, kind, by, body FROM notes INDEXED BY notes_by_kind \
     WHERE tenant = $1 AND id = $2 AND kind = $3 AND seq < $4 AND body <> $5 ORDER BY seq DESC LIMIT $6";
+
+const SUBSCRIPTIONS: &str = "SELECT seq, at, kind, by, body, id FROM notes INDEXED BY notes_of_subscribers \
+    WHERE tenant = $1 AND by = $2 AND kind = 'subscription' AND body <> $3 ORDER BY id, seq LIMIT $4";
 
 const REPLACE: &str =
     "UPDATE notes SET body = $1 WHERE tenant = $2 AND id = $3 AND seq = $4 AND kind = $5 AND body = $6";
@@ -66,6 +69,15 @@ impl<E: Database> Records for E {
     fn after(&self, key: Key, kind: String, after: Option<u64>, limit: usize) -> Answer<'_, Vec<Note>> {
         let from = after.map_or(0, |after| after.saturating_add(1));
         self.read(move |connection| page(connection, AFTER, key, &kind, from, limit))
+    }
+
+    fn subscriptions(&self, tenant: TenantId, by: String, limit: usize) -> Answer<'_, Vec<(RunId, Note)>> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.read(move |connection| {
+            let values = (tenant.0, &by, NOTHING, limit);
+            let mut statement = connection.prepare_cached(SUBSCRIPTIONS)?;
+            statement.query_map(values, |row| Ok((reader::run_id(row, 5)?, read_note(row)?)))?.collect()
+        })
     }
 
     fn before(&self, key: Key, kind: String, before: Option<u64>, limit: usize) -> Answer<'_, Vec<Note>> {
@@ -133,6 +145,7 @@ mod tests {
             (NEWEST, 3, "COVERING INDEX notes_by_kind (tenant=? AND id=? AND kind=?)"),
             (AFTER, 6, "INDEX notes_by_kind (tenant=? AND id=? AND kind=? AND seq>?)"),
             (BEFORE, 6, "INDEX notes_by_kind (tenant=? AND id=? AND kind=? AND seq<?)"),
+            (SUBSCRIPTIONS, 4, "INDEX notes_of_subscribers (tenant=? AND by=?)"),
         ] {
             let plan = plan(sql, values);
             assert!(plan.contains(index), "{plan}");

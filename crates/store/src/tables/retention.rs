@@ -280,6 +280,8 @@ fn remove_rest(transaction: Connection<'_>, run: Key) -> db::Result<()> {
         // Both begin with the webhook, of which there are few.
         "DELETE FROM deliveries WHERE tenant = $1 AND run = $2 AND webhook IN (SELECT id FROM webhooks WHERE tenant = $1)",
         "DELETE FROM dead_letters WHERE tenant = $1 AND run = $2 AND webhook IN (SELECT id FROM webhooks WHERE tenant = $1)",
+        "DELETE FROM webhook_runs WHERE tenant = $1 AND run = $2",
+        "DELETE FROM webhooks WHERE tenant = $1 AND about = $2",
         "DELETE FROM purging WHERE tenant = $1 AND id = $2",
     ] {
         transaction.prepare_cached(sql)?.execute(named)?;

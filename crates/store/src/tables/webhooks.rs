@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::db::{self, Connection, Optional, Row};
-use abide_core::{EventType, Health, RunId, TenantId, event_types};
+use abide_core::{EventType, Health, Millis, RunId, TenantId, event_types};
 
 use super::Database;
 use super::deliveries;
@@ -12,8 +12,8 @@ use super::receipts;
 use crate::Receipt;
 use crate::store::Answer;
 use crate::webhooks::{
-    Added, Attempted, DeliveryQuery, DeliveryRow, Due, Shown, Waiting, WebhookKey, WebhookNews, WebhookRow,
-    Webhooks,
+    About, Added, Attempted, DeliveryQuery, DeliveryRow, Due, Shown, Waiting, WebhookKey, WebhookNews,
+    WebhookRow, Webhooks,
 };
 
 /// Rows that are deleted in one transaction, so that those who wait for the writer get their turn.
@@ -31,6 +31,10 @@ impl<E: Database> Webhooks for E {
 
     fn list(&self, tenant: TenantId) -> Answer<'_, Vec<Shown>> {
         self.read(move |connection| list(connection, tenant))
+    }
+
+    fn subscriptions(&self, tenant: TenantId, run: Option<RunId>) -> Answer<'_, Vec<WebhookRow>> {
+        self.read(move |connection| subscriptions(connection, tenant, run))
     }
 
     fn delete(&self, key: WebhookKey) -> Answer<'_, bool> {
@@ -108,13 +112,11 @@ fn put(
     receipt: Option<&Receipt>,
 ) -> db::Result<Added> {
     transaction.exclude("webhooks", row.key.tenant)?;
-    let count: usize = transaction.query_row(
-        "SELECT count(*) FROM webhooks WHERE tenant = $1",
-        [row.key.tenant.0],
-        |row| row.get(0),
-    )?;
-    if count >= most {
-        return Ok(Added::Full);
+    if count(transaction, row)? >= most {
+        forget_expired(transaction, row.key.tenant, row.created_at)?;
+        if count(transaction, row)? >= most {
+            return Ok(Added::Full);
+        }
     }
     if let Some(receipt) = receipt
         && !receipts::put(transaction, receipt)?
@@ -123,8 +125,8 @@ fn put(
     }
     transaction.execute(
         "INSERT INTO webhooks (tenant, id, url, types, tags, sealed, fingerprint, created_at, created_by, \
-         failed, failures, openings, delivered, dropped) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, 0, 0, 0)",
+         failed, failures, openings, delivered, dropped, about, about_group, subscriber, until) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, 0, 0, 0, 0, $10, $11, $12, $13)",
         (
             row.key.tenant.0,
             &*row.key.id,
@@ -135,9 +137,13 @@ fn put(
             &row.fingerprint,
             row.created_at,
             &row.created_by,
+            row.about.as_ref().map(|about| &about.run.as_bytes()[..]),
+            row.about.as_ref().map(|about| i64::from(about.group)),
+            row.about.as_ref().map(|about| &about.subscriber),
+            row.about.as_ref().and_then(|about| about.until),
         ),
     )?;
-    listen(transaction, &row.key, &row.types)?;
+    listen(transaction, &row.key, &row.types, row.about.as_ref())?;
     Ok(Added::Done)
 }
 
@@ -145,8 +151,36 @@ fn as_json(texts: &[String]) -> String {
     serde_json::to_string(texts).expect("texts are plain data, which serialises")
 }
 
+/// How many webhooks there are of the kind that this one is of: about one aggregate, or not.
+fn count(transaction: Connection<'_>, row: &WebhookRow) -> db::Result<usize> {
+    let kind = if row.about.is_some() { "NOT NULL" } else { "NULL" };
+    let sql = format!("SELECT count(*) FROM webhooks WHERE tenant = $1 AND about IS {kind}");
+    transaction.query_row(&sql, [row.key.tenant.0], |row| row.get(0))
+}
+
+/// Deletes the webhooks whose time is over. Each is about one aggregate, so little is on its way to them.
+fn forget_expired(transaction: Connection<'_>, tenant: TenantId, now: Millis) -> db::Result<()> {
+    let mut statement =
+        transaction.prepare_cached("SELECT tenant, id FROM webhooks WHERE tenant = $1 AND until <= $2")?;
+    let expired = statement.query_map((tenant.0, now), |row| key(row, 0))?.collect::<db::Result<Vec<_>>>()?;
+    expired.iter().try_for_each(|key| delete_page(transaction, key).map(drop))
+}
+
 /// Has the writer make deliveries to a webhook.
-fn listen(transaction: Connection<'_>, key: &WebhookKey, types: &[String]) -> db::Result<()> {
+fn listen(
+    transaction: Connection<'_>,
+    key: &WebhookKey,
+    types: &[String],
+    about: Option<&About>,
+) -> db::Result<()> {
+    if let Some(about) = about {
+        let sql =
+            "INSERT INTO webhook_runs (tenant, run, webhook) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        return transaction
+            .prepare_cached(sql)?
+            .execute((key.tenant.0, about.run.as_bytes(), &*key.id))
+            .map(drop);
+    }
     let mut listen = transaction.prepare_cached(
         "INSERT INTO webhook_types (tenant, type, webhook) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
     )?;
@@ -171,12 +205,12 @@ pub(crate) fn codes(types: &[String]) -> Vec<u16> {
 /// At a start, webhooks hear of the event types that this version knows and the one before did not. What is left of
 /// webhooks that are gone goes, too.
 pub(crate) fn begin(transaction: Connection<'_>) -> db::Result<()> {
-    let mut statement =
-        transaction.prepare_cached("SELECT tenant, id, types FROM webhooks WHERE failed = 0")?;
+    let mut statement = transaction
+        .prepare_cached("SELECT tenant, id, types FROM webhooks WHERE failed = 0 AND about IS NULL")?;
     let rows = statement.query_map((), |row| Ok((key(row, 0)?, texts(row, 2))))?;
     for (key, types) in rows.collect::<db::Result<Vec<_>>>()? {
         match types {
-            Ok(types) => listen(transaction, &key, &types)?,
+            Ok(types) => listen(transaction, &key, &types, None)?,
             // It is no reason to keep everything else from running.
             Err(error) => {
                 tracing::error!(webhook = %key.id, %error, "a webhook can't be read; remove it");
@@ -191,7 +225,9 @@ pub(crate) fn begin(transaction: Connection<'_>) -> db::Result<()> {
 fn forget_orphans(transaction: Connection<'_>) -> db::Result<()> {
     const ORPHANS: &str =
         "NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.tenant = o.tenant AND w.id = o.webhook)";
-    transaction.execute(&format!("DELETE FROM webhook_types AS o WHERE {ORPHANS}"), ())?;
+    for table in ["webhook_types", "webhook_runs"] {
+        transaction.execute(&format!("DELETE FROM {table} AS o WHERE {ORPHANS}"), ())?;
+    }
     for table in ["deliveries", "dead_letters"] {
         let mut next = transaction.prepare_cached(&format!(
             "SELECT tenant, webhook, {ORPHANS} FROM {table} o WHERE (tenant, webhook) > ($1, $2) \
@@ -241,7 +277,7 @@ fn delete_page(transaction: Connection<'_>, key: &WebhookKey) -> db::Result<bool
 fn enable(transaction: Connection<'_>, key: &WebhookKey, now: i64) -> db::Result<bool> {
     let Some(webhook) = row_of(transaction, key)? else { return Ok(false) };
     deliveries::put_health(transaction, key, Health::default())?;
-    listen(transaction, key, &webhook.types)?;
+    listen(transaction, key, &webhook.types, webhook.about.as_ref())?;
     // Only what was tried and failed is due later, so these are few.
     transaction.execute(
         "UPDATE deliveries SET due = $1 WHERE tenant = $2 AND webhook = $3 AND due > $1",
@@ -251,7 +287,7 @@ fn enable(transaction: Connection<'_>, key: &WebhookKey, now: i64) -> db::Result
 }
 
 const COLUMNS: &str = "tenant, id, url, types, tags, sealed, fingerprint, created_at, created_by, \
-    failed, failures, failing_since, openings, open_until, delivered, dropped";
+    failed, failures, failing_since, openings, open_until, delivered, dropped, about, about_group, subscriber, until";
 
 /// The webhook alone.
 pub(crate) fn row_of(connection: Connection<'_>, key: &WebhookKey) -> db::Result<Option<WebhookRow>> {
@@ -283,6 +319,18 @@ fn with_counts(connection: Connection<'_>, shown: Shown) -> db::Result<Shown> {
     let pending = count("deliveries WHERE")? + count("dead_letters WHERE due IS NOT NULL AND")?;
     let dead = count("dead_letters WHERE due IS NULL AND")?;
     Ok(Shown { pending, dead, ..shown })
+}
+
+fn subscriptions(
+    connection: Connection<'_>,
+    tenant: TenantId,
+    run: Option<RunId>,
+) -> db::Result<Vec<WebhookRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM webhooks WHERE tenant = $1 AND about IS NOT NULL ORDER BY id");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query_map([tenant.0], webhook)?.collect::<db::Result<Vec<_>>>()?;
+    rows.retain(|row| run.is_none_or(|run| row.about.as_ref().is_some_and(|about| about.run == run)));
+    Ok(rows)
 }
 
 pub(crate) fn tenant_name(connection: Connection<'_>, tenant: TenantId) -> db::Result<String> {
@@ -322,7 +370,23 @@ fn webhook(row: &Row<'_>) -> db::Result<WebhookRow> {
             openings: row.get(12)?,
             open_until: row.get(13)?,
         },
+        about: about(row)?,
     })
+}
+
+fn about(row: &Row<'_>) -> db::Result<Option<About>> {
+    let named: Option<Vec<u8>> = row.get(16)?;
+    if named.is_none() {
+        return Ok(None);
+    }
+    let subscriber: Option<String> = row.get(18)?;
+    let group: Option<i64> = row.get(17)?;
+    Ok(Some(About {
+        run: run_id(row, 16)?,
+        group: group == Some(1),
+        subscriber: subscriber.unwrap_or_default(),
+        until: row.get(19)?,
+    }))
 }
 
 /// The columns tenant and id, from `at` on.

@@ -9,7 +9,7 @@ use crate::engine::{dump, rows};
 /// What the first release left behind.
 const FIRST: &str = include_str!("../../../cli/tests/golden/0.1.sql");
 
-const NEW_TABLES: [&str; 36] = [
+const NEW_TABLES: [&str; 37] = [
     "agents",
     "audit_heads",
     "assignments",
@@ -42,6 +42,7 @@ const NEW_TABLES: [&str; 36] = [
     "receipts",
     "secrets",
     "watchers",
+    "webhook_runs",
     "webhook_types",
     "webhooks",
     "work",

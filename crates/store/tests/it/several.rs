@@ -173,6 +173,7 @@ async fn a_webhook_that_was_added_at_one_server_hears_of_the_next_commit_at_anot
             created_at: BEGIN,
             created_by: None,
             health: Health::default(),
+            about: None,
         };
         assert_eq!(one.webhooks().put(row, 100, None).await.unwrap(), Added::Done);
         let (_, created) = Live::start(key(n), &waiting());

@@ -101,6 +101,7 @@ async fn with_webhooks() -> DataDir {
             created_at: BEGIN,
             created_by: None,
             health: Health::default(),
+            about: None,
         };
         assert_eq!(store.webhooks().put(row, 10, None).await.unwrap(), Added::Done);
     }

@@ -1,11 +1,12 @@
 //! OpenIntent's own SDK, unmodified, against a real server: what each of its programs under `tests/python` checks.
 
+mod sent;
 mod wire;
 
 use super::notices::hook;
 use super::python::{output, python};
 use super::*;
-use crate::receiver::Receiver;
+use crate::receiver::{ALLOW, Receiver};
 use crate::support::{Ask, repository};
 
 /// Runs a program of the tests against a server; every check in it has to hold.
@@ -23,7 +24,7 @@ async fn run(server: &Server, program: &str, more: &[&str]) {
 #[tokio::test]
 async fn every_method_of_both_clients_works_and_what_is_not_offered_is_refused_plainly() {
     let site = Site::new();
-    let server = site.start(&["--test-clock"]);
+    let server = site.start(&["--test-clock", ALLOW[0], ALLOW[1]]);
     run(&server, "openintent_methods.py", &[]).await;
 }
 

@@ -32,6 +32,7 @@ async fn add_webhook(server: &Server, url: String) {
         created_at: server.engine.clock().now(),
         created_by: None,
         health: Health::default(),
+        about: None,
     };
     assert_eq!(server.store.webhooks().put(row, 100, None).await.unwrap(), Added::Done);
 }

@@ -142,6 +142,15 @@ impl Known {
     }
 }
 
+/// Whether an event has to be known to tell of later ones: whatever is heard is among these.
+pub(crate) fn matters(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Node { event: NodeEvent::InterruptRequested(_) | NodeEvent::InterruptAmended(_), .. }
+            | Event::Run(RunEvent::IntentPatched(_) | RunEvent::Started(_) | RunEvent::Intent(_))
+    )
+}
+
 /// The question that an event is about.
 fn about(event: &Event) -> Option<InterruptId> {
     let Event::Node { event, .. } = event else { return None };

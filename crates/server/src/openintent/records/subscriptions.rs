@@ -1,9 +1,10 @@
-//! What somebody wants to hear of an intent or a portfolio. It is heard on the streams; what is to be sent to a URL is
-//! registered as a webhook.
+//! What somebody wants to hear of an intent or a portfolio. It is heard on the streams, and kept here as a record. What is
+//! to be sent to a URL is a webhook that is about this one.
 
 use std::sync::Arc;
 
-use abide_core::{Key, Permission};
+use abide_core::{Key, Permission, RunId};
+use abide_store::{About, SUBSCRIPTION, WebhookKey, WebhookRow};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -15,11 +16,14 @@ use super::{Kept, New, all, check, get, keep, named, unfit};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
+use crate::gate::check_scope;
+use crate::limits;
 use crate::openintent::asking::{Asked, Asking, Body};
 use crate::openintent::intents::of_body;
 use crate::openintent::words;
-
-const SUBSCRIPTION: &str = "subscription";
+use crate::openwop::webhooks::{check_url, new_key, put};
+use crate::scope::Scope;
+use crate::webhooks::Signer;
 
 /// What somebody wants to hear of.
 #[derive(Deserialize)]
@@ -38,42 +42,85 @@ pub(crate) struct NewSubscription {
     expires_at: Option<String>,
 }
 
-fn shown(kept: &Kept, now: i64) -> Value {
-    let expires_at = kept.body["expires_at"].as_i64();
-    let of = |what: &str| kept.body["of"].as_str().filter(|of| *of == what).map(|_| kept.intent());
-    json!({
-        "id": kept.id(),
-        "intent_id": of("intent"),
-        "portfolio_id": of("portfolio"),
-        "subscriber_id": kept.body["subscriber_id"],
-        "event_types": kept.body["event_types"],
-        "webhook_url": null,
-        "active": expires_at.is_none_or(|end| now < end),
-        "expires_at": expires_at.map(words::moment),
-        "expiresAt": expires_at.map(words::moment),
-        "created_at": words::moment(kept.at),
-        "createdAt": words::moment(kept.at),
-    })
+/// A subscription as it is shown, be it a record or a webhook.
+struct Shown<'a> {
+    id: String,
+    of: RunId,
+    group: bool,
+    subscriber: &'a str,
+    types: Value,
+    url: Option<&'a str>,
+    until: Option<i64>,
+    at: i64,
+    /// Its receiver is tried no more.
+    failed: bool,
 }
 
-/// What is meant: an intent, or a portfolio.
+impl<'a> Shown<'a> {
+    fn record(kept: &'a Kept) -> Self {
+        Self {
+            id: kept.id(),
+            of: kept.key.id,
+            group: kept.text("of") == Some("portfolio"),
+            subscriber: kept.text("subscriber_id").unwrap_or(&kept.by),
+            types: kept.body["event_types"].clone(),
+            url: None,
+            until: kept.body["expires_at"].as_i64(),
+            at: kept.at,
+            failed: false,
+        }
+    }
+
+    fn webhook(row: &'a WebhookRow, about: &'a About) -> Self {
+        Self {
+            id: row.key.id.to_string(),
+            of: about.run,
+            group: about.group,
+            subscriber: &about.subscriber,
+            types: json!(row.types),
+            url: Some(&row.url),
+            until: about.until,
+            at: row.created_at,
+            failed: row.health.failed,
+        }
+    }
+
+    fn to_json(&self, now: i64) -> Value {
+        let of = |group: bool| (self.group == group).then(|| words::id(self.of));
+        json!({
+            "id": self.id,
+            "intent_id": of(false),
+            "portfolio_id": of(true),
+            "subscriber_id": self.subscriber,
+            "event_types": self.types,
+            "webhook_url": self.url,
+            "active": !self.failed && self.until.is_none_or(|end| now < end),
+            "expires_at": self.until.map(words::moment),
+            "expiresAt": self.until.map(words::moment),
+            "created_at": words::moment(self.at),
+            "createdAt": words::moment(self.at),
+        })
+    }
+}
+
+/// What is meant, and whether that is a portfolio.
 async fn meant(
     app: &App,
     principal: &Principal,
     agent: &str,
     (intent, portfolio): (Option<&String>, Option<&String>),
-) -> Result<(Key, &'static str)> {
+) -> Result<(Key, bool)> {
     match (intent, portfolio) {
         (Some(intent), None) => {
             let key = words::intent_key(intent, principal)?;
             check(app, key, agent, Permission::Read).await?;
-            Ok((key, "intent"))
+            Ok((key, false))
         }
         (None, Some(portfolio)) => {
             let key = words::portfolio_key(portfolio, principal)?;
             let is_group = app.engine().read(key, |run| run.group().is_some()).await;
             match is_group {
-                Ok(true) => Ok((key, "portfolio")),
+                Ok(true) => Ok((key, true)),
                 Ok(false) | Err(abide_engine::Error::RunNotFound(_)) => {
                     Err(ApiError::new("group_not_found", "there is no such portfolio"))
                 }
@@ -84,29 +131,55 @@ async fn meant(
     }
 }
 
-/// Keeps what somebody wants to hear of.
+/// Keeps what somebody wants to hear of, and sends it from now on if there is a URL.
 pub(crate) async fn subscribe(
     State(app): State<Arc<App>>,
     principal: Principal,
     Asking(actor): Asking,
     Body(new): Body<NewSubscription>,
 ) -> Result<Json<Value>> {
-    if new.webhook_url.is_some() {
-        let message = "events are sent to a URL by a webhook: register it with POST /v1/webhooks, and leave 'webhook_url' \
-                       out here";
-        return Err(unfit("webhook_url", message));
+    let of = (new.intent_id.as_ref(), new.portfolio_id.as_ref());
+    let (key, group) = meant(&app, &principal, &actor.agent, of).await?;
+    let until = new.expires_at.as_deref().map(|text| words::read_moment("expires_at", text));
+    let until = until.transpose().map_err(of_body)?;
+    let types = new.event_types.unwrap_or_default();
+    if types.len() > limits::WEBHOOK_TYPES_MAX {
+        let message = format!("name at most {} event types, or none for all", limits::WEBHOOK_TYPES_MAX);
+        return Err(unfit("event_types", message));
     }
-    let (key, of) =
-        meant(&app, &principal, &actor.agent, (new.intent_id.as_ref(), new.portfolio_id.as_ref())).await?;
-    let expires_at = new.expires_at.as_deref().map(|text| words::read_moment("expires_at", text));
-    let body = json!({
-        "of": of,
-        "subscriber_id": new.subscriber_id.unwrap_or_else(|| actor.agent.clone()),
-        "event_types": new.event_types.unwrap_or_default(),
-        "expires_at": expires_at.transpose().map_err(of_body)?,
-    });
-    let kept = keep(&app, key, New::of(SUBSCRIPTION, &actor.agent, body)).await?;
-    Ok(Json(shown(&kept, app.engine().clock().now())))
+    let subscriber = new.subscriber_id.unwrap_or_else(|| actor.agent.clone());
+    let now = app.engine().clock().now();
+    let Some(url) = new.webhook_url else {
+        let body = json!({
+            "of": if group { "portfolio" } else { "intent" },
+            "subscriber_id": subscriber,
+            "event_types": types,
+            "expires_at": until,
+        });
+        let kept = keep(&app, key, New::of(SUBSCRIPTION, &actor.agent, body)).await?;
+        return Ok(Json(Shown::record(&kept).to_json(now)));
+    };
+    check_scope(&principal, Scope::WebhooksManage)?;
+    check_url(&app, "webhook_url", &url).await?;
+    let (webhook, secret) = (new_key(key.tenant), Signer::new_secret());
+    let about = About { run: key.id, group, subscriber, until };
+    let row = WebhookRow {
+        sealed: app.signer().sealed(&webhook, &secret),
+        key: webhook,
+        url,
+        types,
+        tags: Vec::new(),
+        fingerprint: Signer::fingerprint(&secret),
+        created_at: now,
+        created_by: Some(principal.name),
+        health: abide_core::Health::default(),
+        about: Some(about.clone()),
+    };
+    put(&app, row.clone(), limits::SUBSCRIPTIONS_MAX, None).await?;
+    let mut shown = Shown::webhook(&row, &about).to_json(now);
+    // It is shown this once.
+    shown["secret"] = secret.into();
+    Ok(Json(shown))
 }
 
 /// Of what subscriptions are wanted.
@@ -116,18 +189,37 @@ pub(crate) struct Wanted {
     portfolio_id: Option<String>,
 }
 
-/// Who wants to hear of an intent or a portfolio, oldest first.
+/// Who wants to hear of an intent or a portfolio, or of what whoever asks wants to hear; oldest first.
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     principal: Principal,
     Asking(actor): Asking,
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<Value>> {
-    let of = (wanted.intent_id.as_ref(), wanted.portfolio_id.as_ref());
-    let (key, _) = meant(&app, &principal, &actor.agent, of).await?;
     let now = app.engine().clock().now();
-    let found = all(&app, key, SUBSCRIPTION).await?;
-    Ok(Json(json!({ "subscriptions": found.iter().map(|kept| shown(kept, now)).collect::<Vec<_>>() })))
+    let of = (wanted.intent_id.as_ref(), wanted.portfolio_id.as_ref());
+    let meant = match of {
+        (None, None) => None,
+        of => Some(meant(&app, &principal, &actor.agent, of).await?.0),
+    };
+    let records = match meant {
+        Some(key) => all(&app, key, SUBSCRIPTION).await?,
+        None => {
+            let own = app.engine().records().subscriptions(
+                principal.tenant,
+                actor.agent.clone(),
+                limits::RECORDS_MAX,
+            );
+            own.await?.iter().map(|(run, note)| Kept::read(run.of(principal.tenant), note)).collect()
+        }
+    };
+    let webhooks = app.engine().store().webhooks();
+    let rows = webhooks.subscriptions(principal.tenant, meant.map(|key| key.id)).await?;
+    let sent = rows.iter().filter_map(|row| Some(Shown::webhook(row, row.about.as_ref()?)));
+    let sent = sent.filter(|shown| meant.is_some() || shown.subscriber == actor.agent);
+    let mut found: Vec<Shown<'_>> = records.iter().map(Shown::record).chain(sent).collect();
+    found.sort_by_key(|shown| shown.at);
+    Ok(Json(json!({ "subscriptions": found.iter().map(|shown| shown.to_json(now)).collect::<Vec<_>>() })))
 }
 
 /// Forgets what somebody wanted to hear of.
@@ -138,14 +230,26 @@ pub(crate) async fn unsubscribe(
     Path(id): Path<String>,
 ) -> Result<Response> {
     let missing = || ApiError::new("subscription_not_found", "there is no such subscription");
-    let (key, sequence) = named(&id, &principal).ok_or_else(missing)?;
-    let kept = get(&app, key, SUBSCRIPTION, sequence).await?.ok_or_else(missing)?;
-    // Whoever subscribed may always leave, also where they may not look any more.
-    if kept.by != actor.agent && kept.text("of") == Some("intent") {
-        check(&app, key, &actor.agent, Permission::Write).await?;
-    }
-    if !app.engine().records().remove(key, SUBSCRIPTION.to_owned(), sequence).await? {
-        return Err(missing());
-    }
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let gone = match named(&id, &principal) {
+        Some((key, sequence)) => {
+            let kept = get(&app, key, SUBSCRIPTION, sequence).await?.ok_or_else(missing)?;
+            let group = kept.text("of") == Some("portfolio");
+            check_may_end(&app, key, (group, &kept.by), &actor.agent).await?;
+            app.engine().records().remove(key, SUBSCRIPTION.to_owned(), sequence).await?
+        }
+        None => {
+            let webhook = WebhookKey { tenant: principal.tenant, id: id.into() };
+            let row = app.engine().store().webhooks().get(webhook.clone()).await?.map(|shown| shown.webhook);
+            let about = row.and_then(|row| row.about).ok_or_else(missing)?;
+            let key = about.run.of(principal.tenant);
+            check_may_end(&app, key, (about.group, &about.subscriber), &actor.agent).await?;
+            app.engine().delete_webhook(webhook).await?
+        }
+    };
+    if gone { Ok(StatusCode::NO_CONTENT.into_response()) } else { Err(missing()) }
+}
+
+/// Whoever subscribed may always leave, also where they may not look any more.
+async fn check_may_end(app: &App, key: Key, (group, by): (bool, &str), agent: &str) -> Result<()> {
+    if by == agent || group { Ok(()) } else { check(app, key, agent, Permission::Write).await }
 }

@@ -1,7 +1,7 @@
 //! Records: beside a journal, bounded for each kind, compared before they are changed, and gone with it.
 
 use abide_core::{Json, Key, TenantId};
-use abide_store::{Erasure, NewAnnotation, NewRecord, Recorded, Store};
+use abide_store::{Erasure, NewAnnotation, NewRecord, Recorded, SUBSCRIPTION, Store};
 use serde_json::json;
 
 use crate::engine::{commit, engines};
@@ -120,5 +120,30 @@ async fn what_records_say_is_erased_with_the_run() {
         assert!(
             !store.records().replace(key(1), "cost".to_owned(), 0, body("hush"), body("x")).await.unwrap()
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_are_found_by_who_made_them() {
+    for engine in engines() {
+        let store = engine.open();
+        for n in [1, 2, 3] {
+            commit(&*store, Live::start(key(n), &waiting()).1).await.unwrap();
+        }
+        let mine = |n| says(key(n), SUBSCRIPTION, "mine");
+        let theirs = NewRecord { by: Some("bob".to_owned()), ..mine(1) };
+        for record in [mine(2), theirs, mine(1), says(key(3), "cost", "mine"), mine(3)] {
+            assert!(matches!(add(&*store, record).await, Recorded::Done { .. }));
+        }
+        assert!(store.records().remove(key(3), SUBSCRIPTION.to_owned(), 1).await.unwrap());
+        let found = async |tenant, by: &str, limit| {
+            let found = store.records().subscriptions(tenant, by.to_owned(), limit).await.unwrap();
+            found.iter().map(|(run, note)| (*run, note.sequence)).collect::<Vec<_>>()
+        };
+        let tenant = key(1).tenant;
+        assert_eq!(found(tenant, "ada", 9).await, [(run_id(1), 1), (run_id(2), 0)]);
+        assert_eq!(found(tenant, "ada", 1).await, [(run_id(1), 1)]);
+        assert_eq!(found(tenant, "bob", 9).await, [(run_id(1), 0)]);
+        assert_eq!(found(TenantId(tenant.0 + 1), "ada", 9).await, []);
     }
 }

@@ -2,8 +2,8 @@
 
 use abide_core::{EventType, Health, Millis, RunId, TenantId};
 use abide_store::{
-    Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, Outcome, Receipt, Store, Waiting,
-    WebhookKey, WebhookRow,
+    About, Added, Attempted, DEAD_LETTERS_MAX, DeliveryQuery, DeliveryRow, Due, Outcome, Receipt, Store,
+    Waiting, WebhookKey, WebhookRow,
 };
 
 use crate::engine::{commit, engines, submit, word};
@@ -25,6 +25,7 @@ fn webhook(key: WebhookKey, types: &[&str]) -> WebhookRow {
         created_at: BEGIN,
         created_by: Some("somebody".to_owned()),
         health: Health::default(),
+        about: None,
     }
 }
 
@@ -407,5 +408,71 @@ async fn a_receipt_is_written_with_its_webhook_or_keeps_it_out() {
             store.receipt(TENANT, receipt.endpoint.clone(), receipt.key).await.unwrap(),
             Some(receipt.clone())
         );
+    }
+}
+
+/// A webhook that is about one run.
+fn about(id: &str, n: u32, until: Option<Millis>) -> WebhookRow {
+    let about = About { run: run_id(n), group: false, subscriber: "ada".to_owned(), until };
+    WebhookRow { tags: Vec::new(), about: Some(about), ..webhook(named(TENANT, id), &["status_changed"]) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_about_one_run_hears_of_all_of_it_and_of_nothing_else() {
+    for engine in engines() {
+        let store = engine.open();
+        put(&*store, about("one", 1, None)).await;
+        drop(store);
+        // A server that starts knows of it.
+        let store = engine.open();
+        let one = named(TENANT, "one");
+        instant_run(&*store, 2).await;
+        assert_eq!(store.counts().matched, 0, "nobody wants to hear of another run");
+        let (_, created) = Live::start(key(1), &instant());
+        let all: Vec<u64> = created.records.iter().map(|record| record.sequence).collect();
+        commit(&*store, created).await.unwrap();
+        let (mut told, mut arrived) = (Vec::new(), 0);
+        let mut next = due(&*store, &one, BEGIN).await.waiting.pop();
+        while let Some(delivery) = next {
+            told.push(delivery.sequence);
+            let passed = delivery.sequence % 2 == 0;
+            arrived += u64::from(!passed);
+            let outcome = if passed { Outcome::Passed } else { Outcome::Arrived };
+            next = settle(&*store, &one, delivery, BEGIN, outcome).await;
+        }
+        assert_eq!(told, all);
+        let shown = store.webhooks().get(one.clone()).await.unwrap().unwrap();
+        assert_eq!(
+            (shown.delivered, shown.pending),
+            (arrived, 0),
+            "what there was nothing to say of is not counted"
+        );
+        assert_eq!(shown.webhook, about("one", 1, None));
+        assert!(store.webhooks().delete(one).await.unwrap());
+        assert!(engine.dump()["webhook_runs"].is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_about_runs_are_counted_apart_and_make_room_when_their_time_is_over() {
+    for engine in engines() {
+        let store = engine.open();
+        let webhooks = store.webhooks();
+        let ids = |rows: Vec<WebhookRow>| rows.iter().map(|row| row.key.id.to_string()).collect::<Vec<_>>();
+        let add = async |row| webhooks.put(row, 1, None).await.unwrap();
+        assert_eq!(add(webhook(named(TENANT, "all"), &["*"])).await, Added::Done);
+        assert_eq!(add(about("first", 1, Some(BEGIN + 1))).await, Added::Done);
+        assert_eq!(add(about("second", 2, None)).await, Added::Full);
+        assert_eq!(add(webhook(named(TENANT, "more"), &["*"])).await, Added::Full);
+        instant_run(&*store, 1).await;
+        let later = WebhookRow { created_at: BEGIN + 1, ..about("second", 2, None) };
+        assert_eq!(add(later).await, Added::Done);
+        assert_eq!(ids(webhooks.subscriptions(TENANT, None).await.unwrap()), ["second"]);
+        assert_eq!(ids(webhooks.subscriptions(TENANT, Some(run_id(2))).await.unwrap()), ["second"]);
+        assert!(webhooks.subscriptions(TENANT, Some(run_id(1))).await.unwrap().is_empty());
+        assert!(webhooks.subscriptions(TenantId(2), None).await.unwrap().is_empty());
+        let dump = engine.dump();
+        assert_eq!(dump["webhook_runs"].len(), 1);
+        assert!(dump["deliveries"].iter().all(|row| !row.contains("first")), "{:?}", dump["deliveries"]);
     }
 }

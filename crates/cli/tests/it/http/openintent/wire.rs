@@ -3,14 +3,14 @@
 use super::*;
 
 /// An intent on a server.
-struct Intent<'a> {
+pub(super) struct Intent<'a> {
     server: &'a Server,
     path: String,
 }
 
 impl<'a> Intent<'a> {
     /// An active one.
-    async fn new(server: &'a Server) -> Self {
+    pub(super) async fn new(server: &'a Server) -> Self {
         let body = json!({ "title": "Review", "status": "active" });
         let (status, made) =
             answer(asked(server, Method::POST, "/api/v1/intents").json(&body)).await.unwrap();
@@ -19,19 +19,19 @@ impl<'a> Intent<'a> {
     }
 
     /// One that is suspended with this record.
-    async fn suspended(server: &'a Server, record: &Value) -> Self {
+    pub(super) async fn suspended(server: &'a Server, record: &Value) -> Self {
         let intent = Self::new(server).await;
         intent.done("/status", &json!({ "status": "suspended_awaiting_input" })).await;
         intent.write(record).await;
         intent
     }
 
-    async fn write(&self, record: &Value) {
+    pub(super) async fn write(&self, record: &Value) {
         let patch = json!({ "op": "set", "path": "_suspension", "value": record });
         self.done("/state", &json!({ "patches": [patch] })).await;
     }
 
-    async fn done(&self, rest: &str, body: &Value) {
+    pub(super) async fn done(&self, rest: &str, body: &Value) {
         let version = self.shown().await["version"].as_u64().unwrap();
         let request = asked(self.server, Method::POST, &format!("{}{rest}", self.path));
         let (status, told) =
@@ -39,18 +39,18 @@ impl<'a> Intent<'a> {
         assert_eq!(status, StatusCode::OK, "{told}");
     }
 
-    async fn get(&self, rest: &str) -> Value {
+    pub(super) async fn get(&self, rest: &str) -> Value {
         let request = asked(self.server, Method::GET, &format!("{}{rest}", self.path));
         let (status, told) = answer(request).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{told}");
         told
     }
 
-    async fn shown(&self) -> Value {
+    pub(super) async fn shown(&self) -> Value {
         self.get("").await
     }
 
-    async fn respond(&self, body: &Value) -> (StatusCode, Value) {
+    pub(super) async fn respond(&self, body: &Value) -> (StatusCode, Value) {
         answer(asked(self.server, Method::POST, &self.response()).json(body)).await.unwrap()
     }
 
@@ -64,17 +64,21 @@ impl<'a> Intent<'a> {
         events.as_array().unwrap().iter().filter(|event| event["event_type"] == kind).cloned().collect()
     }
 
-    fn run(&self) -> String {
-        format!("run-{}", self.path.rsplit('/').next().unwrap())
+    pub(super) fn id(&self) -> &str {
+        self.path.rsplit('/').next().unwrap()
+    }
+
+    pub(super) fn run(&self) -> String {
+        format!("run-{}", self.id())
     }
 }
 
-fn asked(server: &Server, method: Method, path: &str) -> Ask {
+pub(super) fn asked(server: &Server, method: Method, path: &str) -> Ask {
     server.anonymous(method, path).header("X-API-Key", server.key.as_str()).header("X-Agent-ID", "ann")
 }
 
 /// A record with more in it, or other things.
-fn record(more: &Value) -> Value {
+pub(super) fn record(more: &Value) -> Value {
     let mut record = json!({
         "id": "s-1", "question": "Go on?", "response_type": "choice", "fallback_policy": "fail",
         "choices": [
