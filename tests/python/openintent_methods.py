@@ -923,6 +923,7 @@ def _(t: Trial) -> None:
         eventually("it follows", lambda stream=stream: is_open(stream))
     t.c.assign_agent(intent.id, "dora")
     patched = t.c.update_state(intent.id, t.c.get_intent(intent.id).version, {"a": 1})
+    t.c.log_event(intent.id, EventType.COMMENT, payload={"text": "so far"})
     t.c.set_status(intent.id, patched.version, IntentStatus.SUSPENDED_AWAITING_INPUT)
     for thread, found in hears:
         thread.join(30)
@@ -930,19 +931,22 @@ def _(t: Trial) -> None:
         assert found[0].id, found
         assert isinstance(found[0].data, dict), found
     assert hears[2][1][0].data["intent_id"] == intent.id, hears[2]
-    queued = [queue.get(timeout=10) for _ in range(3)]
+    queued = [queue.get(timeout=10) for _ in range(4)]
     assert [event.type for event in queued if event][:1] == ["agent_assigned"], queued
     assert queued[1] is not None, queued
     assert queued[1].type == "state_patched", queued
+    # What agents tell of themselves comes in its place among what happens.
+    assert queued[2] is not None and queued[2].data["payload"] == {"text": "so far"}, queued
+    assert [event.type for event in queued if event][2:] == ["comment", "status_changed"], queued
     # From where it was cut off, nothing is lost and nothing comes twice.
-    again = t.c.subscribe_sse(intent.id)
-    again._last_event_id = queued[0].id
-    thread, found = first_of(again, "state_patched")
-    thread.join(30)
-    assert found, found
-    assert found[0].data == queued[1].data, found
+    for cut, following in ((0, 1), (1, 2), (2, 3)):
+        again = t.c.subscribe_sse(intent.id)
+        again._last_event_id = queued[cut].id
+        first = next(iter(again))
+        again.stop()
+        assert (first.type, first.data) == (queued[following].type, queued[following].data), (cut, first)
     queue.stop()
-    for stream in (of_intent, of_portfolio, of_agent, again):
+    for stream in (of_intent, of_portfolio, of_agent):
         stream.stop()
     for lost in (t.c.subscribe_sse(NO_INTENT), t.c.subscribe_portfolio(NO_INTENT)):
         event = next(iter(lost))

@@ -5,7 +5,7 @@ use abide_core::{
     Key, MemberAdded, MemberRow, Millis, Order, Rejection, Role, Run, RunId, STATE, Salt, Start, Status,
     TenantId, Tidings, TimerId, Watch,
 };
-use abide_store::{Containers, Lane, Listed, MessageRef};
+use abide_store::{Containers, Hint, Lane, Listed, MessageRef, NewRecord, Recorded};
 use futures_util::future::BoxFuture;
 
 use crate::clock::new_id;
@@ -33,6 +33,18 @@ impl Engine {
     /// What is kept beside runs and groups and decides nothing.
     pub fn records(&self) -> &dyn abide_store::Records {
         self.shell.store.records()
+    }
+
+    /// Keeps a record beside a run or a group, and tells whoever listens to that.
+    pub async fn keep(&self, record: NewRecord) -> Result<Recorded, Error> {
+        self.check_open()?;
+        let key = record.key;
+        let kept = self.records().add(record).await?;
+        if matches!(kept, Recorded::Done { .. }) {
+            self.shell.watchers.tell_of_record(key);
+            self.shell.tell_peers(Hint::Record(key));
+        }
+        Ok(kept)
     }
 
     /// Makes a group and answers as `reply` says.

@@ -123,6 +123,7 @@ impl Shell {
                 self.hot.forget(key);
                 self.timers.take_up(key);
             }
+            Hint::Record(key) => self.watchers.tell_of_record(key),
             Hint::Timer(_) => self.timers.look(),
             Hint::Outbox => self.outbox.look(),
             Hint::Tasks => self.executor.note_backlog(),

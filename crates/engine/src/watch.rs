@@ -18,6 +18,8 @@ pub(crate) struct Watchers {
 struct News {
     next: u64,
     ended: bool,
+    /// How often somebody told something that is kept beside the run.
+    told: u64,
 }
 
 /// One subscriber's view of a run.
@@ -45,15 +47,22 @@ impl Watchers {
         if let Some(sender) = self.by_run.lock().expect("no thread panics holding this").get(&key) {
             sender.send_if_modified(|news| {
                 let is_new = next > news.next || ended && !news.ended;
-                *news = News { next: next.max(news.next), ended: ended || news.ended };
+                *news = News { next: next.max(news.next), ended: ended || news.ended, ..*news };
                 is_new
             });
+        }
+    }
+
+    /// Tells whoever listens that there is something new beside the run.
+    pub(crate) fn tell_of_record(&self, key: Key) {
+        if let Some(sender) = self.by_run.lock().expect("no thread panics holding this").get(&key) {
+            sender.send_modify(|news| news.told += 1);
         }
     }
 }
 
 impl Subscription {
-    /// Waits until something was committed after the last call, or since the subscription began.
+    /// Waits until something was committed, or is kept beside it, after the last call, or since the subscription began.
     pub async fn changed(&mut self) {
         // The sender stays in the table for as long as this receiver lives.
         if let Some(news) = &mut self.news {

@@ -185,6 +185,9 @@ pub enum Hint {
     /// The test clock was moved.
     #[serde(rename = "l")]
     Clock,
+    /// Somebody told something of an aggregate that is kept beside it.
+    #[serde(rename = "d")]
+    Record(Key),
     /// Hints may have been missed: look at everything.
     #[serde(rename = "e")]
     Everything,

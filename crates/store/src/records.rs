@@ -32,6 +32,13 @@ pub trait Records: Send + Sync {
     /// Reads records of one kind, oldest first, those behind a place, at most `limit`.
     fn after(&self, key: Key, kind: String, after: Option<u64>, limit: usize) -> Answer<'_, Vec<Note>>;
 
+    /// Reads what is kept beside an aggregate, whatever it is, oldest first, from a place on, at most `limit`. What was
+    /// taken back or erased is left out.
+    fn from(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Note>>;
+
+    /// The place that the next record beside an aggregate gets.
+    fn next(&self, key: Key) -> Answer<'_, u64>;
+
     /// Reads the subscriptions that somebody made in a tenant, each with its aggregate, at most `limit`.
     fn subscriptions(&self, tenant: TenantId, by: String, limit: usize) -> Answer<'_, Vec<(RunId, Note)>>;
 

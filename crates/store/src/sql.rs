@@ -114,13 +114,15 @@ pub(crate) const TAKE_NAME: &str = "INSERT INTO conversations (tenant, name, run
 
 /// Puts a run's first new event that a webhook wants on its way, unless an earlier one is there. What follows it is
 /// found in the journal when its turn comes.
-pub(crate) const ENQUEUE: &str = "INSERT INTO deliveries (tenant, webhook, run, seq, due, attempts) \
+pub(crate) const ENQUEUE: &str = "WITH fresh AS \
+    (SELECT tenant, id, seq, at, type FROM events WHERE tenant = $1 AND id = $2 AND seq >= $3) \
+    INSERT INTO deliveries (tenant, webhook, run, seq, due, attempts) \
     SELECT e.tenant, t.webhook, e.id, min(e.seq), min(e.at), 0 \
-    FROM events e JOIN webhook_types t ON t.tenant = e.tenant AND t.type = e.type \
-    WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, t.webhook, e.id \
+    FROM fresh e JOIN webhook_types t ON t.tenant = e.tenant AND t.type = e.type \
+    GROUP BY e.tenant, t.webhook, e.id \
     UNION ALL SELECT e.tenant, r.webhook, e.id, min(e.seq), min(e.at), 0 \
-    FROM events e JOIN webhook_runs r ON r.tenant = e.tenant AND r.run = e.id \
-    WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, r.webhook, e.id \
+    FROM fresh e JOIN webhook_runs r ON r.tenant = e.tenant AND r.run = e.id \
+    GROUP BY e.tenant, r.webhook, e.id \
     ON CONFLICT (tenant, webhook, run) DO NOTHING RETURNING webhook";
 
 /// The statements of a commit. The first decides whether it is stale, so a stale commit writes nothing.

@@ -20,7 +20,7 @@ mod known;
 pub(crate) mod list;
 mod of_questions;
 mod of_run;
-mod posted;
+pub(crate) mod posted;
 
 use std::borrow::Cow;
 

@@ -145,7 +145,7 @@ pub(super) async fn try_keep(app: &App, key: Key, new: &New<'_>) -> Result<Optio
     let (at, by) = (app.engine().clock().now(), new.by.to_owned());
     let (kind, most, behind) = (new.kind.to_owned(), new.most, new.behind);
     let record = NewRecord { key, kind, at, by: Some(by.clone()), body, most, behind };
-    match app.engine().records().add(record).await? {
+    match app.engine().keep(record).await? {
         Recorded::Done { sequence } => Ok(Some(Kept { key, sequence, at, by, body: said })),
         Recorded::Raced => Ok(None),
         Recorded::NotFound => Err(words::no_such_intent()),

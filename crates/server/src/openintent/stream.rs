@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::asking::Asking;
+use super::events::posted::{Posted, of_note};
 use super::events::{Known, is_known, shown, told};
 use super::intents::seen;
 use super::words;
@@ -75,12 +76,15 @@ async fn follow(app: &Arc<App>, key: Key, headers: &HeaderMap) -> Result<Respons
     // Before the head is read: what is committed after it is told.
     let news = app.engine().subscribe(key);
     let head = app.engine().head(key).await?;
+    let noted = app.engine().records().next(key).await?;
     // Whoever comes for the first time hears what happens from now on.
-    let last = last_id(headers).and_then(|id| id.parse::<u64>().ok());
-    let next = last.map_or(head.next, |last| last + 1).min(head.next);
+    let last = last_id(headers).and_then(read_heard);
+    let (next, noted) = last.map_or((head.next, noted), |(next, heard)| {
+        (next.min(head.next), heard.map_or(noted, |heard| heard.min(noted)))
+    });
     let known = Known::of(key.id);
     let mut journal =
-        Journal { app: app.clone(), key, news, next, before: None, known, stopping: app.stopping() };
+        Journal { app: app.clone(), key, news, next, noted, before: None, known, stopping: app.stopping() };
     // What is told of the members of a portfolio rests on nothing that was said before.
     if !head.group {
         journal.learn().await?;
@@ -88,12 +92,26 @@ async fn follow(app: &Arc<App>, key: Key, headers: &HeaderMap) -> Result<Respons
     Ok(streamed(Outlet::new(journal, None, Duration::ZERO).body()))
 }
 
-/// A run's journal in OpenIntent's words, from a place on.
+/// What somebody has heard: the last event of the journal, and how many notes beside it.
+fn heard(next: u64, noted: u64) -> String {
+    format!("{}.{noted}", next.saturating_sub(1))
+}
+
+/// The first event that was not heard, and the first note.
+fn read_heard(text: &str) -> Option<(u64, Option<u64>)> {
+    let (last, noted) = text.split_once('.').map_or((text, None), |(last, noted)| (last, Some(noted)));
+    let noted = noted.map(str::parse).transpose().ok()?;
+    Some((last.parse::<u64>().ok()?.saturating_add(1), noted))
+}
+
+/// A run's journal in OpenIntent's words, from a place on, and between its events what clients told themselves.
 struct Journal {
     app: Arc<App>,
     key: Key,
     news: Subscription,
     next: u64,
+    /// The first note that was not read yet.
+    noted: u64,
     /// The chain at the event before that.
     before: Option<Hash>,
     known: Known,
@@ -125,25 +143,63 @@ impl Journal {
     }
 }
 
+/// A note, and what it tells.
+struct Noted {
+    sequence: u64,
+    posted: Vec<Posted>,
+}
+
+impl Journal {
+    /// The frames of an event.
+    fn tell(&mut self, record: &Record, frames: &mut Vec<Frame>) {
+        let before = self.before;
+        self.next = record.sequence + 1;
+        let Some(event) = self.hear(record) else { return };
+        let happened = told(&event, record.sequence, record.at, &self.known);
+        let happened: Vec<_> = happened.into_iter().filter(|one| is_known(&one.event_type)).collect();
+        let count = happened.len();
+        for (part, one) in happened.iter().enumerate() {
+            // Only the last of those that one event of ours makes has its id: what is cut off before comes again.
+            let whole = part + 1 == count;
+            let id = heard(if whole { self.next } else { record.sequence }, self.noted);
+            let document = shown(self.key.id, record, before.as_ref(), part, one).to_string();
+            frames.push(Frame::named(&id, &one.event_type, document.as_bytes()));
+        }
+    }
+
+    /// The frames of a note. Each has the id of all of it: what it tells was told when it was made.
+    fn tell_of(&mut self, noted: &Noted, frames: &mut Vec<Frame>) {
+        self.noted = noted.sequence + 1;
+        let id = heard(self.next, self.noted);
+        for one in noted.posted.iter().filter(|one| is_known(&one.told.event_type)) {
+            frames.push(Frame::named(&id, &one.told.event_type, one.shown.to_string().as_bytes()));
+        }
+    }
+}
+
 impl Source for Journal {
     async fn pull(&mut self) -> Result<Pulled> {
+        let notes = self.app.engine().records().from(self.key, self.noted, PAGE).await?;
         let records = self.app.engine().events(self.key, self.next, PAGE).await?;
-        let Some(last) = records.last() else { return Ok(Pulled::Nothing) };
-        self.next = last.sequence + 1;
+        if notes.is_empty() && records.is_empty() {
+            return Ok(Pulled::Nothing);
+        }
+        let all_read = records.len() < PAGE;
+        let noted =
+            notes.iter().map(|note| Noted { sequence: note.sequence, posted: of_note(self.key, note) });
+        let noted: Vec<Noted> = noted.collect();
+        let mut notes = noted.iter().peekable();
         let mut frames = Vec::new();
         for record in &records {
-            let before = self.before;
-            let Some(event) = self.hear(record) else { continue };
-            let happened = told(&event, record.sequence, record.at, &self.known);
-            let happened: Vec<_> = happened.into_iter().filter(|one| is_known(&one.event_type)).collect();
-            let count = happened.len();
-            for (part, one) in happened.iter().enumerate() {
-                // Only the last of those that one event of ours makes has its id: what is cut off before comes again.
-                let whole = part + 1 == count;
-                let sequence = if whole { record.sequence } else { record.sequence.saturating_sub(1) };
-                let document = shown(self.key.id, record, before.as_ref(), part, one).to_string();
-                frames.push(Frame::named(&sequence.to_string(), &one.event_type, document.as_bytes()));
+            let is_earlier = |noted: &&Noted| noted.posted.iter().all(|one| one.journal <= record.sequence);
+            while let Some(noted) = notes.next_if(is_earlier) {
+                self.tell_of(noted, &mut frames);
             }
+            self.tell(record, &mut frames);
+        }
+        // The others lie behind events that are read next.
+        for noted in notes.filter(|_| all_read) {
+            self.tell_of(noted, &mut frames);
         }
         Ok(Pulled::Frames(frames))
     }
@@ -235,6 +291,16 @@ impl Source for Assignments {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_heard_survives_a_round_trip() {
+        assert_eq!(read_heard(&heard(7, 3)), Some((7, Some(3))));
+        assert_eq!(read_heard("6"), Some((7, None)), "whoever says nothing of notes hears the next ones");
+        assert_eq!(read_heard(&u64::MAX.to_string()), Some((u64::MAX, None)));
+        for odd in ["", "x", "6.", "6.x", "-1.0", "6.7.8"] {
+            assert_eq!(read_heard(odd), None, "{odd}");
+        }
+    }
 
     #[test]
     fn a_place_survives_a_round_trip() {

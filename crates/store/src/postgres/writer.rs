@@ -374,13 +374,15 @@ const SEND_HELD: &str = "INSERT INTO outbox (tenant, sender, seq, receiver, type
 
 /// Like [`ENQUEUE`], but it takes hold of a delivery that is on its way, so that whoever ends that one sees this event, or
 /// is waited for. A row that was there is told apart by its having been changed.
-const ENQUEUE_LOCKED: &str = "INSERT INTO deliveries AS d (tenant, webhook, run, seq, due, attempts) \
+const ENQUEUE_LOCKED: &str = "WITH fresh AS \
+    (SELECT tenant, id, seq, at, type FROM events WHERE tenant = $1 AND id = $2 AND seq >= $3) \
+    INSERT INTO deliveries AS d (tenant, webhook, run, seq, due, attempts) \
     SELECT e.tenant, t.webhook, e.id, min(e.seq), min(e.at), 0 \
-    FROM events e JOIN webhook_types t ON t.tenant = e.tenant AND t.type = e.type \
-    WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, t.webhook, e.id \
+    FROM fresh e JOIN webhook_types t ON t.tenant = e.tenant AND t.type = e.type \
+    GROUP BY e.tenant, t.webhook, e.id \
     UNION ALL SELECT e.tenant, r.webhook, e.id, min(e.seq), min(e.at), 0 \
-    FROM events e JOIN webhook_runs r ON r.tenant = e.tenant AND r.run = e.id \
-    WHERE e.tenant = $1 AND e.id = $2 AND e.seq >= $3 GROUP BY e.tenant, r.webhook, e.id \
+    FROM fresh e JOIN webhook_runs r ON r.tenant = e.tenant AND r.run = e.id \
+    GROUP BY e.tenant, r.webhook, e.id \
     ON CONFLICT (tenant, webhook, run) DO UPDATE SET due = d.due RETURNING webhook, xmax = 0";
 
 fn first_of(commit: &Commit) -> [Value<'_>; 3] {

@@ -23,6 +23,11 @@ const AFTER: &str = "SELECT seq, at, kind, by, body FROM notes INDEXED BY notes_
 const BEFORE: &str = "SELECT seq, at, kind, by, body FROM notes INDEXED BY notes_by_kind \
     WHERE tenant = $1 AND id = $2 AND kind = $3 AND seq < $4 AND body <> $5 ORDER BY seq DESC LIMIT $6";
 
+const FROM: &str = "SELECT seq, at, kind, by, body FROM notes \
+    WHERE tenant = $1 AND id = $2 AND seq >= $3 AND body <> $4 ORDER BY seq LIMIT $5";
+
+const NEXT: &str = "SELECT coalesce(max(seq) + 1, 0) FROM notes WHERE tenant = $1 AND id = $2";
+
 const SUBSCRIPTIONS: &str = "SELECT seq, at, kind, by, body, id FROM notes INDEXED BY notes_of_subscribers \
     WHERE tenant = $1 AND by = $2 AND kind = 'subscription' AND body <> $3 ORDER BY id, seq LIMIT $4";
 
@@ -71,6 +76,20 @@ impl<E: Database> Records for E {
         self.read(move |connection| page(connection, AFTER, key, &kind, from, limit))
     }
 
+    fn from(&self, key: Key, from: u64, limit: usize) -> Answer<'_, Vec<Note>> {
+        let (from, limit) = (counted(from), i64::try_from(limit).unwrap_or(i64::MAX));
+        self.read(move |connection| {
+            let values = (key.tenant.0, key.id.as_bytes(), from, NOTHING, limit);
+            connection.prepare_cached(FROM)?.query_map(values, read_note)?.collect()
+        })
+    }
+
+    fn next(&self, key: Key) -> Answer<'_, u64> {
+        self.read(move |connection| {
+            connection.prepare_cached(NEXT)?.query_row((key.tenant.0, key.id.as_bytes()), |row| row.get(0))
+        })
+    }
+
     fn subscriptions(&self, tenant: TenantId, by: String, limit: usize) -> Answer<'_, Vec<(RunId, Note)>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.read(move |connection| {
@@ -106,9 +125,7 @@ fn add(transaction: Connection<'_>, new: &NewRecord) -> db::Result<Recorded> {
     if count >= new.most as u64 {
         return Ok(Recorded::Full);
     }
-    let sequence: u64 = transaction
-        .prepare_cached("SELECT coalesce(max(seq) + 1, 0) FROM notes WHERE tenant = $1 AND id = $2")?
-        .query_row((tenant, id), |row| row.get(0))?;
+    let sequence: u64 = transaction.prepare_cached(NEXT)?.query_row((tenant, id), |row| row.get(0))?;
     let body = new.body.text().as_bytes();
     transaction
         .prepare_cached(
@@ -116,6 +133,11 @@ fn add(transaction: Connection<'_>, new: &NewRecord) -> db::Result<Recorded> {
         )?
         .execute((tenant, id, sequence, new.at, &new.kind, &new.by, body))?;
     Ok(Recorded::Done { sequence })
+}
+
+/// No sequence on disk is beyond what SQLite counts with, so a place that is stands for the last.
+fn counted(place: u64) -> i64 {
+    i64::try_from(place).unwrap_or(i64::MAX)
 }
 
 fn page(
@@ -126,8 +148,7 @@ fn page(
     place: u64,
     limit: usize,
 ) -> db::Result<Vec<Note>> {
-    // No sequence on disk is beyond what SQLite counts with, so a place that is stands for the last.
-    let place = i64::try_from(place).unwrap_or(i64::MAX);
+    let place = counted(place);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let values = (key.tenant.0, key.id.as_bytes(), kind, place, NOTHING, limit);
     connection.prepare_cached(sql)?.query_map(values, read_note)?.collect()
@@ -145,6 +166,8 @@ mod tests {
             (NEWEST, 3, "COVERING INDEX notes_by_kind (tenant=? AND id=? AND kind=?)"),
             (AFTER, 6, "INDEX notes_by_kind (tenant=? AND id=? AND kind=? AND seq>?)"),
             (BEFORE, 6, "INDEX notes_by_kind (tenant=? AND id=? AND kind=? AND seq<?)"),
+            (FROM, 5, "PRIMARY KEY (tenant=? AND id=? AND seq>?)"),
+            (NEXT, 2, "PRIMARY KEY (tenant=? AND id=?)"),
             (SUBSCRIPTIONS, 4, "INDEX notes_of_subscribers (tenant=? AND by=?)"),
         ] {
             let plan = plan(sql, values);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use abide_core::{Key, Millis};
+use abide_store::Note;
 use serde_json::{Value, json};
 
 use super::Told;
@@ -37,13 +38,13 @@ const KINDS: [(&str, &str, &str, &[&str]); 7] = [
 ];
 
 /// An event of a record: when it happened, and how it is shown.
-pub(super) struct Posted {
+pub(crate) struct Posted {
     pub(super) at: Millis,
     /// How many events the journal had then.
-    pub(super) journal: u64,
+    pub(crate) journal: u64,
     pub(super) sequence: u64,
-    pub(super) told: Told,
-    pub(super) shown: Value,
+    pub(crate) told: Told,
+    pub(crate) shown: Value,
 }
 
 /// Somebody's own event.
@@ -99,6 +100,15 @@ fn of_record(kept: &Kept, (_, event_type, id, fields): (&str, &'static str, &str
         _ => None,
     };
     std::iter::once(made).chain(ended).collect()
+}
+
+/// What a note beside an intent tells, if it tells anything.
+pub(crate) fn of_note(key: Key, note: &Note) -> Vec<Posted> {
+    if note.kind == EVENT {
+        return vec![own(&Kept::read(key, note))];
+    }
+    let kind = KINDS.into_iter().find(|(kind, ..)| *kind == note.kind);
+    kind.map_or_else(Vec::new, |kind| of_record(&Kept::read(key, note), kind))
 }
 
 /// What clients told of an intent, the newest of each kind: at least as many as are asked for, if there are so many.

@@ -60,7 +60,10 @@ async fn what_happens_to_an_intent_is_sent_in_order_and_signed() {
     for post in &posts {
         check_signature(post, made["secret"].as_str().unwrap());
         let body = post.json();
-        assert_eq!((&body["subscription_id"], &body["event"]["intent_id"]), (&made["id"], &json!(intent.id())));
+        assert_eq!(
+            (&body["subscription_id"], &body["event"]["intent_id"]),
+            (&made["id"], &json!(intent.id()))
+        );
         assert_eq!(post.header("x-openintent-event-type"), body["event"]["event_type"]);
         deliveries.push(post.header("x-openintent-delivery-id").to_owned());
     }
@@ -148,7 +151,11 @@ async fn a_url_that_nothing_can_be_sent_to_is_refused_and_so_is_a_key_that_may_n
     for url in ["ftp://127.0.0.1/", "nonsense", "http://10.0.0.1/"] {
         let body = json!({ "intent_id": intent.id(), "webhook_url": url });
         let (status, told) = answer(asked(&server, Method::POST, SUBSCRIPTIONS).json(&body)).await.unwrap();
-        assert_eq!((status, &told["error"]), (StatusCode::BAD_REQUEST, &json!("webhook_url_rejected")), "{told}");
+        assert_eq!(
+            (status, &told["error"]),
+            (StatusCode::BAD_REQUEST, &json!("webhook_url_rejected")),
+            "{told}"
+        );
     }
     let body = json!({ "intent_id": intent.id(), "webhook_url": "http://127.0.0.1:9/" });
     let request = server.anonymous(Method::POST, SUBSCRIPTIONS).header("X-API-Key", key.as_str());
