@@ -249,19 +249,7 @@ impl Run {
             }
             IntentCommand::CancelSuspension { id, actor } => self.cancel_suspension(draft, &id, &actor),
             IntentCommand::Assign { agent, role, actor } => self.assign(draft, agent, role, &actor),
-            IntentCommand::Unassign { agent, actor } => {
-                self.check_running()?;
-                // Whoever made it has others work on it, and nobody has to stay.
-                if actor.agent != agent && !self.is_maker(&actor.agent) {
-                    self.check_may_write(&actor.agent)?;
-                }
-                let known = self.intent().is_some_and(|intent| intent.agents.contains_key(&agent));
-                if !known {
-                    return Err(Rejection::NotAssigned(agent));
-                }
-                self.emit_intent(draft, IntentChanged::Unassigned { agent }, &actor);
-                Ok(())
-            }
+            IntentCommand::Unassign { agent, actor } => self.unassign(draft, agent, &actor),
             IntentCommand::Lease { act, actor } => match act {
                 LeaseAct::Acquire { scope, seconds } => {
                     check_seconds(seconds)?;
@@ -370,6 +358,20 @@ impl Run {
             return Err(Rejection::invalid("agent_id", message));
         }
         self.emit_intent(draft, IntentChanged::Assigned { agent, role }, actor);
+        Ok(())
+    }
+
+    fn unassign(&mut self, draft: &mut Draft, agent: String, actor: &Actor) -> Result<(), Rejection> {
+        self.check_running()?;
+        // Whoever made it has others work on it, and nobody has to stay.
+        if actor.agent != agent && !self.is_maker(&actor.agent) {
+            self.check_may_write(&actor.agent)?;
+        }
+        let known = self.intent().is_some_and(|intent| intent.agents.contains_key(&agent));
+        if !known {
+            return Err(Rejection::NotAssigned(agent));
+        }
+        self.emit_intent(draft, IntentChanged::Unassigned { agent }, actor);
         Ok(())
     }
 

@@ -316,17 +316,7 @@ impl Run {
             if expected != record.id {
                 return Err(Rejection::OtherSuspension { expected, found: record.id });
             }
-            let was = before.and_then(|before| Record::read(before).ok()).filter(|was| was.id == record.id);
-            let same = match was {
-                Some(was) => was.asks_same(&record),
-                None => record.ask.data.says_same(&open.requested.data),
-            };
-            if !same {
-                let message = "people are asked this already, and may be answering it; to ask something else, or to ask it \
-                               in another way, cancel it and suspend again under another id";
-                return Err(Rejection::invalid("_suspension", message));
-            }
-            return Ok(None);
+            return check_same(before, &record, open).map(|()| None);
         }
         Ok(Some(record))
     }
@@ -336,6 +326,21 @@ impl Run {
         let record = self.driven_node().and_then(|_| self.state_value(SUSPENSION));
         record.map_or(Ok(()), |record| Record::read_fresh(&record).map(drop))
     }
+}
+
+/// Refuses a record that asks something else than what people are asked, or asks it in another way.
+fn check_same(before: Option<&Json>, record: &Record, open: &crate::Open) -> Result<(), Rejection> {
+    let was = before.and_then(|before| Record::read(before).ok()).filter(|was| was.id == record.id);
+    let same = match was {
+        Some(was) => was.asks_same(record),
+        None => record.ask.data.says_same(&open.requested.data),
+    };
+    if same {
+        return Ok(());
+    }
+    let message = "people are asked this already, and may be answering it; to ask something else, or to ask it in another \
+                   way, cancel it and suspend again under another id";
+    Err(Rejection::invalid("_suspension", message))
 }
 
 /// Whether nobody has said yet what is asked.
