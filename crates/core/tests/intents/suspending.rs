@@ -2,8 +2,8 @@
 
 use abide_core::event::{Held, Released};
 use abide_core::{
-    Actor, Answerer, Command, HoldMode, IntentCommand, IntentSent, PatchOp, Rejection, Resolve, Start,
-    Status, limits,
+    Actor, Answerer, Command, HandAsk, HandOp, HoldMode, IntentCommand, IntentSent, PatchOp, Rejection,
+    Resolve, Start, Status, limits,
 };
 use serde_json::json;
 
@@ -212,6 +212,25 @@ fn remarks_stand_in_the_record_of_what_was_answered_and_in_no_other() {
     assert_eq!((&told["response"], &told["metadata"]), (&json!("go"), &json!({ "device": "desk" })));
     assert_ne!(told["id"], "s1");
     assert_eq!(world.intent_status("a"), "active");
+}
+
+#[test]
+fn what_is_asked_by_hand_leaves_the_record_of_the_last_suspension_alone() {
+    let mut world = active("a");
+    world.by("a", ADA, HandOp::Claim).expect("nobody has it");
+    world.settle();
+    world.set("a", "_suspension", record("s1")).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    world.respond("a", "s1", &json!("yes")).unwrap();
+    let last = world.suspension("a");
+    let question =
+        json!({ "kind": "clarification", "data": { "questions": [{ "id": "q", "question": "And now?" }] } });
+    let asked = HandAsk { payload: Json::of(&question), ladder: None, respondents: None };
+    world.by("a", ADA, HandOp::Ask(Box::new(asked))).expect("she has it");
+    world.settle();
+    let name = world.suspension("a")["id"].as_str().unwrap().to_owned();
+    remark(&mut world, &name, &json!("go"), &json!({ "device": "desk" })).expect("it is taken");
+    assert_eq!((world.suspension("a"), world.intent_status("a")), (last, "active"));
 }
 
 #[test]
