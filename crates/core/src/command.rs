@@ -31,7 +31,7 @@ use crate::event::{Cancellation, Event, Failure, Held, Paused, Released, Resumed
 use crate::group::GroupCommand;
 use crate::hand::Hand;
 use crate::http::TaskFailure;
-use crate::intent::IntentCommand;
+use crate::intent::{Actor, IntentCommand};
 use crate::journal::{Head, Record};
 use crate::perform::Product;
 use crate::planning::PlanCommand;
@@ -122,6 +122,13 @@ pub enum Command {
     Hand(Box<Hand>),
     /// It is about the run as an intent that somebody drives.
     Intent(Box<IntentCommand>),
+    /// An agent asks for something; whether it may work on the run is decided with that.
+    By {
+        /// Who asks.
+        actor: Actor,
+        /// For what.
+        command: Box<Command>,
+    },
     /// It is about the lease of whoever coordinates the run.
     Coordinator(Box<CoordinatorCommand>),
     /// A child that a node asked for can't be started.
@@ -190,6 +197,10 @@ impl Run {
         }
         let mut draft = Draft::new(self.head, now, defaults.clone());
         match command {
+            Command::By { actor, command } => {
+                self.check_asking(&actor, draft.now)?;
+                return self.decide_under(*command, now, defaults);
+            }
             Command::Cancel(asked) => cancel::decide(self, &mut draft, asked)?,
             Command::Pause { reason, by, drain } => {
                 hold::pause(self, &mut draft, Paused { reason, by }, drain)?;

@@ -55,7 +55,7 @@ impl Run {
             Event::Run(event) => self.fold_run(event, &mut folding)?,
             Event::Node { node, event } => self.fold_node(node, event, &mut folding)?,
         }
-        self.settle_suspended();
+        self.settle_suspended(at);
         self.settle_clock(mirrored, &mut folding);
         self.settle_deadline(&mut folding);
         self.settle_sight(sight, &mut folding);

@@ -89,6 +89,9 @@ pub struct Intent {
     /// What has to be kept to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Box<Policy>>,
+    /// Who said so; nothing if it was made with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_by: Option<String>,
     /// Who may see it and work on it, if somebody says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Box<Access>>,
@@ -193,6 +196,11 @@ impl Run {
     /// When the last question that it was suspended for was closed, if it is this one.
     pub fn closed_at(&self, id: InterruptId) -> Option<Millis> {
         self.intent()?.asked.as_ref().filter(|asked| asked.interrupt == Some(id))?.closed_at
+    }
+
+    /// What the record of a suspension in the state calls it, if there is one.
+    pub(crate) fn record_id(&self) -> Option<String> {
+        self.state_value(SUSPENSION)?.parse::<JsonMap>().ok()?.get("id")?.parse().ok()
     }
 
     /// A value of the state.

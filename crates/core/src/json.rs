@@ -43,6 +43,12 @@ impl Json {
         serde_json::from_str(self.text())
     }
 
+    /// Whether it says the same as another, whatever spaces and escapes it is written with.
+    pub(crate) fn says_same(&self, other: &Self) -> bool {
+        let value = |json: &Self| json.parse::<serde_json::Value>().ok();
+        self == other || value(self).is_some_and(|own| value(other) == Some(own))
+    }
+
     /// Levels of lists and objects in it, counted without recursion.
     pub fn depth(&self) -> usize {
         let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);

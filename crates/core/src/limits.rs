@@ -495,6 +495,13 @@ pub const STATE_BYTES_MAX: usize = 1024 * 1024;
 /// Levels of nesting of an intent's state, so that nothing that reads it runs out of stack.
 pub const STATE_DEPTH_MAX: usize = 64;
 
+/// Bytes of what somebody says beside their answer: it is kept in the state of the intent.
+pub const REMARKS_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of an answer that are taken however large the state of the intent is: it may grow by so much beyond what its agent
+/// may make of it, so that whoever is asked is never kept from answering.
+pub const ANSWER_BYTES_SURE: usize = 16 * 1024;
+
 /// Changes in one patch of a state: they are decided under the run's lock.
 pub const PATCHES_MAX: usize = 1_000;
 

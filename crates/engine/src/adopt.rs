@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use abide_core::{
-    Command, DependsOn, Event, Failure, JsonMap, Key, NewChild, Run, RunEvent, RunId, Start, TenantId,
+    Actor, Command, DependsOn, Event, Failure, JsonMap, Key, NewChild, Run, RunEvent, RunId, Start, TenantId,
 };
 use abide_store::{Lane, Receipt};
 
@@ -25,6 +25,8 @@ pub struct AskedChild {
     pub draft: bool,
     /// Who says so.
     pub by: Option<String>,
+    /// The agent that asks for it, if one does: it has to be one that may work on the parent.
+    pub actor: Option<Actor>,
 }
 
 /// How long whoever asks waits for the child itself. It is its parent's already, and comes whatever happens.
@@ -41,7 +43,7 @@ impl Engine {
         answer: impl FnOnce(&Run) -> Vec<u8>,
     ) -> Result<Vec<u8>, Error> {
         self.check_open()?;
-        let AskedChild { workflow_id, inputs, depends_on, draft, by } = asked;
+        let AskedChild { workflow_id, inputs, depends_on, draft, by, actor } = asked;
         let graph = self.workflow(parent.tenant, &workflow_id).await?;
         let child = RunId(new_id(&*self.shell.store, &*self.shell.clock)).of(parent.tenant);
         let salt = *uuid::Uuid::new_v4().as_bytes();
@@ -62,7 +64,7 @@ impl Engine {
         let new =
             NewChild { child: child.id, workflow_id, inputs, sensitive, depends_on: upstreams, draft, by };
         let since = self.head(parent).await?.next;
-        let body = self.adopt(parent, &new, &reply).await?;
+        let body = self.adopt(parent, &new, actor, &reply).await?;
         // The child's first commit is one of its own, which follows at once.
         let born = async {
             while self.is_coming(parent, child).await? {
@@ -106,12 +108,22 @@ impl Engine {
         Ok(!begun && self.containers().asked_for(parent, child.id).await?.is_some())
     }
 
-    async fn adopt(&self, parent: Key, new: &NewChild, reply: &Reply) -> Result<Vec<u8>, Error> {
+    async fn adopt(
+        &self,
+        parent: Key,
+        new: &NewChild,
+        actor: Option<Actor>,
+        reply: &Reply,
+    ) -> Result<Vec<u8>, Error> {
+        let command = Command::Adopt(Box::new(new.clone()));
+        let command = match actor {
+            Some(actor) => Command::By { actor, command: Box::new(command) },
+            None => command,
+        };
         let _alone = self.shell.alone_with(parent.tenant, &new.depends_on).await;
         for _ in 0..limits::DECIDE_ATTEMPTS_MAX {
             let circle = self.shell.sees_no_circle(parent, &new.depends_on).await?;
             let basis = Basis { reply: Some(reply.clone()), circle, ..Basis::default() };
-            let command = Command::Adopt(Box::new(new.clone()));
             let decided =
                 self.shell.decide(parent, &command, Lane::Interactive, basis, |run| reply.body(run));
             match decided.await {

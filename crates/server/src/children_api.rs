@@ -53,6 +53,7 @@ pub(crate) async fn add(
         depends_on: body.depends_on.iter().map(|name| dependency(name)).collect::<Result<_>>()?,
         draft: body.draft,
         by: Some(principal.name),
+        actor: None,
     };
     let work = {
         let app = app.clone();

@@ -42,6 +42,7 @@ pub(super) fn decide(run: &mut Run, draft: &mut Draft, resolve: &Resolve) -> Res
         return run.ask_back(draft, resolve.id, asked_back.map_err(rejected)?);
     }
     let checked = check(open, resolve, draft.now)?;
+    run.check_answer_fits(resolve.id, &checked.value, resolve.by.remarks.as_ref())?;
     // What else the run itself asks is about something else than whether it is resumed. What follows from the answer at a
     // checkpoint is settled behind every command.
     let own = open.node.is_none() && asked.checkpoint.is_none() && asked.topic.is_none();

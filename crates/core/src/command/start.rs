@@ -111,6 +111,7 @@ impl Run {
             group: start.group,
         };
         draft.emit_run(&mut run, RunEvent::Started(Box::new(started)), None);
+        run.check_made()?;
         run.settle_blocked(&mut draft);
         run.advance(&mut draft);
         Ok((run, draft.step))

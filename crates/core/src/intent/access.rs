@@ -96,6 +96,14 @@ impl Access {
         Ok(())
     }
 
+    /// Whether somebody has said of this one that they may administer it. Nobody says so of themselves.
+    fn names_admin(&self, who: &str, now: Millis) -> bool {
+        let lasts = |entry: &AccessEntry| entry.expires_at.is_none_or(|end| now < end);
+        let named = |entry: &&AccessEntry| entry.principal == who && entry.granted_by != who;
+        let mut entries = self.entries.iter().filter(named);
+        entries.any(|entry| lasts(entry) && entry.permission == Permission::Admin)
+    }
+
     fn grants(&self, who: &str, permission: Permission, now: Millis) -> bool {
         let lasts = |entry: &AccessEntry| entry.expires_at.is_none_or(|end| now < end);
         let named = |entry: &&AccessEntry| entry.principal == who || entry.principal == "*";
@@ -109,12 +117,20 @@ impl Run {
     /// otherwise.
     pub fn permits(&self, who: &str, permission: Permission, now: Millis) -> bool {
         let Some(access) = self.intent().and_then(|intent| intent.access.as_deref()) else { return true };
-        let maker = || {
-            self.intent_text("created_by").as_deref() == Some(who) || self.state.by.as_deref() == Some(who)
-        };
         // Who may is only for those to say who may do everything, also where everybody may work.
         let open = !access.closed && (permission < Permission::Admin || access.entries.is_empty());
-        open || maker() || access.grants(who, permission, now)
+        open || self.is_maker(who) || access.grants(who, permission, now)
+    }
+
+    /// Whether somebody made it.
+    pub(super) fn is_maker(&self, who: &str) -> bool {
+        self.intent_text("created_by").as_deref() == Some(who) || self.state.by.as_deref() == Some(who)
+    }
+
+    /// Whether somebody is named as one who may administer it.
+    pub(super) fn names_admin(&self, who: &str, now: Millis) -> bool {
+        let access = self.intent().and_then(|intent| intent.access.as_deref());
+        access.is_some_and(|access| access.names_admin(who, now))
     }
 
     pub(super) fn check_permits(

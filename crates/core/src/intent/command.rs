@@ -90,6 +90,8 @@ pub enum IntentCommand {
     Suspend {
         /// What: the record of a suspension.
         record: Json,
+        /// Why it does not go on, if that is said.
+        reason: Option<String>,
         /// Who asks.
         actor: Actor,
     },
@@ -242,18 +244,12 @@ impl Run {
                 self.check_version(expected)?;
                 self.send(draft, to, reason, &actor)
             }
-            IntentCommand::Suspend { record, actor } => self.suspend_with(draft, record, &actor),
+            IntentCommand::Suspend { record, reason, actor } => {
+                self.suspend_with(draft, &record, reason, &actor)
+            }
             IntentCommand::CancelSuspension { id, actor } => self.cancel_suspension(draft, &id, &actor),
             IntentCommand::Assign { agent, role, actor } => self.assign(draft, agent, role, &actor),
-            IntentCommand::Unassign { agent, actor } => {
-                self.check_running()?;
-                let known = self.intent().is_some_and(|intent| intent.agents.contains_key(&agent));
-                if !known {
-                    return Err(Rejection::NotAssigned(agent));
-                }
-                self.emit_intent(draft, IntentChanged::Unassigned { agent }, &actor);
-                Ok(())
-            }
+            IntentCommand::Unassign { agent, actor } => self.unassign(draft, agent, &actor),
             IntentCommand::Lease { act, actor } => match act {
                 LeaseAct::Acquire { scope, seconds } => {
                     check_seconds(seconds)?;
@@ -268,6 +264,7 @@ impl Run {
             IntentCommand::Govern { expected, policy, actor } => {
                 self.check_running()?;
                 self.check_version(expected)?;
+                self.check_may_govern(&actor.agent, draft.now)?;
                 let policy = policy.as_ref().map(Policy::read).transpose()?.map(Box::new);
                 self.emit_intent(draft, IntentChanged::PolicySet(policy), &actor);
                 Ok(())
@@ -287,17 +284,24 @@ impl Run {
                 }
                 self.set_access(draft, access, &actor)
             }
-            IntentCommand::Request { kind, asked, actor } => self.ask_beside(draft, &actor, kind, &asked),
+            IntentCommand::Request { kind, asked, actor } => {
+                self.check_may_write(&actor.agent)?;
+                self.ask_beside(draft, &actor, kind, &asked)
+            }
         }
     }
 
     /// Refuses somebody who may not change it, or has seen another version.
     pub(crate) fn check_driver(&self, draft: &Draft, driver: Option<&Driver>) -> Result<(), Rejection> {
         let Some(Driver { actor, expected }) = driver else { return Ok(()) };
+        self.check_asking(actor, draft.now)?;
+        self.check_version(*expected)
+    }
+
+    /// Refuses somebody who has no name, or may not work on it.
+    pub(crate) fn check_asking(&self, actor: &Actor, now: Millis) -> Result<(), Rejection> {
         actor.check()?;
-        self.check_permits(&actor.agent, Permission::Write, draft.now)?;
-        self.check_version(*expected)?;
-        self.check_may_write(&actor.agent)
+        self.check_works(&actor.agent, now)
     }
 
     /// Refuses agents that may not work on it.
@@ -357,6 +361,20 @@ impl Run {
         Ok(())
     }
 
+    fn unassign(&mut self, draft: &mut Draft, agent: String, actor: &Actor) -> Result<(), Rejection> {
+        self.check_running()?;
+        // Whoever made it has others work on it, and nobody has to stay.
+        if actor.agent != agent && !self.is_maker(&actor.agent) {
+            self.check_may_write(&actor.agent)?;
+        }
+        let known = self.intent().is_some_and(|intent| intent.agents.contains_key(&agent));
+        if !known {
+            return Err(Rejection::NotAssigned(agent));
+        }
+        self.emit_intent(draft, IntentChanged::Unassigned { agent }, actor);
+        Ok(())
+    }
+
     fn patch_state(
         &mut self,
         draft: &mut Draft,
@@ -369,14 +387,12 @@ impl Run {
             return Err(Rejection::invalid("patches", message));
         }
         let before = self.intent_state();
-        let mut after = before.clone();
-        for (at, change) in patches.iter().enumerate() {
-            patch::check(change, at)?;
-            let at = || format!("patches.{at}.path");
-            after = patch::apply(after, change).map_err(|message| Rejection::invalid(at(), message))?;
-        }
-        let bytes: usize = after.iter().map(|(key, value)| key.len() + value.text().len()).sum();
-        if bytes > limits::STATE_BYTES_MAX {
+        patches.iter().enumerate().try_for_each(|(at, change)| patch::check(change, at))?;
+        let after = patch::apply(before.clone(), &patches)
+            .map_err(|(at, message)| Rejection::invalid(format!("patches.{at}.path"), message))?;
+        let bytes = patch::bytes_of(&after);
+        // An answer may have made it larger than that: whoever makes it smaller does well.
+        if bytes > limits::STATE_BYTES_MAX.max(patch::bytes_of(&before)) {
             let message =
                 format!("the state would have {bytes} bytes, and {} are allowed", limits::STATE_BYTES_MAX);
             return Err(Rejection::invalid("patches", message));
@@ -422,7 +438,13 @@ impl Run {
     }
 
     /// Has people asked what a record says, whatever stood there before, in one decision.
-    fn suspend_with(&mut self, draft: &mut Draft, record: Json, actor: &Actor) -> Result<(), Rejection> {
+    fn suspend_with(
+        &mut self,
+        draft: &mut Draft,
+        record: &Json,
+        reason: Option<String>,
+        actor: &Actor,
+    ) -> Result<(), Rejection> {
         self.check_driven()?;
         self.check_may_write(&actor.agent)?;
         if let Some(open) = self.suspended_for() {
@@ -433,19 +455,25 @@ impl Run {
         }
         let mut probe = self.clone();
         let mut tried = Draft::new(self.head, draft.now, draft.defaults.clone());
-        probe.put_and_suspend(&mut tried, record.clone(), actor)?;
-        self.put_and_suspend(draft, record, actor)
+        probe.put_and_suspend(&mut tried, record, reason.clone(), actor)?;
+        self.put_and_suspend(draft, record, reason, actor)
     }
 
-    fn put_and_suspend(&mut self, draft: &mut Draft, record: Json, actor: &Actor) -> Result<(), Rejection> {
-        let patch = Patch { op: PatchOp::Set, path: SUSPENSION.to_owned(), value: Some(record) };
+    fn put_and_suspend(
+        &mut self,
+        draft: &mut Draft,
+        record: &Json,
+        reason: Option<String>,
+        actor: &Actor,
+    ) -> Result<(), Rejection> {
+        let patch = Patch { op: PatchOp::Set, path: SUSPENSION.to_owned(), value: Some(record.clone()) };
         self.patch_state(draft, vec![patch], actor)?;
         let pending = self.intent().and_then(Intent::pending_record).is_some();
         if !pending {
             let message = "the suspension of this id is over; give the next one an id of its own".to_owned();
             return Err(Rejection::invalid("_suspension.id", message));
         }
-        self.send(draft, IntentSent::Suspended, None, actor)
+        self.send(draft, IntentSent::Suspended, reason, actor)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What events change in an intent.
 
+use super::record::OURS;
 use super::suspension::{answer_in, is_unsaid};
 use super::{AskedLast, Assigned, Intent, Lease, STATE, SUSPENSION, patch};
 use crate::effect::{Appointment, Effect};
@@ -58,10 +59,7 @@ impl Run {
     }
 
     fn fold_patched(&mut self, patched: &IntentPatched, folding: &Folding<'_>) -> Result<(), String> {
-        let mut state = self.intent_state();
-        for change in &patched.patches {
-            state = patch::apply(state, change)?;
-        }
+        let state = patch::apply(self.intent_state(), &patched.patches).map_err(|(_, message)| message)?;
         self.put_state(&state);
         self.intent_mut(folding.at);
         self.raise_version(folding.at);
@@ -75,8 +73,7 @@ impl Run {
 
     /// A record that is new waits for the intent to be suspended, unless it is that already.
     fn note_record(&mut self) {
-        let id = self.state_value(SUSPENSION).and_then(|record| record.parse::<JsonMap>().ok());
-        let id = id.and_then(|record| record.get("id")?.parse::<String>().ok());
+        let id = self.record_id();
         let Some(intent) = &mut self.state.intent else { return };
         let open = intent.asked.as_ref().is_some_and(|asked| !asked.closed && asked.interrupt.is_some());
         if open {
@@ -122,6 +119,7 @@ impl Run {
             }
             IntentChanged::PolicySet(policy) => {
                 intent.policy.clone_from(policy);
+                intent.policy_by = policy.as_ref().and(event.by.clone());
                 self.raise_version(at);
             }
             IntentChanged::AccessSet(access) => intent.access = Some(access.clone()),
@@ -176,7 +174,6 @@ impl Run {
         // By this name it is known from now on, so that what is written here is no record that waits to be asked.
         let unsaid = is_unsaid(&open.requested).then(|| resolved.interrupt_id.to_string());
         asked.id = unsaid.or_else(|| asked.id.take());
-        intent.lengthen_leases(open.at, at);
         let Some(mut record) = self.record_closed(open) else { return };
         let mut state = self.intent_state();
         record.extend(outcome(open, resolved, expired, at));
@@ -195,9 +192,12 @@ impl Run {
         if open.requested.keyless {
             return None;
         }
-        let record: JsonMap = self.state_value(SUSPENSION)?.parse().ok()?;
-        let own = record.get("id")?.parse::<String>().ok()?;
-        (own == id).then_some(record)
+        if self.record_id()? != id {
+            return None;
+        }
+        let mut record: JsonMap = self.state_value(SUSPENSION)?.parse().ok()?;
+        record.retain(|key, _| !OURS.contains(&key.as_str()));
+        Some(record)
     }
 }
 

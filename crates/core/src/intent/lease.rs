@@ -53,10 +53,14 @@ impl Intent {
             self.leases.remove(&id);
         }
     }
+}
 
-    /// The intent goes on after so long: nobody has less of what they had.
-    pub(super) fn lengthen_leases(&mut self, since: Millis, now: Millis) {
-        for lease in self.leases.values_mut().filter(|lease| lease.released_at.is_none()) {
+/// What an event changes.
+impl Run {
+    /// The intent goes on after it has waited for people since then: nobody has less of what they had.
+    pub(crate) fn lengthen_leases(&mut self, since: Millis, now: Millis) {
+        let leases = self.state.intent.iter_mut().flat_map(|intent| intent.leases.values_mut());
+        for lease in leases.filter(|lease| lease.released_at.is_none()) {
             let from = since.max(lease.acquired_at);
             if lease.expires_at > from {
                 lease.expires_at = lease.expires_at.saturating_add(now.saturating_sub(from).max(0));

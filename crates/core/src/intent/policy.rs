@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Intent, RequestKind, RequestStatus};
-use crate::{Json, JsonMap, Rejection, Run, limits};
+use crate::{Json, JsonMap, Millis, Rejection, Run, limits};
 
 /// When an intent may be completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +137,25 @@ impl Run {
             return Err(violation("write_scope", message));
         }
         self.check_allowed(agent)
+    }
+
+    /// Refuses to have something else kept to by somebody whose affair that is not: a policy that stands is replaced and
+    /// removed by whoever set it, by whoever made the intent, and by those who are named as its administrators. One that
+    /// wants approvals may be there because of whoever made it, so that alone does not do.
+    pub(super) fn check_may_govern(&self, agent: &str, now: Millis) -> Result<(), Rejection> {
+        let Some(policy) = self.policy() else { return Ok(()) };
+        let by = self.intent().and_then(|intent| intent.policy_by.as_deref());
+        let set = by.map_or_else(|| self.is_maker(agent), |by| by == agent);
+        let made = policy.completion == CompletionMode::Auto && self.is_maker(agent);
+        if set || made || self.names_admin(agent, now) {
+            return Ok(());
+        }
+        let whose = by.map_or_else(|| "whoever made the intent".to_owned(), |by| format!("'{by}'"));
+        let message = format!(
+            "the policy was set by {whose}, and '{agent}' may not replace or remove it; ask them, or somebody whom they \
+             have named in the access list with the permission admin"
+        );
+        Err(violation("governance_policy", message))
     }
 
     /// Refuses agents that may have no part in it.

@@ -85,10 +85,39 @@ impl Record {
         Ok(Self { id, ask, ladder })
     }
 
+    /// Reads a record that nobody can have answered yet.
+    pub(super) fn read_fresh(json: &Json) -> Result<Self, Rejection> {
+        let fields: JsonMap = json.parse().unwrap_or_default();
+        let is_said = |key: &&&str| fields.get(**key).is_some_and(|value| value.type_name() != "null");
+        match OURS.iter().find(is_said) {
+            Some(key) => Err(not_theirs(key)),
+            None => Self::read(json),
+        }
+    }
+
+    /// Whether people are asked the same by another, and in the same way.
+    pub(super) fn asks_same(&self, other: &Self) -> bool {
+        let without_value = |ladder: &LadderCall| LadderCall { fallback_value: None, ..ladder.clone() };
+        let same_value = match (&self.ladder.fallback_value, &other.ladder.fallback_value) {
+            (Some(own), Some(other)) => own.says_same(other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        self.id == other.id
+            && self.ask.data.says_same(&other.ask.data)
+            && without_value(&self.ladder) == without_value(&other.ladder)
+            && same_value
+    }
+
     /// How its fallback becomes an answer, beside what it says itself.
     pub(super) fn terms<'a>(&'a self, agent: Option<&'a str>) -> LadderTerms<'a> {
         LadderTerms { call: Some(&self.ladder), agent, form: payload_form(true) }
     }
+}
+
+/// Why nobody but the run writes a key.
+pub(super) fn not_theirs(key: &str) -> Rejection {
+    let message = format!("'{key}' is written by the server alone, when somebody answers; leave it out");
+    Rejection::invalid(format!("_suspension.{key}"), message)
 }
 
 /// The choices without what nobody reads, as a question takes them.

@@ -4,7 +4,8 @@
 //! The word alone opens a question of which nobody knows yet what it is about: people see it, and if no record comes within
 //! the time of grace, it stays as it is and its ladder begins.
 
-use super::record::{OURS, Record, UNSAID, unsaid};
+use super::patch::bytes_of;
+use super::record::{OURS, Record, UNSAID, not_theirs, unsaid};
 use super::{Actor, Intent, SUSPENSION};
 use crate::climb::LadderTerms;
 use crate::command::Draft;
@@ -22,6 +23,9 @@ const UNSAID_QUESTION: &str = "The agent waits for people and has not said yet w
 /// What they are asked if nobody ever does.
 const UNTOLD_QUESTION: &str =
     "The agent waits for people and has not said what it asks. What is it to be told?";
+
+/// Levels of the state above what is written into a record.
+const RECORD_DEPTH: usize = 2;
 
 /// Why a question is closed that its agent takes back.
 pub const TAKEN_BACK: &str = "suspension-cancelled";
@@ -147,9 +151,11 @@ impl Run {
     pub(crate) fn note_remarks(&mut self, draft: &mut Draft, id: InterruptId, remarks: Option<&Json>) {
         let goes_on = self.lifecycle() == crate::Lifecycle::Running && self.driven_node().is_some();
         let asked = self.intent().and_then(|intent| intent.asked.as_ref());
-        let recorded =
-            asked.is_some_and(|asked| asked.interrupt == Some(id)) && self.state_value(SUSPENSION).is_some();
-        let Some(remarks) = remarks.filter(|remarks| remarks.text() != "{}").filter(|_| goes_on && recorded)
+        let asked = asked.filter(|asked| asked.interrupt == Some(id)).and_then(|asked| asked.id.as_ref());
+        // The record that stands there may be that of another question, or none at all.
+        let recorded = || asked.is_some() && self.record_id().as_ref() == asked;
+        let Some(remarks) =
+            remarks.filter(|remarks| remarks.text() != "{}").filter(|_| goes_on && recorded())
         else {
             return;
         };
@@ -158,6 +164,43 @@ impl Run {
         let cause = draft.last_sequence();
         let patched = IntentPatched { patches: vec![patch], by: None };
         draft.emit_run(self, RunEvent::IntentPatched(Box::new(patched)), cause);
+    }
+
+    /// Refuses an answer that the state of an intent has no room for. A short one always has: whoever is asked must not be
+    /// kept from answering by what the agent wrote, and an end without an answer is never refused.
+    pub(crate) fn check_answer_fits(
+        &self,
+        id: InterruptId,
+        value: &Json,
+        remarks: Option<&Json>,
+    ) -> Result<(), Rejection> {
+        let levels = limits::STATE_DEPTH_MAX - RECORD_DEPTH;
+        let remarked = remarks.map_or(0, |remarks| remarks.text().len());
+        if remarked > limits::REMARKS_BYTES_MAX || remarks.is_some_and(|remarks| remarks.depth() > levels) {
+            let most = limits::REMARKS_BYTES_MAX;
+            let message =
+                format!("'metadata' takes at most {most} bytes and {levels} levels; leave some out");
+            return Err(Rejection::invalid("metadata", message));
+        }
+        let asked = self.intent().and_then(|intent| intent.asked.as_ref());
+        if self.driven_node().is_none() || asked.is_none_or(|asked| asked.interrupt != Some(id)) {
+            return Ok(());
+        }
+        let answer = answer_in(value).unwrap_or_else(|| value.clone());
+        if answer.depth() > levels {
+            let message = format!("the answer is nested deeper than {levels} levels; make it flatter");
+            return Err(Rejection::invalid("value", message));
+        }
+        let (bytes, stands) = (answer.text().len(), bytes_of(&self.intent_state()));
+        let room = limits::STATE_BYTES_MAX.saturating_sub(stands + remarked).max(limits::ANSWER_BYTES_SURE);
+        if bytes > room {
+            let message = format!(
+                "the answer has {bytes} bytes, and the intent's state has room for {room}; give a shorter one, or have its \
+                 agent make the state smaller"
+            );
+            return Err(Rejection::invalid("value", message));
+        }
+        Ok(())
     }
 
     /// The open question of this name.
@@ -222,6 +265,7 @@ impl Run {
         actor: &Actor,
     ) -> Result<(), Rejection> {
         self.check_driven()?;
+        self.check_may_write(&actor.agent)?;
         let id = self.suspension_named(name)?;
         self.check_in_time(&self.state.open[&id], draft.now)?;
         self.close(draft, id, Resolution::Cancelled, TAKEN_BACK, &actor.agent);
@@ -244,7 +288,7 @@ impl Run {
             }
             return Ok(None);
         };
-        if before == Some(after) {
+        if before.is_some_and(|before| before.says_same(after)) {
             return Ok(None);
         }
         let fields = |json: &Json| json.parse::<JsonMap>().unwrap_or_default();
@@ -252,11 +296,14 @@ impl Run {
         // What became of another suspension says nothing of this one.
         let was = if was.get("id") == is.get("id") { was } else { JsonMap::new() };
         for key in OURS {
-            let said = is.get(*key).filter(|value| value.type_name() != "null");
-            if said != was.get(*key).filter(|value| value.type_name() != "null") {
-                let message =
-                    format!("'{key}' is written by the server alone, when somebody answers; leave it out");
-                return Err(Rejection::invalid(format!("_suspension.{key}"), message));
+            let said =
+                |fields: &JsonMap| fields.get(*key).filter(|value| value.type_name() != "null").cloned();
+            let stays = match (said(&was), said(&is)) {
+                (Some(was), Some(is)) => was.says_same(&is),
+                (was, is) => was == is,
+            };
+            if !stays {
+                return Err(not_theirs(key));
             }
         }
         let record = Record::read(after)?;
@@ -269,9 +316,31 @@ impl Run {
             if expected != record.id {
                 return Err(Rejection::OtherSuspension { expected, found: record.id });
             }
+            return check_same(before, &record, open).map(|()| None);
         }
         Ok(Some(record))
     }
+
+    /// Refuses an intent that is made with a record which could not be asked, or which says that somebody has answered.
+    pub(crate) fn check_made(&self) -> Result<(), Rejection> {
+        let record = self.driven_node().and_then(|_| self.state_value(SUSPENSION));
+        record.map_or(Ok(()), |record| Record::read_fresh(&record).map(drop))
+    }
+}
+
+/// Refuses a record that asks something else than what people are asked, or asks it in another way.
+fn check_same(before: Option<&Json>, record: &Record, open: &crate::Open) -> Result<(), Rejection> {
+    let was = before.and_then(|before| Record::read(before).ok()).filter(|was| was.id == record.id);
+    let same = match was {
+        Some(was) => was.asks_same(record),
+        None => record.ask.data.says_same(&open.requested.data),
+    };
+    if same {
+        return Ok(());
+    }
+    let message = "people are asked this already, and may be answering it; to ask something else, or to ask it in another \
+                   way, cancel it and suspend again under another id";
+    Err(Rejection::invalid("_suspension", message))
 }
 
 /// Whether nobody has said yet what is asked.

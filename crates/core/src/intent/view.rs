@@ -1,6 +1,7 @@
 //! How what is asked looks in OpenIntent's words, whoever asks it: a node of a workflow, or somebody who drives an intent.
 
 use super::SUSPENSION;
+use super::record::OURS;
 use super::suspension::{is_unsaid, single_question};
 use crate::event::InterruptRequested;
 use crate::moment::naive;
@@ -58,6 +59,8 @@ impl Run {
             record.get("id").and_then(|own| own.parse::<String>().ok()).as_ref() == Some(&id)
         };
         let mut record = written.filter(is_own).unwrap_or_else(|| self.made_record(open, &id));
+        // Nobody has answered, whatever is written there.
+        record.retain(|key, _| !OURS.contains(&key.as_str()));
         record.insert("suspended_at".to_owned(), Json::of(&naive(open.at)));
         match open.deadline() {
             Some(end) => drop(record.insert("expires_at".to_owned(), Json::of(&naive(end)))),

@@ -4,16 +4,20 @@ use crate::effect::{Effect, TimerId};
 use crate::fold::Folding;
 use crate::node::Node;
 use crate::tidings::Mirrored;
-use crate::{Hold, NodePhase, Run};
+use crate::{Hold, Millis, NodePhase, Run};
 
 impl Run {
     /// It waits from the first question on until there is none, however many are asked and answered in between.
-    pub(crate) fn settle_suspended(&mut self) {
+    pub(crate) fn settle_suspended(&mut self, at: Millis) {
+        let since = self.state.suspended_since;
         if self.state.open.is_empty() {
             self.state.suspended_since = None;
         } else {
             let first = self.awaited_answers().map(|open| open.at).min();
             self.state.suspended_since = first.map(|first| self.state.suspended_since.unwrap_or(first));
+        }
+        if let (Some(since), None) = (since, self.state.suspended_since) {
+            self.lengthen_leases(since, at);
         }
     }
 

@@ -253,6 +253,17 @@ impl World {
         self
     }
 
+    /// Begins one that may be refused.
+    pub(crate) fn try_begin(
+        &mut self,
+        name: &str,
+        graph: Arc<Graph>,
+        more: impl FnOnce(Start) -> Start,
+    ) -> Result<(), Rejection> {
+        let key = self.new_key(name);
+        self.start(more(Start::of(key, SALT, graph))).map(drop)
+    }
+
     fn upstream(&self, name: &str) -> DependsOn {
         DependsOn { run: self.id(name), name: None, status: Some(self.run(name).status()) }
     }
@@ -353,6 +364,12 @@ impl World {
 
     /// Somebody has a run that is done by hand start another one below it.
     pub(crate) fn adopt(&mut self, parent: &str, name: &str, others: &[&str]) -> Result<(), Rejection> {
+        let adoption = self.adoption(name, others);
+        self.ask(parent, adoption)
+    }
+
+    /// What has a run that is done by hand start another one below it.
+    pub(crate) fn adoption(&mut self, name: &str, others: &[&str]) -> Command {
         let depends_on: Vec<DependsOn> = others.iter().map(|other| self.upstream(other)).collect();
         let key = self.new_key(name);
         self.waits.insert(key.id, depends_on.iter().map(|on| on.run).collect());
@@ -365,7 +382,7 @@ impl World {
             draft: false,
             by: None,
         };
-        self.ask(parent, Command::Adopt(Box::new(child)))
+        Command::Adopt(Box::new(child))
     }
 
     pub(crate) fn by(&mut self, name: &str, agent: &str, op: HandOp) -> Result<(), Rejection> {

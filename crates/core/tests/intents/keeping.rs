@@ -1,8 +1,9 @@
 //! Who works on an intent: leases, agents, policies, access, and what people are asked beside it.
 
+use abide_core::planning::{NewTask, PlanCommand};
 use abide_core::{
-    Access, AccessEntry, Actor, Answerer, Command, IntentCommand, IntentSent, Json, LeaseAct, Permission,
-    Rejection, RequestKind, RequestStatus, Resolve, Status,
+    Access, AccessEntry, Actor, Answerer, Command, CoordinatorCommand, IntentCommand, IntentSent, Json,
+    LeaseAct, Permission, Registration, Rejection, RequestKind, RequestStatus, Resolve, Status,
 };
 use serde_json::json;
 
@@ -66,6 +67,23 @@ fn leases_last_while_people_are_waited_for_and_may_be_renewed_then() {
     assert_eq!(lease.expires_at - world.now, 90_000, "what was left of it is left of it");
     world.later(90_000);
     world.drive("a", acquire("all", 60, "bob")).expect("now it is over");
+}
+
+#[test]
+fn leases_last_from_the_first_word_on_and_not_only_from_what_is_asked_in_the_end() {
+    let mut world = active("a");
+    world.drive("a", acquire("all", 900, "ada")).unwrap();
+    let id = lease_of(&world, "a", "ada");
+    world.later(10_000);
+    world.send("a", IntentSent::Suspended).unwrap();
+    world.later(2 * 3_600_000);
+    world.set("a", "_suspension", record("s1")).expect("it is better late");
+    world.later(3_600_000);
+    world.respond("a", "s1", &json!("yes")).unwrap();
+    let lease = world.run("a").intent().unwrap().leases[&id].clone();
+    assert_eq!(lease.expires_at - world.now, 890_000, "what was left of it is left of it");
+    assert_eq!(world.holder("a").as_deref(), Some("ada"));
+    assert!(matches!(world.drive("a", acquire("all", 60, "bob")), Err(Rejection::Leased { .. })));
 }
 
 #[test]
@@ -138,6 +156,133 @@ fn a_policy_says_who_works_on_an_intent_and_when_it_is_done() {
     world.stands("a", Status::Completed);
 }
 
+fn govern(world: &mut World, name: &str, policy: Option<&Value>, agent: &str) -> Result<(), Rejection> {
+    let expected = world.version(name);
+    world.drive(
+        name,
+        IntentCommand::Govern { expected, policy: policy.map(Json::of), actor: Actor::of(agent) },
+    )
+}
+
+fn entry(principal: &str, permission: Permission) -> AccessEntry {
+    AccessEntry {
+        id: String::new(),
+        principal: principal.to_owned(),
+        principal_type: "agent".to_owned(),
+        permission,
+        granted_by: String::new(),
+        granted_at: 0,
+        expires_at: None,
+        reason: None,
+    }
+}
+
+fn is_governed(refused: &Result<(), Rejection>, by: &str) -> bool {
+    matches!(refused, Err(Rejection::Governed { rule, .. }) if *rule == by)
+}
+
+#[test]
+fn a_policy_is_replaced_by_whoever_set_it_and_by_those_who_are_named() {
+    let mut world = active("a");
+    let free = json!({ "write_scope": "any" });
+    let gated = json!({ "completion_mode": "require_approval" });
+    govern(&mut world, "a", Some(&free), "bob").expect("nothing stands there");
+    let refused = govern(&mut world, "a", None, "eve");
+    assert!(is_governed(&refused, "governance_policy"), "{refused:?}");
+    govern(&mut world, "a", None, ADA).expect("she made the intent");
+    govern(&mut world, "a", Some(&gated), "bob").unwrap();
+    for held_back in [ADA, "eve"] {
+        for policy in [None, Some(&free)] {
+            let refused = govern(&mut world, "a", policy, held_back);
+            assert!(is_governed(&refused, "governance_policy"), "{held_back}: {refused:?}");
+        }
+    }
+    // Nobody is an administrator on their own word.
+    let grant = |by: &str, who: &str| IntentCommand::Grant {
+        entry: Box::new(entry(who, Permission::Admin)),
+        actor: Actor::of(by),
+    };
+    world.drive("a", grant("eve", "eve")).expect("everybody may say so as long as nobody is named");
+    let refused = govern(&mut world, "a", None, "eve");
+    assert!(is_governed(&refused, "governance_policy"), "{refused:?}");
+    world.drive("a", grant("eve", "zoe")).unwrap();
+    govern(&mut world, "a", Some(&free), "zoe").expect("somebody else has named her");
+}
+
+#[test]
+fn a_policy_that_came_with_the_intent_is_its_makers() {
+    let mut world = World::new();
+    let policy = json!({ "completion_mode": "require_approval" });
+    let inputs = json_map(&json!({ "title": "a", "created_by": ADA, "governance_policy": policy }));
+    world.begin_with("a", Arc::new(intent_graph()), &[], |start| Start { inputs, ..start }).settle();
+    let refused = govern(&mut world, "a", None, "bob");
+    assert!(is_governed(&refused, "governance_policy"), "{refused:?}");
+    govern(&mut world, "a", None, ADA).expect("she set it");
+}
+
+#[test]
+fn whoever_may_not_work_on_an_intent_takes_nothing_back_sends_nobody_away_and_asks_nobody() {
+    let mut world = active("a");
+    let assign = |agent: &str| IntentCommand::Assign {
+        agent: agent.to_owned(),
+        role: "worker".to_owned(),
+        actor: Actor::of(ADA),
+    };
+    world.drive("a", assign("bob")).unwrap();
+    world.drive("a", assign("cid")).unwrap();
+    govern(&mut world, "a", Some(&json!({ "allowed_agents": ["bob"] })), ADA).unwrap();
+    let bob = || Actor::of("bob");
+    world
+        .drive("a", IntentCommand::Suspend { record: Json::of(&record("s1")), reason: None, actor: bob() })
+        .unwrap();
+    let cancel = |actor| IntentCommand::CancelSuspension { id: "s1".to_owned(), actor };
+    let unassign = |agent: &str, actor| IntentCommand::Unassign { agent: agent.to_owned(), actor };
+    let asked = || json_map(&json!({ "action": "complete" }));
+    let request = |actor| IntentCommand::Request { kind: RequestKind::Approval, asked: asked(), actor };
+    let before = world.history("a");
+    for command in [cancel(Actor::of("eve")), unassign("bob", Actor::of("eve")), request(Actor::of("eve"))] {
+        let refused = world.drive("a", command);
+        assert!(is_governed(&refused, "allowed_agents"), "{refused:?}");
+    }
+    assert_eq!(world.history("a"), before);
+    world.drive("a", unassign("bob", Actor::of(ADA))).expect("she made it, and had him work on it");
+    world.drive("a", unassign("cid", Actor::of("cid"))).expect("nobody has to stay");
+    world.drive("a", request(bob())).expect("he may work on it");
+    world.drive("a", cancel(bob())).expect("he may work on it");
+    assert_eq!(world.intent_status("a"), "active");
+}
+
+#[test]
+fn children_tasks_plans_and_coordinators_are_for_those_who_may_work_on_the_intent() {
+    let mut world = active("a");
+    let closed = Box::new(Access { closed: true, entries: Vec::new() });
+    world.drive("a", IntentCommand::SetAccess { access: closed, actor: Actor::of(ADA) }).unwrap();
+    let task = || {
+        let task = NewTask { name: "write".to_owned(), ..NewTask::default() };
+        Command::Plan(Box::new(PlanCommand::CreateTask { task: Box::new(task), by: None }))
+    };
+    let lead = || {
+        let asked = Registration { agent: "eve".to_owned(), ..Registration::default() };
+        Command::Coordinator(Box::new(CoordinatorCommand::Register(asked)))
+    };
+    let by = |agent: &str, command| Command::By { actor: Actor::of(agent), command: Box::new(command) };
+    let before = world.history("a");
+    for command in [task(), lead(), world.adoption("child", &[])] {
+        let refused = world.ask("a", by("eve", command.clone()));
+        assert!(matches!(refused, Err(Rejection::NotPermitted { .. })), "{command:?}: {refused:?}");
+    }
+    assert_eq!(world.history("a"), before);
+    world.ask("a", by(ADA, task())).expect("she made it");
+    // What holds is what holds when it is decided.
+    govern(&mut world, "a", Some(&json!({ "allowed_agents": ["bob"] })), ADA).unwrap();
+    for command in [task(), world.adoption("another", &[])] {
+        let refused = world.ask("a", by(ADA, command.clone()));
+        assert!(is_governed(&refused, "allowed_agents"), "{command:?}: {refused:?}");
+    }
+    let nameless = world.ask("a", by("", task()));
+    assert!(matches!(nameless, Err(Rejection::Invalid { .. })), "{nameless:?}");
+}
+
 #[test]
 fn policies_that_make_no_sense_are_refused() {
     let mut world = active("a");
@@ -196,16 +341,7 @@ fn access_that_is_closed_is_for_those_who_are_named() {
     let now = world.now;
     assert!(!world.run("a").permits("bob", Permission::Read, now));
     assert!(matches!(world.send_as("a", IntentSent::Blocked, "bob"), Err(Rejection::NotPermitted { .. })));
-    let entry = AccessEntry {
-        id: String::new(),
-        principal: "bob".to_owned(),
-        principal_type: "agent".to_owned(),
-        permission: Permission::Write,
-        granted_by: String::new(),
-        granted_at: 0,
-        expires_at: Some(now + 1_000),
-        reason: None,
-    };
+    let entry = AccessEntry { expires_at: Some(now + 1_000), ..entry("bob", Permission::Write) };
     world.drive("a", IntentCommand::Grant { entry: Box::new(entry), actor: Actor::of(ADA) }).unwrap();
     assert!(world.run("a").permits("bob", Permission::Write, now));
     assert!(!world.run("a").permits("bob", Permission::Admin, now));

@@ -60,7 +60,7 @@ fn ask(world: &mut World, name: &str, dice: &mut Dice, at: usize) {
         4 => world.drive(name, send(IntentSent::Completed)),
         5 => world.drive(name, patches("n", json!(at))),
         6 | 7 => world.drive(name, patches("_suspension", fresh)),
-        8 => world.drive(name, IntentCommand::Suspend { record: Json::of(&fresh), actor }),
+        8 => world.drive(name, IntentCommand::Suspend { record: Json::of(&fresh), reason: None, actor }),
         9 => world.respond(name, &own, &json!("yes")),
         10 => world.drive(name, IntentCommand::CancelSuspension { id: own, actor }),
         11 => {

@@ -1,12 +1,20 @@
 //! How an intent comes to wait for people, and what becomes of it.
 
 use abide_core::event::{Held, Released};
-use abide_core::{Actor, Command, HoldMode, IntentCommand, IntentSent, PatchOp, Rejection, Status};
+use abide_core::{
+    Actor, Answerer, Command, HandAsk, HandOp, HoldMode, IntentCommand, IntentSent, PatchOp, Rejection,
+    Resolve, Start, Status, limits,
+};
 use serde_json::json;
 
 use super::*;
 
 const HOUR: i64 = 3_600_000;
+
+fn suspend(record: &Value, reason: Option<&str>) -> IntentCommand {
+    let reason = reason.map(str::to_owned);
+    IntentCommand::Suspend { record: Json::of(record), reason, actor: Actor::of(ADA) }
+}
 
 #[test]
 fn the_word_and_the_record_make_one_question_in_either_order() {
@@ -101,6 +109,204 @@ fn whoever_never_says_what_is_asked_is_answered_all_the_same() {
     world.set("a", "_suspension", record("s1")).unwrap();
     world.respond("a", "s1", &json!("yes")).unwrap();
     assert_eq!(world.suspension("a")["response"], "yes");
+}
+
+#[test]
+fn an_intent_is_not_made_with_an_answer_or_with_what_can_not_be_asked() {
+    let begin = |record: &Value| {
+        let mut world = World::new();
+        let inputs =
+            json_map(&json!({ "title": "a", "created_by": ADA, "state": { "_suspension": record } }));
+        world.try_begin("a", Arc::new(intent_graph()), |start| Start { inputs, ..start })
+    };
+    for key in ["response", "resolution", "responded_by", "responded_at"] {
+        let refused = begin(&record_with("s1", &json!({ key: "yes" })));
+        let Err(Rejection::Invalid { field, .. }) = refused else { panic!("{key}: {refused:?}") };
+        assert_eq!(field, format!("_suspension.{key}"));
+    }
+    for odd in [json!(5), json!("s1"), json!([]), json!({}), record_with("s1", &json!({ "choices": [] }))] {
+        let refused = begin(&odd);
+        assert!(matches!(refused, Err(Rejection::Invalid { .. })), "{odd}: {refused:?}");
+    }
+    begin(&record_with("s1", &json!({ "response": null }))).expect("nothing is said of an answer");
+}
+
+#[test]
+fn what_is_asked_already_stays_as_it_was_asked() {
+    let mut world = active("a");
+    let policy = json!({ "retry_policy": { "max_attempts": 3, "interval_seconds": 3600 }, "context": { "é": 1 },
+        "fallback_policy": "use_default_and_continue", "fallback_value": "no" });
+    world.set("a", "_suspension", record_with("s1", &policy)).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    world.later(90 * 60_000);
+    let (timers, before) = (world.timers("a"), world.suspension("a"));
+    let others = [
+        ("question", json!("Delete production?")),
+        ("response_type", json!("confirm")),
+        ("choices", json!([{ "value": "yes", "label": "No" }])),
+        ("context", json!({ "more": 1 })),
+        ("timeout_seconds", json!(3600)),
+        ("fallback_policy", json!("complete_with_fallback")),
+        ("fallback_value", json!("yes")),
+        ("channel_hint", json!("chat")),
+        ("retry_policy", json!({ "max_attempts": 4, "interval_seconds": 3600 })),
+    ];
+    for (key, other) in others {
+        let refused = world.set("a", &format!("_suspension/{key}"), other);
+        let Err(Rejection::Invalid { field, message }) = refused else { panic!("{key}: {refused:?}") };
+        assert_eq!(field, "_suspension");
+        assert!(message.contains("cancel it and suspend again under another id"), "{message}");
+    }
+    let other = world.set("a", "_suspension", record_with("s2", &policy));
+    assert!(matches!(other, Err(Rejection::OtherSuspension { .. })), "{other:?}");
+    assert_eq!((world.timers("a"), world.suspension("a")), (timers, before));
+}
+
+#[test]
+fn what_asks_nothing_else_starts_nothing_anew() {
+    let mut world = active("a");
+    let policy = json!({ "retry_policy": { "max_attempts": 3, "interval_seconds": 3600 }, "context": { "é": [1, 2] } });
+    world.set("a", "_suspension", record_with("s1", &policy)).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    world.later(90 * 60_000);
+    let (timers, version) = (world.timers("a"), world.version("a"));
+    world.set("a", "_suspension/progress", json!(1)).expect("an agent writes more than is asked for");
+    // As a client that has read it writes it again: with spaces, escapes, and what only the server knows.
+    let shown = world.suspension("a").to_string().replace("[1,2]", "[1, 2]").replace('é', "\\u00e9");
+    let expected = world.version("a");
+    let again: Json = serde_json::from_str(&shown).unwrap();
+    for _ in 0..2 {
+        let patches =
+            vec![Patch { op: PatchOp::Set, path: "_suspension".to_owned(), value: Some(again.clone()) }];
+        let expected = world.version("a").max(expected);
+        let patch = IntentCommand::Patch { expected, patches, actor: Actor::of(ADA) };
+        world.drive("a", patch).expect("it asks the same");
+    }
+    assert_eq!(world.timers("a"), timers, "its attempts go on as they were");
+    assert_eq!(world.version("a"), version + 3);
+    assert!(world.payloads("a", "interrupt.amended").is_empty(), "nobody is told anew");
+    world.later(150 * 60_000);
+    assert_eq!(world.suspension("a")["resolution"], "expired", "it ends at its time");
+}
+
+/// Somebody answers with remarks beside it.
+fn remark(world: &mut World, name: &str, value: &Value, remarks: &Value) -> Result<(), Rejection> {
+    let (id, value) = world.run("a").answered_by_name(name, Json::of(value))?;
+    let by = Answerer { remarks: Some(Json::of(remarks)), ..Answerer::of("zoe") };
+    let answered = world.ask("a", Command::Resolve(Resolve { id, value, by }));
+    world.settle();
+    answered
+}
+
+#[test]
+fn remarks_stand_in_the_record_of_what_was_answered_and_in_no_other() {
+    let mut world = active("a");
+    world.set("a", "_suspension", record("s1")).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    remark(&mut world, "s1", &json!("yes"), &json!({ "device": "phone" })).unwrap();
+    assert_eq!(world.suspension("a")["metadata"], json!({ "device": "phone" }));
+    // What is answered next has no record, and that of the last stands there still.
+    world.send("a", IntentSent::Suspended).unwrap();
+    remark(&mut world, "any", &json!("go"), &json!({ "device": "desk" })).expect("it is taken");
+    let told = world.suspension("a");
+    assert_eq!((&told["response"], &told["metadata"]), (&json!("go"), &json!({ "device": "desk" })));
+    assert_ne!(told["id"], "s1");
+    assert_eq!(world.intent_status("a"), "active");
+}
+
+#[test]
+fn what_is_asked_by_hand_leaves_the_record_of_the_last_suspension_alone() {
+    let mut world = active("a");
+    world.by("a", ADA, HandOp::Claim).expect("nobody has it");
+    world.settle();
+    world.set("a", "_suspension", record("s1")).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    world.respond("a", "s1", &json!("yes")).unwrap();
+    let last = world.suspension("a");
+    let question =
+        json!({ "kind": "clarification", "data": { "questions": [{ "id": "q", "question": "And now?" }] } });
+    let asked = HandAsk { payload: Json::of(&question), ladder: None, respondents: None };
+    world.by("a", ADA, HandOp::Ask(Box::new(asked))).expect("she has it");
+    world.settle();
+    let name = world.suspension("a")["id"].as_str().unwrap().to_owned();
+    remark(&mut world, &name, &json!("go"), &json!({ "device": "desk" })).expect("it is taken");
+    assert_eq!((world.suspension("a"), world.intent_status("a")), (last, "active"));
+}
+
+#[test]
+fn remarks_and_answers_are_bounded_and_a_short_answer_always_fits() {
+    let mut world = active("a");
+    world.set("a", "large", json!("x".repeat(limits::STATE_BYTES_MAX - 400))).unwrap();
+    world.set("a", "_suspension", record_with("s1", &json!({ "response_type": "text" }))).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    let before = world.history("a");
+    let field = |refused: Result<(), Rejection>| match refused {
+        Err(Rejection::Invalid { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let text = |bytes: usize| json!("x".repeat(bytes));
+    let too_much = json!({ "note": text(limits::REMARKS_BYTES_MAX) });
+    assert_eq!(field(remark(&mut world, "s1", &json!("yes"), &too_much)), "metadata");
+    let nested = format!("{}1{}", r#"{"a":"#.repeat(63), "}".repeat(63));
+    let nested: Value = serde_json::from_str(&nested).unwrap();
+    assert_eq!(field(remark(&mut world, "s1", &json!("yes"), &nested)), "metadata");
+    assert_eq!(field(world.respond("a", "s1", &text(limits::ANSWER_BYTES_SURE))), "value");
+    assert_eq!(world.history("a"), before, "what is refused leaves nothing");
+    let most = json!({ "note": text(limits::REMARKS_BYTES_MAX - 16) });
+    remark(&mut world, "s1", &text(limits::ANSWER_BYTES_SURE - 2), &most).expect("so much is always taken");
+    assert_eq!(world.intent_status("a"), "active");
+    // The state is larger than its agent may make it, and the agent can write all the same.
+    let larger = world.set("a", "more", json!("x"));
+    assert!(matches!(larger, Err(Rejection::Invalid { .. })), "{larger:?}");
+    world.set("a", "large", text(limits::STATE_BYTES_MAX - 500)).expect("it gets smaller");
+    world.set("a", "large", json!(1)).expect("it gets smaller still");
+    world.set("a", "more", json!("x")).expect("there is room again");
+}
+
+#[test]
+fn an_answer_may_be_as_large_as_the_room_that_there_is() {
+    let mut world = active("a");
+    let form = json!({ "response_type": "form", "choices": null });
+    world.set("a", "_suspension", record_with("s1", &form)).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    let nested = format!("{}1{}", "[".repeat(63), "]".repeat(63));
+    let nested: Value = serde_json::from_str(&nested).unwrap();
+    let deep = world.respond("a", "s1", &json!({ "deep": nested }));
+    assert!(matches!(&deep, Err(Rejection::Invalid { field, .. }) if field == "value"), "{deep:?}");
+    let half = json!({ "text": "x".repeat(limits::STATE_BYTES_MAX / 2) });
+    world.respond("a", "s1", &half).expect("there is room for it");
+    assert_eq!(world.suspension("a")["response"], half);
+}
+
+#[test]
+fn an_end_without_an_answer_comes_whatever_room_there_is() {
+    let mut world = active("a");
+    let fallback = "x".repeat(limits::STATE_BYTES_MAX / 2 - 1_000);
+    let more = json!({
+        "timeout_seconds": 600, "response_type": "text", "choices": null,
+        "fallback_policy": "use_default_and_continue", "fallback_value": fallback,
+    });
+    world.set("a", "_suspension", record_with("s1", &more)).unwrap();
+    world.set("a", "large", json!("x".repeat(limits::STATE_BYTES_MAX / 2 - 1_000))).unwrap();
+    world.send("a", IntentSent::Suspended).unwrap();
+    world.later(600_000);
+    assert_eq!(world.intent_status("a"), "active");
+    assert_eq!(world.suspension("a")["response"], json!(fallback));
+}
+
+#[test]
+fn a_suspension_at_once_has_the_reason_that_a_policy_wants() {
+    let mut world = active("a");
+    let expected = world.version("a");
+    let policy = Some(Json::of(&json!({ "require_status_reason": true })));
+    world.drive("a", IntentCommand::Govern { expected, policy, actor: Actor::of(ADA) }).unwrap();
+    let refused = world.drive("a", suspend(&record("s1"), None));
+    assert!(matches!(refused, Err(Rejection::Governed { rule: "require_status_reason", .. })), "{refused:?}");
+    world.drive("a", suspend(&record("s1"), Some("a person decides"))).expect("there is a reason");
+    assert!(world.suspension("a").get("reason").is_none());
+    assert!(
+        world.payloads("a", "intent.sent").iter().any(|sent| sent.to_string().contains("a person decides"))
+    );
 }
 
 #[test]
@@ -209,7 +415,7 @@ fn whoever_asks_may_take_it_back() {
 #[test]
 fn a_suspension_that_is_made_at_once_is_whole_or_is_not() {
     let mut world = active("a");
-    let suspend = |record: &Value| IntentCommand::Suspend { record: Json::of(record), actor: Actor::of(ADA) };
+    let suspend = |record: &Value| suspend(record, None);
     let before = world.history("a");
     let odd = record_with("s1", &json!({ "response_type": "date" }));
     assert!(matches!(world.drive("a", suspend(&odd)), Err(Rejection::Invalid { .. })));

@@ -270,6 +270,7 @@ async fn a_child_that_has_not_begun_closes_no_circle() {
             depends_on: vec![other.id],
             draft: false,
             by: None,
+            actor: None,
         };
         let told = |run: &Run| run.key().id.to_string().into_bytes();
         // The edge is added as soon as the parent has the child, which may not have begun by then.

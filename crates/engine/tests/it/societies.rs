@@ -252,6 +252,7 @@ impl Society {
             depends_on: Vec::new(),
             draft: false,
             by: None,
+            actor: None,
         };
         let engine = self.house.engine_at(at);
         let told = |run: &Run| run.key().id.to_string().into_bytes();

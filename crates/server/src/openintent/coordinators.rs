@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Command, Coordinator, CoordinatorCommand, Json as RawJson, JsonMap, Key, Permission, Registration,
+    Actor, Command, Coordinator, CoordinatorCommand, Json as RawJson, JsonMap, Key, Permission, Registration,
     Rejection, Run,
 };
 use axum::Json;
@@ -116,9 +116,9 @@ pub(crate) async fn create(
     if app.engine().head(key).await?.group != of_group {
         return Err(if of_group { words::no_such_portfolio() } else { words::no_such_intent() });
     }
-    parts::check_works(&app, key, &actor.agent).await?;
     let command = Command::Coordinator(Box::new(CoordinatorCommand::Register(asked)));
-    parts::decide(&app, key, command, |run| run.held_lease().map(|(id, lease)| view(run, id, lease))).await
+    parts::decide(&app, (key, actor), command, |run| run.held_lease().map(|(id, lease)| view(run, id, lease)))
+        .await
 }
 
 /// A coordinator as it stands.
@@ -175,7 +175,6 @@ pub(crate) async fn heartbeat(
     Path(id): Path<String>,
 ) -> Result<Response> {
     let (key, local) = meant(&id, &principal)?;
-    parts::check_works(&app, key, &actor.agent).await?;
     let command = CoordinatorCommand::Heartbeat { id: local.to_owned() };
     let (local, now) = (local.to_owned(), app.engine().clock().now());
     let see = move |run: &Run| {
@@ -183,22 +182,21 @@ pub(crate) async fn heartbeat(
         let next = words::moment(now.saturating_add(lease.heartbeat_interval_ms));
         Some(shown(&json!({ "status": "ok", "next_heartbeat_at": next }), []))
     };
-    parts::decide(&app, key, Command::Coordinator(Box::new(command)), see).await
+    parts::decide(&app, (key, actor), Command::Coordinator(Box::new(command)), see).await
 }
 
 async fn of_lease(
     app: &App,
     principal: &Principal,
-    agent: &str,
+    actor: Actor,
     id: &str,
     command: impl FnOnce(String) -> CoordinatorCommand,
 ) -> Result<Response> {
     let (key, local) = meant(id, principal)?;
-    parts::check_works(app, key, agent).await?;
     let command = Command::Coordinator(Box::new(command(local.to_owned())));
     let local = local.to_owned();
-    parts::decide(app, key, command, move |run| run.coordinator(&local).map(|lease| view(run, &local, lease)))
-        .await
+    let see = move |run: &Run| run.coordinator(&local).map(|lease| view(run, &local, lease));
+    parts::decide(app, (key, actor), command, see).await
 }
 
 /// Has something else done about what is suspended.
@@ -210,11 +208,7 @@ pub(crate) async fn update(
     Body(sent): Body<JsonMap>,
 ) -> Result<Response> {
     let suspension_policy = Sent(sent).need("suspension_policy")?;
-    of_lease(&app, &principal, &actor.agent, &id, |id| CoordinatorCommand::SetPolicy {
-        id,
-        suspension_policy,
-    })
-    .await
+    of_lease(&app, &principal, actor, &id, |id| CoordinatorCommand::SetPolicy { id, suspension_policy }).await
 }
 
 /// Has a coordinator be done.
@@ -224,7 +218,7 @@ pub(crate) async fn end(
     Asking(actor): Asking,
     Path(id): Path<String>,
 ) -> Result<Response> {
-    of_lease(&app, &principal, &actor.agent, &id, |id| CoordinatorCommand::Complete { id }).await
+    of_lease(&app, &principal, actor, &id, |id| CoordinatorCommand::Complete { id }).await
 }
 
 /// Does something about the lease of a coordinator.
@@ -245,5 +239,5 @@ pub(crate) async fn perform(
     };
     let unknown = || ApiError::new("not_found", format!("'{verb}' is nothing that a coordinator does"));
     let command = command(meant(&id, &principal)?.1.to_owned()).ok_or_else(unknown)?;
-    of_lease(&app, &principal, &actor.agent, &id, |_| command).await
+    of_lease(&app, &principal, actor, &id, |_| command).await
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Command, INTENT_WORKFLOW, IntentCommand, IntentSent, Json as RawJson, JsonMap, Key, Patch, PatchOp,
-    Permission, Policy, Run, RunId, Status,
+    Actor, Command, INTENT_WORKFLOW, IntentCommand, IntentSent, Json as RawJson, JsonMap, Key, Patch,
+    PatchOp, Permission, Policy, Run, RunId, Status,
 };
 use abide_engine::{AskedChild, Error as EngineError, NewRun, Reply};
 use abide_store::ListQuery;
@@ -147,7 +147,7 @@ pub(crate) async fn create(
     Body(new): Body<NewIntent>,
 ) -> Result<Response> {
     let parent = new.parent().map(|parent| words::intent_key(parent, &principal)).transpose()?;
-    make(&app, principal, &actor.agent, new, parent).await
+    make(&app, principal, actor, new, parent).await
 }
 
 /// Makes an intent below another one.
@@ -159,23 +159,31 @@ pub(crate) async fn create_child(
     Body(new): Body<NewIntent>,
 ) -> Result<Response> {
     let parent = words::intent_key(&parent, &principal)?;
-    make(&app, principal, &actor.agent, new, Some(parent)).await
+    make(&app, principal, actor, new, Some(parent)).await
 }
 
 async fn make(
     app: &App,
     principal: Principal,
-    actor: &str,
+    actor: Actor,
     new: NewIntent,
     parent: Option<Key>,
 ) -> Result<Response> {
-    let (inputs, draft, depends_on) = (new.inputs(actor)?, new.is_draft()?, new.depends_on()?);
+    let (inputs, draft, depends_on) = (new.inputs(&actor.agent)?, new.is_draft()?, new.depends_on()?);
     let workflow_id = INTENT_WORKFLOW.to_owned();
     let see = |run: &Run| view::intent(run).encoded();
     let body = match parent {
         Some(parent) => {
-            let asked = AskedChild { workflow_id, inputs, depends_on, draft, by: Some(principal.name) };
-            let body = app.engine().add_child(parent, asked, None, see).await?;
+            let asked = AskedChild {
+                workflow_id,
+                inputs,
+                depends_on,
+                draft,
+                by: Some(principal.name),
+                actor: Some(actor),
+            };
+            let body = app.engine().add_child(parent, asked, None, see).await;
+            let body = body.map_err(|error| of_body(error.into()))?;
             with_parent(&body, parent)
         }
         None => {
@@ -187,7 +195,8 @@ async fn make(
                 trace: abide_engine::trace::current(),
                 ..NewRun::of(principal.tenant, &workflow_id)
             };
-            app.engine().start_for(new, Reply::new(None, see)).await?
+            let made = app.engine().start_for(new, Reply::new(None, see)).await;
+            made.map_err(|error| of_body(error.into()))?
         }
     };
     Ok(answer(body))

@@ -3,7 +3,7 @@
 //! Each is named after what it lies below and by its own id there, so that it is found without looking anywhere else. What
 //! OpenIntent says of one and Abide has no use for is kept in its metadata, under a key that nobody else may use.
 
-use abide_core::{Command, Json as RawJson, JsonMap, Key, Run, RunId};
+use abide_core::{Actor, Command, Json as RawJson, JsonMap, Key, Run, RunId};
 use abide_engine::Reply;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -143,14 +143,15 @@ pub(super) async fn check_works(app: &App, key: Key, agent: &str) -> Result<()> 
     Ok(())
 }
 
-/// Has a run decide something, and answers with how that stands then which it was about.
+/// Has a run decide something that an agent asks for which may work on it, and answers with how that stands then which it was about.
 pub(super) async fn decide(
     app: &App,
-    key: Key,
+    (key, actor): (Key, Actor),
     command: Command,
     see: impl Fn(&Run) -> Option<JsonMap> + Send + Sync + 'static,
 ) -> Result<Response> {
     let reply = Reply::new(None, move |run: &Run| RawJson::of(&see(run)).text().as_bytes().to_vec());
+    let command = Command::By { actor, command: Box::new(command) };
     let decided = app.engine().ask_for(key, &command, reply).await;
     decided.map(answer).map_err(|error| spelt(error.into()))
 }

@@ -6,7 +6,7 @@ use abide_core::planning::{
     CheckpointStanding, CheckpointStatus, NewCheckpoint, NewCondition, NewPlan, Plan, PlanAct, PlanCommand,
     PlanId, PlanTask, PlanWish, SuspendedTask,
 };
-use abide_core::{Answerer, Command, InterruptId, Json as RawJson, JsonMap, Key, Millis, Run, RunId};
+use abide_core::{Actor, Answerer, Command, InterruptId, Json as RawJson, JsonMap, Key, Millis, Run, RunId};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -220,9 +220,8 @@ pub(crate) async fn create(
     let mut sent = Sent(sent);
     let key = words::intent_key(&sent.need::<String>("intent_id")?, &principal)?;
     let plan = Box::new(new_plan(&mut sent, key.id)?);
-    parts::check_works(&app, key, &actor.agent).await?;
     let command = Command::Plan(Box::new(PlanCommand::CreatePlan { plan, by: Some(principal.name) }));
-    parts::decide(&app, key, command, |run| run.plans().last().map(|plan| view(run, plan))).await
+    parts::decide(&app, (key, actor), command, |run| run.plans().last().map(|plan| view(run, plan))).await
 }
 
 /// A plan as it stands.
@@ -271,14 +270,13 @@ pub(crate) async fn update(
         return Err(unfit(fixed, message));
     }
     let wish = PlanWish { state: sent.need("state")?, reason: sent.text("reason")? };
-    parts::check_works(&app, key, &actor.agent).await?;
     let command = PlanCommand::ReachPlan { id, version: Some(version), wish, by: Some(principal.name) };
-    of_plan(&app, key, id, command).await
+    of_plan(&app, (key, actor), id, command).await
 }
 
-async fn of_plan(app: &App, key: Key, id: PlanId, command: PlanCommand) -> Result<Response> {
+async fn of_plan(app: &App, at: (Key, Actor), id: PlanId, command: PlanCommand) -> Result<Response> {
     let see = move |run: &Run| run.plan(id).map(|plan| view(run, plan));
-    parts::decide(app, key, Command::Plan(Box::new(command)), see).await
+    parts::decide(app, at, Command::Plan(Box::new(command)), see).await
 }
 
 /// Does something with a plan.
@@ -299,8 +297,8 @@ pub(crate) async fn perform(
         "cancel" => PlanAct::Cancel { reason },
         _ => return Err(ApiError::new("not_found", format!("'{verb}' is nothing that is done with a plan"))),
     };
-    parts::check_works(&app, key, &actor.agent).await?;
-    of_plan(&app, key, id, PlanCommand::Plan { id, version, act, by: Some(principal.name) }).await
+    let command = PlanCommand::Plan { id, version, act, by: Some(principal.name) };
+    of_plan(&app, (key, actor), id, command).await
 }
 
 /// What is asked about a checkpoint, if a plan has come to it.

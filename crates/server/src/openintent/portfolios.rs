@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::asking::{Asked, Asking, Body};
 use super::intents::{answer, of_body, seen, shown_if_any};
-use super::parts::{Sent, shown, unfit};
+use super::parts::{self, Sent, shown, unfit};
 use super::words;
 use crate::app::App;
 use crate::auth::Principal;
@@ -308,6 +308,7 @@ pub(crate) struct NewMembership {
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
     principal: Principal,
+    Asking(actor): Asking,
     Path(id): Path<String>,
     Body(body): Body<NewMembership>,
 ) -> Result<Json<Value>> {
@@ -316,6 +317,7 @@ pub(crate) async fn add(
     let role = body.role.as_deref().map_or(Some(Role::Member), Role::by_name);
     let role = role.ok_or_else(|| unfit("role", "'role' is one of primary, member and dependency"))?;
     let new = NewMember { run, role, priority: body.priority.unwrap_or_default() };
+    parts::check_works(&app, run.of(principal.tenant), &actor.agent).await?;
     let reply = Reply::new(None, |_: &Run| Vec::new());
     app.engine().add_member(key, new, Some(principal.name), reply).await?;
     let row = app.engine().containers().member(key, run).await?;

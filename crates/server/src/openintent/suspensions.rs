@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::asking::{Asking, Body};
 use super::intents::{decide, of_body, seen};
+use super::parts::unfit;
 use super::words;
 use crate::app::App;
 use crate::auth::Principal;
@@ -110,6 +111,13 @@ fn unfit_answer(error: ApiError) -> ApiError {
     of_body(error)
 }
 
+/// Why somebody suspends an intent. It stands beside the record and is no part of it.
+fn reason(given: Option<RawJson>) -> Result<Option<String>> {
+    let Some(given) = given.filter(|given| given.type_name() != "null") else { return Ok(None) };
+    let text = given.parse::<String>().map_err(|_| unfit("reason", "'reason' is a text"))?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
 /// Has people asked, in one go: the intent is suspended with the record, or nothing happens.
 pub(crate) async fn suspend(
     State(app): State<Arc<App>>,
@@ -123,8 +131,9 @@ pub(crate) async fn suspend(
     if unnamed {
         record.insert("id".to_owned(), RawJson::of(&uuid::Uuid::new_v4().to_string()));
     }
+    let reason = reason(record.remove("reason"))?;
     let record = RawJson::of(&record);
-    decide(&app, key, IntentCommand::Suspend { record, actor }).await.map_err(of_body)
+    decide(&app, key, IntentCommand::Suspend { record, reason, actor }).await.map_err(of_body)
 }
 
 /// What is taken back.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use abide_core::planning::{NewTask, PlanCommand, Task, TaskAct, TaskId, TaskStatus, TaskWish};
-use abide_core::{Command, Failure, Json as RawJson, JsonMap, Key, Run, RunId};
+use abide_core::{Actor, Command, Failure, Json as RawJson, JsonMap, Key, Run, RunId};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -150,9 +150,9 @@ pub(crate) async fn create(
     let mut sent = Sent(sent);
     let key = words::intent_key(&sent.need::<String>("intent_id")?, &principal)?;
     let task = Box::new(new_task(&mut sent, key.id)?);
-    parts::check_works(&app, key, &actor.agent).await?;
     let command = Command::Plan(Box::new(PlanCommand::CreateTask { task, by: Some(principal.name) }));
-    parts::decide(&app, key, command, |run| run.tasks_posted().last().map(|task| view(run, task))).await
+    parts::decide(&app, (key, actor), command, |run| run.tasks_posted().last().map(|task| view(run, task)))
+        .await
 }
 
 /// A task as it stands.
@@ -219,14 +219,13 @@ pub(crate) async fn update(
         error: failure(&mut sent)?,
         reason: sent.text("blocked_reason")?.or(sent.text("reason")?),
     });
-    parts::check_works(&app, key, &actor.agent).await?;
     let command = PlanCommand::ReachTask { id, version: Some(version), wish, by: Some(principal.name) };
-    of_task(&app, key, id, command).await
+    of_task(&app, (key, actor), id, command).await
 }
 
-async fn of_task(app: &App, key: Key, id: TaskId, command: PlanCommand) -> Result<Response> {
+async fn of_task(app: &App, at: (Key, Actor), id: TaskId, command: PlanCommand) -> Result<Response> {
     let see = move |run: &Run| run.posted_task(id).map(|task| view(run, task));
-    parts::decide(app, key, Command::Plan(Box::new(command)), see).await
+    parts::decide(app, at, Command::Plan(Box::new(command)), see).await
 }
 
 /// What is done with a task, by its name in the path.
@@ -272,7 +271,6 @@ pub(crate) async fn perform(
     let mut sent = Sent(sent);
     let named = sent.text("agent_id")?.or(sent.text("assigned_agent")?);
     let act = act(&verb, &mut sent, named.as_deref().unwrap_or(&actor.agent))?;
-    parts::check_works(&app, key, &actor.agent).await?;
     let command = PlanCommand::Task { id, version, agent: named, act, by: Some(principal.name) };
-    of_task(&app, key, id, command).await
+    of_task(&app, (key, actor), id, command).await
 }

@@ -74,7 +74,11 @@ impl<'a> Intent<'a> {
 }
 
 pub(super) fn asked(server: &Server, method: Method, path: &str) -> Ask {
-    server.anonymous(method, path).header("X-API-Key", server.key.as_str()).header("X-Agent-ID", "ann")
+    asked_by(server, "ann", method, path)
+}
+
+fn asked_by(server: &Server, agent: &str, method: Method, path: &str) -> Ask {
+    server.anonymous(method, path).header("X-API-Key", server.key.as_str()).header("X-Agent-ID", agent)
 }
 
 /// A record with more in it, or other things.
@@ -295,6 +299,82 @@ async fn an_answer_is_there_after_a_restart_and_its_event_says_all() {
     for key in ["intent_id", "suspension_id", "value", "responded_by", "responded_at"] {
         assert_eq!(events[0]["payload"][key], told[key], "{key}: {events:?}");
     }
+}
+
+/// Nobody makes an intent, or a child, with an answer that nobody gave, or with a record that can't be asked.
+#[tokio::test]
+async fn an_intent_is_not_made_with_an_answer() {
+    let site = Site::new();
+    let server = site.start(&["--test-clock"]);
+    let parent = Intent::new(&server).await;
+    let forged = record(&json!({ "resolution": "responded", "response": "yes", "responded_by": "cfo" }));
+    for suspension in [forged, json!(5)] {
+        let body = json!({ "title": "Pay", "status": "active", "state": { "_suspension": suspension } });
+        for path in ["/api/v1/intents".to_owned(), format!("{}/children", parent.path)] {
+            let (status, told) = answer(asked(&server, Method::POST, &path).json(&body)).await.unwrap();
+            assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{path}: {told}");
+            assert!(told["message"].as_str().unwrap().contains('\''), "{told}");
+        }
+    }
+    parent.done("/status", &json!({ "status": "completed" })).await;
+}
+
+/// What is closed to an agent is closed on every way that leads to it.
+#[tokio::test]
+async fn whoever_may_not_work_on_an_intent_adds_nothing_to_it() {
+    let site = Site::new();
+    let server = site.start(&["--test-clock"]);
+    let intent = Intent::new(&server).await;
+    let id = intent.path.rsplit('/').next().unwrap();
+    let acl = asked(&server, Method::PUT, &format!("{}/acl", intent.path));
+    let (status, told) = answer(acl.json(&json!({ "default_policy": "closed" }))).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "{told}");
+    let made = asked_by(&server, "eve", Method::POST, "/api/v1/portfolios").json(&json!({ "name": "Mine" }));
+    let (status, portfolio) = answer(made).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "{portfolio}");
+    let members = format!("/api/v1/portfolios/{}/intents", portfolio["id"].as_str().unwrap());
+    let below = json!({ "title": "x" });
+    let coordinator = json!({ "agent_id": "eve", "intent_id": id });
+    let asked_for = [
+        (format!("{}/children", intent.path), below),
+        ("/api/v1/intents".to_owned(), json!({ "title": "x", "parent_intent_id": id })),
+        ("/api/v1/tasks".to_owned(), json!({ "intent_id": id, "name": "x" })),
+        ("/api/v1/plans".to_owned(), json!({ "intent_id": id, "tasks": [{ "name": "x" }] })),
+        ("/api/v1/coordinators".to_owned(), coordinator),
+        (members.clone(), json!({ "intent_id": id })),
+    ];
+    for (path, body) in &asked_for {
+        let (status, told) = answer(asked_by(&server, "eve", Method::POST, path).json(body)).await.unwrap();
+        assert_eq!(status, StatusCode::FORBIDDEN, "{path}: {told}");
+        assert_eq!(told["error"], "access_denied", "{path}: {told}");
+    }
+    for (path, body) in &asked_for[2..] {
+        let (status, told) = answer(asked(&server, Method::POST, path).json(body)).await.unwrap();
+        assert_eq!(status, StatusCode::OK, "{path}: {told}");
+    }
+    intent.done("/status", &json!({ "status": "completed" })).await;
+}
+
+/// A policy that wants a reason has a place for it, also where everything is asked at once.
+#[tokio::test]
+async fn a_suspension_at_once_says_why() {
+    let site = Site::new();
+    let server = site.start(&["--test-clock"]);
+    let intent = Intent::new(&server).await;
+    let policy = asked(&server, Method::PUT, &format!("{}/governance", intent.path)).header("If-Match", "1");
+    let (status, told) = answer(policy.json(&json!({ "require_status_reason": true }))).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "{told}");
+    let suspend = |more: Value| {
+        let path = format!("{}/suspend", intent.path);
+        answer(asked(&server, Method::POST, &path).json(&record(&more)))
+    };
+    let (status, told) = suspend(json!({})).await.unwrap();
+    assert_eq!((status, &told["error"]), (StatusCode::FORBIDDEN, &json!("governance_violation")), "{told}");
+    let (status, told) = suspend(json!({ "reason": 7 })).await.unwrap();
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{told}");
+    let (status, told) = suspend(json!({ "reason": "a person decides" })).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "{told}");
+    assert!(told["state"]["_suspension"].get("reason").is_none(), "{told}");
 }
 
 /// OI-051: in the inbox a suspension is a clarification with one question, which says what the answers are.
