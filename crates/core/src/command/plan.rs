@@ -245,7 +245,8 @@ fn check_claim(run: &Run, task: &Task, agent: &str) -> Result<(), Rejection> {
 /// Refuses to begin a task if no node of its run may be claimed either, or if its plan says so.
 fn check_begins(run: &Run, task: &Task) -> Result<(), Rejection> {
     let blocked = run.blocked_reason().map(Unclaimed::Blocked);
-    let draft = run.is_draft().then_some(Unclaimed::Draft);
+    // The tasks of an intent are its agents' own, and its client makes every intent as a draft.
+    let draft = (run.is_draft() && !run.is_intent()).then_some(Unclaimed::Draft);
     let held = (run.state.hold != Hold::None).then_some(Unclaimed::Held);
     match blocked.or(draft).or(held) {
         Some(unclaimed) => Err(Rejection::Unclaimed(unclaimed)),
