@@ -3,14 +3,14 @@
 use super::*;
 
 /// An intent on a server.
-struct Intent<'a> {
-    server: &'a Server,
-    path: String,
+pub(super) struct Intent<'a> {
+    pub(super) server: &'a Server,
+    pub(super) path: String,
 }
 
 impl<'a> Intent<'a> {
     /// An active one.
-    async fn new(server: &'a Server) -> Self {
+    pub(super) async fn new(server: &'a Server) -> Self {
         let body = json!({ "title": "Review", "status": "active" });
         let (status, made) =
             answer(asked(server, Method::POST, "/api/v1/intents").json(&body)).await.unwrap();
@@ -39,7 +39,7 @@ impl<'a> Intent<'a> {
         assert_eq!(status, StatusCode::OK, "{told}");
     }
 
-    async fn get(&self, rest: &str) -> Value {
+    pub(super) async fn get(&self, rest: &str) -> Value {
         let request = asked(self.server, Method::GET, &format!("{}{rest}", self.path));
         let (status, told) = answer(request).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{told}");
@@ -59,7 +59,7 @@ impl<'a> Intent<'a> {
     }
 
     /// The events of a type.
-    async fn events(&self, kind: &str) -> Vec<Value> {
+    pub(super) async fn events(&self, kind: &str) -> Vec<Value> {
         let events = self.get("/events?limit=500").await;
         events.as_array().unwrap().iter().filter(|event| event["event_type"] == kind).cloned().collect()
     }
@@ -69,12 +69,12 @@ impl<'a> Intent<'a> {
     }
 }
 
-fn asked(server: &Server, method: Method, path: &str) -> Ask {
+pub(super) fn asked(server: &Server, method: Method, path: &str) -> Ask {
     server.anonymous(method, path).header("X-API-Key", server.key.as_str()).header("X-Agent-ID", "ann")
 }
 
 /// A record with more in it, or other things.
-fn record(more: &Value) -> Value {
+pub(super) fn record(more: &Value) -> Value {
     let mut record = json!({
         "id": "s-1", "question": "Go on?", "response_type": "choice", "fallback_policy": "fail",
         "choices": [
