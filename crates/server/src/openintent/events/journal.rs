@@ -206,8 +206,6 @@ mod tests {
 
     use super::*;
 
-    const RUN: RunId = RunId::from_bytes([7; 16]);
-
     /// A journal in memory, and how many events were read of it.
     struct Memory<'a>(&'a [Record], &'a AtomicUsize);
 
@@ -264,7 +262,8 @@ mod tests {
     /// How many events are read to tell of the last `pages` pages, and what is told.
     async fn read(journal: &[Record], pages: usize) -> (usize, Vec<Told>) {
         let count = AtomicUsize::new(0);
-        let mut backwards = Backwards::through(Memory(journal, &count), RUN).await.unwrap();
+        let mut backwards =
+            Backwards::through(Memory(journal, &count), RunId::from_bytes([7; 16])).await.unwrap();
         let mut told = Vec::new();
         for _ in 0..pages {
             told.extend(backwards.next().await.unwrap().into_iter().flat_map(|happened| happened.told));
