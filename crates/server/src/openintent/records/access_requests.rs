@@ -5,6 +5,7 @@ use std::sync::Arc;
 use abide_core::{AccessEntry, Actor, IntentCommand, Key, Millis, Permission};
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -119,7 +120,10 @@ pub(crate) struct Told {
 
 fn decided(asked: &Kept) -> ApiError {
     let message = match asked.text("status") {
-        Some(APPROVING) => "somebody is approving the request".to_owned(),
+        Some(APPROVING) => {
+            "somebody began to approve the request; whoever approves it once more finishes that".to_owned()
+        }
+        Some(PENDING) => "the approval was given up meanwhile; approve it once more".to_owned(),
         status => format!("the request is {} already", status.unwrap_or("decided")),
     };
     ApiError::new("record_decided", message)
@@ -175,24 +179,20 @@ impl Try {
     /// Says that it is approved, unless that was said. If the try was given up meanwhile, nothing stays granted.
     async fn finish(&self, app: &App, actor: &Actor) -> Result<Kept> {
         let now = app.engine().clock().now();
-        let told =
-            change(app, self.key, (ACCESS_REQUEST, self.sequence), |asked| match asked.text("status") {
-                Some(APPROVED) if self.is_of(asked) => Ok(asked.body.clone()),
-                Some(APPROVING) if self.is_of(asked) => {
-                    let Approval { by, reason, .. } = &self.approval;
-                    Ok(told(asked, APPROVED, by, reason.as_deref(), now))
-                }
-                _ => Err(decided(asked)),
-            });
-        match told.await {
-            Ok(told) => Ok(told),
-            Err(refused) => {
-                let command = IntentCommand::Revoke { id: self.entry.id.clone(), actor: actor.clone() };
-                // It may be gone, or be taken back by whoever gave the try up.
-                ask(app, self.key, command, |_| ()).await.ok();
-                Err(refused)
+        let kept = change(app, self.key, (ACCESS_REQUEST, self.sequence), |asked| {
+            if !self.is_of(asked) || asked.text("status") != Some(APPROVING) {
+                return Ok(asked.body.clone());
             }
+            Ok(told(asked, APPROVED, &self.approval.by, self.approval.reason.as_deref(), now))
+        });
+        let kept = kept.await?;
+        if self.is_of(&kept) && kept.text("status") == Some(APPROVED) {
+            return Ok(kept);
         }
+        let command = IntentCommand::Revoke { id: self.entry.id.clone(), actor: actor.clone() };
+        // Whoever gave it up, or somebody beside them, may have been quicker.
+        ask(app, self.key, command, |_| ()).await.ok();
+        Err(decided(&kept))
     }
 
     /// Leaves the request as it was before.
@@ -209,22 +209,12 @@ impl Try {
     }
 }
 
-/// Lets somebody in. Of those who decide one is first: the request is theirs, then it is granted, then told, so that whoever
-/// is told can come in. Whoever finds it half done finishes it.
-pub(crate) async fn approve(
-    State(app): State<Arc<App>>,
-    principal: Principal,
-    Asking(actor): Asking,
-    Path((intent, id)): Path<(String, String)>,
-    Body(said): Body<Told>,
-) -> Result<Json<Value>> {
-    let key = words::intent_key(&intent, &principal)?;
-    let sequence = of_intent(key, &id, &principal)?;
-    check(&app, key, &actor.agent, Permission::Admin).await?;
+/// Makes a request somebody's to approve, unless it is somebody's already.
+async fn begin(app: &App, key: Key, sequence: u64, actor: &Actor, said: Told) -> Result<Try> {
     let wanted = said.permission.as_deref().map(|name| permission("permission", Some(name))).transpose()?;
     let expires_at = said.expires_at.as_deref().map(|text| words::read_moment("expires_at", text));
     let expires_at = expires_at.transpose().map_err(of_body)?;
-    let begun = change(&app, key, (ACCESS_REQUEST, sequence), |asked| match asked.text("status") {
+    let begun = change(app, key, (ACCESS_REQUEST, sequence), |asked| match asked.text("status") {
         Some(PENDING) => {
             let asked_for = permission("permission", asked.text("requested_permission"))?;
             let approval = Approval {
@@ -243,9 +233,27 @@ pub(crate) async fn approve(
         Some(APPROVING) => Ok(asked.body.clone()),
         _ => Err(decided(asked)),
     });
-    let own = Try::of(&begun.await?)?;
+    Try::of(&begun.await?)
+}
+
+/// Lets somebody in. Of those who decide one is first: the request is theirs, then it is granted, then told, so that whoever
+/// is told can come in. Whoever finds it half done finishes it.
+pub(crate) async fn approve(
+    State(app): State<Arc<App>>,
+    principal: Principal,
+    Asking(actor): Asking,
+    Path((intent, id)): Path<(String, String)>,
+    Body(said): Body<Told>,
+) -> Result<Json<Value>> {
+    let key = words::intent_key(&intent, &principal)?;
+    let sequence = of_intent(key, &id, &principal)?;
+    check(&app, key, &actor.agent, Permission::Admin).await?;
+    let own = begin(&app, key, sequence, &actor, said).await?;
     if let Err(refused) = own.grant(&app, &actor).await {
-        own.give_up(&app).await?;
+        // Otherwise it may have been granted all the same, or will be by somebody who may.
+        if refused.status().is_client_error() && refused.status() != StatusCode::FORBIDDEN {
+            own.give_up(&app).await?;
+        }
         return Err(refused);
     }
     let told = own.finish(&app, &actor).await?;
