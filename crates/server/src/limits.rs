@@ -115,6 +115,10 @@ pub const LIST_DELIVERIES_MAX: usize = 200;
 pub const LIST_ENTRIES_MAX: usize = 500;
 /// Portfolios that are looked at for one list: each is a read, and a list of somebody's own leaves most of them out.
 pub const PORTFOLIOS_LOOKED_AT_MAX: usize = 5_000;
+/// Pages of the inbox that are looked through for escalations: most of what stands there is asked by nodes.
+pub const ESCALATION_PAGES_MAX: usize = 40;
+/// Intents or events that are passed over in a list: they are read all the same.
+pub const LIST_OFFSET_MAX: usize = 10_000;
 /// Annotations or artifacts in a page that does not say.
 pub const LIST_ENTRIES_DEFAULT: usize = 100;
 

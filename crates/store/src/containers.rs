@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use abide_core::{Appointment, Key, MemberRow, Millis, Role, RunId, Status, TenantId};
+use abide_core::{Key, MemberRow, Role, RunId, Status, TenantId};
 
 use crate::store::Answer;
 use crate::{Listed, MessageRow};
@@ -14,6 +14,15 @@ pub struct Known {
     pub heard: Option<u64>,
     /// It is a member.
     pub member: Option<MemberRow>,
+}
+
+/// That an agent is to work on a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AssignmentRow {
+    /// Where it lies among all that was ever said of the tenant's agents: what is committed later lies later.
+    pub place: u64,
+    /// The run.
+    pub run: RunId,
 }
 
 /// Runs that wait for others, and groups of runs.
@@ -52,14 +61,19 @@ pub trait Containers: Send + Sync {
         limit: usize,
     ) -> Answer<'_, Vec<MemberRow>>;
 
-    /// What an agent is to work on: what was said behind this moment, run and event, oldest first, at most `limit`.
+    /// What an agent is to work on: what was said behind this place, oldest first, at most `limit`. Nothing is ever said at a
+    /// place before one that was read.
     fn assignments(
         &self,
         tenant: TenantId,
         agent: String,
-        after: Option<(Millis, RunId, u64)>,
+        after: Option<u64>,
         limit: usize,
-    ) -> Answer<'_, Vec<(RunId, Appointment)>>;
+    ) -> Answer<'_, Vec<AssignmentRow>>;
+
+    /// The last place at which something was said of an agent of the tenant.
+    fn last_assignment(&self, tenant: TenantId) -> Answer<'_, u64>;
+
     /// What one has said to another that nobody has delivered, in its order.
     fn words(&self, sender: Key, receiver: RunId) -> Answer<'_, Vec<MessageRow>>;
 

@@ -35,7 +35,7 @@ pub use access::{Access, ApiKey, KeyChange, Person, Roll};
 pub use audit_log::{AuditHead, AuditLog, AuditRecord, AuditRow, NewAudit};
 pub use cluster::{Cluster, Hint, Load, Role, SERVER_LEASE_MS, ServerRow, View};
 pub use commit::{Commit, Done, Lane, MessageRef, TaskHolder};
-pub use containers::{Containers, Known};
+pub use containers::{AssignmentRow, Containers, Known};
 pub use error::Error;
 pub use external::{CallbackRow, Callbacks, EventRow, ExternalEvents, NewEvent, Put, Target};
 pub use inbox::{

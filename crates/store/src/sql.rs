@@ -317,6 +317,7 @@ fn carry_out<'a>(
     match effect {
         Effect::Send { to, notice } => plan.push(notify(commit, to, notice, sealing)?),
         Effect::Spawn(spawn) => plan.extend(adopt(commit, spawn, sealing)?),
+        Effect::Assign(assigned) => plan.extend(containers::assign(commit, assigned)),
         Effect::Cascade(cascade) => plan.push(cascade_to_children(commit, cascade)),
         Effect::OpenInterrupt(_)
         | Effect::CloseInterrupt(_)

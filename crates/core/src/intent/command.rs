@@ -143,7 +143,8 @@ pub enum IntentCommand {
     },
     /// Say of one more who may.
     Grant {
-        /// Who, and what; its id and who says so are filled in.
+        /// Who, and what; who says so is filled in, and its id if it has none. Under an id that is there nothing is granted
+        /// again.
         entry: Box<AccessEntry>,
         /// Who asks.
         actor: Actor,
@@ -270,8 +271,15 @@ impl Run {
                 Ok(())
             }
             IntentCommand::SetAccess { access, actor } => self.set_access(draft, *access, &actor),
-            IntentCommand::Grant { entry, actor } => {
+            IntentCommand::Grant { mut entry, actor } => {
                 let mut access = self.access_now();
+                if !entry.id.is_empty() {
+                    // Whoever has an id for it may say it again.
+                    if access.entries.iter().any(|known| known.id == entry.id) {
+                        return Ok(());
+                    }
+                    (entry.granted_by, entry.granted_at) = (actor.agent.clone(), draft.now);
+                }
                 access.entries.push(*entry);
                 self.set_access(draft, access, &actor)
             }

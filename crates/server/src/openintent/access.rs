@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use abide_core::{Access, AccessEntry, IntentCommand, Permission, Run};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asking::{Asking, Body};
-use super::intents::{decide, of_body, seen};
+use super::asking::{Asking, Body, Path};
+use super::intents::{ask, of_body, seen};
 use super::words;
 use crate::app::App;
 use crate::auth::Principal;
@@ -117,9 +117,8 @@ pub(crate) async fn set(
         }
     };
     let entries = body.entries.into_iter().map(EntryBody::read).collect::<Result<Vec<_>>>()?;
-    let (access, asking) = (Box::new(Access { closed, entries }), actor.agent.clone());
-    decide(&app, key, IntentCommand::SetAccess { access, actor }).await.map_err(of_body)?;
-    Ok(Json(seen(&app, key, &asking, shown).await?))
+    let access = Box::new(Access { closed, entries });
+    Ok(Json(ask(&app, key, IntentCommand::SetAccess { access, actor }, shown).await.map_err(of_body)?))
 }
 
 /// Says of one more who may.
@@ -131,11 +130,10 @@ pub(crate) async fn grant(
     Body(body): Body<EntryBody>,
 ) -> Result<Json<Value>> {
     let key = words::intent_key(&id, &principal)?;
-    let new = Box::new(body.read()?);
-    let asking = actor.agent.clone();
-    decide(&app, key, IntentCommand::Grant { entry: new, actor }).await.map_err(of_body)?;
+    let command = IntentCommand::Grant { entry: Box::new(body.read()?), actor };
     let last = |run: &Run| run.intent()?.access.as_deref()?.entries.last().map(entry);
-    Ok(Json(seen(&app, key, &asking, last).await?.unwrap_or_default()))
+    let granted = ask(&app, key, command, last).await.map_err(of_body)?;
+    granted.map(Json).ok_or_else(|| ApiError::internal(&"access was granted and is not there"))
 }
 
 /// Says of somebody that they may not.
@@ -146,6 +144,6 @@ pub(crate) async fn revoke(
     Path((id, entry)): Path<(String, String)>,
 ) -> Result<Response> {
     let key = words::intent_key(&id, &principal)?;
-    decide(&app, key, IntentCommand::Revoke { id: entry, actor }).await?;
+    ask(&app, key, IntentCommand::Revoke { id: entry, actor }, |_| ()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use abide_core::{Assigned, IntentCommand, Run};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asking::{Asking, Body};
+use super::asking::{Asking, Body, Path};
 use super::intents::{decide, of_body, seen};
 use super::words;
 use crate::app::App;

@@ -27,9 +27,29 @@ impl<S: Send + Sync> FromRequestParts<S> for Asking {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let principal = Principal::from_request_parts(parts, state).await?;
-        let named = parts.headers.get(X_AGENT_ID).map(|value| value.to_str().unwrap_or_default().trim());
+        let named = parts.headers.get(X_AGENT_ID).map(|value| value.to_str()).transpose();
+        // Whoever is not understood must not pass for whoever has the key.
+        let named = named.map_err(|_| unreadable_agent())?.map(str::trim);
         let agent = named.filter(|agent| !agent.is_empty()).unwrap_or(&principal.name).to_owned();
         Ok(Self(Actor { agent, principal: Some(principal.name) }))
+    }
+}
+
+fn unreadable_agent() -> ApiError {
+    let message = "X-Agent-ID is an agent's name in ASCII letters, digits and signs, such as reviewer-1";
+    ApiError::invalid("X-Agent-ID", message).under(StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+/// What a path names. What is not even text names nothing.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let path = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        let nothing = |_| ApiError::new("not_found", "there is nothing here: what the path names is no text");
+        path.map(|axum::extract::Path(path)| Self(path)).map_err(nothing)
     }
 }
 

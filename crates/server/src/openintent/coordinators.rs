@@ -7,11 +7,11 @@ use abide_core::{
     Rejection, Run,
 };
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde_json::json;
 
-use super::asking::{Asking, Body};
+use super::asking::{Asking, Body, Path};
 use super::intents::{of_body, seen};
 use super::parts::{self, Sent, kept, name, shown, unfit};
 use super::words;

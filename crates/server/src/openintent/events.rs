@@ -218,7 +218,7 @@ fn mark(event_type: &str, payload: &Value) -> Option<Mark> {
 /// What OpenIntent calls an event of a journal.
 pub(crate) fn told(event: &Event, sequence: u64, at: Millis, known: &Known) -> Vec<Told> {
     match event {
-        Event::Run(event) => of_run::told(event, sequence, at, known),
+        Event::Run(event) => of_run::told(event, sequence, known),
         Event::Node { event, .. } => of_questions::told(event, sequence, at, known),
     }
 }

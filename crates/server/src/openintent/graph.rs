@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use abide_core::{Driver, Key, Permission, Run, RunId};
+use abide_core::{Driver, JsonMap, Key, Permission, Run, RunId};
 use abide_engine::{Error as EngineError, Reply};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asking::{Asking, Body, Seen};
-use super::intents::{answer, no_dependency, seen, shown_if_any};
+use super::asking::{Asking, Body, Path, Seen};
+use super::intents::{Listed, answer, listed, no_dependency, seen, shown_if_any};
 use super::view;
 use super::words;
 use crate::app::App;
@@ -109,7 +109,7 @@ async fn above(app: &App, key: Key, most: usize) -> Result<Vec<RunId>> {
     Ok(found)
 }
 
-async fn shown(app: &App, of: Key, runs: Vec<RunId>, agent: &str) -> Result<Vec<Value>> {
+async fn shown(app: &App, of: Key, runs: Vec<RunId>, agent: &str) -> Result<Vec<JsonMap>> {
     let mut intents = Vec::with_capacity(runs.len());
     for run in runs {
         intents.extend(shown_if_any(app, run.of(of.tenant), agent).await?);
@@ -130,10 +130,10 @@ pub(crate) async fn children(
     principal: Principal,
     Asking(actor): Asking,
     Path(id): Path<String>,
-) -> Result<Json<Value>> {
+) -> Result<Listed> {
     let key = from(&app, &id, &principal, &actor.agent).await?;
     let found = children_ids(&app, key, limits::LIST_ENTRIES_MAX).await?;
-    Ok(Json(json!({ "children": shown(&app, key, found, &actor.agent).await? })))
+    Ok(listed("children", shown(&app, key, found, &actor.agent).await?))
 }
 
 /// Everything below an intent, those nearest first.
@@ -142,10 +142,10 @@ pub(crate) async fn descendants(
     principal: Principal,
     Asking(actor): Asking,
     Path(id): Path<String>,
-) -> Result<Json<Value>> {
+) -> Result<Listed> {
     let key = from(&app, &id, &principal, &actor.agent).await?;
     let found = below(&app, key, limits::LIST_ENTRIES_MAX).await?;
-    Ok(Json(json!({ "descendants": shown(&app, key, found, &actor.agent).await? })))
+    Ok(listed("descendants", shown(&app, key, found, &actor.agent).await?))
 }
 
 /// The intents above one, its parent first.
@@ -154,10 +154,10 @@ pub(crate) async fn ancestors(
     principal: Principal,
     Asking(actor): Asking,
     Path(id): Path<String>,
-) -> Result<Json<Value>> {
+) -> Result<Listed> {
     let key = from(&app, &id, &principal, &actor.agent).await?;
     let found = above(&app, key, limits::LIST_ENTRIES_MAX).await?;
-    Ok(Json(json!({ "ancestors": shown(&app, key, found, &actor.agent).await? })))
+    Ok(listed("ancestors", shown(&app, key, found, &actor.agent).await?))
 }
 
 /// The intents that one waits for, or has waited for.
@@ -166,12 +166,12 @@ pub(crate) async fn dependencies(
     principal: Principal,
     Asking(actor): Asking,
     Path(id): Path<String>,
-) -> Result<Json<Value>> {
+) -> Result<Listed> {
     let key = words::intent_key(&id, &principal)?;
     let most = limits::LIST_ENTRIES_MAX;
     let first = |run: &Run| run.upstreams().keys().take(most).copied().collect::<Vec<_>>();
     let found = seen(&app, key, &actor.agent, first).await?;
-    Ok(Json(json!({ "dependencies": shown(&app, key, found, &actor.agent).await? })))
+    Ok(listed("dependencies", shown(&app, key, found, &actor.agent).await?))
 }
 
 /// The intents that wait for one.
@@ -180,15 +180,15 @@ pub(crate) async fn dependents(
     principal: Principal,
     Asking(actor): Asking,
     Path(id): Path<String>,
-) -> Result<Json<Value>> {
+) -> Result<Listed> {
     let key = from(&app, &id, &principal, &actor.agent).await?;
     let found = app.engine().containers().dependents(key, None, limits::LIST_ENTRIES_MAX).await?;
     let found = found.into_iter().map(|(run, _)| run).collect();
-    Ok(Json(json!({ "dependents": shown(&app, key, found, &actor.agent).await? })))
+    Ok(listed("dependents", shown(&app, key, found, &actor.agent).await?))
 }
 
 /// The children of which this holds.
-async fn children_that(app: &App, key: Key, agent: &str, holds: fn(&Beside) -> bool) -> Result<Vec<Value>> {
+async fn children_that(app: &App, key: Key, agent: &str, holds: fn(&Beside) -> bool) -> Result<Vec<JsonMap>> {
     let mut found = Vec::new();
     for child in children_ids(app, key, limits::LIST_ENTRIES_MAX).await? {
         let looked = beside(app, child.of(key.tenant), agent).await?;
@@ -203,10 +203,10 @@ pub(crate) async fn ready(
     principal: Principal,
     Asking(actor): Asking,
     Path(id): Path<String>,
-) -> Result<Json<Value>> {
+) -> Result<Listed> {
     let key = from(&app, &id, &principal, &actor.agent).await?;
     let found = children_that(&app, key, &actor.agent, |child| child.is_ready).await?;
-    Ok(Json(json!({ "ready": found })))
+    Ok(listed("ready", found))
 }
 
 /// The children that others keep from going on.
@@ -215,10 +215,10 @@ pub(crate) async fn blocked(
     principal: Principal,
     Asking(actor): Asking,
     Path(id): Path<String>,
-) -> Result<Json<Value>> {
+) -> Result<Listed> {
     let key = from(&app, &id, &principal, &actor.agent).await?;
     let found = children_that(&app, key, &actor.agent, |child| child.is_kept_waiting).await?;
-    Ok(Json(json!({ "blocked": found })))
+    Ok(listed("blocked", found))
 }
 
 /// Has an intent wait for another one, too.

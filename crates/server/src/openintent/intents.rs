@@ -1,5 +1,6 @@
 //! Intents: made, listed, seen, changed and sent elsewhere.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_core::{
@@ -9,13 +10,13 @@ use abide_core::{
 use abide_engine::{AskedChild, Error as EngineError, NewRun, Reply};
 use abide_store::ListQuery;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asking::{Asked, Asking, Body, Seen};
+use super::asking::{Asked, Asking, Body, Path, Seen};
 use super::view::{self, IntentView};
 use super::words;
 use crate::app::App;
@@ -204,11 +205,11 @@ async fn make(
 
 /// A child does not know its parent before it is there.
 fn with_parent(body: &[u8], parent: Key) -> Vec<u8> {
-    let mut view: Value = serde_json::from_slice(body).unwrap_or_default();
+    let mut view: JsonMap = serde_json::from_slice(body).unwrap_or_default();
     for name in ["parent_id", "parent_intent_id"] {
-        view[name] = json!(words::id(parent.id));
+        view.insert(name.to_owned(), RawJson::of(&words::id(parent.id)));
     }
-    view.to_string().into_bytes()
+    RawJson::of(&view).text().as_bytes().to_vec()
 }
 
 /// Which intents are wanted.
@@ -237,15 +238,33 @@ fn statuses(name: &str) -> Result<Vec<Status>> {
     Ok(found)
 }
 
+/// How many of a list are passed over: all of them are read, so there may not be many.
+pub(super) fn offset(given: Option<usize>) -> Result<usize> {
+    let offset = given.unwrap_or(0);
+    if offset > limits::LIST_OFFSET_MAX {
+        let message = format!("'offset' is at most {}: ask for something narrower", limits::LIST_OFFSET_MAX);
+        return Err(unfit("offset", message));
+    }
+    Ok(offset)
+}
+
+/// A list of intents, each as it was written.
+pub(super) type Listed = Json<BTreeMap<&'static str, Vec<JsonMap>>>;
+
+/// A list of intents under its name.
+pub(super) fn listed(name: &'static str, intents: Vec<JsonMap>) -> Listed {
+    Json(BTreeMap::from([(name, intents)]))
+}
+
 /// Intents, newest first.
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     principal: Principal,
     Asking(actor): Asking,
     Asked(wanted): Asked<Listing>,
-) -> Result<Json<Value>> {
+) -> Result<Listed> {
     let limit = wanted.limit.unwrap_or(50).clamp(1, limits::LIST_PAGE_MAX);
-    let offset = wanted.offset.unwrap_or(0);
+    let offset = offset(wanted.offset)?;
     let end = offset.saturating_add(limit);
     let statuses = wanted.status.as_deref().map(statuses).transpose()?;
     let mut found = match statuses {
@@ -265,7 +284,7 @@ pub(crate) async fn list(
         let key = listed.id.of(principal.tenant);
         intents.extend(shown_if_any(&app, key, &actor.agent).await?);
     }
-    Ok(Json(json!({ "intents": intents })))
+    Ok(listed("intents", intents))
 }
 
 async fn newest(
@@ -292,11 +311,11 @@ async fn newest(
 }
 
 /// An intent, if whoever asks may see it and there is anything to be seen.
-pub(super) async fn shown_if_any(app: &App, key: Key, agent: &str) -> Result<Option<Value>> {
+pub(super) async fn shown_if_any(app: &App, key: Key, agent: &str) -> Result<Option<JsonMap>> {
     let now = app.engine().clock().now();
     let see = |run: &Run| {
         let seen = run.permits(agent, Permission::Read, now) && run.group().is_none();
-        seen.then(|| serde_json::to_value(view::intent(run)).unwrap_or_default())
+        seen.then(|| view::intent(run).fields())
     };
     match app.engine().read(key, see).await {
         Ok(found) => Ok(found),
@@ -342,7 +361,7 @@ pub(super) async fn children_of(app: &App, key: Key) -> Result<Option<Value>> {
     if counts.is_empty() {
         return Ok(None);
     }
-    let mut by_status = std::collections::BTreeMap::new();
+    let mut by_status = BTreeMap::new();
     for (status, count) in counts {
         // One that has not started yet stands as it will at first.
         *by_status.entry(status.unwrap_or(Status::Draft).intent_name().to_owned()).or_default() += count;
@@ -411,6 +430,25 @@ pub(super) async fn decide(app: &App, key: Key, command: IntentCommand) -> Resul
     let command = Command::Intent(Box::new(command));
     let reply = Reply::new(None, |run: &Run| view::intent(run).encoded());
     Ok(answer(app.engine().ask_for(key, &command, reply).await?))
+}
+
+/// Has an intent decide something, and sees what became of it in the run that it was decided on: nobody else's decision lies
+/// between.
+pub(super) async fn ask<T: Send + 'static>(
+    app: &App,
+    key: Key,
+    command: IntentCommand,
+    see: impl Fn(&Run) -> T + Send + Sync + 'static,
+) -> Result<T> {
+    let found = Arc::new(std::sync::Mutex::new(None));
+    let noted = found.clone();
+    let reply = Reply::new(None, move |run: &Run| {
+        *noted.lock().expect("no thread panics holding this") = Some(see(run));
+        Vec::new()
+    });
+    app.engine().ask_for(key, &Command::Intent(Box::new(command)), reply).await?;
+    let found = found.lock().expect("no thread panics holding this").take();
+    found.ok_or_else(|| ApiError::internal(&"a decision was not looked at"))
 }
 
 /// A value that is not what it has to be is told under 422, as OpenIntent's clients expect of a body.

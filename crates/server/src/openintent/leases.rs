@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use abide_core::{Command, IntentCommand, Key, Lease, LeaseAct, Millis, Run, Unclaimed};
-use abide_engine::Reply;
+use abide_core::{IntentCommand, Lease, LeaseAct, Millis, Run, Unclaimed};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asking::{Asking, Body};
-use super::intents::{of_body, seen};
+use super::asking::{Asking, Body, Path};
+use super::intents::{ask, of_body, seen};
 use super::words;
 use crate::app::App;
 use crate::auth::Principal;
@@ -90,7 +89,7 @@ pub(crate) async fn acquire(
         Some(refused) => Seen::Refused(refused),
         None => Seen::Lease(of_scope(run, &agent, &scope, now)),
     };
-    match ask(&app, key, IntentCommand::Lease { act, actor }, see).await? {
+    match ask(&app, key, IntentCommand::Lease { act, actor }, see).await.map_err(of_body)? {
         Seen::Lease(Some(lease)) => Ok(Json(lease)),
         Seen::Lease(None) => Err(ApiError::internal(&"a lease was taken and is not there")),
         Seen::Refused(refused) => Err(hand_api::unclaimed(&refused)),
@@ -105,28 +104,11 @@ enum Seen {
 
 fn of_scope(run: &Run, agent: &str, scope: &str, now: Millis) -> Option<Value> {
     let leases = run.intent()?.leases.iter();
-    let own = leases.filter(|(_, lease)| lease.agent == agent && lease.scope == scope);
+    // One that was given back at the same moment is over.
+    let held = |lease: &Lease| lease.agent == agent && lease.scope == scope && lease.released_at.is_none();
+    let own = leases.filter(|(_, lease)| held(lease));
     let (id, lease) = own.max_by_key(|(_, lease)| lease.acquired_at)?;
     Some(shown(run, id, lease, now))
-}
-
-/// Has an intent decide something, and sees what became of it in the run that it was decided on.
-async fn ask<T: Send + 'static>(
-    app: &App,
-    key: Key,
-    command: IntentCommand,
-    see: impl Fn(&Run) -> T + Send + Sync + 'static,
-) -> Result<T> {
-    let found = Arc::new(std::sync::Mutex::new(None));
-    let noted = found.clone();
-    let reply = Reply::new(None, move |run: &Run| {
-        *noted.lock().expect("no thread panics holding this") = Some(see(run));
-        Vec::new()
-    });
-    let command = Command::Intent(Box::new(command));
-    app.engine().ask_for(key, &command, reply).await.map_err(ApiError::from).map_err(of_body)?;
-    let found = found.lock().expect("no thread panics holding this").take();
-    found.ok_or_else(|| ApiError::internal(&"a decision was not looked at"))
 }
 
 /// Has somebody have their part for longer, also while the intent waits for people.
@@ -142,7 +124,7 @@ pub(crate) async fn renew(
     let now = app.engine().clock().now();
     let act = LeaseAct::Renew { id: lease.clone(), seconds };
     let see = move |run: &Run| run.intent()?.leases.get(&lease).map(|found| shown(run, &lease, found, now));
-    let renewed = ask(&app, key, IntentCommand::Lease { act, actor }, see).await?;
+    let renewed = ask(&app, key, IntentCommand::Lease { act, actor }, see).await.map_err(of_body)?;
     renewed.map(Json).ok_or_else(|| ApiError::internal(&"a lease was renewed and is not there"))
 }
 
@@ -155,6 +137,6 @@ pub(crate) async fn release(
 ) -> Result<Json<Value>> {
     let key = words::intent_key(&id, &principal)?;
     let act = LeaseAct::Release { id: lease };
-    ask(&app, key, IntentCommand::Lease { act, actor }, |_| ()).await?;
+    ask(&app, key, IntentCommand::Lease { act, actor }, |_| ()).await.map_err(of_body)?;
     Ok(Json(json!({ "message": "Lease released" })))
 }

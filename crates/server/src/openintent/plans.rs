@@ -8,11 +8,11 @@ use abide_core::planning::{
 };
 use abide_core::{Actor, Answerer, Command, InterruptId, Json as RawJson, JsonMap, Key, Millis, Run, RunId};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::asking::{Asking, Body, SeenPart};
+use super::asking::{Asking, Body, Path, SeenPart};
 use super::intents::seen;
 use super::parts::{self, MaySeen, Sent, kept, name, shown, unfit};
 use super::tasks::new_task;

@@ -9,12 +9,12 @@ use abide_core::{
 };
 use abide_engine::{Error as EngineError, NewMember, Reply};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asking::{Asked, Asking, Body};
+use super::asking::{Asked, Asking, Body, Path};
 use super::intents::{answer, of_body, seen, shown_if_any};
 use super::parts::{self, Sent, shown, unfit};
 use super::words;
@@ -196,13 +196,13 @@ pub(crate) async fn show(
 }
 
 /// The intents of a portfolio that whoever asks may see, each with what it is to it.
-async fn members(app: &App, key: Key, agent: &str) -> Result<Vec<Value>> {
+async fn members(app: &App, key: Key, agent: &str) -> Result<Vec<JsonMap>> {
     let rows = app.engine().containers().members(key, Vec::new(), None, limits::LIST_ENTRIES_MAX).await?;
     let mut intents = Vec::with_capacity(rows.len());
     for row in rows {
         let Some(mut intent) = shown_if_any(app, row.run.of(key.tenant), agent).await? else { continue };
-        intent["role"] = json!(row.role.name());
-        intent["priority"] = json!(row.priority);
+        intent.insert("role".to_owned(), RawJson::of(row.role.name()));
+        intent.insert("priority".to_owned(), RawJson::of(&row.priority));
         intents.push(intent);
     }
     Ok(intents)
@@ -214,12 +214,15 @@ pub(crate) async fn intents(
     principal: Principal,
     Asking(actor): Asking,
     Path(id): Path<String>,
-) -> Result<Json<Value>> {
+) -> Result<Json<JsonMap>> {
     let key = words::portfolio_key(&id, &principal)?;
     let together = app.engine().read(key, |run| run.group().map(aggregate)).await.map_err(of_group)?;
     let together = together.ok_or_else(words::no_such_portfolio)?;
     let intents = members(&app, key, &actor.agent).await?;
-    Ok(Json(json!({ "intents": intents, "aggregate_status": together })))
+    Ok(Json(JsonMap::from([
+        ("intents".to_owned(), RawJson::of(&intents)),
+        ("aggregate_status".to_owned(), RawJson::of(&together)),
+    ])))
 }
 
 /// Where a portfolio is to be sent.

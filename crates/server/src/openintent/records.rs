@@ -128,6 +128,16 @@ pub(super) async fn check(app: &App, key: Key, agent: &str, permission: Permissi
     intents::allowed(app, key, agent, permission, |_| ()).await
 }
 
+/// A body as it is kept, if it is not too large for that.
+fn fitting(body: &Value) -> Result<RawJson> {
+    let body = RawJson::of(body);
+    if body.text().len() > limits::RECORD_BYTES_MAX {
+        let message = format!("a record takes at most {} bytes", limits::RECORD_BYTES_MAX);
+        return Err(ApiError::new("validation_error", message).under(StatusCode::UNPROCESSABLE_ENTITY));
+    }
+    Ok(body)
+}
+
 /// Keeps a record beside an intent or a portfolio. Nothing if another one came between.
 pub(super) async fn try_keep(app: &App, key: Key, new: &New<'_>) -> Result<Option<Kept>> {
     // Where the journal stood then says which came first of what happened at the same moment.
@@ -137,11 +147,7 @@ pub(super) async fn try_keep(app: &App, key: Key, new: &New<'_>) -> Result<Optio
     })?;
     let mut said = new.body.clone();
     said[JOURNAL] = head.next.into();
-    let body = RawJson::of(&said);
-    if body.text().len() > limits::RECORD_BYTES_MAX {
-        let message = format!("a record takes at most {} bytes", limits::RECORD_BYTES_MAX);
-        return Err(ApiError::new("validation_error", message).under(StatusCode::UNPROCESSABLE_ENTITY));
-    }
+    let body = fitting(&said)?;
     let (at, by) = (app.engine().clock().now(), new.by.to_owned());
     let (kind, most, behind) = (new.kind.to_owned(), new.most, new.behind);
     let record = NewRecord { key, kind, at, by: Some(by.clone()), body, most, behind };
@@ -197,7 +203,7 @@ pub(super) async fn change(
         let note = note.ok_or_else(|| no_such("such record"))?;
         let seen = Kept::read(key, &note);
         let body = how(&seen)?;
-        let next = RawJson::of(&body);
+        let next = fitting(&body)?;
         if app.engine().records().replace(key, kind.to_owned(), sequence, note.body, next).await? {
             return Ok(Kept { body, ..seen });
         }

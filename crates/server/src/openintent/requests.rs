@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use abide_core::{
-    Answerer, IntentCommand, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Request, RequestKind,
-    RequestStatus, Run, is_run_question,
+    Answerer, IntentCommand, InterruptId, InterruptKind, Json as RawJson, JsonMap, Key, Permission, Request,
+    RequestKind, RequestStatus, Run, is_run_question,
 };
+use abide_engine::Error as EngineError;
 use abide_store::InboxQuery;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asking::{Asked, Asking, Body};
-use super::intents::{decide, of_body, seen};
+use super::asking::{Asked, Asking, Body, Path};
+use super::intents::{ask, of_body, seen};
 use super::words;
 use crate::app::App;
 use crate::auth::Principal;
@@ -82,6 +83,7 @@ fn named(text: &str, principal: &Principal) -> Result<(Key, InterruptId)> {
     Ok((words::intent_key(run, principal)?, id))
 }
 
+/// The request that was made last.
 fn newest(run: &Run, kind: RequestKind) -> Option<(InterruptId, Request)> {
     let requests = run.intent()?.requests.iter().filter(|(_, request)| request.kind == kind);
     requests.max_by_key(|(id, _)| id.sequence()).map(|(id, request)| (*id, request.clone()))
@@ -98,10 +100,9 @@ async fn made(
     asked: JsonMap,
     actor: abide_core::Actor,
 ) -> Result<Value> {
-    let asking = actor.agent.clone();
-    decide(app, key, IntentCommand::Request { kind, asked, actor }).await.map_err(of_body)?;
-    let see = |run: &Run| newest(run, kind).map(|(id, request)| shown(run, id, &request));
-    seen(app, key, &asking, see).await?.ok_or_else(no_such_request)
+    let see = move |run: &Run| newest(run, kind).map(|(id, request)| shown(run, id, &request));
+    let made = ask(app, key, IntentCommand::Request { kind, asked, actor }, see).await.map_err(of_body)?;
+    made.ok_or_else(|| ApiError::internal(&"a request was made and is not there"))
 }
 
 fn shown(run: &Run, id: InterruptId, request: &Request) -> Value {
@@ -234,37 +235,68 @@ pub(crate) struct Wanted {
     status: Option<String>,
 }
 
-/// Escalations: of an intent, or those of all that wait for somebody.
+/// Escalations: of an intent, or those of all intents that wait for somebody, oldest first.
 pub(crate) async fn escalations(
     State(app): State<Arc<App>>,
     principal: Principal,
     Asking(actor): Asking,
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<Value>> {
-    let keys = match &wanted.intent_id {
-        Some(intent) => vec![words::intent_key(intent, &principal)?],
-        None => with_open_escalations(&app, &principal).await?,
+    let status = wanted.status.as_deref().filter(|status| !status.is_empty());
+    let (mut found, truncated) = match wanted.intent_id.as_deref().filter(|intent| !intent.is_empty()) {
+        Some(intent) => {
+            let key = words::intent_key(intent, &principal)?;
+            (seen(&app, key, &actor.agent, |run| all(run, RequestKind::Escalation)).await?, false)
+        }
+        None if status.is_none_or(|status| status == RequestStatus::Pending.name()) => {
+            pending_escalations(&app, &principal, &actor.agent).await?
+        }
+        None => {
+            let message =
+                "only those that are pending are listed of all intents; add 'intent_id' for the others";
+            return Err(of_body(ApiError::invalid("status", message)));
+        }
     };
-    let mut found = Vec::new();
-    for key in keys {
-        found.extend(
-            seen(&app, key, &actor.agent, |run| all(run, RequestKind::Escalation)).await.unwrap_or_default(),
-        );
-    }
-    found.retain(|one| wanted.status.as_ref().is_none_or(|status| one["status"] == status.as_str()));
-    Ok(Json(json!({ "escalations": found })))
+    found.retain(|one| status.is_none_or(|status| one["status"] == status));
+    Ok(Json(json!({ "escalations": found, "truncated": truncated })))
 }
 
-/// The intents of which the inbox knows questions of the runs themselves.
-async fn with_open_escalations(app: &App, principal: &Principal) -> Result<Vec<Key>> {
-    let query = InboxQuery {
+/// Those that nobody has looked at, as the inbox has them, and whether there may be more.
+async fn pending_escalations(app: &App, principal: &Principal, agent: &str) -> Result<(Vec<Value>, bool)> {
+    let mut query = InboxQuery {
         kind: Some(InterruptKind::Clarification),
         ..InboxQuery::of(principal.tenant, limits::LIST_ENTRIES_MAX)
     };
-    let page = app.engine().inbox().list(query).await?;
-    let own = page.rows.into_iter().filter(|row| is_run_question(&row.open.node));
-    let keys: std::collections::BTreeSet<Key> = own.map(|row| row.run.of(principal.tenant)).collect();
-    Ok(keys.into_iter().collect())
+    let mut found = Vec::new();
+    for _ in 0..limits::ESCALATION_PAGES_MAX {
+        let page = app.engine().inbox().list(query.clone()).await?;
+        // Of most of what is asked it shows here that it is no escalation: nodes ask it, and not runs themselves.
+        for row in page.rows.into_iter().filter(|row| is_run_question(&row.open.node)) {
+            let key = row.run.of(principal.tenant);
+            found.extend(escalation_if_any(app, key, row.open.id, agent).await?);
+            if found.len() >= limits::LIST_ENTRIES_MAX {
+                return Ok((found, true));
+            }
+        }
+        let Some(next) = page.next else { return Ok((found, false)) };
+        query.after = Some(next);
+    }
+    Ok((found, true))
+}
+
+/// An escalation, if the question is one and whoever asks may see it.
+async fn escalation_if_any(app: &App, key: Key, id: InterruptId, agent: &str) -> Result<Option<Value>> {
+    let now = app.engine().clock().now();
+    let see = |run: &Run| {
+        let request = of_id(run, id, RequestKind::Escalation)?;
+        run.permits(agent, Permission::Read, now).then(|| escalation(run, id, &request))
+    };
+    match app.engine().read(key, see).await {
+        Ok(found) => Ok(found),
+        // It ended, and was removed, after the inbox was read.
+        Err(EngineError::RunNotFound(_) | EngineError::Erased(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What somebody says who has looked.

@@ -6,16 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::{Appointment, Event, Hash, Key, Millis, Record, Run, RunId, TenantId};
+use abide_core::{Event, Hash, Key, Record, Run, TenantId};
 use abide_engine::Subscription;
+use abide_store::AssignmentRow;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::asking::Asking;
+use super::asking::{Asking, Path};
 use super::events::posted::{Posted, of_note};
 use super::events::{Known, is_known, shown, told};
 use super::intents::seen;
@@ -223,7 +224,8 @@ pub(crate) async fn follow_agent(
     Path(agent): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response> {
-    let after = last_id(&headers).and_then(read_place);
+    let last = app.engine().containers().last_assignment(principal.tenant).await?;
+    let after = last_id(&headers).and_then(|id| read_place(id, last));
     let assigned = app.engine().assignments();
     let source = Assignments {
         tenant: principal.tenant,
@@ -236,24 +238,18 @@ pub(crate) async fn follow_agent(
     Ok(streamed(Outlet::new(source, None, Duration::ZERO).body()))
 }
 
-/// Where somebody was in what an agent is to work on.
-type Place = (Millis, RunId, u64);
-
-fn place(run: RunId, appointed: &Appointment) -> String {
-    format!("{}_{}_{}", appointed.at, words::id(run), appointed.sequence)
-}
-
-fn read_place(text: &str) -> Option<Place> {
-    let mut parts = text.split('_');
-    let (at, run, sequence) = (parts.next()?, parts.next()?, parts.next()?);
-    Some((at.parse().ok()?, words::run_id(run)?, sequence.parse().ok()?))
+/// Where somebody was in what an agent is to work on. Whoever says something else begins anew, and so does whoever has seen
+/// more than there is: the data are older than what they have seen.
+fn read_place(id: &str, last: u64) -> Option<u64> {
+    id.parse().ok().filter(|place| *place <= last)
 }
 
 struct Assignments {
     app: Arc<App>,
     tenant: TenantId,
     agent: String,
-    after: Option<Place>,
+    /// The last place that was told of.
+    after: Option<u64>,
     assigned: watch::Receiver<u64>,
     stopping: watch::Receiver<bool>,
 }
@@ -263,11 +259,11 @@ impl Source for Assignments {
         self.assigned.mark_unchanged();
         let containers = self.app.engine().containers();
         let found = containers.assignments(self.tenant, self.agent.clone(), self.after, PAGE).await?;
-        let Some((run, last)) = found.last() else { return Ok(Pulled::Nothing) };
-        self.after = Some((last.at, *run, last.sequence));
-        let frame = |(run, appointed): &(RunId, Appointment)| {
-            let told = json!({ "intent_id": words::id(*run), "agent_id": self.agent });
-            Frame::named(&place(*run, appointed), "AGENT_ASSIGNED", told.to_string().as_bytes())
+        let Some(last) = found.last() else { return Ok(Pulled::Nothing) };
+        self.after = Some(last.place);
+        let frame = |row: &AssignmentRow| {
+            let told = json!({ "intent_id": words::id(row.run), "agent_id": self.agent });
+            Frame::named(&row.place.to_string(), "AGENT_ASSIGNED", told.to_string().as_bytes())
         };
         Ok(Pulled::Frames(found.iter().map(frame).collect()))
     }
@@ -303,10 +299,10 @@ mod tests {
     }
 
     #[test]
-    fn a_place_survives_a_round_trip() {
-        let run = words::run_id("019b8d36-7c80-7000-8000-000000000001").unwrap();
-        let appointed = Appointment { agent: "a_b".to_owned(), sequence: 7, at: 1_767_603_600_000 };
-        assert_eq!(read_place(&place(run, &appointed)), Some((appointed.at, run, 7)));
-        assert_eq!(read_place("7"), None);
+    fn whoever_comes_with_another_id_or_has_seen_more_than_there_is_begins_anew() {
+        assert_eq!(read_place("7", 7), Some(7));
+        for other in ["8", "-1", "1767603600000_019b8d36-7c80-7000-8000-000000000001_7", "seven", ""] {
+            assert_eq!(read_place(other, 7), None, "{other}");
+        }
     }
 }

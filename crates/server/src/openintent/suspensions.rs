@@ -6,13 +6,13 @@ use abide_core::{
     Answerer, IntentCommand, InterruptId, Json as RawJson, JsonMap, Key, Millis, Run, Suspended,
 };
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asking::{Asking, Body};
+use super::asking::{Asking, Body, Path};
 use super::intents::{decide, of_body, seen};
 use super::parts::unfit;
 use super::words;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use abide_core::planning::{NewTask, PlanCommand, Task, TaskAct, TaskId, TaskStatus, TaskWish};
 use abide_core::{Actor, Command, Failure, Json as RawJson, JsonMap, Key, Run, RunId};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::asking::{Asked, Asking, Body, SeenPart};
+use super::asking::{Asked, Asking, Body, Path, SeenPart};
 use super::intents::seen;
 use super::parts::{self, MaySeen, Sent, kept, name, shown, unfit};
 use super::words;

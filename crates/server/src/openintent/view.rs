@@ -1,6 +1,6 @@
 //! An intent as its client reads it. Where a name was spelt in two ways, both stand there.
 
-use abide_core::{Json, Run, RunId};
+use abide_core::{Json, JsonMap, Run, RunId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(crate) struct IntentView {
 }
 
 fn empty() -> Json {
-    Json::of(&abide_core::JsonMap::new())
+    Json::of(&JsonMap::new())
 }
 
 /// An intent as it stands.
@@ -77,6 +77,11 @@ impl IntentView {
         self
     }
 
+    /// Its fields, as they are answered.
+    pub(crate) fn fields(&self) -> JsonMap {
+        Json::of(self).parse().expect("an intent is an object")
+    }
+
     /// The bytes that are answered.
     pub(crate) fn encoded(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("texts and numbers serialise")
@@ -95,11 +100,12 @@ pub(crate) fn aggregate(by_status: &std::collections::BTreeMap<String, u64>) -> 
 }
 
 /// What is listed of an intent that was erased: nothing that it said.
-pub(crate) fn erased(id: RunId, status: abide_core::Status, at: abide_core::Millis) -> Value {
-    json!({
+pub(crate) fn erased(id: RunId, status: abide_core::Status, at: abide_core::Millis) -> JsonMap {
+    let shown = json!({
         "id": words::id(id), "title": "", "description": "", "created_by": "", "parent_id": null,
         "parent_intent_id": null, "depends_on": [], "constraints": {}, "state": {}, "status": status.intent_name(),
         "confidence": 0.0, "version": 1, "governance_policy": null,
         "created_at": words::moment(at), "updated_at": words::moment(at),
-    })
+    });
+    Json::of(&shown).parse().expect("it is an object")
 }

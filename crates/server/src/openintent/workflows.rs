@@ -9,12 +9,12 @@ use abide_core::{
 use abide_engine::{Error as EngineError, NewRun, Reply};
 use abide_store::WorkflowVersion;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::asking::{Asking, Body};
+use super::asking::{Asking, Body, Path};
 use super::intents::{answer, of_body, seen};
 use super::parts::{Sent, shown, unfit};
 use super::words;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use abide_core::{Effect, MemberReported, MemberRow, RunId, Status, Suspension, Tidings, Watch};
+use abide_core::{Appointment, Effect, MemberReported, MemberRow, RunId, Status, Suspension, Tidings, Watch};
 
 use super::{ENDED, Otherwise, Statement, Value, blob, encoded, int, kept, key, send, text};
 use crate::sealing::{Place, Sealing};
@@ -12,8 +12,13 @@ use crate::{Commit, Error, Message};
 pub(crate) const DEPEND: &str =
     "INSERT INTO dependencies (tenant, run, upstream) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 pub(crate) const INDEPEND: &str = "DELETE FROM dependencies WHERE tenant = $1 AND run = $2 AND upstream = $3";
-pub(crate) const ASSIGN: &str = "INSERT INTO assignments (tenant, run, agent, seq, at) VALUES ($1, $2, $3, $4, $5) \
-    ON CONFLICT (tenant, run, agent) DO UPDATE SET seq = excluded.seq, at = excluded.at";
+
+/// Takes the next place. Others who want one wait until this is committed, so that no place is seen before a lower one.
+const TAKE_PLACE: &str = "INSERT INTO assignment_heads (tenant, last) VALUES ($1, 1) \
+    ON CONFLICT (tenant) DO UPDATE SET last = assignment_heads.last + 1";
+pub(crate) const ASSIGN: &str = "INSERT INTO assignments (tenant, run, agent, seq, at, place) \
+    SELECT h.tenant, $1, $2, $3, $4, h.last FROM assignment_heads h WHERE h.tenant = $5 \
+    ON CONFLICT (tenant, run, agent) DO UPDATE SET seq = excluded.seq, at = excluded.at, place = excluded.place";
 pub(crate) const UNASSIGN: &str = "DELETE FROM assignments WHERE tenant = $1 AND run = $2 AND agent = $3";
 pub(crate) const WATCH: &str =
     "INSERT INTO watchers (tenant, run, watcher) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
@@ -50,17 +55,6 @@ pub(super) fn statement<'a>(
     Ok(Some(match effect {
         Effect::DependOn(run) => fine(DEPEND, named(commit, run)),
         Effect::Independ(run) => fine(INDEPEND, named(commit, run)),
-        Effect::Assign(assigned) => {
-            let [tenant, run] = key(commit);
-            let values = vec![
-                tenant,
-                run,
-                text(&assigned.agent),
-                Value::Int(assigned.sequence as i64),
-                Value::Int(assigned.at),
-            ];
-            fine(ASSIGN, values)
-        }
         Effect::Unassign(agent) => {
             let [tenant, run] = key(commit);
             fine(UNASSIGN, vec![tenant, run, text(agent)])
@@ -88,6 +82,14 @@ pub(super) fn statement<'a>(
         Effect::NoteMember(told) => note(commit, told),
         _ => return Ok(None),
     }))
+}
+
+/// An agent is to work on it, as the last thing that was said of any agent in the tenant.
+pub(super) fn assign<'a>(commit: &'a Commit, assigned: &'a Appointment) -> [Statement<'a>; 2] {
+    let [tenant, run] = key(commit);
+    let (sequence, at) = (Value::Int(assigned.sequence as i64), Value::Int(assigned.at));
+    let values = vec![run, text(&assigned.agent), sequence, at, tenant.clone()];
+    [fine(TAKE_PLACE, vec![tenant]), fine(ASSIGN, values)]
 }
 
 fn named<'a>(commit: &'a Commit, run: &'a RunId) -> Vec<Value<'a>> {

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use abide_core::{
-    Appointment, GROUP_WORKFLOW, Key, MemberRow, Millis, Role, RunId, Status, Suspension, TenantId,
-};
+use abide_core::{Appointment, GROUP_WORKFLOW, Key, MemberRow, Role, RunId, Status, Suspension, TenantId};
 
 use super::Database;
 use super::reader::{LISTED, checked, listed, run_id, sent, status};
-use crate::containers::{Containers, Known};
+use crate::containers::{AssignmentRow, Containers, Known};
 use crate::db::{self, Connection, Optional, Row, Value};
 use crate::store::Answer;
 use crate::{Listed, MessageRow};
@@ -160,18 +158,22 @@ impl<E: Database> Containers for E {
         &self,
         tenant: TenantId,
         agent: String,
-        after: Option<(Millis, RunId, u64)>,
+        after: Option<u64>,
         limit: usize,
-    ) -> Answer<'_, Vec<(RunId, Appointment)>> {
+    ) -> Answer<'_, Vec<AssignmentRow>> {
         self.read(move |connection| {
-            // Before everything there is.
-            let nothing = (Millis::MIN, RunId::from_bytes([0; 16]), 0);
-            let (at, run, sequence) = after.unwrap_or(nothing);
-            let values = (tenant.0, &agent, at, *run.as_bytes(), sequence);
-            connection.readable(ASSIGNED, values, limit, |row| {
-                let assigned = Appointment { agent: agent.clone(), sequence: row.get(1)?, at: row.get(2)? };
-                Ok((run_id(row, 0)?, assigned))
+            // No place on disk is beyond what SQLite counts with, so nothing lies behind one that is.
+            let after = after.map_or(0, |after| i64::try_from(after).unwrap_or(i64::MAX));
+            connection.readable(ASSIGNED, (tenant.0, &agent, after), limit, |row| {
+                Ok(AssignmentRow { place: row.get(0)?, run: run_id(row, 1)? })
             })
+        })
+    }
+
+    fn last_assignment(&self, tenant: TenantId) -> Answer<'_, u64> {
+        self.read(move |connection| {
+            let sql = "SELECT last FROM assignment_heads WHERE tenant = $1";
+            Ok(connection.query_row(sql, [tenant.0], |row| row.get(0)).optional()?.unwrap_or(0))
         })
     }
 
@@ -192,9 +194,9 @@ impl<E: Database> Containers for E {
     }
 }
 
-/// What an agent is to work on, behind a moment, a run and an event.
-const ASSIGNED: &str = "SELECT run, seq, at FROM assignments WHERE tenant = $1 AND agent = $2 \
-     AND (at, run, seq) > ($3, $4, $5) ORDER BY at, run, seq";
+/// What an agent is to work on, behind a place.
+const ASSIGNED: &str = "SELECT place, run FROM assignments INDEXED BY assignments_by_agent \
+     WHERE tenant = $1 AND agent = $2 AND place > $3 ORDER BY place";
 
 /// All groups follow one definition, by which they are found among the runs.
 fn groups() -> String {
@@ -366,6 +368,7 @@ mod tests {
             (ASKED_FOR, 3, "SEARCH children USING PRIMARY KEY (tenant=? AND parent=? AND child=?)"),
             (WORDS, 3, "SEARCH outbox USING PRIMARY KEY (tenant=? AND sender=?)"),
             (GROUPS_OF, 2, "SEARCH members USING INDEX members_by_run (tenant=? AND run=?)"),
+            (ASSIGNED, 3, "INDEX assignments_by_agent (tenant=? AND agent=? AND place>?)"),
             (&group, 3, "SEARCH members USING PRIMARY KEY (tenant=? AND grp=? AND run>?)"),
         ] {
             let plan = plan(sql, values);

@@ -9,9 +9,10 @@ use crate::engine::{dump, rows};
 /// What the first release left behind.
 const FIRST: &str = include_str!("../../../cli/tests/golden/0.1.sql");
 
-const NEW_TABLES: [&str; 37] = [
+const NEW_TABLES: [&str; 38] = [
     "agents",
     "audit_heads",
+    "assignment_heads",
     "assignments",
     "audit_log",
     "backups",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::{Effect, Health};
+use abide_core::{Appointment, Effect, Health, TenantId};
 use abide_pgtest::{Cluster as Postgresql, Database, Options, Tls};
 use abide_store::{
     Added, Commit, Hint, Load, Postgres, PostgresOptions, Receipt, Role, Store, View, WebhookKey, WebhookRow,
@@ -378,4 +378,43 @@ async fn an_interrupt_has_one_winner_whichever_servers_decide() {
         assert_eq!(answers.iter().filter(|word| **word == "ok").count(), 1, "{answers:?}");
         assert_eq!(answers.iter().filter(|word| **word == "stale").count(), 5, "{answers:?}");
     }
+}
+
+/// Somebody listens for an agent while several servers assign it, on several tenants at once: each is told of once, in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_listens_for_an_agent_misses_nothing_that_any_server_says() {
+    const RUNS: u32 = 120;
+    let database = Database::new();
+    let servers: Vec<Arc<Postgres>> =
+        ["one", "two", "three"].iter().map(|name| Arc::new(open(&database, name))).collect();
+    let listens = {
+        let server = servers[0].clone();
+        async move {
+            let (mut told, mut after) = (Vec::new(), None);
+            while told.len() < RUNS as usize {
+                let rows = server.containers().assignments(TENANT, "x".to_owned(), after, 7).await.unwrap();
+                after = rows.last().map_or(after, |row| Some(row.place));
+                told.extend(rows.into_iter().map(|row| row.run));
+            }
+            told
+        }
+    };
+    let listener = tokio::spawn(tokio::time::timeout(PATIENCE, listens));
+    let assigned = |n: u32, tenant| {
+        let (_, mut created) = Live::start(key(n).id.of(tenant), &waiting());
+        let appointed = Appointment { agent: "x".to_owned(), sequence: 0, at: BEGIN - i64::from(n) };
+        created.effects.push(Effect::Assign(appointed));
+        created
+    };
+    let mut pending = Vec::new();
+    for n in 0..RUNS {
+        let server = &servers[n as usize % 3];
+        pending.push(submit(&**server, assigned(n + 1, TENANT)));
+        pending.push(submit(&**server, assigned(n + 1, TenantId(2 + n % 2))));
+    }
+    assert!(words(pending).await.iter().all(|word| *word == "ok"));
+    let mut told = listener.await.unwrap().expect("it hears of all of them");
+    told.sort();
+    told.dedup();
+    assert_eq!(told.len(), RUNS as usize);
 }

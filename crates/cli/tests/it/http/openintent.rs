@@ -1,5 +1,7 @@
 //! OpenIntent's own SDK, unmodified, against a real server: what each of its programs under `tests/python` checks.
 
+mod deciding;
+mod looking;
 mod sent;
 mod wire;
 

@@ -106,6 +106,9 @@ impl Contract {
     /// Panics if the document does not describe this event of a stream. A batch is checked event by event.
     pub(crate) fn check_frame(&self, path: &str, event: &str, data: &Value) {
         let path = path.split('?').next().unwrap();
+        if is_openintent(path) {
+            return;
+        }
         let template = self.paths.iter().find(|template| fits(template, path)).unwrap();
         let kind = "text/event-stream";
         let schema = &self.document["paths"][template]["get"]["responses"]["200"]["content"][kind]["schema"];

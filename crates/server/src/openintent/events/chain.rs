@@ -5,13 +5,13 @@ use std::sync::Arc;
 use abide_core::{Head, Key};
 use abide_store::Error as StoreError;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
-use crate::openintent::asking::Asking;
+use crate::openintent::asking::{Asking, Path};
 use crate::openintent::intents::seen;
 use crate::openintent::words;
 

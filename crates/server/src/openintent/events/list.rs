@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use abide_core::{Key, Millis, Permission};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,8 +16,8 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::Result;
 use crate::limits;
-use crate::openintent::asking::{Asked, Asking, Body};
-use crate::openintent::intents::{of_body, seen};
+use crate::openintent::asking::{Asked, Asking, Body, Path};
+use crate::openintent::intents::{of_body, offset, seen};
 use crate::openintent::records::{New, check, keep, object, said, unfit};
 use crate::openintent::words;
 
@@ -71,7 +71,7 @@ pub(crate) async fn list(
         let message = format!("'limit' is a whole number from 1 to {}", limits::INTENT_EVENTS_MAX);
         return Err(unfit("limit", message));
     }
-    let offset = wanted.offset.unwrap_or(0);
+    let offset = offset(wanted.offset)?;
     let since = wanted.since.as_deref().map(|since| words::read_moment("since", since));
     let filter = Filter {
         event_type: wanted.event_type.filter(|wanted| !wanted.is_empty()),
@@ -174,18 +174,11 @@ pub(crate) async fn post(
     Ok(Json(posted::own(&kept).shown))
 }
 
-/// The server's own event of the same, if there is one.
+/// The server's own event of the same, if it is among the last: a client tells of what has just happened. Of what lies
+/// further back both are kept, and a list that shows both tells it once.
 async fn told_already(app: &App, key: Key, wanted: &Mark) -> Result<Option<Value>> {
-    let mut journal = Backwards::of(app, key).await?;
-    loop {
-        let page = journal.next().await?;
-        if page.is_empty() {
-            return Ok(None);
-        }
-        let filter = Filter { event_type: Some(wanted.0.to_owned()), since: None, all: true };
-        let mut found = page.iter().flat_map(|happened| wanted_of(key, happened, &filter));
-        if let Some(found) = found.find(|listed| listed.mark.as_ref() == Some(wanted)) {
-            return Ok(Some(found.shown));
-        }
-    }
+    let filter = Filter { event_type: Some(wanted.0.to_owned()), since: None, all: true };
+    let last = Backwards::last(app, key).await?;
+    let mut found = last.iter().flat_map(|happened| wanted_of(key, happened, &filter));
+    Ok(found.find(|listed| listed.mark.as_ref() == Some(wanted)).map(|listed| listed.shown))
 }

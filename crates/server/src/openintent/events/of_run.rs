@@ -2,17 +2,17 @@
 
 use abide_core::{
     Access, AccessEntry, CoordinatorChange, Event, HoldMode, IntentChanged, IntentEvent, MemberReported,
-    Millis, PlanChanged, RunEvent, RunId, Started, Status, TaskChanged,
+    PlanChanged, RunEvent, RunId, Started, Status, TaskChanged,
 };
 use serde_json::{Value, json};
 
 use super::{Known, Told};
 use crate::openintent::words;
 
-pub(super) fn told(event: &RunEvent, sequence: u64, at: Millis, known: &Known) -> Vec<Told> {
+pub(super) fn told(event: &RunEvent, sequence: u64, known: &Known) -> Vec<Told> {
     let one = match event {
         RunEvent::Started(started) => began(started, known.run),
-        RunEvent::Intent(event) => return of_intent(event, sequence, at, known),
+        RunEvent::Intent(event) => return of_intent(event, sequence, known),
         RunEvent::IntentPatched(patched) => {
             let payload = json!({ "patches": patched.patches });
             Told::by(patched.by.as_deref(), "state_patched", payload)
@@ -127,7 +127,7 @@ fn moved(event: &RunEvent) -> Option<Told> {
     }
 }
 
-fn of_intent(event: &IntentEvent, sequence: u64, at: Millis, known: &Known) -> Vec<Told> {
+fn of_intent(event: &IntentEvent, sequence: u64, known: &Known) -> Vec<Told> {
     let by = event.by.as_deref();
     let one = |event_type, payload| vec![Told::by(by, event_type, payload)];
     match &event.change {
@@ -154,12 +154,12 @@ fn of_intent(event: &IntentEvent, sequence: u64, at: Millis, known: &Known) -> V
             one("governance.policy_set", json!({ "policy": policy.written }))
         }
         IntentChanged::PolicySet(None) => one("governance.policy_removed", json!({})),
-        IntentChanged::AccessSet(access) => of_access(by, access, at, known.access_before(sequence)),
+        IntentChanged::AccessSet(access) => of_access(by, access, known.access_before(sequence)),
     }
 }
 
 /// Who was let in, and who was not any more.
-fn of_access(by: Option<&str>, access: &Access, at: Millis, before: Option<&Access>) -> Vec<Told> {
+fn of_access(by: Option<&str>, access: &Access, before: Option<&Access>) -> Vec<Told> {
     let payload = |entry: &AccessEntry| {
         json!({
             "entry_id": entry.id,
@@ -169,7 +169,10 @@ fn of_access(by: Option<&str>, access: &Access, at: Millis, before: Option<&Acce
             "expires_at": entry.expires_at.map(words::moment),
         })
     };
-    let granted = access.entries.iter().filter(|entry| entry.granted_at == at);
+    let was = |entry: &AccessEntry| {
+        before.is_some_and(|before| before.entries.iter().any(|known| known.id == entry.id))
+    };
+    let granted = access.entries.iter().filter(|entry| !was(entry));
     let stays = |entry: &AccessEntry| access.entries.iter().any(|kept| kept.id == entry.id);
     let gone = before.into_iter().flat_map(|before| &before.entries).filter(|entry| !stays(entry));
     let mut told: Vec<Told> = granted.map(|entry| Told::by(by, "access_granted", payload(entry))).collect();

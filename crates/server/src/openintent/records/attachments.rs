@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use abide_core::Permission;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use super::{Kept, New, all, check, keep, no_such, object, of_intent, said};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::Result;
-use crate::openintent::asking::{Asking, Body};
+use crate::openintent::asking::{Asking, Body, Path};
 use crate::openintent::words;
 
 /// The kind of these records.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use abide_core::{Key, Permission};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::limits;
-use crate::openintent::asking::{Asking, Body};
+use crate::openintent::asking::{Asking, Body, Path};
 use crate::openintent::words;
 
 /// The kind of these records.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use abide_core::Permission;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
 use crate::limits;
-use crate::openintent::asking::{Asking, Body};
+use crate::openintent::asking::{Asking, Body, Path};
 use crate::openintent::intents::allowed;
 use crate::openintent::words;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use abide_core::Permission;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::auth::Principal;
 use crate::error::Result;
 use crate::limits;
-use crate::openintent::asking::{Asked, Asking, Body};
+use crate::openintent::asking::{Asked, Asking, Body, Path};
 use crate::openintent::words;
 
 /// The kinds of these records.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use abide_core::{Millis, Permission};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::{Kept, New, behind, change, get, keep, named, object, unfit};
 use crate::app::App;
 use crate::auth::Principal;
 use crate::error::{ApiError, Result};
-use crate::openintent::asking::{Asked, Asking, Body};
+use crate::openintent::asking::{Asked, Asking, Body, Path};
 use crate::openintent::intents::of_body;
 use crate::openintent::words;
 

@@ -2,8 +2,8 @@
 
 use abide_core::event::MemberReported;
 use abide_core::{
-    Effect, GroupSpec, Json, JsonMap, Key, MemberRow, Order, Role, RunId, Start, Status, Suspension,
-    TenantId, Tidings, Watch,
+    Appointment, Effect, GroupSpec, Json, JsonMap, Key, MemberRow, Order, Role, RunId, Start, Status,
+    Suspension, TenantId, Tidings, Watch,
 };
 use abide_store::{Beside, Commit, Containers, Expected, Message, MessageRef, MessageRow, Purge, Store};
 
@@ -756,5 +756,45 @@ async fn a_parent_is_told_once_for_each_commit() {
         commit(&*store, created).await.unwrap();
         let expected = MessageRef { sender: live.key(), sequence: 1, receiver: run_id(1) };
         assert_eq!(told(&*store).await, [(expected, Message::Notice(notice(1)))]);
+    }
+}
+
+fn appointed(live: &Live, agent: &str) -> Effect {
+    let head = live.run.head();
+    Effect::Assign(Appointment { agent: agent.to_owned(), sequence: head.next - 1, at: head.at })
+}
+
+async fn assigned(store: &dyn Store, agent: &str, after: Option<u64>) -> Vec<(u64, RunId)> {
+    let rows = store.containers().assignments(TENANT, agent.to_owned(), after, 1000).await.unwrap();
+    rows.into_iter().map(|row| (row.place, row.run)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_is_to_work_on_lies_behind_all_that_was_committed_before() {
+    for engine in engines() {
+        let store = engine.open();
+        let (mut newer, mut older) = (start(&*store, key(2), []).await, start(&*store, key(1), []).await);
+        assert_eq!(store.containers().last_assignment(TENANT).await.unwrap(), 0);
+        // All of it happens at one moment, and the older run comes second.
+        let effect = appointed(&newer, "x");
+        commit(&*store, next(&mut newer, [effect])).await.unwrap();
+        let seen = assigned(&*store, "x", None).await;
+        assert_eq!(seen, [(1, run_id(2))]);
+        let effect = appointed(&older, "x");
+        commit(&*store, next(&mut older, [effect])).await.unwrap();
+        assert_eq!(assigned(&*store, "x", Some(1)).await, [(2, run_id(1))]);
+        // What is taken back leaves no place to be given once more.
+        commit(&*store, next(&mut older, [Effect::Unassign("x".to_owned())])).await.unwrap();
+        let effects = [appointed(&older, "y"), appointed(&older, "x")];
+        commit(&*store, next(&mut older, effects)).await.unwrap();
+        assert_eq!(assigned(&*store, "x", Some(2)).await, [(4, run_id(1))]);
+        assert_eq!(assigned(&*store, "y", None).await, [(3, run_id(1))]);
+        // Whoever is assigned anew, as something else, is told so.
+        let effect = appointed(&newer, "x");
+        commit(&*store, next(&mut newer, [effect])).await.unwrap();
+        assert_eq!(assigned(&*store, "x", None).await, [(4, run_id(1)), (5, run_id(2))]);
+        assert_eq!(store.containers().last_assignment(TENANT).await.unwrap(), 5);
+        assert_eq!(store.containers().last_assignment(OTHER).await.unwrap(), 0);
+        assert_eq!(assigned(&*store, "x", Some(u64::MAX)).await, []);
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 
 /// An intent on a server.
 pub(super) struct Intent<'a> {
-    server: &'a Server,
-    path: String,
+    pub(super) server: &'a Server,
+    pub(super) path: String,
 }
 
 impl<'a> Intent<'a> {
@@ -59,7 +59,7 @@ impl<'a> Intent<'a> {
     }
 
     /// The events of a type.
-    async fn events(&self, kind: &str) -> Vec<Value> {
+    pub(super) async fn events(&self, kind: &str) -> Vec<Value> {
         let events = self.get("/events?limit=500").await;
         events.as_array().unwrap().iter().filter(|event| event["event_type"] == kind).cloned().collect()
     }
