@@ -245,8 +245,9 @@ fn check_claim(run: &Run, task: &Task, agent: &str) -> Result<(), Rejection> {
 /// Refuses to begin a task if no node of its run may be claimed either, or if its plan says so.
 fn check_begins(run: &Run, task: &Task) -> Result<(), Rejection> {
     let blocked = run.blocked_reason().map(Unclaimed::Blocked);
-    // The tasks of an intent are its agents' own, and its client makes every intent as a draft.
-    let draft = (run.is_draft() && !run.is_intent()).then_some(Unclaimed::Draft);
+    // The client of an intent makes every one as a draft, and works on its tasks all the same.
+    let begins = run.is_intent() && run.unmet().next().is_none();
+    let draft = (run.is_draft() && !begins).then_some(Unclaimed::Draft);
     let held = (run.state.hold != Hold::None).then_some(Unclaimed::Held);
     match blocked.or(draft).or(held) {
         Some(unclaimed) => Err(Rejection::Unclaimed(unclaimed)),

@@ -1,6 +1,6 @@
 //! Who works on an intent: leases, agents, policies, access, and what people are asked beside it.
 
-use abide_core::planning::{NewTask, PlanCommand};
+use abide_core::planning::{NewTask, PlanCommand, TaskAct};
 use abide_core::{
     Access, AccessEntry, Actor, Answerer, Command, CoordinatorCommand, IntentCommand, IntentSent, Json,
     LeaseAct, Permission, Registration, Rejection, RequestKind, RequestStatus, Resolve, Status,
@@ -281,6 +281,31 @@ fn children_tasks_plans_and_coordinators_are_for_those_who_may_work_on_the_inten
     }
     let nameless = world.ask("a", by("", task()));
     assert!(matches!(nameless, Err(Rejection::Invalid { .. })), "{nameless:?}");
+}
+
+#[test]
+fn the_tasks_of_a_draft_are_worked_on_unless_it_waits_for_others() {
+    let mut world = active("a");
+    made(&mut world, "draft", &json!({}), true, &[]);
+    made(&mut world, "after", &json!({}), true, &["a"]);
+    for name in ["draft", "after"] {
+        let task = Box::new(NewTask { name: "write".to_owned(), ..NewTask::default() });
+        world.accept(name, Command::Plan(Box::new(PlanCommand::CreateTask { task, by: None })));
+    }
+    let mut begin = |name: &str, act| {
+        let id = world.run(name).tasks_posted().last().expect("a task is posted").id;
+        let act = PlanCommand::Task { id, version: None, agent: None, act, by: None };
+        world.ask(name, Command::Plan(Box::new(act)))
+    };
+    let claim = || TaskAct::Claim { agent: ADA.to_owned() };
+    begin("draft", claim()).expect("it is ready");
+    begin("draft", TaskAct::Start).unwrap();
+    begin("draft", TaskAct::Complete { output: None }).unwrap();
+    assert!(
+        matches!(begin("after", claim()), Err(Rejection::Unclaimed(_))),
+        "what it needs is not there yet"
+    );
+    assert_eq!(world.intent_status("draft"), "draft");
 }
 
 #[test]

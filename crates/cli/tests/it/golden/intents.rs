@@ -29,7 +29,8 @@ async fn made(server: &Server, body: &Value) -> String {
     oi(server, Method::POST, "intents", body).await["id"].as_str().unwrap().to_owned()
 }
 
-/// One intent waits for an answer, one has not said what for, one depends on the first, and one is under way with a lease.
+/// One intent waits for an answer, one has not said what for, one depends on the first, and one is under way with a lease,
+/// an agent, and somebody who wants to hear of it.
 pub(super) async fn freeze(server: &Server) {
     let suspended = json!({ "status": "suspended_awaiting_input" });
     let record = json!({
@@ -50,6 +51,10 @@ pub(super) async fn freeze(server: &Server) {
     oi(server, Method::POST, &format!("intents/{works}/leases"), &lease).await;
     let event = json!({ "event_type": "comment", "actor": "ann", "payload": { "n": 1 } });
     oi(server, Method::POST, &format!("intents/{works}/events"), &event).await;
+    let agent = json!({ "agent_id": "ben" });
+    oi(server, Method::POST, &format!("intents/{works}/agents"), &agent).await;
+    let hears = json!({ "intent_id": works, "webhook_url": "http://127.0.0.1:9/kept" });
+    oi(server, Method::POST, "subscriptions", &hears).await;
 }
 
 /// Whether a run is an intent: those are driven by their client.
@@ -100,4 +105,10 @@ pub(super) async fn demand(server: &Server) {
         .collect();
     assert_eq!(answers.len(), 2, "both answers stand where their agents look: {page}");
     assert!(kept.iter().any(|intent| intent["state"]["n"] == 1), "{page}");
+    let hears = oi(server, Method::GET, "subscriptions", &json!({})).await;
+    assert_eq!(hears["subscriptions"][0]["webhook_url"], "http://127.0.0.1:9/kept", "{hears}");
+    let works = hears["subscriptions"][0]["intent_id"].as_str().unwrap();
+    let events = oi(server, Method::GET, &format!("intents/{works}/events"), &json!({})).await;
+    let told: Vec<&Value> = events.as_array().unwrap().iter().map(|event| &event["event_type"]).collect();
+    assert!(["comment", "agent_assigned"].iter().all(|kind| told.contains(&&json!(kind))), "{told:?}");
 }
