@@ -106,7 +106,8 @@ fn parse(text: &str) -> Option<Frame> {
     for line in text.lines() {
         let (field, value) = line.split_once(": ").unwrap_or_else(|| panic!("{line:?} is no field"));
         let twice = match field {
-            "id" => id.replace(value.parse().unwrap()).is_some(),
+            // Streams of intents say behind a dot how many records were told of.
+            "id" => id.replace(value.split('.').next().unwrap().parse().unwrap()).is_some(),
             "event" => event.replace(value.to_owned()).is_some(),
             "data" => data.replace(serde_json::from_str(value).unwrap()).is_some(),
             other => panic!("{other} is no field of ours"),

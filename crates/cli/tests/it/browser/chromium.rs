@@ -131,18 +131,11 @@ impl Chromium {
 
     /// Clicks on something.
     pub(super) fn click(&mut self, selector: &str) {
-        let began = std::time::Instant::now();
-        // A page that follows its run may put something else in its place at any time.
-        let shapes = loop {
-            let node = self.node(selector);
-            let shown = self.try_ask("DOM.scrollIntoViewIfNeeded", &json!({ "nodeId": node }));
+        let shapes = self.on(selector, |browser, node| {
+            browser.try_ask("DOM.scrollIntoViewIfNeeded", &json!({ "nodeId": node }))?;
             // What is broken into lines has a shape for each; the first is as good as any.
-            let shapes = shown.and_then(|_| self.try_ask("DOM.getContentQuads", &json!({ "nodeId": node })));
-            match shapes {
-                Ok(shapes) => break shapes,
-                Err(gone) => assert!(began.elapsed() < PATIENCE, "{selector}: {gone}"),
-            }
-        };
+            browser.try_ask("DOM.getContentQuads", &json!({ "nodeId": node }))
+        });
         let corner = |ix: usize| shapes["quads"][0][ix].as_f64().unwrap();
         let (x, y) = ((corner(0) + corner(4)) / 2.0, (corner(1) + corner(5)) / 2.0);
         for kind in ["mousePressed", "mouseReleased"] {
@@ -153,15 +146,15 @@ impl Chromium {
 
     /// Writes into a field.
     pub(super) fn write(&mut self, selector: &str, text: &str) {
-        let node = self.node(selector);
-        self.ask("DOM.focus", &json!({ "nodeId": node }));
+        self.on(selector, |browser, node| browser.try_ask("DOM.focus", &json!({ "nodeId": node })));
         self.ask("Input.insertText", &json!({ "text": text }));
     }
 
     /// The page as it stands, as HTML.
     pub(super) fn html(&mut self) -> String {
-        let node = self.node("html");
-        self.ask("DOM.getOuterHTML", &json!({ "nodeId": node }))["outerHTML"].as_str().unwrap().to_owned()
+        let html =
+            self.on("html", |browser, node| browser.try_ask("DOM.getOuterHTML", &json!({ "nodeId": node })));
+        html["outerHTML"].as_str().unwrap().to_owned()
     }
 
     /// Waits until the page as it stands says this, without going anywhere.
@@ -180,8 +173,9 @@ impl Chromium {
     /// What a property of something on the page comes to.
     pub(super) fn style_of(&mut self, selector: &str, property: &str) -> String {
         self.ask("CSS.enable", &json!({}));
-        let node = self.node(selector);
-        let styles = self.ask("CSS.getComputedStyleForNode", &json!({ "nodeId": node }));
+        let styles = self.on(selector, |browser, node| {
+            browser.try_ask("CSS.getComputedStyleForNode", &json!({ "nodeId": node }))
+        });
         let all = styles["computedStyle"].as_array().unwrap();
         let found = all.iter().find(|style| style["name"] == property);
         found.unwrap_or_else(|| panic!("{selector} has no {property}"))["value"].as_str().unwrap().to_owned()
@@ -194,8 +188,8 @@ impl Chromium {
 
     /// Whether there is something like this on the page.
     pub(super) fn has(&mut self, selector: &str) -> bool {
-        let root = self.ask("DOM.getDocument", &json!({ "depth": 0 }))["root"]["nodeId"].clone();
-        self.ask("DOM.querySelector", &json!({ "nodeId": root, "selector": selector }))["nodeId"] != 0
+        let found = self.on("html", |browser, _| browser.node(selector));
+        found != 0
     }
 
     /// The path of the page.
@@ -220,8 +214,9 @@ impl Chromium {
 
     /// The height of something on the page.
     pub(super) fn height_of(&mut self, selector: &str) -> f64 {
-        let node = self.node(selector);
-        self.ask("DOM.getBoxModel", &json!({ "nodeId": node }))["model"]["height"].as_f64().unwrap()
+        let model =
+            self.on(selector, |browser, node| browser.try_ask("DOM.getBoxModel", &json!({ "nodeId": node })));
+        model["model"]["height"].as_f64().unwrap()
     }
 
     /// A picture of the window, as PNG.
@@ -236,11 +231,27 @@ impl Chromium {
         &self.complaints
     }
 
-    fn node(&mut self, selector: &str) -> Value {
-        let root = self.ask("DOM.getDocument", &json!({ "depth": 0 }))["root"]["nodeId"].clone();
-        let found = self.ask("DOM.querySelector", &json!({ "nodeId": root, "selector": selector }));
-        assert_ne!(found["nodeId"], 0, "there is no {selector}");
-        found["nodeId"].clone()
+    /// Does something with something on the page. A page that follows its run may put something else in its place at any
+    /// time.
+    fn on(&mut self, selector: &str, act: impl Fn(&mut Self, Value) -> Result<Value, Value>) -> Value {
+        let began = std::time::Instant::now();
+        loop {
+            let done = self.node(selector).and_then(|node| {
+                assert_ne!(node, 0, "there is no {selector}");
+                act(self, node)
+            });
+            match done {
+                Ok(done) => return done,
+                Err(gone) => assert!(began.elapsed() < PATIENCE, "{selector}: {gone}"),
+            }
+        }
+    }
+
+    /// Something on the page; 0 if there is nothing like it.
+    fn node(&mut self, selector: &str) -> Result<Value, Value> {
+        let root = self.try_ask("DOM.getDocument", &json!({ "depth": 0 }))?["root"]["nodeId"].clone();
+        let asked = json!({ "nodeId": root, "selector": selector });
+        Ok(self.try_ask("DOM.querySelector", &asked)?["nodeId"].clone())
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
