@@ -271,32 +271,36 @@ impl Run {
                 Ok(())
             }
             IntentCommand::SetAccess { access, actor } => self.set_access(draft, *access, &actor),
-            IntentCommand::Grant { mut entry, actor } => {
-                let mut access = self.access_now();
-                if !entry.id.is_empty() {
-                    // Whoever has an id for it may say it again.
-                    if access.entries.iter().any(|known| known.id == entry.id) {
-                        return Ok(());
-                    }
-                    (entry.granted_by, entry.granted_at) = (actor.agent.clone(), draft.now);
-                }
-                access.entries.push(*entry);
-                self.set_access(draft, access, &actor)
-            }
-            IntentCommand::Revoke { id, actor } => {
-                let mut access = self.access_now();
-                let before = access.entries.len();
-                access.entries.retain(|entry| entry.id != id);
-                if access.entries.len() == before {
-                    return Err(Rejection::NoAccessEntry(id));
-                }
-                self.set_access(draft, access, &actor)
-            }
+            IntentCommand::Grant { entry, actor } => self.let_in(draft, *entry, &actor),
+            IntentCommand::Revoke { id, actor } => self.shut_out(draft, id, &actor),
             IntentCommand::Request { kind, asked, actor } => {
                 self.check_may_write(&actor.agent)?;
                 self.ask_beside(draft, &actor, kind, &asked)
             }
         }
+    }
+
+    /// Lets somebody in, unless that is done already: whoever has an id for it may say it again.
+    fn let_in(&mut self, draft: &mut Draft, mut entry: AccessEntry, actor: &Actor) -> Result<(), Rejection> {
+        let mut access = self.access_now();
+        if !entry.id.is_empty() {
+            if access.entries.iter().any(|known| known.id == entry.id) {
+                return Ok(());
+            }
+            (entry.granted_by, entry.granted_at) = (actor.agent.clone(), draft.now);
+        }
+        access.entries.push(entry);
+        self.set_access(draft, access, actor)
+    }
+
+    fn shut_out(&mut self, draft: &mut Draft, id: String, actor: &Actor) -> Result<(), Rejection> {
+        let mut access = self.access_now();
+        let before = access.entries.len();
+        access.entries.retain(|entry| entry.id != id);
+        if access.entries.len() == before {
+            return Err(Rejection::NoAccessEntry(id));
+        }
+        self.set_access(draft, access, actor)
     }
 
     /// Refuses somebody who may not change it, or has seen another version.
