@@ -10,7 +10,7 @@ mod lines;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
-use abide_core::{Event, Gate, Hash, Millis, Payload, Record, RunEvent, RunId};
+use abide_core::{Event, Gate, Hash, Millis, Payload, Permission, Record, RunEvent, RunId};
 use abide_store::{Attempted, Due, Outcome, Role, Waiting, WebhookKey, WebhookRow};
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -336,6 +336,9 @@ impl Courier {
             Some(false) => return Ok(Err(Outcome::Unwanted)),
             Some(true) => {}
         }
+        if !self.is_let_in(delivery).await {
+            return Ok(Err(Outcome::Passed));
+        }
         let Some(envelopes) = &self.shell.webhooks.envelopes else { return Err(Error::Draining) };
         let mut earlier = self.earlier.lock().await;
         if self.webhook.about.is_some() {
@@ -350,6 +353,14 @@ impl Courier {
             at: self.shell.clock.now(),
         };
         Ok(envelopes.seal(&enclosed).map_err(|error| Outcome::Failed { status: None, error }))
+    }
+
+    /// Whether whoever subscribed may still look.
+    async fn is_let_in(&self, delivery: &Waiting) -> bool {
+        let Some(about) = self.webhook.about.as_ref().filter(|about| !about.group) else { return true };
+        let (key, now) = (delivery.run.of(self.webhook.key.tenant), self.shell.clock.now());
+        let permits = self.shell.read(key, |run| run.permits(&about.subscriber, Permission::Read, now));
+        permits.await.unwrap_or(false)
     }
 
     /// Reads what was before an event, as far as it is not known yet.

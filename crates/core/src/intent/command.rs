@@ -346,6 +346,7 @@ impl Run {
             (entry.granted_by, entry.granted_at) = (actor.agent.clone(), draft.now);
         }
         self.emit_intent(draft, IntentChanged::AccessSet(Box::new(access)), actor);
+        self.release_leases_of_outsiders(draft, actor);
         Ok(())
     }
 

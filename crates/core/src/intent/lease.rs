@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Actor, Intent};
+use super::{Actor, Intent, Permission};
 use crate::command::Draft;
 use crate::event::{IntentChanged, IntentEvent, LeaseTaken, NodeEvent, NodeReleased, RunEvent};
 use crate::hand::Unclaimed;
@@ -176,8 +176,22 @@ impl Run {
         id: String,
     ) -> Result<(), Rejection> {
         let lease = self.own_lease(&id, actor, draft.now)?;
+        self.give_back(draft, actor, id, lease);
+        Ok(())
+    }
+
+    /// Releases what those have who may not work on it any more, so that others can have it.
+    pub(super) fn release_leases_of_outsiders(&mut self, draft: &mut Draft, actor: &Actor) {
+        let mut lost = self.leases_held(draft.now);
+        lost.retain(|(_, lease)| !self.permits(&lease.agent, Permission::Write, draft.now));
+        for (id, lease) in lost {
+            self.give_back(draft, actor, id, lease);
+        }
+    }
+
+    fn give_back(&mut self, draft: &mut Draft, actor: &Actor, id: String, lease: Lease) {
         self.emit_intent(draft, IntentChanged::LeaseReleased { id }, actor);
-        let Some(ix) = self.driven_node() else { return Ok(()) };
+        let Some(ix) = self.driven_node() else { return };
         let others = self.leases_held(draft.now).iter().any(|(_, other)| other.agent == lease.agent);
         let has_node = self.claim(ix).is_some_and(|claim| claim.agent.as_ref() == Some(&lease.agent));
         if has_node && !others && self.node(ix).phase == NodePhase::Running {
@@ -185,7 +199,6 @@ impl Run {
             self.emit_node(draft, ix, NodeEvent::Released(released), draft.last_sequence());
             self.grant(draft, ix);
         }
-        Ok(())
     }
 
     /// A lease that somebody has. Nobody hears of those of others.

@@ -194,7 +194,8 @@ impl Run {
             CompletionMode::Quorum => {
                 let agents = self.intent().map_or(0, |intent| intent.agents.len());
                 let share = policy.quorum();
-                let needed = ((agents as f64 * share) as usize).max(1);
+                // A share is reached and not rounded down to; what is not quite whole for its digits is whole.
+                let needed = ((agents as f64 * share - 1e-9).ceil() as usize).max(1);
                 if agents > 0 && approved >= needed {
                     return Ok(());
                 }

@@ -336,7 +336,7 @@ fn a_quorum_counts_each_who_approves_once() {
             .unwrap();
     }
     let expected = world.version("a");
-    let policy = json!({ "completion_mode": "quorum", "quorum_threshold": 0.7 });
+    let policy = json!({ "completion_mode": "quorum", "quorum_threshold": 0.6 });
     world
         .drive(
             "a",
@@ -356,6 +356,30 @@ fn a_quorum_counts_each_who_approves_once() {
         world.accept("a", Command::Resolve(Resolve { id, value, by: Answerer::of(by) }));
     }
     world.send("a", IntentSent::Completed).expect("two of three have approved");
+}
+
+#[test]
+fn whoever_is_let_in_no_more_gives_back_what_they_have() {
+    let mut world = active("a");
+    let closed = Box::new(Access { closed: true, entries: Vec::new() });
+    world.drive("a", IntentCommand::SetAccess { access: closed, actor: Actor::of(ADA) }).unwrap();
+    for who in ["bob", "cid"] {
+        let entry = Box::new(entry(who, Permission::Write));
+        world.drive("a", IntentCommand::Grant { entry, actor: Actor::of(ADA) }).unwrap();
+    }
+    world.drive("a", acquire("x", 900, "bob")).unwrap();
+    world.drive("a", acquire("y", 900, "cid")).unwrap();
+    let access = world.run("a").intent().unwrap().access.clone().unwrap();
+    let id = access.entries.iter().find(|entry| entry.principal == "bob").unwrap().id.clone();
+    world.drive("a", IntentCommand::Revoke { id, actor: Actor::of(ADA) }).unwrap();
+    let leases = &world.run("a").intent().unwrap().leases;
+    let held: Vec<&str> = leases
+        .values()
+        .filter(|lease| lease.released_at.is_none())
+        .map(|lease| lease.agent.as_str())
+        .collect();
+    assert_eq!(held, ["cid"]);
+    world.drive("a", acquire("x", 900, ADA)).expect("it can be had again");
 }
 
 #[test]

@@ -332,10 +332,12 @@ pub(crate) async fn add(
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     principal: Principal,
+    Asking(actor): Asking,
     Path((id, intent)): Path<(String, String)>,
 ) -> Result<Json<Value>> {
     let key = key_of(&app, &id, &principal).await?;
     let run = words::run_id(&intent).ok_or_else(words::no_such_intent)?;
+    parts::check_works(&app, run.of(principal.tenant), &actor.agent).await?;
     let reply = Reply::new(None, |_: &Run| Vec::new());
     app.engine().remove_member(key, run, Some(principal.name), reply).await?;
     Ok(Json(json!({ "message": "Intent removed from portfolio" })))

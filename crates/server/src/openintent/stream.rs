@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_core::{Event, Hash, Key, Record, Run, TenantId};
+use abide_core::{Event, Hash, Key, Permission, Record, Run, TenantId};
 use abide_engine::Subscription;
 use abide_store::AssignmentRow;
 use axum::body::{Body, Bytes};
@@ -56,7 +56,7 @@ pub(crate) async fn follow_intent(
 ) -> Result<Response> {
     let key = words::intent_key(&id, &principal)?;
     seen(&app, key, &actor.agent, |_| ()).await?;
-    follow(&app, key, &headers).await
+    follow(&app, key, Some(actor.agent), &headers).await
 }
 
 /// Follows a portfolio: what becomes of its members, and of itself.
@@ -70,10 +70,10 @@ pub(crate) async fn follow_portfolio(
     if !app.engine().read(key, |run: &Run| run.group().is_some()).await? {
         return Err(ApiError::new("group_not_found", "there is no such portfolio"));
     }
-    follow(&app, key, &headers).await
+    follow(&app, key, None, &headers).await
 }
 
-async fn follow(app: &Arc<App>, key: Key, headers: &HeaderMap) -> Result<Response> {
+async fn follow(app: &Arc<App>, key: Key, agent: Option<String>, headers: &HeaderMap) -> Result<Response> {
     // Before the head is read: what is committed after it is told.
     let news = app.engine().subscribe(key);
     let head = app.engine().head(key).await?;
@@ -84,8 +84,17 @@ async fn follow(app: &Arc<App>, key: Key, headers: &HeaderMap) -> Result<Respons
         (next.min(head.next), heard.map_or(noted, |heard| heard.min(noted)))
     });
     let known = Known::of(key.id);
-    let mut journal =
-        Journal { app: app.clone(), key, news, next, noted, before: None, known, stopping: app.stopping() };
+    let mut journal = Journal {
+        app: app.clone(),
+        key,
+        agent,
+        news,
+        next,
+        noted,
+        before: None,
+        known,
+        stopping: app.stopping(),
+    };
     // What is told of the members of a portfolio rests on nothing that was said before.
     if !head.group {
         journal.learn().await?;
@@ -109,6 +118,8 @@ fn read_heard(text: &str) -> Option<(u64, Option<u64>)> {
 struct Journal {
     app: Arc<App>,
     key: Key,
+    /// Who listens, where not everybody may.
+    agent: Option<String>,
     news: Subscription,
     next: u64,
     /// The first note that was not read yet.
@@ -151,6 +162,14 @@ struct Noted {
 }
 
 impl Journal {
+    /// Whether whoever listens may still look. Whoever may not is told nothing: their client would come back at once, and
+    /// again, if the stream ended.
+    async fn is_let_in(&self) -> Result<bool> {
+        let Some(agent) = &self.agent else { return Ok(true) };
+        let now = self.app.engine().clock().now();
+        Ok(self.app.engine().read(self.key, |run| run.permits(agent, Permission::Read, now)).await?)
+    }
+
     /// The frames of an event.
     fn tell(&mut self, record: &Record, frames: &mut Vec<Frame>) {
         let before = self.before;
@@ -182,7 +201,7 @@ impl Source for Journal {
     async fn pull(&mut self) -> Result<Pulled> {
         let notes = self.app.engine().records().from(self.key, self.noted, PAGE).await?;
         let records = self.app.engine().events(self.key, self.next, PAGE).await?;
-        if notes.is_empty() && records.is_empty() {
+        if notes.is_empty() && records.is_empty() || !self.is_let_in().await? {
             return Ok(Pulled::Nothing);
         }
         let all_read = records.len() < PAGE;

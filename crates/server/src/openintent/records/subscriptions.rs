@@ -162,7 +162,8 @@ pub(crate) async fn subscribe(
     check_scope(&principal, Scope::WebhooksManage)?;
     check_url(&app, "webhook_url", &url).await?;
     let (webhook, secret) = (new_key(key.tenant), Signer::new_secret());
-    let about = About { run: key.id, group, subscriber, until };
+    // Whoever asks is who has to be let in for as long as anything is sent.
+    let about = About { run: key.id, group, subscriber: actor.agent, until };
     let row = WebhookRow {
         sealed: app.signer().sealed(&webhook, &secret),
         key: webhook,

@@ -1,6 +1,6 @@
 //! What is sent to the URL of a subscription, with a real receiver on loopback.
 
-use super::wire::{Intent, asked, record};
+use super::wire::{Intent, asked, asked_by, record};
 use super::*;
 use crate::http::webhooks::check_signature;
 use crate::receiver::Post;
@@ -140,6 +140,38 @@ async fn a_subscription_is_over_at_its_time_and_when_it_is_given_up() {
     let (_, shown) = server.get(&format!("/v1/webhooks/{}", over["id"].as_str().unwrap())).await;
     assert_eq!((&shown["pending"], &shown["delivered"]), (&json!(0), &json!(0)), "{shown}");
     assert_eq!(shown["runId"], intent.run());
+}
+
+#[tokio::test]
+async fn whoever_is_let_in_no_more_hears_no_more() {
+    let (site, receiver) = (Site::new(), Receiver::start().await);
+    let server = started(&site);
+    let intent = Intent::new(&server).await;
+    let closed = |entries: Value| json!({ "default_policy": "closed", "entries": entries });
+    let put = async |access: Value| {
+        let request = asked(&server, Method::PUT, &format!("/api/v1/intents/{}/acl", intent.id()));
+        let (status, told) = answer(request.json(&access)).await.unwrap();
+        assert_eq!(status, StatusCode::OK, "{told}");
+    };
+    put(closed(json!([{ "principal_id": "bob", "principal_type": "agent", "permission": "read" }]))).await;
+    let body = json!({ "intent_id": intent.id(), "webhook_url": receiver.url, "subscriber_id": "ann" });
+    let request = asked_by(&server, "bob", Method::POST, SUBSCRIPTIONS).json(&body);
+    let (status, made) = answer(request).await.unwrap();
+    assert_eq!(status, StatusCode::OK, "{made}");
+    assert_eq!(made["subscriber_id"], "bob", "whoever asks is who has to be let in");
+    intent.done("/state", &json!({ "state": { "n": 1 } })).await;
+    receiver.await_posts(1).await;
+    put(closed(json!([]))).await;
+    intent.done("/state", &json!({ "state": { "n": 2 } })).await;
+    intent.done("/status", &json!({ "status": "completed" })).await;
+    let (began, path) = (std::time::Instant::now(), format!("/v1/webhooks/{}", made["id"].as_str().unwrap()));
+    while server.get(&path).await.1["pending"] != 0 {
+        assert!(began.elapsed() < PATIENCE, "it is not done with what it keeps to itself");
+    }
+    let told = types(&receiver.heard());
+    assert_eq!(told, ["state_patched"], "neither who is let in nor what came after");
+    let request = asked_by(&server, "bob", Method::GET, &format!("/api/v1/intents/{}", intent.id()));
+    assert_eq!(answer(request).await.unwrap().0, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]

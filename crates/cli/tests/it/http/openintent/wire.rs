@@ -77,7 +77,7 @@ pub(super) fn asked(server: &Server, method: Method, path: &str) -> Ask {
     asked_by(server, "ann", method, path)
 }
 
-fn asked_by(server: &Server, agent: &str, method: Method, path: &str) -> Ask {
+pub(super) fn asked_by(server: &Server, agent: &str, method: Method, path: &str) -> Ask {
     server.anonymous(method, path).header("X-API-Key", server.key.as_str()).header("X-Agent-ID", agent)
 }
 
