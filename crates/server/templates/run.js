@@ -39,9 +39,13 @@ function tick() {
   }
 }
 
-// Puts a newer part into its place. Whoever stands on a button stays there, and what was opened stays open.
+// Puts a newer part into its place. Whoever stands on a button stays there, and what was opened stays open. What says the
+// same stays as it is: somebody may be about to click on it.
 function swap(id, html) {
   const place = document.getElementById(id);
+  const made = document.createElement("template");
+  made.innerHTML = html;
+  if (made.innerHTML.trim() === place.innerHTML.trim()) return;
   const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
   const opened = [...place.querySelectorAll("details[open][id]")].map((one) => one.id);
   place.innerHTML = html;

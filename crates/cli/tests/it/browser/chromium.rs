@@ -236,9 +236,9 @@ impl Chromium {
     fn on(&mut self, selector: &str, act: impl Fn(&mut Self, Value) -> Result<Value, Value>) -> Value {
         let began = std::time::Instant::now();
         loop {
-            let done = self.node(selector).and_then(|node| {
-                assert_ne!(node, 0, "there is no {selector}");
-                act(self, node)
+            let done = self.node(selector).and_then(|node| match node == 0 {
+                true => Err(json!("there is no such thing")),
+                false => act(self, node),
             });
             match done {
                 Ok(done) => return done,
