@@ -336,7 +336,7 @@ impl Courier {
             Some(false) => return Ok(Err(Outcome::Unwanted)),
             Some(true) => {}
         }
-        if !self.is_let_in(delivery).await {
+        if !self.is_let_in(delivery).await? {
             return Ok(Err(Outcome::Passed));
         }
         let Some(envelopes) = &self.shell.webhooks.envelopes else { return Err(Error::Draining) };
@@ -355,12 +355,19 @@ impl Courier {
         Ok(envelopes.seal(&enclosed).map_err(|error| Outcome::Failed { status: None, error }))
     }
 
-    /// Whether whoever subscribed may still look.
-    async fn is_let_in(&self, delivery: &Waiting) -> bool {
-        let Some(about) = self.webhook.about.as_ref().filter(|about| !about.group) else { return true };
+    /// Whether whoever subscribed may still look. Of what can't be read, now or later, nobody is told; that the store is
+    /// away for a while is no reason to keep anything from them.
+    async fn is_let_in(&self, delivery: &Waiting) -> Result<bool, Error> {
+        let Some(about) = self.webhook.about.as_ref().filter(|about| !about.group) else { return Ok(true) };
         let (key, now) = (delivery.run.of(self.webhook.key.tenant), self.shell.clock.now());
         let permits = self.shell.read(key, |run| run.permits(&about.subscriber, Permission::Read, now));
-        permits.await.unwrap_or(false)
+        match permits.await {
+            Err(
+                Error::RunNotFound(_)
+                | Error::Store(abide_store::Error::Damaged { .. } | abide_store::Error::Sealed(_)),
+            ) => Ok(false),
+            permits => permits,
+        }
     }
 
     /// Reads what was before an event, as far as it is not known yet.

@@ -147,12 +147,11 @@ pub(crate) async fn subscribe(
         let message = format!("name at most {} event types, or none for all", limits::WEBHOOK_TYPES_MAX);
         return Err(unfit("event_types", message));
     }
-    let subscriber = new.subscriber_id.unwrap_or_else(|| actor.agent.clone());
     let now = app.engine().clock().now();
     let Some(url) = new.webhook_url else {
         let body = json!({
             "of": if group { "portfolio" } else { "intent" },
-            "subscriber_id": subscriber,
+            "subscriber_id": new.subscriber_id.unwrap_or_else(|| actor.agent.clone()),
             "event_types": types,
             "expires_at": until,
         });
